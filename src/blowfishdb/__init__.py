@@ -1,0 +1,1 @@
+"""BlowfishDB: policy-aware differentially private data exploration."""
