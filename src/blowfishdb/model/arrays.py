@@ -1,0 +1,34 @@
+"""The array types every room speaks, and exact integer guards."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from blowfishdb.errors import InvalidInput, TooLarge
+
+Ints: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+Bools: TypeAlias = NDArray[np.bool_]
+Numbers: TypeAlias = NDArray[Any]
+
+SAFE_SUM = 2**62
+"""Totals of absolute values stay below this, so no int64 sum of them can wrap around."""
+
+
+def as_ints(values: object) -> Ints:
+    """An int64 copy that nobody can write to; refuses anything that is not a whole number."""
+    raw = np.asarray(values)
+    if raw.size and raw.dtype.kind not in "iu":
+        raise InvalidInput(f"whole numbers expected, not {raw.dtype}")
+    array = np.array(raw, dtype=np.int64)
+    array.setflags(write=False)
+    return array
+
+
+def check_sum(what: str, total: int) -> None:
+    """Refuses a total of absolute values that int64 arithmetic could not hold."""
+    if total >= SAFE_SUM:
+        raise TooLarge(what, total, SAFE_SUM, "Use smaller weights or fewer rows.")

@@ -1,0 +1,135 @@
+"""The policy graph on the cells of one query: factors, how they compose, and the vertex no row counts."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from blowfishdb.errors import PolicyError, TooLarge
+from blowfishdb.model.arrays import Bools, Ints
+from blowfishdb.model.graphs.axis import EDGE_LIMIT, AxisGraph
+from blowfishdb.model.graphs.explicit import by_first_appearance
+from blowfishdb.model.graphs.grid import GridGraph
+
+Composition = Literal["record", "attribute"]
+Presence = Literal["public", "secret", "only"]
+Factor = AxisGraph | GridGraph
+
+ZERO = -1
+"""Stands for the vertex where every row is 0: a record that the filter rejects, or that is absent."""
+
+
+def factor_shape(factor: Factor) -> tuple[int, ...]:
+    """How many cells the factor has along each of its axes."""
+    return factor.shape if isinstance(factor, GridGraph) else (factor.size,)
+
+
+@dataclass(frozen=True, eq=False)
+class CellGraph:
+    """Which moves of one record, cell to cell, the policy hides.
+
+    `record`: a move may step along every factor at once (strong product); `attribute`: along exactly one (Cartesian).
+    `outside[c]` tells that some move leads from cell c to a value the filter rejects. With presence `secret` every
+    cell is also joined to absence; with `only` nothing else is.
+    """
+
+    factors: tuple[Factor, ...]
+    composition: Composition
+    outside: Bools
+    presence: Presence
+    rows_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.factors:
+            raise PolicyError("a cell graph needs at least one factor")
+        outside = np.array(np.broadcast_to(self.outside, (self.cells,)), dtype=np.bool_)
+        outside.setflags(write=False)
+        object.__setattr__(self, "outside", outside)
+        if self.composition not in ("record", "attribute"):
+            raise PolicyError(f"composition is 'record' or 'attribute', not {self.composition!r}")
+        if self.presence not in ("public", "secret", "only"):
+            raise PolicyError(f"presence is 'public', 'secret' or 'only', not {self.presence!r}")
+        if self.rows_per_person < 1:
+            raise PolicyError("a person has at least one row")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(size for factor in self.factors for size in factor_shape(factor))
+
+    @property
+    def cells(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def has_value_edges(self) -> bool:
+        """Whether moves between cells are hidden at all."""
+        return self.presence != "only"
+
+    @property
+    def to_zero(self) -> Bools:
+        """The cells joined to the vertex that no row counts."""
+        return self.outside if self.presence == "public" else np.ones(self.cells, dtype=np.bool_)
+
+    def value_edges(self) -> Ints:
+        """All edges between flattened cells (row-major), u < v, in lexicographic order."""
+        if not self.has_value_edges:
+            return np.empty((0, 2), dtype=np.int64)
+        moves = [factor.edges() for factor in self.factors]
+        sizes = [factor.size for factor in self.factors]
+        if self.composition == "record":
+            count = (math.prod(n + 2 * len(e) for n, e in zip(sizes, moves, strict=True)) - math.prod(sizes)) // 2
+        else:
+            count = sum(len(e) * self.cells // n for n, e in zip(sizes, moves, strict=True))
+        if count > EDGE_LIMIT:
+            raise TooLarge("edges of the projected policy", count, EDGE_LIMIT, "Use coarser bins.")
+        pairs = self._strong(moves, sizes) if self.composition == "record" else self._cartesian(moves, sizes)
+        return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+    @staticmethod
+    def _strong(moves: list[Ints], sizes: list[int]) -> Ints:
+        first = second = np.zeros(1, dtype=np.int64)
+        for edges, size in zip(moves, sizes, strict=True):
+            one = np.concatenate([edges[:, 0], edges[:, 1], np.arange(size)])
+            two = np.concatenate([edges[:, 1], edges[:, 0], np.arange(size)])
+            first = (first[:, None] * size + one[None, :]).reshape(-1)
+            second = (second[:, None] * size + two[None, :]).reshape(-1)
+        keep = first < second
+        return np.stack([first[keep], second[keep]], axis=1)
+
+    @staticmethod
+    def _cartesian(moves: list[Ints], sizes: list[int]) -> Ints:
+        parts = []
+        for axis, edges in enumerate(moves):
+            before, after = math.prod(sizes[:axis]), math.prod(sizes[axis + 1 :])
+            rest = (np.arange(before)[:, None] * sizes[axis] * after + np.arange(after)[None, :]).reshape(-1, 1)
+            parts.append(np.stack([(rest + edges[None, :, k] * after).reshape(-1) for k in (0, 1)], axis=1))
+        return np.concatenate(parts)
+
+    def edges(self) -> Ints:
+        """Value edges, then one row (cell, ZERO) for each cell joined to the vertex that no row counts."""
+        cells = np.flatnonzero(self.to_zero)
+        return np.concatenate([self.value_edges(), np.stack([cells, np.full(cells.size, ZERO)], axis=1)])
+
+    def components(self) -> Ints:
+        """A label per cell; cells whose component contains the ZERO vertex carry the label ZERO."""
+        if not self.has_value_edges:
+            return np.full(self.cells, ZERO, dtype=np.int64)
+        labels = np.zeros(1, dtype=np.int64)
+        for factor in self.factors:
+            own = factor.components()
+            labels = (labels[:, None] * (int(own.max()) + 1) + own[None, :]).reshape(-1)
+        free = ~np.isin(labels, labels[self.to_zero])
+        result = np.full(self.cells, ZERO, dtype=np.int64)
+        result[free] = by_first_appearance(labels[free])
+        return result
+
+    def digest(self) -> str:
+        """A hash of everything above."""
+        head = f"{self.composition} {self.presence} {self.rows_per_person} {self.shape}".encode()
+        parts = [head, self.outside.tobytes(), *(factor.fingerprint() for factor in self.factors)]
+        lengths = b"".join(len(part).to_bytes(8, "big") for part in parts)
+        return hashlib.sha256(lengths + b"".join(parts)).hexdigest()

@@ -1,0 +1,131 @@
+"""Joint distance thresholds over several numeric axes (latitude and longitude): L1, L2 or Linf."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from blowfishdb.errors import PolicyError, TooLarge
+from blowfishdb.model.arrays import Ints, as_ints
+from blowfishdb.model.graphs.axis import EDGE_LIMIT
+from blowfishdb.model.graphs.window import WindowGraph
+
+Metric = Literal["l1", "l2", "linf"]
+
+
+@dataclass(frozen=True, eq=False)
+class GridGraph:
+    """Boxes are joined when the distance between the *sets* is at most theta.
+
+    Axis j has cells with positions lows[j][i] .. highs[j][i] in whole units that theta shares; hubs[j] are cells
+    such as NULL that have no position and are joined to everything.
+    """
+
+    lows: tuple[Ints, ...]
+    highs: tuple[Ints, ...]
+    theta: int
+    metric: Metric
+    hubs: tuple[Ints, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("lows", "highs", "hubs"):
+            object.__setattr__(self, name, tuple(as_ints(axis) for axis in getattr(self, name)))
+        if not len(self.lows) == len(self.highs) == len(self.hubs) >= 1:
+            raise PolicyError("a joint threshold needs positions for each of its attributes")
+        if self.theta < 0:
+            raise PolicyError("theta must not be negative")
+        for low, high in zip(self.lows, self.highs, strict=True):
+            if low.size == 0 or low.size != high.size or np.any(low > high):
+                raise PolicyError("each cell of a joint threshold needs a low position at or below its high one")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(int(low.size) for low in self.lows)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    def axis_within(self, axis: int, radius: int) -> WindowGraph:
+        """The threshold graph of one axis alone at the given radius; its positions must be in order."""
+        low, high, hubs = self.lows[axis], self.highs[axis], self.hubs[axis]
+        plain = np.setdiff1d(np.arange(low.size), hubs)
+        if np.any(np.diff(low[plain]) < 0) or np.any(np.diff(high[plain]) < 0):
+            raise PolicyError("positions of a joint threshold must not decrease along an axis")
+        if hubs.size and plain.size and plain[-1] > hubs[0]:
+            raise PolicyError("cells without a position stand last on their axis")
+        reach = np.arange(low.size)
+        reach[plain] = np.searchsorted(low[plain], high[plain] + radius, side="right") - 1
+        return WindowGraph(reach=np.maximum(reach, np.arange(low.size)), hubs=hubs)
+
+    def _axis_pairs(self, axis: int) -> tuple[Ints, Ints, Ints]:
+        """Ordered pairs of one axis within theta, each with its gap; a hub has gap 0 to everything."""
+        graph = self.axis_within(axis, self.theta)
+        edges, stay = graph.edges(), np.arange(graph.size)
+        first = np.concatenate([edges[:, 0], edges[:, 1], stay])
+        second = np.concatenate([edges[:, 1], edges[:, 0], stay])
+        low, high = self.lows[axis], self.highs[axis]
+        gap = np.maximum(0, np.maximum(low[second] - high[first], low[first] - high[second]))
+        free = graph.is_hub[first] | graph.is_hub[second]
+        return first, second, np.where(free, 0, gap)
+
+    def edges(self) -> Ints:
+        """All edges between flattened cells (row-major), u < v."""
+        if any(hub.size for hub in self.hubs):
+            return self._edges_with_hubs()
+        first = second = cost = np.zeros(1, dtype=np.int64)
+        limit = self.theta**2 if self.metric == "l2" else self.theta
+        for axis, size in enumerate(self.shape):
+            one, two, gap = self._axis_pairs(axis)
+            if first.size * one.size > 4 * EDGE_LIMIT:
+                raise TooLarge("pairs of a joint policy", first.size * one.size, 4 * EDGE_LIMIT, "Use coarser bins.")
+            step = gap**2 if self.metric == "l2" else gap
+            total = np.maximum.outer(cost, step) if self.metric == "linf" else np.add.outer(cost, step)
+            near = total <= limit
+            first = (first[:, None] * size + one[None, :])[near]
+            second = (second[:, None] * size + two[None, :])[near]
+            cost = total[near]
+        keep = first < second
+        pairs = np.stack([first[keep], second[keep]], axis=1)
+        return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+    def _edges_with_hubs(self) -> Ints:
+        if self.size**2 > EDGE_LIMIT:
+            raise TooLarge("pairs of a joint policy", self.size**2, EDGE_LIMIT, "Use coarser bins.")
+        first, second = np.triu_indices(self.size, k=1)
+        near = self.joined(first, second) == 1
+        return np.stack([first[near], second[near]], axis=1)
+
+    def joined(self, first: Ints, second: Ints) -> Ints:
+        """For each pair of flattened cells, 1 where they are equal or joined."""
+        one, two = np.unravel_index(first, self.shape), np.unravel_index(second, self.shape)
+        gaps, free = [], np.asarray(first == second)
+        for axis in range(len(self.shape)):
+            low, high = self.lows[axis], self.highs[axis]
+            gaps.append(np.maximum(0, np.maximum(low[two[axis]] - high[one[axis]], low[one[axis]] - high[two[axis]])))
+            free = free | np.isin(one[axis], self.hubs[axis]) | np.isin(two[axis], self.hubs[axis])
+        stacked = np.stack(gaps)
+        if self.metric == "l1":
+            near = stacked.sum(axis=0) <= self.theta
+        elif self.metric == "l2":
+            near = (stacked**2).sum(axis=0) <= self.theta**2
+        else:
+            near = stacked.max(axis=0) <= self.theta
+        return np.asarray(free | near).astype(np.int64)
+
+    def components(self) -> Ints:
+        """A label per flattened cell. Two cells in one component of every axis are connected: move one axis at a time."""
+        labels = np.zeros(1, dtype=np.int64)
+        if any(hub.size for hub in self.hubs):
+            return np.zeros(self.size, dtype=np.int64)
+        for axis in range(len(self.shape)):
+            own = self.axis_within(axis, self.theta).components()
+            labels = (labels[:, None] * (int(own.max()) + 1) + own[None, :]).reshape(-1)
+        return labels
+
+    def fingerprint(self) -> bytes:
+        head = f"grid {self.metric} {self.theta} {self.shape}".encode()
+        return head + b"".join(a.tobytes() for group in (self.lows, self.highs, self.hubs) for a in group)

@@ -1,0 +1,165 @@
+"""Plans: integer rows with one rational unit and whole-number weights; row i gets noise of scale unit / weight i."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from blowfishdb.errors import PlanError
+from blowfishdb.model.arrays import Ints, as_ints, check_sum
+from blowfishdb.model.rows import Rows
+
+
+def digest(parts: Iterable[bytes]) -> str:
+    """A hash that no two different lists of byte strings share."""
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(len(part).to_bytes(8, "big"))
+        whole.update(part)
+    return whole.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """Rows to measure, each with a positive whole weight: the heavier, the less noise and the more loss."""
+
+    rows: Rows
+    weights: Ints
+
+    def __post_init__(self) -> None:
+        weights = as_ints(np.broadcast_to(self.weights, (self.rows.shape[0],)))
+        object.__setattr__(self, "weights", weights)
+        if weights.size == 0:
+            raise PlanError("a measurement needs at least one row")
+        if int(weights.min()) < 1:
+            raise PlanError("weights are positive whole numbers; leave out a row that is not to be measured")
+        check_sum("sum of measurement weights", sum(int(w) for w in np.unique(weights)))
+
+    @property
+    def cells(self) -> int:
+        return self.rows.shape[1]
+
+    def fingerprint(self) -> bytes:
+        return b"rows" + self.rows.fingerprint() + b"weights" + self.weights.tobytes()
+
+
+@dataclass(frozen=True, eq=False)
+class KroneckerMeasurement:
+    """Every product of one row per factor, with the product of their weights; factors follow the axes in order."""
+
+    factors: tuple[Measurement, ...]
+
+    def __post_init__(self) -> None:
+        if not self.factors:
+            raise PlanError("a product of measurements needs at least one factor")
+        heaviest = 1
+        for factor in self.factors:
+            heaviest *= int(factor.weights.max())
+        check_sum("largest product of weights", heaviest)
+
+    @property
+    def cells(self) -> int:
+        return int(np.prod([factor.cells for factor in self.factors], dtype=object))
+
+    @property
+    def weights(self) -> Ints:
+        product = np.ones(1, dtype=np.int64)
+        for factor in self.factors:
+            product = np.multiply.outer(product, factor.weights).reshape(-1)
+        return as_ints(product)
+
+    def fingerprint(self) -> bytes:
+        return b"product" + b"|".join(factor.fingerprint() for factor in self.factors)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Noisy rows, and rows released exactly because no edge of the policy can change them."""
+
+    unit: Fraction
+    parts: tuple[Measurement | KroneckerMeasurement, ...]
+    exact: Rows | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.unit, Fraction) or self.unit <= 0:
+            raise PlanError("the unit of a plan is a positive Fraction")
+        if not self.parts and self.exact is None:
+            raise PlanError("a plan measures something")
+        sizes = {part.cells for part in self.parts} | ({self.exact.shape[1]} if self.exact is not None else set())
+        if len(sizes) != 1:
+            raise PlanError(f"all rows of a plan are over the same cells, not {sorted(sizes)}")
+
+    @property
+    def cells(self) -> int:
+        return self.parts[0].cells if self.parts else self.exact.shape[1] if self.exact is not None else 0
+
+    @property
+    def weights(self) -> Ints:
+        """The weight of each noisy row, in the order in which the noise is drawn."""
+        return as_ints(np.concatenate([np.empty(0, dtype=np.int64), *(part.weights for part in self.parts)]))
+
+    def with_unit(self, unit: Fraction) -> Plan:
+        """The same rows and weights at another noise level."""
+        return replace(self, unit=unit)
+
+    def digest(self) -> str:
+        """A hash of the rows, weights, unit and exact rows."""
+        exact = self.exact.fingerprint() if self.exact is not None else b""
+        return digest([b"plan", str(self.unit).encode(), exact, *(part.fingerprint() for part in self.parts)])
+
+
+@dataclass(frozen=True, eq=False)
+class EdgePlan:
+    """Answers `workload x + decoder noise`, where the noise belongs to a strategy over the *edges* of the policy.
+
+    Only the answers are ever published. `strategy` (noise variables by edges) and `decoder` (answers by noise
+    variables) are whole-number matrices with decoder @ strategy == workload @ P, P the edges' incidence matrix.
+    """
+
+    unit: Fraction
+    workload: Rows
+    edges: Ints
+    strategy: csr_array
+    decoder: csr_array
+    weights: Ints
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.unit, Fraction) or self.unit <= 0:
+            raise PlanError("the unit of a plan is a positive Fraction")
+        object.__setattr__(self, "edges", as_ints(self.edges))
+        object.__setattr__(self, "weights", as_ints(self.weights))
+        variables = self.weights.size
+        if self.edges.ndim != 2 or self.edges.shape[1] != 2:
+            raise PlanError("edges are rows of two cells")
+        if self.strategy.shape != (variables, self.edges.shape[0]):
+            raise PlanError("the strategy has one row per noise variable and one column per edge")
+        if self.decoder.shape != (self.workload.shape[0], variables):
+            raise PlanError("the decoder has one row per answer and one column per noise variable")
+        if variables and int(self.weights.min()) < 1:
+            raise PlanError("weights are positive whole numbers")
+        for matrix in (self.strategy, self.decoder):
+            if matrix.dtype.kind != "i":
+                raise PlanError("edge plans are made of whole numbers: float rounding would void the proof")
+
+    @property
+    def cells(self) -> int:
+        return self.workload.shape[1]
+
+    def with_unit(self, unit: Fraction) -> EdgePlan:
+        """The same strategy at another noise level."""
+        return replace(self, unit=unit)
+
+    def digest(self) -> str:
+        """A hash of everything above."""
+        matrices = [
+            array.tobytes()
+            for matrix in (self.strategy, self.decoder)
+            for array in (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
+        ]
+        head = [b"edge plan", str(self.unit).encode(), self.workload.fingerprint()]
+        return digest([*head, self.edges.tobytes(), self.weights.tobytes(), *matrices])
