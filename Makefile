@@ -1,0 +1,50 @@
+# Everything a newcomer needs: `make demo` and `make test`. `make help` lists the rest.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+STAMP := $(VENV)/.setup-done
+# Repeatable examples by default; HYPOTHESIS_PROFILE=nightly searches much longer.
+HYPOTHESIS_PROFILE ?= ci
+STRICT ?=
+ARGS ?=
+export HYPOTHESIS_PROFILE STRICT
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench system-parts clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## make .venv with the pinned dependencies (PYTHON=python3.12 picks another Python)
+
+$(STAMP): pyproject.toml constraints.txt tools/setup_venv.py
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or newer" >&2; exit 1; }
+	@$(PYTHON) tools/setup_venv.py $(VENV)
+	@touch $@
+
+demo: $(STAMP) ## one private release of a real table, with its plot
+	@$(RUN) -m blowfishdb.demo
+
+test: lint system-parts ## lint, all tests, and full branch coverage of the trusted core (STRICT=1: a skip fails)
+	@$(RUN) -m pytest -q -n auto --maxprocesses=4 --cov --cov-report=term $(ARGS)
+
+lint: $(STAMP) ## style, types and the direction of imports
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy
+	@$(VENV)/bin/lint-imports
+
+format: $(STAMP) ## rewrite the files in the house format
+	@$(RUN) -m ruff check --fix .
+	@$(RUN) -m ruff format .
+
+system-parts: $(STAMP)
+	@$(RUN) tools/system_parts.py
+
+bench: $(STAMP) ## run one benchmark: make bench NAME=noise (without NAME: list them)
+	@$(RUN) -m benchmarks $(NAME) $(ARGS)
+
+clean: ## remove .venv and every cache
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.*
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,52 @@
+"""The command `python -m benchmarks`: lists the benchmarks, or runs one and prints its rows."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import harness
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The options, with every benchmark named in the help."""
+    listing = "\n".join(f"  {name:<18} {description}" for name, description in harness.available().items())
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Run one benchmark and print what it measured.",
+        epilog=f"benchmarks:\n{listing or '  none yet'}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="which benchmark; without it, list them")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="data that is not shipped with the project")
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line; 0 when it worked, 2 for a wrong name or folder."""
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    if options.name is None:
+        parser.print_help()
+        return 0
+    known = harness.available()
+    if options.name not in known:
+        parser.error(f"unknown benchmark {options.name!r}; choose one of: {', '.join(known) or 'none yet'}")
+    if options.data is not None and not options.data.is_dir():
+        parser.error(f"--data {options.data} is not a folder")
+    rows = harness.load(options.name).run(options.data)
+    try:
+        if options.json:
+            harness.print_json(rows)
+        else:
+            harness.print_table(f"{options.name}: {known[options.name]}", rows)
+    except harness.MissingData as problem:
+        parser.error(str(problem))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,133 @@
+"""What every benchmark shares: the row it yields, a measuring helper, and how rows are found and shown."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib
+import json
+import math
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar, cast
+
+from rich.console import Console
+from rich.table import Table
+
+from blowfishdb.errors import InvalidInput
+
+FOLDER = Path(__file__).resolve().parent
+Result = TypeVar("Result")
+
+
+class MissingData(InvalidInput):
+    """A benchmark that needs data which is not shipped; raise it to ask for --data."""
+
+    code = "missing-benchmark-data"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured case. `ratio` is ours / other; for throughputs, above 1 is better, else below 1."""
+
+    case: str
+    ours: float | None = None
+    other: float | None = None
+    ratio: float | None = None
+    seconds: float | None = None
+    peak_mb: float | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.case:
+            raise InvalidInput("a benchmark row needs a case: say what was measured")
+        for name in ("ours", "other", "ratio", "seconds", "peak_mb"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise InvalidInput(f"{self.case}: {name} is {value}; leave it out where it does not apply")
+
+    def to_json(self) -> str:
+        """One line of JSON with the fields that apply."""
+        fields = dataclasses.asdict(self)
+        return json.dumps(
+            {name: value for name, value in fields.items() if value is not None and value != ""}
+        )
+
+
+class Benchmark(Protocol):
+    """What a benchmark module offers."""
+
+    def run(self, data: Path | None) -> Iterator[Row]:
+        """Yield a row per case, as soon as it is measured."""
+
+
+def measure(work: Callable[[], Result]) -> tuple[Result, float, float]:
+    """The result of `work`, the seconds it took, and the peak resident MB of the process meanwhile."""
+    _reset_peak()
+    start = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - start, _peak_mb()
+
+
+def available() -> dict[str, str]:
+    """Each benchmark's name and the first line of its docstring; found without importing anything."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in tree.body):
+            found[path.stem.replace("_", "-")] = (ast.get_docstring(tree) or "").partition("\n")[0]
+    return found
+
+
+def load(name: str) -> Benchmark:
+    """The benchmark module of that name, imported only now."""
+    return cast(Benchmark, importlib.import_module(f"benchmarks.{name.replace('-', '_')}"))
+
+
+def print_json(rows: Iterable[Row]) -> None:
+    """Print one JSON object a line, each as soon as it is known."""
+    for row in rows:
+        print(row.to_json(), flush=True)
+
+
+def print_table(title: str, rows: Iterable[Row]) -> None:
+    """Print a readable table with only the columns that some row fills."""
+    known = list(rows)
+    names = [
+        f.name for f in dataclasses.fields(Row) if any(getattr(r, f.name) not in (None, "") for r in known)
+    ]
+    table = Table(title=title, title_justify="left")
+    for name in names:
+        is_text = name in ("case", "note")
+        table.add_column(name, justify="left" if is_text else "right", overflow="fold")
+    for row in known:
+        table.add_row(*(_shown(getattr(row, name)) for name in names))
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+
+
+def _shown(value: float | str | None) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else f"{value:,.4g}"
+
+
+def _reset_peak() -> None:
+    # Linux only: writing 5 resets the high-water mark of resident memory.
+    try:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    except OSError:
+        return
+
+
+def _peak_mb() -> float:
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 2**10

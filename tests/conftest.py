@@ -1,0 +1,25 @@
+"""The ground of every test run: hypothesis profiles and the system parts that tests may need."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tools.pytest_system_parts import SystemParts
+from tools.system_parts import PARTS
+
+pytest_plugins = ["pytester"]
+
+STRICT = os.environ.get("STRICT", "") not in ("", "0")
+
+# Times vary on shared machines, so no profile has a deadline; slow data generation is not a fault either.
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("default"), derandomize=True)
+settings.register_profile("nightly", settings.get_profile("default"), max_examples=5000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if STRICT else "default"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(SystemParts(PARTS, strict=STRICT), "system-parts")

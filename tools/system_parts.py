@@ -1,0 +1,101 @@
+"""The system programs that some tests need: how to find each, and how Debian and Ubuntu install it."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import glob
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Part:
+    """One system program: tests marked `pytest.mark.<marker>` run only where one of `programs` exists."""
+
+    name: str
+    marker: str
+    programs: tuple[str, ...]
+    apt: tuple[str, ...]
+
+    def is_present(self) -> bool:
+        """Whether any of the programs is on PATH or, for a pattern with a slash, on disk."""
+        return any(glob.glob(p) if "/" in p else shutil.which(p) for p in self.programs)
+
+    def advice(self) -> str:
+        """What to install, in words."""
+        return f"{self.name} is missing (Debian and Ubuntu: apt-get install {' '.join(self.apt)})"
+
+
+PARTS: tuple[Part, ...] = (
+    Part("PostgreSQL", "postgres", ("initdb", "/usr/lib/postgresql/*/bin/initdb"), ("postgresql",)),
+    Part("MariaDB", "mariadb", ("mariadbd", "/usr/sbin/mariadbd"), ("mariadb-server",)),
+    Part("Chromium", "chromium", ("chromium", "chromium-browser", "google-chrome"), ("chromium",)),
+    Part("Java", "java", ("java",), ("default-jre-headless",)),
+)
+
+
+def used_markers(folder: Path) -> frozenset[str]:
+    """The names x for which some test file under `folder` says `pytest.mark.x`."""
+    found: set[str] = set()
+    for path in folder.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "pytest.mark":
+                found.add(node.attr)
+    return frozenset(found)
+
+
+def missing_parts(parts: Iterable[Part], markers: Iterable[str]) -> list[Part]:
+    """The parts that the given markers need and this machine lacks."""
+    needed = frozenset(markers)
+    return [part for part in parts if part.marker in needed and not part.is_present()]
+
+
+def install_commands(parts: Sequence[Part], *, is_root: bool, has_apt: bool) -> list[list[str]]:
+    """The commands that install the parts here; empty when there are none or this user cannot install."""
+    if not parts or not is_root or not has_apt:
+        return []
+    packages = [package for part in parts for package in part.apt]
+    return [
+        ["apt-get", "update", "-qq"],
+        ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages],
+    ]
+
+
+def ensure(parts: Sequence[Part], folder: Path, *, dry_run: bool) -> None:
+    """Install what the tests under `folder` need where that is possible, and name what stays missing.
+
+    Never fails: the test run skips what it cannot serve, and STRICT=1 turns that skip into a failure.
+    """
+    missing = missing_parts(parts, used_markers(folder))
+    commands = install_commands(
+        missing, is_root=os.geteuid() == 0, has_apt=shutil.which("apt-get") is not None
+    )
+    for command in commands:
+        print(" ".join(command), flush=True)
+        if not dry_run:
+            subprocess.run(command, check=False, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+    for part in missing:
+        if not part.is_present():
+            print(part.advice())
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command line: `python tools/system_parts.py [--dry-run] [--tests FOLDER]`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dry-run", action="store_true", help="print the commands, run none")
+    parser.add_argument("--tests", type=Path, default=ROOT / "tests", help="the folder whose markers count")
+    options = parser.parse_args(arguments)
+    ensure(PARTS, options.tests, dry_run=options.dry_run)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
