@@ -19,7 +19,9 @@ help: ## list these commands
 setup: $(STAMP) ## make .venv with the pinned dependencies (PYTHON=python3.12 picks another Python)
 
 $(STAMP): pyproject.toml constraints.txt tools/setup_venv.py
-	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) not found: install Python 3.11 or newer" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' || { \
+	  echo "BlowfishDB needs Python 3.11 to 3.14, and $(PYTHON) is not one. Name one: make setup PYTHON=python3.12" >&2; \
+	  exit 1; }
 	@$(PYTHON) tools/setup_venv.py $(VENV)
 	@touch $@
 
@@ -33,7 +35,7 @@ lint: $(STAMP) ## style, types and the direction of imports
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
-	@$(VENV)/bin/lint-imports
+	@$(VENV)/bin/lint-imports --no-logo
 
 format: $(STAMP) ## rewrite the files in the house format
 	@$(RUN) -m ruff check --fix .

@@ -10,8 +10,6 @@ from hypothesis import HealthCheck, settings
 from tools.pytest_system_parts import SystemParts
 from tools.system_parts import PARTS
 
-pytest_plugins = ["pytester"]
-
 STRICT = os.environ.get("STRICT", "") not in ("", "0")
 
 # Times vary on shared machines, so no profile has a deadline; slow data generation is not a fault either.

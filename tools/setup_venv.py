@@ -1,78 +1,68 @@
-"""Make .venv with the pinned dependencies and an editable install; says in one line what is wrong otherwise.
+"""Make .venv with the pinned dependencies and an editable install; uses the standard library alone."""
 
-Runs before anything is installed, so it uses the standard library alone and parses on any Python 3.
-"""
+from __future__ import annotations
 
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
-OLDEST = (3, 11)
-NEWEST = (3, 14)
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
-
-def python_problem(version):  # type: (tuple[int, int]) -> str
-    """The sentence to show when this Python cannot run BlowfishDB, or an empty string."""
-    if OLDEST <= version <= NEWEST:
-        return ""
-    return (
-        "BlowfishDB needs Python {}.{} to {}.{}, this is {}.{}. "
-        "Name another one, for example: make setup PYTHON=python3.12"
-    ).format(*(OLDEST + NEWEST + version))
+ROOT = Path(__file__).resolve().parent.parent
 
 
-def run_quietly(command, log_path):  # type: (list[str], str) -> int
+def succeeds(command: Sequence[str]) -> bool:
+    """Whether the command ends well; what it prints is dropped."""
+    return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def run_quietly(command: Sequence[str], log: Path) -> bool:
     """Run a command with its output kept in a log, and show the log only if it fails."""
-    with open(log_path, "wb") as log:
-        code = subprocess.call(command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT)
+    with log.open("wb") as output:
+        code = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT).returncode
     if code != 0:
-        with open(log_path, errors="replace") as log:
-            sys.stderr.write(log.read())
-        sys.stderr.write("failed: {}\n".format(" ".join(command)))
-    return code
+        print(log.read_text(encoding="utf-8", errors="replace"), file=sys.stderr)
+        print(f"failed: {' '.join(command)}", file=sys.stderr)
+    return code == 0
 
 
-def make_environment(folder):  # type: (str) -> str
-    """Create the virtual environment unless it works already; returns a problem or an empty string."""
-    python = os.path.join(folder, "bin", "python")
-    works = (
-        os.path.exists(python)
-        and subprocess.call([python, "-c", "import pip"], stderr=subprocess.DEVNULL) == 0
-    )
-    if works:
-        return ""
-    create = [sys.executable, "-m", "venv", "--clear", folder]
-    if subprocess.call(create, stdout=subprocess.DEVNULL) == 0:
-        return ""
-    # Debian and Ubuntu keep the venv module's bundled pip in a package of its own.
-    package = "python{}.{}-venv".format(*sys.version_info[:2])
+def make_environment(folder: Path) -> bool:
+    """Create the virtual environment unless it works already; whether it works now."""
+    python = folder / "bin" / "python"
+    if python.exists() and succeeds([str(python), "-c", "import pip"]):
+        return True
+    create = [sys.executable, "-m", "venv", "--clear", str(folder)]
+    if succeeds(create):
+        return True
+    # Debian and Ubuntu keep the pip that venv needs in a package of its own.
+    package = f"python{sys.version_info.major}.{sys.version_info.minor}-venv"
     if os.geteuid() == 0 and shutil.which("apt-get"):
-        print("installing " + package)
-        environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
-        subprocess.call(["apt-get", "update", "-qq"], env=environment)
-        subprocess.call(["apt-get", "install", "-y", "-qq", package], env=environment)
-        if subprocess.call(create, stdout=subprocess.DEVNULL) == 0:
-            return ""
-    return f"cannot create {folder}: the venv module of {sys.executable} does not work (Debian: install {package})"
+        print(f"installing {package}")
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run(["apt-get", "update", "-qq"], env=environment)
+        subprocess.run(["apt-get", "install", "-y", "-qq", package], env=environment)
+        if succeeds(create):
+            return True
+    print(f"{sys.executable} cannot make {folder}; on Debian and Ubuntu install {package}", file=sys.stderr)
+    return False
 
 
-def main(folder):  # type: (str) -> int
-    """Set everything up in `folder`; returns the exit code."""
-    problem = python_problem(sys.version_info[:2]) or make_environment(folder)
-    if problem:
-        sys.stderr.write(problem + "\n")
-        return 1
-    print(f"installing the pinned dependencies into {folder} (a minute or so the first time)")
-    python = os.path.join(folder, "bin", "python")
-    log = os.path.join(folder, "setup.log")
-    pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "-c", "constraints.txt"]
+def install(folder: Path) -> bool:
+    """Install the pinned dependencies and the project itself; whether that worked."""
+    print(f"installing the pinned dependencies into {folder} (a minute or so the first time)", flush=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-c", "constraints.txt"]
+    log = folder / "setup.log"
     # The build backend is pinned like everything else, so the build must not fetch one of its own.
-    return run_quietly([*pip, "hatchling", "editables"], log) or run_quietly(
-        [*pip, "--no-build-isolation", "-e", ".[test]"], log
-    )
+    backend = [*pip, "hatchling", "editables"]
+    project = [*pip, "--no-build-isolation", "-e", ".[test]"]
+    return run_quietly(backend, log) and run_quietly(project, log)
+
+
+def main(folder: Path) -> int:
+    """Set everything up in `folder`; 0 when it worked."""
+    return 0 if make_environment(folder) and install(folder) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(Path(sys.argv[1]).absolute()))

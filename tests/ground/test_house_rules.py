@@ -1,0 +1,88 @@
+"""Rules of the house that no linter checks: small files, a light import, a strict test set-up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parents[2]
+LONGEST_FILE = 400
+
+
+def python_files() -> list[Path]:
+    return [
+        path for folder in ("src", "benchmarks", "tools", "tests") for path in (ROOT / folder).rglob("*.py")
+    ]
+
+
+def test_files_are_short() -> None:
+    assert [path for path in python_files() if len(path.read_text().splitlines()) >= LONGEST_FILE] == []
+
+
+def test_nothing_is_hidden_from_coverage() -> None:
+    assert [path for path in python_files() if "pragma: " + "no cover" in path.read_text()] == []
+
+
+def test_importing_the_package_is_light() -> None:
+    code = "import sys, blowfishdb; print(sorted({'numba', 'duckdb', 'opendp'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_warnings_are_errors_and_markers_are_declared(pytestconfig: pytest.Config) -> None:
+    assert pytestconfig.getini("filterwarnings")[0] == "error"
+    assert "--strict-markers" in pytestconfig.getini("addopts")
+
+
+def test_the_repeatable_profile_is_derandomized() -> None:
+    assert settings.get_profile("ci").derandomize
+    assert settings.get_profile("nightly").max_examples > 10 * settings.get_profile("ci").max_examples
+    assert settings.get_profile("default").deadline is None
+
+
+CORE = "def f(x):\n    y = 2\n    if x:\n        y = 1\n    return y\n"
+HALF = "from blowfishdb.plan.core import f\n\ndef test_f():\n    assert f(True) == 1\n"
+WHOLE = HALF + "    assert f(False) == 2\n"
+
+
+@pytest.mark.parametrize(("tests", "passes"), [(WHOLE, True), (HALF, False)])
+def test_the_trusted_core_needs_every_branch(tmp_path: Path, tests: str, passes: bool) -> None:
+    package = tmp_path / "src" / "blowfishdb"
+    (package / "plan").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "elsewhere.py").write_text("def never_called():\n    return 1\n")
+    (package / "plan" / "__init__.py").touch()
+    (package / "plan" / "core.py").write_text(CORE)
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_core.py").write_text(tests)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--cov"],
+        cwd=tmp_path,
+        env={**environment, "PYTHONPATH": str(tmp_path / "src")},
+        capture_output=True,
+        text=True,
+    )
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    assert (done.returncode == 0) == passes, done.stdout + done.stderr
+
+
+def test_make_names_the_python_it_needs(tmp_path: Path) -> None:
+    command = ["make", "setup", "PYTHON=false", f"VENV={tmp_path}/venv"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "needs Python 3.11 to 3.14" in done.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+def test_make_alone_lists_the_commands() -> None:
+    done = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for command in ("setup", "demo", "test", "lint", "bench", "clean"):
+        assert f"make {command} " in done.stdout
