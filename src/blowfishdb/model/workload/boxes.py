@@ -27,7 +27,7 @@ AXIS_LIMIT = 10
 
 @dataclass(frozen=True, eq=False)
 class Rectangles:
-    """Row i counts the cells c with low[i, j] <= c_j < high[i, j] on every axis j; cells in row-major order."""
+    """Row i counts the cells c with low[i, j] <= c_j < high[i, j] for all axes j; cells are row-major."""
 
     grid: tuple[int, ...]
     low: Ints
@@ -60,7 +60,7 @@ class Rectangles:
         inner[...] = columns.reshape(*self.grid, *rest)
         for axis in range(len(self.grid)):
             np.cumsum(inner, axis=axis, out=inner)
-        flat = table.reshape(-1, *rest)
+        flat = table.reshape(math.prod(self._corners), *rest)
         answers = np.zeros((self.low.shape[0], *rest), dtype=columns.dtype)
         for sign, places in self._signed_corners():
             answers += sign * flat[places]
@@ -76,7 +76,7 @@ class Rectangles:
         table = steps.reshape(*self._corners, *rest)
         for axis in range(len(self.grid)):
             np.cumsum(table, axis=axis, out=table)
-        return table[tuple(slice(size) for size in self.grid)].reshape(-1, *rest)
+        return table[tuple(slice(size) for size in self.grid)].reshape(self.shape[1], *rest)
 
     def dense(self) -> Ints:
         return written_out(self)

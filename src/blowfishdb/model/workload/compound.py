@@ -67,8 +67,8 @@ class Kronecker:
         growth = [factor.shape[1 - side] / max(1, factor.shape[side]) for factor in self.factors]
         for axis in np.argsort(growth, kind="stable"):
             front = np.moveaxis(block, axis, 0)
-            mapped = maps[axis](front.reshape(front.shape[0], -1))
-            block = np.moveaxis(mapped.reshape(-1, *front.shape[1:]), 0, axis)
+            mapped = maps[axis](front.reshape(front.shape[0], math.prod(front.shape[1:])))
+            block = np.moveaxis(mapped.reshape(mapped.shape[0], *front.shape[1:]), 0, axis)
         return np.ascontiguousarray(block).reshape(self.shape[1 - side], *rest)
 
 
@@ -128,7 +128,7 @@ def marginals(shape: Sequence[int], subsets: Sequence[Sequence[int]]) -> Stacked
     for subset in subsets:
         chosen = set(subset)
         if len(chosen) != len(subset) or not chosen <= set(range(len(sizes))):
-            raise WorkloadError(f"a marginal names distinct axes of 0 to {len(sizes) - 1}, not {tuple(subset)}")
+            raise WorkloadError(f"a marginal names distinct axes below {len(sizes)}, not {tuple(subset)}")
         factors = (Identity(size) if axis in chosen else total(size) for axis, size in enumerate(sizes))
         parts.append(Kronecker(tuple(factors)))
     return Stacked(tuple(parts))

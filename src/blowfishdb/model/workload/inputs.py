@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -15,10 +16,10 @@ DENSE_LIMIT = 2**25
 """Entries of a matrix that may be written out (256 MiB of int64)."""
 
 
-def check_cells(cells: object) -> int:
+def check_cells(cells: SupportsIndex) -> int:
     """The number of cells as a plain positive int."""
     try:
-        count = operator.index(cells)  # type: ignore[arg-type]
+        count = operator.index(cells)
     except TypeError:
         raise WorkloadError(f"the number of cells is a whole number, not {cells!r}") from None
     if count < 1:
@@ -40,7 +41,9 @@ def as_columns(values: Numbers, length: int) -> Numbers:
     """The input as int64 (from any whole type) or float64, of shape (length,) or (length, k)."""
     columns = np.asarray(values)
     if columns.ndim not in (1, 2) or columns.shape[0] != length:
-        raise WorkloadError(f"a vector of {length} numbers or {length} rows are expected, not shape {columns.shape}")
+        raise WorkloadError(
+            f"{length} numbers, or {length} rows of them, are expected, not shape {columns.shape}"
+        )
     if columns.dtype.kind == "f":
         return columns.astype(np.float64, copy=False)
     if columns.dtype.kind == "b":
@@ -61,8 +64,8 @@ def as_weights(values: Numbers, length: int) -> Ints:
 def check_exact(columns: Numbers, factor: int = 1) -> None:
     """Refuses whole numbers whose sums, with coefficients up to `factor`, could wrap around in int64.
 
-    Only results need to fit: int64 arithmetic is exact modulo 2^64, so wrapping on the way is harmless. The bound
-    is summed in floats; their rounding is far below the factor of two between the limit and the largest int64.
+    Only results need to fit: int64 arithmetic is exact modulo 2^64, so wrapping on the way is harmless. The
+    bound is summed in floats; their rounding is far below the distance from the limit to the largest int64.
     """
     if columns.dtype.kind != "i" or columns.size == 0:
         return
@@ -74,9 +77,11 @@ def check_exact(columns: Numbers, factor: int = 1) -> None:
 def written_out(rows: Rows) -> Ints:
     """The dense matrix of implicit rows, unless it is too large."""
     queries, cells = rows.shape
-    if max(queries, cells) * cells > DENSE_LIMIT:
+    if queries * cells > DENSE_LIMIT:
         advice = "Use dot and transpose_dot, which never write the matrix out."
-        raise TooLarge("entries of a dense workload", max(queries, cells) * cells, DENSE_LIMIT, advice)
+        raise TooLarge("entries of a dense workload", queries * cells, DENSE_LIMIT, advice)
+    if queries < cells:
+        return rows.transpose_dot(np.eye(queries, dtype=np.int64)).T
     return rows.dot(np.eye(cells, dtype=np.int64))
 
 

@@ -97,7 +97,7 @@ class Intervals:
         object.__setattr__(self, "low", whole_numbers(self.low, "interval bounds"))
         object.__setattr__(self, "high", whole_numbers(self.high, "interval bounds"))
         if self.low.ndim != 1 or self.low.shape != self.high.shape:
-            raise WorkloadError("intervals need a vector of lower bounds and one of upper bounds, equally long")
+            raise WorkloadError("intervals need two equally long vectors, lower bounds and upper bounds")
         if self.low.size and (
             int(self.low.min()) < 0 or int(self.high.max()) > self.cells or np.any(self.low > self.high)
         ):

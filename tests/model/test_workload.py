@@ -1,0 +1,191 @@
+"""Every workload equals the matrix that its definition spells out, cell by cell."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from blowfishdb.model.rows import Rows
+from blowfishdb.model.workload import (
+    AllRanges,
+    Identity,
+    Intervals,
+    Kronecker,
+    Prefix,
+    Rectangles,
+    Sparse,
+    Stacked,
+    all_marginals,
+    as_intervals,
+    marginals,
+    total,
+)
+
+Case = tuple[Rows, np.ndarray[Any, np.dtype[np.int64]]]
+
+
+def matrix(rows: list[list[int]], cells: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.array(rows, dtype=np.int64).reshape(-1, cells)
+
+
+def identity(cells: int) -> Case:
+    return Identity(cells), matrix([[int(c == i) for c in range(cells)] for i in range(cells)], cells)
+
+
+def prefix(cells: int) -> Case:
+    return Prefix(cells), matrix([[int(c <= i) for c in range(cells)] for i in range(cells)], cells)
+
+
+def all_ranges(cells: int) -> Case:
+    pairs = [(low, high) for low in range(cells) for high in range(low + 1, cells + 1)]
+    return AllRanges(cells), matrix([[int(a <= c < b) for c in range(cells)] for a, b in pairs], cells)
+
+
+def whole(cells: int) -> Case:
+    return total(cells), matrix([[1] * cells], cells)
+
+
+@st.composite
+def bounds(draw: Callable[..., Any], cells: int) -> tuple[int, int]:
+    low = draw(st.integers(0, cells))
+    return low, draw(st.integers(low, cells))
+
+
+@st.composite
+def intervals(draw: Callable[..., Any], cells: int) -> Case:
+    pairs = draw(st.lists(bounds(cells), min_size=1, max_size=6))
+    rows = Intervals(cells, np.array([a for a, _ in pairs]), np.array([b for _, b in pairs]))
+    return rows, matrix([[int(a <= c < b) for c in range(cells)] for a, b in pairs], cells)
+
+
+@st.composite
+def rectangles(draw: Callable[..., Any], grid: tuple[int, ...]) -> Case:
+    boxes = draw(st.lists(st.tuples(*(bounds(size) for size in grid)), min_size=1, max_size=5))
+    low = np.array([[a for a, _ in box] for box in boxes])
+    high = np.array([[b for _, b in box] for box in boxes])
+    places = list(itertools.product(*(range(size) for size in grid)))
+    written = [
+        [int(all(a <= c < b for c, (a, b) in zip(place, box, strict=True))) for place in places]
+        for box in boxes
+    ]
+    return Rectangles(grid, low, high), matrix(written, len(places))
+
+
+@st.composite
+def predicates(draw: Callable[..., Any], cells: int) -> Case:
+    row = st.lists(st.integers(-3, 3), min_size=cells, max_size=cells)
+    written = matrix(draw(st.lists(row, min_size=1, max_size=5)), cells)
+    return Sparse(csr_array(written)), written
+
+
+def simple(cells: int) -> st.SearchStrategy[Case]:
+    ready = st.sampled_from([identity, prefix, all_ranges, whole]).map(lambda make: make(cells))
+    return st.one_of(ready, intervals(cells), predicates(cells), rectangles((cells,)))
+
+
+@st.composite
+def products(draw: Callable[..., Any]) -> Case:
+    parts = draw(st.lists(st.integers(1, 4).flatmap(simple), min_size=1, max_size=3))
+    written = np.ones((1, 1), dtype=np.int64)
+    for _, own in parts:
+        written = np.array([[a * b for a in r for b in s] for r in written.tolist() for s in own.tolist()])
+    return Kronecker(tuple(rows for rows, _ in parts)), written
+
+
+@st.composite
+def unions(draw: Callable[..., Any]) -> Case:
+    cells = draw(st.integers(1, 6))
+    parts = draw(st.lists(simple(cells), min_size=1, max_size=4))
+    written = [row for _, own in parts for row in own.tolist()]
+    return Stacked(tuple(rows for rows, _ in parts)), matrix(written, cells)
+
+
+grids = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(tuple)
+cases = st.one_of(st.integers(1, 9).flatmap(simple), grids.flatmap(rectangles), products(), unions())
+
+
+@settings(max_examples=250)
+@given(cases, st.sampled_from([None, 0, 1, 3]), st.booleans(), st.integers(0, 2**32))
+def test_every_method_equals_the_dense_form(case: Case, width: int | None, real: bool, seed: int) -> None:
+    rows, written = case
+    queries, cells = written.shape
+    tail = () if width is None else (width,)
+    draw = np.random.default_rng(seed)
+
+    def values(length: int) -> np.ndarray[Any, Any]:
+        drawn = draw.integers(-(10**9), 10**9, (length, *tail))
+        return drawn / 1024 if real else drawn
+
+    x, y = values(cells), values(queries)
+    assert rows.shape == written.shape
+    assert np.array_equal(rows.dense(), written)
+    # Numerators stay far below 2^53, so the multiples of 1/1024 are added exactly too.
+    for ours, theirs in ((rows.dot(x), written @ x), (rows.transpose_dot(y), written.T @ y)):
+        assert ours.dtype == theirs.dtype
+        assert np.array_equal(ours, theirs)
+    weights = draw.integers(1, 10**9, (queries, *tail))
+    norms = rows.column_norms(weights)
+    assert norms.dtype == np.int64
+    assert np.array_equal(norms, np.abs(written).T @ weights)
+
+
+@given(cases, cases)
+def test_fingerprints_tell_matrices_apart(one: Case, two: Case) -> None:
+    (rows, written), (others, other) = one, two
+    assert rows.fingerprint() == rows.fingerprint()
+    if rows.fingerprint() == others.fingerprint():
+        assert np.array_equal(written, other)
+
+
+@given(cases)
+def test_intervals_are_recognised_and_nothing_else_is(case: Case) -> None:
+    rows, written = case
+    seen = as_intervals(rows)
+    if seen is not None:
+        assert np.array_equal(seen.dense(), written)
+    is_plain = not isinstance(rows, Kronecker | Rectangles) and not (
+        isinstance(rows, Stacked) and any(isinstance(part, Kronecker) for part in rows.parts)
+    )
+    if is_plain:
+        edges = np.diff(np.pad(written, ((0, 0), (1, 1))), axis=1)
+        binary = bool(np.all((written == 0) | (written == 1)))
+        assert (seen is not None) == (binary and bool(np.all((edges == 1).sum(axis=1) <= 1)))
+
+
+@given(grids, st.data())
+def test_marginals_sum_over_the_other_axes(grid: tuple[int, ...], data: st.DataObject) -> None:
+    ways = data.draw(st.integers(0, len(grid)))
+    cube = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, 100, grid)
+    subsets = list(itertools.combinations(range(len(grid)), ways))
+    parts = [cube.sum(axis=tuple(a for a in range(len(grid)) if a not in s)).reshape(-1) for s in subsets]
+    assert np.array_equal(all_marginals(grid, ways).dot(cube.reshape(-1)), np.concatenate(parts))
+    assert np.array_equal(marginals(grid, subsets).dot(cube.reshape(-1)), np.concatenate(parts))
+
+
+def test_a_product_of_a_huge_domain_has_a_shape_without_being_written_out() -> None:
+    rows = all_marginals((1000,) * 6, 1)
+    assert rows.shape == (6000, 10**18)
+
+
+def test_a_million_intervals_over_a_million_cells() -> None:
+    size = 10**6
+    start = np.arange(size)
+    rows = Intervals(size, start // 2, start // 2 + size // 2)
+    answers = rows.dot(np.ones(size, dtype=np.int64))
+    assert np.all(answers == size // 2)
+    assert int(rows.transpose_dot(np.ones(size, dtype=np.int64)).sum()) == size * (size // 2)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int32, np.uint16, np.bool_])
+def test_narrow_whole_numbers_are_widened_before_they_are_summed(kind: type[np.generic]) -> None:
+    ones = np.ones(300, dtype=kind)
+    answers = Prefix(300).dot(ones)
+    assert answers.dtype == np.int64
+    assert answers[-1] == 300
