@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +97,7 @@ def heads_of(unit: Fraction, weights: NDArray[np.int64], digits: int) -> NDArray
     return heads
 
 
+@lru_cache(maxsize=4096)
 def _float_exp(rate: Fraction) -> float:
     """exp(-rate) within 2^-53 + 2^-60; a quotient of two integers is rounded correctly."""
     low, _ = enclose_exp(rate, 64)
