@@ -14,8 +14,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
 Numbers: TypeAlias = NDArray[Any]
 
-SAFE_SUM = 2**62
-"""Totals of absolute values stay below this, so no int64 sum of them can wrap around."""
+SAFE_SUM = 2**60
+"""Totals of absolute values stay below this, so that no sum of a few such totals can wrap around in int64."""
 
 
 def as_ints(values: object) -> Ints:
@@ -26,6 +26,13 @@ def as_ints(values: object) -> Ints:
     array = np.array(raw, dtype=np.int64)
     array.setflags(write=False)
     return array
+
+
+def total_weight(weights: Ints) -> int:
+    """The sum of positive whole weights; refused where int64 arithmetic could not hold it."""
+    if weights.size and int(weights.max()) * weights.size >= SAFE_SUM:
+        check_sum("sum of weights", sum(weights.tolist()))
+    return int(weights.sum())
 
 
 def check_sum(what: str, total: int) -> None:

@@ -74,18 +74,24 @@ class CellGraph:
         """The cells joined to the vertex that no row counts."""
         return self.outside if self.presence == "public" else np.ones(self.cells, dtype=np.bool_)
 
+    @property
+    def value_edge_bound(self) -> int:
+        """At least as many as there are edges between cells, without listing them."""
+        if not self.has_value_edges:
+            return 0
+        sizes = [factor.size for factor in self.factors]
+        counts = [f.edge_count_bound if isinstance(f, GridGraph) else f.edge_count for f in self.factors]
+        if self.composition == "record":
+            return (math.prod(n + 2 * e for n, e in zip(sizes, counts, strict=True)) - math.prod(sizes)) // 2
+        return sum(e * (self.cells // n) for n, e in zip(sizes, counts, strict=True))
+
     def value_edges(self) -> Ints:
         """All edges between flattened cells (row-major), u < v, in lexicographic order."""
+        if self.value_edge_bound > EDGE_LIMIT:
+            raise TooLarge("edges of the projected policy", self.value_edge_bound, EDGE_LIMIT, "Use coarser bins.")
         if not self.has_value_edges:
             return np.empty((0, 2), dtype=np.int64)
-        moves = [factor.edges() for factor in self.factors]
-        sizes = [factor.size for factor in self.factors]
-        if self.composition == "record":
-            count = (math.prod(n + 2 * len(e) for n, e in zip(sizes, moves, strict=True)) - math.prod(sizes)) // 2
-        else:
-            count = sum(len(e) * self.cells // n for n, e in zip(sizes, moves, strict=True))
-        if count > EDGE_LIMIT:
-            raise TooLarge("edges of the projected policy", count, EDGE_LIMIT, "Use coarser bins.")
+        moves, sizes = [factor.edges() for factor in self.factors], [factor.size for factor in self.factors]
         pairs = self._strong(moves, sizes) if self.composition == "record" else self._cartesian(moves, sizes)
         return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 

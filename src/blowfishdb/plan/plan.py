@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import PlanError
-from blowfishdb.model.arrays import Ints, as_ints, check_sum
+from blowfishdb.model.arrays import Ints, as_ints, check_sum, total_weight
 from blowfishdb.model.rows import Rows
 
 
@@ -38,7 +38,7 @@ class Measurement:
             raise PlanError("a measurement needs at least one row")
         if int(weights.min()) < 1:
             raise PlanError("weights are positive whole numbers; leave out a row that is not to be measured")
-        check_sum("sum of measurement weights", sum(int(w) for w in np.unique(weights)))
+        total_weight(weights)
 
     @property
     def cells(self) -> int:

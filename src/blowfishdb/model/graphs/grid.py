@@ -72,6 +72,14 @@ class GridGraph:
         free = graph.is_hub[first] | graph.is_hub[second]
         return first, second, np.where(free, 0, gap)
 
+    @property
+    def edge_count_bound(self) -> int:
+        """At least as many as there are edges: those of the Linf ball, without listing them."""
+        if any(hub.size for hub in self.hubs):
+            return self.size * (self.size - 1) // 2
+        graphs = [self.axis_within(axis, self.theta) for axis in range(len(self.shape))]
+        return (math.prod(graph.size + 2 * graph.edge_count for graph in graphs) - self.size) // 2
+
     def edges(self) -> Ints:
         """All edges between flattened cells (row-major), u < v."""
         if any(hub.size for hub in self.hubs):
@@ -117,7 +125,7 @@ class GridGraph:
         return np.asarray(free | near).astype(np.int64)
 
     def components(self) -> Ints:
-        """A label per flattened cell. Two cells in one component of every axis are connected: move one axis at a time."""
+        """A label per flattened cell: cells in one component of every axis are connected, one axis at a time."""
         labels = np.zeros(1, dtype=np.int64)
         if any(hub.size for hub in self.hubs):
             return np.zeros(self.size, dtype=np.int64)

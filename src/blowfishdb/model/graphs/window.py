@@ -1,4 +1,4 @@
-"""Window graphs: each cell is joined to the cells up to its reach; full, line, threshold, runs and public are all such."""
+"""Window graphs: each cell is joined to the cells up to its reach. Full, line, threshold and public are such."""
 
 from __future__ import annotations
 

@@ -1,0 +1,130 @@
+"""The privacy loss of a plan under a policy graph, exact, with the worst edge; charge and noise both come from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeVar
+
+import numpy as np
+
+from blowfishdb.errors import CannotCertify, DigestMismatch, PlanError, TooLarge
+from blowfishdb.model.arrays import Ints, check_sum
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs.grid import GridGraph
+from blowfishdb.model.workload import Intervals, as_intervals
+from blowfishdb.plan.columns import listed_losses
+from blowfishdb.plan.edge_noise import worst_noised_edge
+from blowfishdb.plan.exact_rows import check_exact_rows
+from blowfishdb.plan.interval_loss import worst_axis_edge
+from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
+from blowfishdb.plan.product_loss import worst_product_edge
+from blowfishdb.plan.worst_edge import NO_EDGE, WorstEdge, larger, worst_of, worst_to_zero
+
+AnyPlan = TypeVar("AnyPlan", Plan, EdgePlan)
+
+LISTED_EDGES = 1_000_000
+"""Up to this many edges are compared one by one where no structure gives the exact answer sooner."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Publishing the plan's answers is (epsilon, G)-Blowfish private.
+
+    `witness` is the pair of cells (ZERO: outside the filter, or absent) on which the loss is greatest; when
+    `is_tight`, no smaller epsilon is true. A bound without a witness is an upper bound.
+    """
+
+    epsilon: Fraction
+    witness: tuple[int, int] | None
+    is_tight: bool
+    plan_digest: str
+    graph_digest: str
+
+    def verify(self, plan: Plan | EdgePlan, graph: CellGraph) -> None:
+        """Computes the loss again; DigestMismatch when this certificate belongs to something else."""
+        if certify(plan, graph) != self:
+            raise DigestMismatch("this certificate does not belong to this plan and policy")
+
+
+def certify(plan: Plan | EdgePlan, graph: CellGraph) -> Certificate:
+    """The certificate of a plan with its noise level set."""
+    worst = worst_edge(plan, graph)
+    epsilon = Fraction(worst.loss * graph.rows_per_person) / plan.unit
+    return Certificate(epsilon, worst.edge, worst.tight, plan.digest(), graph.digest())
+
+
+def calibrate(plan: AnyPlan, graph: CellGraph, epsilon: Fraction) -> tuple[AnyPlan, Certificate]:
+    """The same plan with the noise level at which it costs exactly `epsilon`, and its certificate."""
+    if not isinstance(epsilon, Fraction) or epsilon <= 0:
+        raise PlanError("epsilon is a positive Fraction")
+    worst = worst_edge(plan, graph)
+    if worst.loss == 0:
+        raise CannotCertify("no edge of the policy changes these rows: release them exactly, at no cost")
+    scaled = plan.with_unit(Fraction(worst.loss * graph.rows_per_person) / epsilon)
+    return scaled, Certificate(epsilon, worst.edge, worst.tight, scaled.digest(), graph.digest())
+
+
+def worst_edge(plan: Plan | EdgePlan, graph: CellGraph) -> WorstEdge:
+    """The greatest loss over all edges when the unit is 1."""
+    if plan.cells != graph.cells:
+        raise PlanError(f"the plan is over {plan.cells} cells, the policy graph over {graph.cells}")
+    if isinstance(plan, EdgePlan):
+        return worst_noised_edge(plan, graph)
+    if plan.exact is not None:
+        check_exact_rows(plan.exact, graph)
+    if not plan.parts:
+        return NO_EDGE
+    norms = _column_norms(plan)
+    leaving = worst_to_zero(norms, np.flatnonzero(graph.to_zero))
+    return larger(leaving, _worst_value_edge(plan, graph, norms)) if graph.has_value_edges else leaving
+
+
+def _column_norms(plan: Plan) -> Ints:
+    """For each cell the summed weight times absolute entry over the noisy rows of the plan."""
+    total = np.zeros(plan.cells, dtype=np.int64)
+    for part in plan.parts:
+        if isinstance(part, Measurement):
+            norms = part.rows.column_norms(part.weights)
+        else:
+            norms = np.ones(1, dtype=np.int64)
+            for factor in part.factors:
+                own = factor.rows.column_norms(factor.weights)
+                check_sum("product of column norms", int(norms.max()) * int(own.max()))
+                norms = np.multiply.outer(norms, own).reshape(-1)
+        check_sum("sum of column norms", int(total.max()) + int(norms.max()))
+        total = total + norms
+    return total
+
+
+def _worst_value_edge(plan: Plan, graph: CellGraph, norms: Ints) -> WorstEdge:
+    """The worst edge between two cells: by structure, by listing, or by a bound, in this order."""
+    stacked = _stacked_intervals(plan)
+    single = graph.factors[0]
+    if stacked is not None and len(graph.factors) == 1 and not isinstance(single, GridGraph):
+        return worst_axis_edge(*stacked, single)
+    if graph.value_edge_bound <= LISTED_EDGES:
+        try:
+            edges = graph.value_edges()
+            losses = np.zeros(edges.shape[0], dtype=np.int64)
+            for part in plan.parts:
+                losses = losses + listed_losses(part, edges)
+            return worst_of(losses, edges)
+        except TooLarge:
+            pass
+    parts = [worst_product_edge(p, graph) for p in plan.parts if isinstance(p, KroneckerMeasurement)]
+    if len(parts) == len(plan.parts) == 1:
+        return parts[0]
+    return WorstEdge(2 * int(norms.max()), None, tight=False)
+
+
+def _stacked_intervals(plan: Plan) -> tuple[Intervals, Ints] | None:
+    """All noisy rows as weighted intervals of one axis, where they are such."""
+    low, high = [], []
+    for part in plan.parts:
+        found = as_intervals(part.rows) if isinstance(part, Measurement) else None
+        if found is None:
+            return None
+        low.append(found.low)
+        high.append(found.high)
+    return Intervals(plan.cells, np.concatenate(low), np.concatenate(high)), plan.weights
