@@ -29,7 +29,7 @@ def floor_of(value: Decimal, bits: int) -> int:
     return int((value * 2**bits).to_integral_value(rounding="ROUND_FLOOR"))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(RATES, st.sampled_from([1, 16, 64, 256, 512]))
 def test_an_enclosure_holds_the_exponential_and_is_narrow(rate: Fraction, bits: int) -> None:
     low, high = enclose_exp(rate, bits)
@@ -48,7 +48,7 @@ def test_an_enclosure_of_rate_zero_holds_one() -> None:
     assert low <= 2**256 <= high
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(RATES, st.sampled_from([16, 256, 512]))
 def test_floors_agree_with_decimal_arithmetic(rate: Fraction, bits: int) -> None:
     power = decimal_exp(rate)
