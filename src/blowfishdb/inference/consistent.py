@@ -1,0 +1,79 @@
+"""Consistent answers that keep the guarantee: always a point of the raw simultaneous box, or the raw answers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from blowfishdb.errors import InvalidInput
+from blowfishdb.inference.checks import finite_vector, half_widths, positive_weights
+from blowfishdb.inference.isotonic import isotonic_in_band
+from blowfishdb.inference.water_filling import fill_to_total, reaches
+from blowfishdb.model.arrays import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Consistent:
+    """Answers that meet the constraints when `feasible`; else the raw answers, and a note that says why."""
+
+    values: Floats
+    feasible: bool
+    note: str
+
+
+def consistent_counts(raw: ArrayLike, widths: ArrayLike) -> Consistent:
+    """Answers >= 0, each within its raw interval; never further from a true count than the raw answer.
+
+    This is all that marginals or ranges read off least-squares cells are given: they add up as the cells do wherever
+    nothing had to be clipped.
+    """
+    vector = finite_vector(raw, "raw answers")
+    high = vector + half_widths(widths, vector.size)
+    if np.any(high < 0.0):
+        return _raw(vector, f"the interval of answer {int(np.argmax(high < 0.0))} holds no count of 0 or more")
+    return Consistent(np.maximum(vector, 0.0), True, "")
+
+
+def consistent_histogram(
+    raw: ArrayLike, widths: ArrayLike, total: float | None = None, weights: ArrayLike | None = None
+) -> Consistent:
+    """The nearest counts >= 0 inside raw - width .. raw + width, with the known total if there is one."""
+    clipped = consistent_counts(raw, widths)
+    if total is None or not clipped.feasible:
+        return clipped
+    vector, aim = finite_vector(raw, "raw answers"), _known_total(total)
+    width, weight = half_widths(widths, vector.size), positive_weights(weights, vector.size)
+    low, high = np.maximum(vector - width, 0.0), vector + width
+    if not reaches(vector, low, high, aim):
+        return _raw(vector, f"no counts inside the intervals add up to the known total {aim:g}")
+    return Consistent(fill_to_total(vector, low, high, aim, weight), True, "")
+
+
+def consistent_cdf(
+    raw: ArrayLike, widths: ArrayLike, total: float | None = None, weights: ArrayLike | None = None
+) -> Consistent:
+    """The nearest cumulative counts inside the raw box that never decrease, from 0 up to the known total."""
+    vector = finite_vector(raw, "raw answers")
+    width, weight = half_widths(widths, vector.size), positive_weights(weights, vector.size)
+    top = math.inf if total is None else _known_total(total)
+    low = np.maximum.accumulate(np.maximum(vector - width, 0.0))
+    high = np.minimum.accumulate(np.minimum(vector + width, top)[::-1])[::-1]
+    crossed = low > high
+    if np.any(crossed):
+        place = int(np.argmax(crossed))
+        return _raw(vector, f"no cumulative counts lie inside the intervals: they contradict at answer {place}")
+    return Consistent(isotonic_in_band(vector, low, high, weight), True, "")
+
+
+def _known_total(total: float) -> float:
+    aim = float(total)
+    if not math.isfinite(aim) or aim < 0.0:
+        raise InvalidInput(f"a known total is finite and not negative, not {aim}")
+    return aim
+
+
+def _raw(vector: Floats, reason: str) -> Consistent:
+    return Consistent(vector.copy(), False, f"raw answers returned: {reason}")
