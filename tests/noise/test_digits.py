@@ -62,7 +62,7 @@ def test_digits_reach_just_beyond_forty_eight_scales(scale: Fraction) -> None:
     assert digits == 0 or 2 ** (digits - 1) < 48 * scale
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     st.fractions(Fraction(1, 10), Fraction(10**8), max_denominator=10**6),
     st.lists(st.integers(1, 2**62), min_size=1, max_size=20, unique=True),

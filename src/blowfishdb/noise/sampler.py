@@ -17,11 +17,16 @@ MAX_SIZE: Final = 2**28
 # Every geometric draw stays below this, so a difference of two fits an int64 with a bit to spare.
 DRAW_LIMIT: Final = 2**62
 
+Draws = NDArray[np.int64]
+Weights = NDArray[np.int64] | int
+# Which row of a digit table serves each entry; None when there is only one.
+Rows = NDArray[np.intp] | None
+
 _BLOCK = 1 << 14
 _FULL_BITS = 256
 
 
-def sample(unit: Fraction, weights: NDArray[np.int64] | int, size: int | None = None) -> NDArray[np.int64]:
+def sample(unit: Fraction, weights: Weights, size: int | None = None) -> Draws:
     """Independent draws; entry i has P(k) proportional to exp(-|k| weights[i] / unit), exactly.
 
     A single weight serves all `size` entries; an array of weights fixes the size itself. Scales unit / weight
@@ -31,42 +36,34 @@ def sample(unit: Fraction, weights: NDArray[np.int64] | int, size: int | None = 
     return draw_laplace(table, rows, length, Keystream())
 
 
-def sample_geometric(
-    unit: Fraction, weights: NDArray[np.int64] | int, size: int | None = None
-) -> NDArray[np.int64]:
+def sample_geometric(unit: Fraction, weights: Weights, size: int | None = None) -> Draws:
     """Independent draws k >= 0; entry i has P(k) proportional to exp(-k weights[i] / unit), exactly."""
     table, rows, length = _prepare(unit, weights, size)
     return draw_geometric(table, rows, length, Keystream())
 
 
-def draw_laplace(
-    table: DigitTable, rows: NDArray[np.intp] | None, size: int, stream: BitStream
-) -> NDArray[np.int64]:
+def draw_laplace(table: DigitTable, rows: Rows, size: int, stream: BitStream) -> Draws:
     """Differences of two geometrics; entry i uses row rows[i] of the table, or row 0 without rows."""
     result = np.empty(size, np.int64)
     for start in range(0, size, _BLOCK):
         stop = min(start + _BLOCK, size)
-        pair = _draw_block(table, None if rows is None else rows[start:stop], 2, stop - start, stream)
+        part = None if rows is None else rows[start:stop]
+        pair = _draw_block(table, part, 2, stop - start, stream)
         np.subtract(pair[0], pair[1], out=result[start:stop])
     return result
 
 
-def draw_geometric(
-    table: DigitTable, rows: NDArray[np.intp] | None, size: int, stream: BitStream
-) -> NDArray[np.int64]:
+def draw_geometric(table: DigitTable, rows: Rows, size: int, stream: BitStream) -> Draws:
     """Geometric draws; entry i uses row rows[i] of the table, or row 0 without rows."""
     result = np.empty(size, np.int64)
     for start in range(0, size, _BLOCK):
         stop = min(start + _BLOCK, size)
-        result[start:stop] = _draw_block(
-            table, None if rows is None else rows[start:stop], 1, stop - start, stream
-        )[0]
+        part = None if rows is None else rows[start:stop]
+        result[start:stop] = _draw_block(table, part, 1, stop - start, stream)[0]
     return result
 
 
-def _draw_block(
-    table: DigitTable, rows: NDArray[np.intp] | None, copies: int, count: int, stream: BitStream
-) -> NDArray[np.int64]:
+def _draw_block(table: DigitTable, rows: Rows, copies: int, count: int, stream: BitStream) -> Draws:
     """A (copies, count) array of geometric draws, highest digit first.
 
     A digit is 1 when a uniform number lies below its probability. The first 16 bits decide for all entries at
@@ -133,9 +130,7 @@ def _falls_below(expansion: Expansion, stream: BitStream) -> bool:
         known, bits = bits, 2 * bits
 
 
-def _prepare(
-    unit: Fraction, weights: NDArray[np.int64] | int, size: int | None
-) -> tuple[DigitTable, NDArray[np.intp] | None, int]:
+def _prepare(unit: Fraction, weights: Weights, size: int | None) -> tuple[DigitTable, Rows, int]:
     """The table of distinct weights, each entry's row in it, and the number of entries."""
     _check_unit(unit)
     column, length = _checked_weights(weights, size)
@@ -156,7 +151,7 @@ def _check_unit(unit: object) -> None:
         raise NoiseScaleError("The unit of the noise scales must be a positive Fraction.")
 
 
-def _checked_weights(weights: NDArray[np.int64] | int, size: int | None) -> tuple[NDArray[np.int64], int]:
+def _checked_weights(weights: Weights, size: int | None) -> tuple[NDArray[np.int64], int]:
     """The weights as an array that is as long as the answer, or of length one, with the answer's length."""
     column = np.asarray(weights)
     if column.dtype != np.int64 or column.ndim > 1:
