@@ -12,6 +12,9 @@ from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model.arrays import Ints, as_ints
 from blowfishdb.model.graphs.axis import EDGE_LIMIT
 
+VERTEX_LIMIT = 2**31
+"""Two vertices make one int64 key below this."""
+
 
 def by_first_appearance(labels: Ints) -> Ints:
     """The same grouping with labels numbered 0, 1, ... in order of first appearance."""
@@ -32,6 +35,8 @@ class EdgeGraph:
         pairs = as_ints(np.asarray(self.pairs, dtype=np.int64).reshape(-1, 2))
         if self.size < 1:
             raise PolicyError("a policy graph needs at least one cell")
+        if self.size > VERTEX_LIMIT:
+            raise TooLarge("vertices of a listed graph", self.size, VERTEX_LIMIT, "Use coarser bins.")
         if pairs.shape[0] > EDGE_LIMIT:
             raise TooLarge("edges of a policy graph", pairs.shape[0], EDGE_LIMIT, "Use coarser bins.")
         if pairs.size and (pairs.min() < 0 or pairs.max() >= self.size):
@@ -59,7 +64,7 @@ class EdgeGraph:
     def joined(self, first: Ints, second: Ints) -> Ints:
         keys = self.pairs[:, 0] * self.size + self.pairs[:, 1]
         wanted = np.minimum(first, second) * self.size + np.maximum(first, second)
-        return ((first == second) | np.isin(wanted, keys)).astype(np.int64)
+        return np.asarray((first == second) | np.isin(wanted, keys), dtype=np.int64)
 
     def components(self) -> Ints:
         _, labels = connected_components(self._adjacency(), directed=False)
@@ -111,10 +116,10 @@ class CliqueGraph:
 
     def neighbours(self, vertex: int) -> Ints:
         same = np.flatnonzero(self.labels == self.labels[vertex])
-        return same[same != vertex]
+        return np.asarray(same[same != vertex], dtype=np.int64)
 
     def joined(self, first: Ints, second: Ints) -> Ints:
-        return (self.labels[first] == self.labels[second]).astype(np.int64)
+        return np.asarray(self.labels[first] == self.labels[second], dtype=np.int64)
 
     def components(self) -> Ints:
         return self.labels

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from blowfishdb.errors import PolicyError, TooLarge
-from blowfishdb.model.arrays import Ints, as_ints
+from blowfishdb.model.arrays import Ints, as_ints, check_sum
 from blowfishdb.model.graphs.axis import EDGE_LIMIT
 from blowfishdb.model.graphs.window import WindowGraph
 
@@ -20,8 +20,8 @@ Metric = Literal["l1", "l2", "linf"]
 class GridGraph:
     """Boxes are joined when the distance between the *sets* is at most theta.
 
-    Axis j has cells with positions lows[j][i] .. highs[j][i] in whole units that theta shares; hubs[j] are cells
-    such as NULL that have no position and are joined to everything.
+    Axis j has cells with positions lows[j][i] .. highs[j][i] in whole units that theta shares. hubs[j] are cells
+    such as NULL that have no position: along axis j they are at distance 0 from every cell, the others still count.
     """
 
     lows: tuple[Ints, ...]
@@ -40,6 +40,9 @@ class GridGraph:
         for low, high in zip(self.lows, self.highs, strict=True):
             if low.size == 0 or low.size != high.size or np.any(low > high):
                 raise PolicyError("each cell of a joint threshold needs a low position at or below its high one")
+        furthest = self.theta + max(int(np.abs(axis).max()) for axis in (*self.lows, *self.highs))
+        power = 2 if self.metric == "l2" else 1
+        check_sum("distances of a joint threshold", len(self.lows) * (2 * furthest) ** power)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -67,23 +70,22 @@ class GridGraph:
         edges, stay = graph.edges(), np.arange(graph.size)
         first = np.concatenate([edges[:, 0], edges[:, 1], stay])
         second = np.concatenate([edges[:, 1], edges[:, 0], stay])
-        low, high = self.lows[axis], self.highs[axis]
+        return first, second, self._gap(axis, first, second)
+
+    def _gap(self, axis: int, first: Ints, second: Ints) -> Ints:
+        """The distance of two cells along one axis."""
+        low, high, hubs = self.lows[axis], self.highs[axis], self.hubs[axis]
         gap = np.maximum(0, np.maximum(low[second] - high[first], low[first] - high[second]))
-        free = graph.is_hub[first] | graph.is_hub[second]
-        return first, second, np.where(free, 0, gap)
+        return np.where(np.isin(first, hubs) | np.isin(second, hubs), 0, gap)
 
     @property
     def edge_count_bound(self) -> int:
         """At least as many as there are edges: those of the Linf ball, without listing them."""
-        if any(hub.size for hub in self.hubs):
-            return self.size * (self.size - 1) // 2
         graphs = [self.axis_within(axis, self.theta) for axis in range(len(self.shape))]
         return (math.prod(graph.size + 2 * graph.edge_count for graph in graphs) - self.size) // 2
 
     def edges(self) -> Ints:
         """All edges between flattened cells (row-major), u < v."""
-        if any(hub.size for hub in self.hubs):
-            return self._edges_with_hubs()
         first = second = cost = np.zeros(1, dtype=np.int64)
         limit = self.theta**2 if self.metric == "l2" else self.theta
         for axis, size in enumerate(self.shape):
@@ -100,21 +102,10 @@ class GridGraph:
         pairs = np.stack([first[keep], second[keep]], axis=1)
         return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
-    def _edges_with_hubs(self) -> Ints:
-        if self.size**2 > EDGE_LIMIT:
-            raise TooLarge("pairs of a joint policy", self.size**2, EDGE_LIMIT, "Use coarser bins.")
-        first, second = np.triu_indices(self.size, k=1)
-        near = self.joined(first, second) == 1
-        return np.stack([first[near], second[near]], axis=1)
-
     def joined(self, first: Ints, second: Ints) -> Ints:
         """For each pair of flattened cells, 1 where they are equal or joined."""
         one, two = np.unravel_index(first, self.shape), np.unravel_index(second, self.shape)
-        gaps, free = [], np.asarray(first == second)
-        for axis in range(len(self.shape)):
-            low, high = self.lows[axis], self.highs[axis]
-            gaps.append(np.maximum(0, np.maximum(low[two[axis]] - high[one[axis]], low[one[axis]] - high[two[axis]])))
-            free = free | np.isin(one[axis], self.hubs[axis]) | np.isin(two[axis], self.hubs[axis])
+        gaps = [self._gap(axis, one[axis], two[axis]) for axis in range(len(self.shape))]
         stacked = np.stack(gaps)
         if self.metric == "l1":
             near = stacked.sum(axis=0) <= self.theta
@@ -122,13 +113,11 @@ class GridGraph:
             near = (stacked**2).sum(axis=0) <= self.theta**2
         else:
             near = stacked.max(axis=0) <= self.theta
-        return np.asarray(free | near).astype(np.int64)
+        return np.asarray(near, dtype=np.int64)
 
     def components(self) -> Ints:
         """A label per flattened cell: cells in one component of every axis are connected, one axis at a time."""
         labels = np.zeros(1, dtype=np.int64)
-        if any(hub.size for hub in self.hubs):
-            return np.zeros(self.size, dtype=np.int64)
         for axis in range(len(self.shape)):
             own = self.axis_within(axis, self.theta).components()
             labels = (labels[:, None] * (int(own.max()) + 1) + own[None, :]).reshape(-1)

@@ -69,12 +69,13 @@ class WindowGraph:
 
     def neighbours(self, vertex: int) -> Ints:
         index = np.arange(self.size)
-        return index[(self.joined(np.full(self.size, vertex), index) == 1) & (index != vertex)]
+        near = self.joined(np.full(self.size, vertex), index) == 1
+        return np.asarray(index[near & (index != vertex)], dtype=np.int64)
 
     def joined(self, first: Ints, second: Ints) -> Ints:
         low, high = np.minimum(first, second), np.maximum(first, second)
         mask = self.is_hub
-        return (mask[low] | mask[high] | (high <= self.reach[low])).astype(np.int64)
+        return np.asarray(mask[low] | mask[high] | (high <= self.reach[low]), dtype=np.int64)
 
     def components(self) -> Ints:
         if self.hubs.size and self.size > 1:

@@ -1,0 +1,241 @@
+"""The policy families a curator writes, and the graph each makes of an attribute's declared values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+
+from blowfishdb.errors import DomainError, PolicyError
+from blowfishdb.model.arrays import Ints
+from blowfishdb.model.calendar import SECONDS, Duration, parse_duration
+from blowfishdb.model.domain import Attribute, Bins, Categorical, Dates, Timestamps
+from blowfishdb.model.graphs.explicit import CliqueGraph, EdgeGraph
+from blowfishdb.model.graphs.grid import Metric
+from blowfishdb.model.graphs.values import BlockWindow, ListedWindow, StepWindow, ValueGraph, ValueWindow
+from blowfishdb.model.numbers import exact, show
+
+
+@dataclass(frozen=True)
+class Full:
+    """Any two values are hidden from each other."""
+
+
+@dataclass(frozen=True)
+class Public:
+    """No value is hidden."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Each value is hidden from the next one."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Values at most theta apart are hidden from each other; theta is in the attribute's own units."""
+
+    theta: Fraction | Duration
+
+    def __post_init__(self) -> None:
+        amount = self.theta.amount if isinstance(self.theta, Duration) else self.theta
+        if amount <= 0:
+            raise PolicyError("theta must be positive; to hide nothing, declare the attribute public()")
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Values of one block are hidden from each other: lists of values, or the cut points of an ordered attribute."""
+
+    blocks: tuple[tuple[object, ...], ...] = ()
+    cuts: tuple[object, ...] = ()
+
+    def __post_init__(self) -> None:
+        if bool(self.blocks) == bool(self.cuts):
+            raise PolicyError("a partition has either blocks of values or cut points")
+
+
+@dataclass(frozen=True)
+class Custom:
+    """Exactly the listed pairs of values are hidden from each other."""
+
+    edges: tuple[tuple[object, object], ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Records whose named numeric attributes are jointly at most theta apart are hidden from each other."""
+
+    attributes: tuple[str, ...]
+    theta: Fraction
+    metric: Metric
+
+    def __post_init__(self) -> None:
+        if len(self.attributes) < 2 or len(set(self.attributes)) != len(self.attributes):
+            raise PolicyError("a joint threshold names two or more different attributes")
+        if self.theta <= 0:
+            raise PolicyError("theta must be positive; to hide nothing, declare the attributes public()")
+        if self.metric not in ("l1", "l2", "linf"):
+            raise PolicyError(f"the metric is 'l1', 'l2' or 'linf', not {self.metric!r}")
+
+
+Family: TypeAlias = Full | Public | Line | Threshold | Partition | Custom
+
+
+def full() -> Full:
+    """Hides every value of the attribute from every other: what differential privacy does."""
+    return Full()
+
+
+def public() -> Public:
+    """Hides nothing about the attribute."""
+    return Public()
+
+
+def line() -> Line:
+    """Hides each value from its neighbours in the declared order."""
+    return Line()
+
+
+def threshold(theta: object) -> Threshold:
+    """Hides values at most theta apart: a number in the attribute's units, or a duration such as '7 days'."""
+    if isinstance(theta, str) and any(letter.isalpha() for letter in theta):
+        return Threshold(parse_duration(theta, PolicyError))
+    return Threshold(exact(theta, "theta", PolicyError))
+
+
+def partition(blocks: Iterable[Iterable[object]] | None = None, *, cuts: Iterable[object] | None = None) -> Partition:
+    """Hides values within each block: lists that cover all values, or cut points (each begins a new block)."""
+    listed = tuple(tuple(block) for block in blocks) if blocks is not None else ()
+    return Partition(blocks=listed, cuts=tuple(cuts) if cuts is not None else ())
+
+
+def custom(edges: Iterable[Sequence[object]]) -> Custom:
+    """Hides exactly the listed pairs of values from each other."""
+    pairs = []
+    for edge in edges:
+        if isinstance(edge, str) or len(edge) != 2:
+            raise PolicyError(f"an edge is a pair of values, not {edge!r}")
+        pairs.append((edge[0], edge[1]))
+    return Custom(tuple(pairs))
+
+
+def grid(attributes: Iterable[str], theta: object, metric: Metric = "l2") -> Grid:
+    """Hides records whose named attributes are jointly at most theta apart in the l1, l2 or linf metric."""
+    return Grid(tuple(attributes), exact(theta, "theta", PolicyError), metric)
+
+
+def value_graph(family: Family, attribute: Attribute) -> ValueGraph:
+    """The graph on the attribute's declared values; PolicyError where the family does not fit."""
+    if isinstance(family, Full):
+        return StepWindow(attribute.size, attribute.size - 1)
+    if isinstance(family, Public):
+        return StepWindow(attribute.size, 0)
+    if isinstance(family, Line):
+        if not attribute.ordered:
+            raise PolicyError("line() needs an ordered attribute; declare it ordered, or use custom()")
+        return StepWindow(attribute.size, 1)
+    if isinstance(family, Threshold):
+        return _threshold(family.theta, attribute)
+    if isinstance(family, Custom):
+        pairs = [[_locate(attribute, value) for value in edge] for edge in family.edges]
+        return EdgeGraph(attribute.size, np.array(pairs, dtype=np.int64).reshape(-1, 2))
+    return _cut(family, attribute) if family.cuts else _blocks(family, attribute)
+
+
+def _locate(attribute: Attribute, value: object) -> int:
+    try:
+        return attribute.locate(value)
+    except DomainError as error:
+        raise PolicyError(str(error)) from None
+
+
+def _cut(family: Partition, attribute: Attribute) -> BlockWindow:
+    if not attribute.ordered:
+        raise PolicyError("cut points need an ordered attribute; list the blocks instead")
+    try:
+        starts = [0, *(attribute.below(cut) for cut in family.cuts)]
+    except DomainError as error:
+        raise PolicyError(f"a cut point of the partition does not fit: {error}") from None
+    if any(a >= b for a, b in zip(starts, [*starts[1:], attribute.size], strict=True)):
+        raise PolicyError("cut points must increase and leave at least one value on each side")
+    return BlockWindow(attribute.size, np.array(starts, dtype=np.int64))
+
+
+def _blocks(family: Partition, attribute: Attribute) -> BlockWindow | CliqueGraph:
+    listed = sum(len(block) for block in family.blocks)
+    if attribute.size > listed:
+        raise PolicyError(
+            f"the blocks name {listed} values of {attribute.size}; name the rest as well"
+            + (", or give cut points" if attribute.ordered else "")
+        )
+    labels = np.full(attribute.size, -1, dtype=np.int64)
+    for label, block in enumerate(family.blocks):
+        for value in block:
+            index = _locate(attribute, value)
+            if labels[index] >= 0:
+                raise PolicyError(f"the value {value!r} is in two blocks or twice in one")
+            labels[index] = label
+    starts = np.flatnonzero(np.diff(labels, prepend=-1))
+    if starts.size == np.unique(labels).size:
+        return BlockWindow(attribute.size, starts)
+    return CliqueGraph(labels)
+
+
+def _threshold(theta: Fraction | Duration, attribute: Attribute) -> ValueWindow:
+    if isinstance(theta, Duration) and not isinstance(attribute, Dates | Timestamps):
+        raise PolicyError(f"a threshold of {theta} does not fit an attribute that is no date; give a number")
+    if isinstance(attribute, Bins) and isinstance(theta, Fraction):
+        return _bins_within(theta, attribute)
+    if isinstance(attribute, Dates) and isinstance(theta, Duration):
+        return _dates_within(theta, attribute)
+    if isinstance(attribute, Timestamps) and isinstance(theta, Duration):
+        return _timestamps_within(theta, attribute)
+    if isinstance(attribute, Categorical) and not attribute.ordered:
+        raise PolicyError("threshold() needs an ordered attribute; declare it ordered, or use partition()")
+    if not isinstance(theta, Fraction) or theta.denominator != 1:
+        unit = attribute.by if isinstance(attribute, Dates | Timestamps) else "step"
+        raise PolicyError(f"theta counts whole {unit}s here: {theta} does not fit")
+    return StepWindow(attribute.size, int(theta))
+
+
+def _bins_within(theta: Fraction, attribute: Bins) -> StepWindow | ListedWindow:
+    """Bins are joined by the distance of the sets: from the right edge of one to the left edge of the other."""
+    if attribute.width is not None:
+        return StepWindow(attribute.size, 1 + theta // attribute.width)
+    ends, last = np.empty(attribute.size, dtype=np.int64), 0
+    for index in range(attribute.size):
+        while last + 1 < attribute.size and attribute.edges[last + 1] - attribute.edges[index + 1] <= theta:
+            last += 1
+        ends[index] = last
+    return ListedWindow(ends)
+
+
+def _dates_within(theta: Duration, attribute: Dates) -> StepWindow | ListedWindow:
+    if theta.unit == attribute.by:
+        return StepWindow(attribute.size, theta.amount)
+    days = {"day": 1, "week": 7}.get(theta.unit)
+    if days is None:
+        raise PolicyError(f"a threshold of {theta} does not fit dates by {attribute.by}: give {attribute.by}s or days")
+    # Periods are joined by the distance of the sets: from the last day of one to the first day of the other.
+    starts: Ints = attribute.starts(np.arange(attribute.size + 1))
+    reach = np.searchsorted(starts[:-1], starts[1:] - 1 + theta.amount * days, side="right") - 1
+    return ListedWindow(np.maximum(reach, np.arange(attribute.size)))
+
+
+def _timestamps_within(theta: Duration, attribute: Timestamps) -> StepWindow:
+    if theta.unit == attribute.by:
+        return StepWindow(attribute.size, theta.amount)
+    seconds = SECONDS.get(theta.unit)
+    if seconds is None:
+        raise PolicyError(f"a threshold of {theta} has no fixed length; give days, hours, minutes or seconds")
+    # The same distance of sets as for numeric bins.
+    return StepWindow(attribute.size, 1 + seconds * theta.amount // SECONDS[attribute.by])
+
+
+def show_theta(theta: Fraction | Duration) -> str:
+    """Theta as a curator would write it."""
+    return str(theta) if isinstance(theta, Duration) else show(theta)
