@@ -7,6 +7,8 @@ STAMP := $(VENV)/.setup-done
 # Repeatable examples by default; HYPOTHESIS_PROFILE=nightly searches much longer.
 HYPOTHESIS_PROFILE ?= ci
 STRICT ?=
+# Test processes; JOBS=0 runs the tests in one.
+JOBS ?= auto
 ARGS ?=
 export HYPOTHESIS_PROFILE STRICT
 
@@ -29,7 +31,7 @@ demo: $(STAMP) ## one private release of a real table, with its plot
 	@$(RUN) -m blowfishdb.demo
 
 test: lint system-parts ## lint, all tests, and full branch coverage of the trusted core (STRICT=1: a skip fails)
-	@$(RUN) -m pytest -q -n auto --maxprocesses=4 --cov --cov-report=term $(ARGS)
+	@$(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 --cov --cov-report=term $(ARGS)
 
 lint: $(STAMP) ## style, types and the direction of imports
 	@$(RUN) -m ruff check .
