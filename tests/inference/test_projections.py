@@ -1,0 +1,182 @@
+"""Isotonic and total-keeping projections against oracles that search everything."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blowfishdb.errors import InvalidInput
+from blowfishdb.inference import isotonic as module
+from blowfishdb.inference.isotonic import isotonic, isotonic_in_band
+from blowfishdb.inference.nonnegative import nonnegative
+from blowfishdb.inference.water_filling import fill_to_total
+
+Vector = np.ndarray[Any, np.dtype[np.float64]]
+numbers = st.integers(-8, 8).map(float)
+weights_of = st.sampled_from([0.25, 1.0, 3.0])
+
+
+def best_by_blocks(values: Vector, weights: Vector, low: Vector, high: Vector) -> float:
+    """The least cost over all ways to cut the sequence into constant blocks."""
+    size, best = len(values), np.inf
+    for cuts in range(2 ** (size - 1)):
+        edges = [0, *(i + 1 for i in range(size - 1) if cuts >> i & 1), size]
+        levels, cost = [-np.inf], 0.0
+        for a, b in itertools.pairwise(edges):
+            floor, ceiling = low[a:b].max(), high[a:b].min()
+            if floor > ceiling:
+                break
+            level = min(max(float(np.average(values[a:b], weights=weights[a:b])), floor), ceiling)
+            cost += float((weights[a:b] * (level - values[a:b]) ** 2).sum())
+            levels.append(level)
+        else:
+            if np.all(np.diff(levels[1:]) >= 0):
+                best = min(best, cost)
+    return best
+
+
+@st.composite
+def bands(draw: Any) -> tuple[Vector, Vector, Vector, Vector]:
+    size = draw(st.integers(1, 7))
+    values = np.array(draw(st.lists(numbers, min_size=size, max_size=size)))
+    weights = np.array(draw(st.lists(weights_of, min_size=size, max_size=size)))
+    low = np.sort(draw(st.lists(numbers, min_size=size, max_size=size)))
+    rise = np.array(draw(st.lists(st.integers(0, 4).map(float), min_size=size, max_size=size)))
+    return values, weights, low, np.maximum.accumulate(low + rise)
+
+
+@settings(max_examples=200)
+@given(bands())
+def test_regression_in_a_band_has_the_least_cost(band: tuple[Vector, Vector, Vector, Vector]) -> None:
+    values, weights, low, high = band
+    found = isotonic_in_band(values, low, high, weights)
+    assert np.all(np.diff(found) >= 0)
+    assert np.all(found >= low)
+    assert np.all(found <= high)
+    cost = float((weights * (found - values) ** 2).sum())
+    assert cost == pytest.approx(best_by_blocks(values, weights, low, high), abs=1e-9)
+
+
+@given(bands(), numbers, st.integers(0, 6))
+def test_one_bound_for_all_is_a_special_band(band: Any, low: float, width: int) -> None:
+    values, weights, _, _ = band
+    free = isotonic(values, weights, low, low + width)
+    assert np.allclose(free, isotonic_in_band(values, low, low + width, weights), atol=1e-9)
+
+
+def test_clipping_the_free_solution_would_not_be_optimal() -> None:
+    values, low, high = np.array([10.0, 0.0]), np.array([-np.inf, 6.0]), np.full(2, np.inf)
+    assert isotonic(values).tolist() == [5.0, 5.0]
+    assert isotonic_in_band(values, low, high).tolist() == [6.0, 6.0]
+
+
+def test_the_compiled_loop_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(5)
+    values = np.cumsum(draw.normal(size=3000))
+    low = np.maximum.accumulate(values - 1.0)
+    high = np.maximum(low, np.minimum.accumulate((values + 1.0)[::-1])[::-1])
+    high = np.maximum.accumulate(high)
+    plain = isotonic_in_band(values, low, high)
+    monkeypatch.setattr(module, "COMPILE_ABOVE", 0)
+    assert np.array_equal(isotonic_in_band(values, low, high), plain)
+    assert not np.array_equal(isotonic(values), plain)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [([0.0, 1.0], [0.0, 0.5]), ([1.0, 0.0], [2.0, 2.0]), ([0.0, 0.0], [2.0, 1.0]), ([0.0, np.nan], [2.0, 2.0])],
+)
+def test_a_band_that_is_none_is_refused(low: list[float], high: list[float]) -> None:
+    with pytest.raises(InvalidInput):
+        isotonic_in_band([0.0, 1.0], low, high)
+
+
+def test_bad_vectors_and_weights_are_refused() -> None:
+    for values in ([np.nan], [[1.0]], [np.inf]):
+        with pytest.raises(InvalidInput):
+            isotonic(values)
+    for weights in ([0.0], [-1.0], [np.nan], [1.0, 1.0]):
+        with pytest.raises(InvalidInput):
+            isotonic([1.0], weights)
+    with pytest.raises(InvalidInput):
+        isotonic([1.0], low=2.0, high=1.0)
+    assert isotonic([]).size == 0
+    assert isotonic_in_band([], [], []).size == 0
+
+
+@st.composite
+def boxes(draw: Any) -> tuple[Vector, Vector, Vector, float, Vector]:
+    size = draw(st.integers(1, 7))
+    values = np.array(draw(st.lists(numbers, min_size=size, max_size=size)))
+    below = draw(st.lists(st.sampled_from([0.0, 1.0, 2.5, 6.0, np.inf]), min_size=size, max_size=size))
+    above = draw(st.lists(st.sampled_from([0.0, 1.0, 2.5, 6.0, np.inf]), min_size=size, max_size=size))
+    low, high = values - np.array(below), values + np.array(above)
+    place = draw(st.floats(0.0, 1.0))
+    least, most = max(float(low.sum()), -60.0), min(float(high.sum()), 60.0)
+    weights = np.array(draw(st.lists(weights_of, min_size=size, max_size=size)))
+    return values, low, high, min(max(least + place * (most - least), least), most), weights
+
+
+def by_bisection(values: Vector, low: Vector, high: Vector, total: float, weights: Vector) -> Vector:
+    under, over = -1e4, 1e4
+    for _ in range(200):
+        middle = (under + over) / 2
+        if np.clip(values - middle / weights, low, high).sum() > total:
+            under = middle
+        else:
+            over = middle
+    return np.clip(values - over / weights, low, high)
+
+
+@settings(max_examples=300)
+@given(boxes())
+def test_filling_equals_bisection(box: tuple[Vector, Vector, Vector, float, Vector]) -> None:
+    _, low, high, total, _ = box
+    found = fill_to_total(*box)
+    assert np.all(found >= low)
+    assert np.all(found <= high)
+    assert found.sum() == pytest.approx(total, abs=1e-9)
+    assert np.allclose(found, by_bisection(*box), atol=1e-8)
+
+
+def test_a_total_out_of_reach_is_refused() -> None:
+    one = np.ones(2)
+    for total in (-0.1, 2.1):
+        with pytest.raises(InvalidInput):
+            fill_to_total(one, 0 * one, one, total, one)
+    with pytest.raises(InvalidInput):
+        fill_to_total(one, one, 0 * one, 1.0, one)
+
+
+@given(st.lists(numbers, min_size=1, max_size=8), st.integers(0, 30))
+def test_counts_keep_the_total_and_lose_the_negatives(values: list[float], total: int) -> None:
+    counts = nonnegative(values, total)
+    assert counts.min() >= 0
+    assert counts.sum() == pytest.approx(total, abs=1e-9)
+    # The nearest point moves all positive counts alike and leaves nothing negative behind.
+    moved = (counts - np.array(values))[counts > 0]
+    assert np.ptp(moved) < 1e-9 if moved.size else True
+    own = nonnegative(values)
+    assert own.sum() == pytest.approx(max(0.0, sum(values)), abs=1e-9)
+
+
+def test_no_counts_and_bad_totals() -> None:
+    assert nonnegative([]).size == 0
+    for bad in (-1.0, np.nan, np.inf):
+        with pytest.raises(InvalidInput):
+            nonnegative([1.0], bad)
+    with pytest.raises(InvalidInput):
+        nonnegative([], 3.0)
+
+
+def test_a_million_values() -> None:
+    draw = np.random.default_rng(6)
+    values = draw.normal(size=10**6) * 5
+    counts = nonnegative(values, 10**6)
+    assert counts.sum() == pytest.approx(10**6, rel=1e-12)
+    assert np.all(np.diff(isotonic(np.cumsum(values))) >= 0)
