@@ -1,0 +1,285 @@
+"""The certificate equals brute force: over all edges, over all neighbouring tables, by every route it can take."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+from fractions import Fraction
+from functools import cache
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blowfishdb.errors import CannotCertify, DigestMismatch, PlanError, TooLarge
+from blowfishdb.model.cellgraph import ZERO, CellGraph
+from blowfishdb.model.graphs.explicit import CliqueGraph
+from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.workload import Identity, Intervals, Kronecker, Prefix, Rectangles, Stacked, total
+from blowfishdb.plan import certificate, columns, interval_loss, window_kernel
+from blowfishdb.plan.certificate import Certificate, calibrate, certify, worst_edge
+from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
+from blowfishdb.plan.reference import reference_loss
+from tests.plan.cases import (
+    NONE,
+    GraphCase,
+    axis_cases,
+    graph_cases,
+    grid_cases,
+    measurements,
+    plans,
+    window_cases,
+)
+
+any_graph = st.one_of(graph_cases(axis_cases), graph_cases(grid_cases(), most=1))
+
+
+def dense_rows(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    rows = []
+    for part in plan.parts:
+        rows.append(Kronecker(tuple(f.rows for f in part.factors)) if hasattr(part, "factors") else part.rows)
+    return np.vstack([r.dense() for r in rows]), plan.weights
+
+
+def loss_over_neighbouring_tables(plan: Plan, case: GraphCase, records: int) -> int:
+    """The largest weighted L1 distance between the measured rows of two tables that differ by one hidden move."""
+    matrix, weights = dense_rows(plan)
+    worst = 0
+    for table in itertools.product(range(case.graph.cells), repeat=records - 1):
+        rest = np.bincount(np.array(table, dtype=np.int64), minlength=case.graph.cells)
+        for u, v in case.edges:
+            before, after = rest.copy(), rest.copy()
+            before[u] += 1
+            if v != ZERO:
+                after[v] += 1
+            worst = max(worst, int(weights @ np.abs(matrix @ before - matrix @ after)))
+    return worst
+
+
+def line(cells: int, theta: int = 1, outside: bool = False) -> CellGraph:
+    graph = WindowGraph(np.minimum(np.arange(cells) + theta, cells - 1), NONE)
+    return CellGraph((graph,), "record", np.array(outside), "public")
+
+
+@settings(max_examples=400)
+@given(st.data())
+def test_equals_brute_force_over_all_neighbouring_tables(data: st.DataObject) -> None:
+    case = data.draw(any_graph)
+    plan = data.draw(plans(case.graph))
+    found = certify(plan, case.graph)
+    records = 2 if case.graph.cells <= 6 else 1
+    assert found.epsilon * plan.unit == loss_over_neighbouring_tables(plan, case, records)
+    assert found.epsilon * plan.unit == reference_loss(plan, case.graph)
+    assert found.is_tight
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_the_witness_attains_the_loss(data: st.DataObject) -> None:
+    case = data.draw(any_graph)
+    plan = data.draw(plans(case.graph))
+    found = certify(plan, case.graph)
+    if found.epsilon == 0:
+        return
+    matrix, weights = dense_rows(plan)
+    assert found.witness in case.edges
+    u, v = found.witness
+    other = np.zeros(matrix.shape[0]) if v == ZERO else matrix[:, v]
+    assert found.epsilon * plan.unit == int(weights @ np.abs(matrix[:, u] - other))
+
+
+@settings(max_examples=400)
+@given(st.data())
+def test_the_compiled_sweep_equals_the_reference(data: st.DataObject) -> None:
+    case = data.draw(graph_cases(window_cases(largest=12), most=1))
+    size = case.graph.cells
+    plan = Plan(Fraction(1), tuple(data.draw(st.lists(measurements(size, zero_one=True), min_size=1, max_size=3))))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interval_loss, "TABLE_CELLS", 0)
+        found = worst_edge(plan, case.graph)
+    assert found.loss == reference_loss(plan, case.graph)
+    if found.edge is not None:
+        assert found.edge in case.edges
+        assert worst_edge(plan, case.graph).loss == found.loss
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_the_kernel_as_plain_python_equals_the_reference(data: st.DataObject) -> None:
+    """The same source, not compiled: the test that reads every line of the kernel."""
+    case = data.draw(graph_cases(window_cases(largest=9), most=1))
+    plan = Plan(Fraction(1), (data.draw(measurements(case.graph.cells, zero_one=True)),))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interval_loss, "TABLE_CELLS", 0)
+        patch.setitem(sys.modules, "blowfishdb.plan.window_kernel", plain_kernel())
+        assert worst_edge(plan, case.graph).loss == reference_loss(plan, case.graph)
+
+
+@cache
+def plain_kernel() -> ModuleType:
+    stub = ModuleType("numba")
+    stub.njit = lambda cache: lambda function: function  # type: ignore[attr-defined]
+    spec = importlib.util.spec_from_file_location("plain_kernel", window_kernel.__file__)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "numba", stub)
+        spec.loader.exec_module(module)
+    return module
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_bounds_without_listing_are_never_below_the_truth(data: st.DataObject) -> None:
+    case = data.draw(any_graph)
+    plan = data.draw(plans(case.graph))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certificate, "LISTED_EDGES", -1)
+        patch.setattr(interval_loss, "TABLE_CELLS", 0)
+        found = worst_edge(plan, case.graph)
+    truth = reference_loss(plan, case.graph)
+    assert found.loss == truth if found.tight else found.loss >= truth
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_product_formula_is_exact_for_level_zero_one_axes(data: st.DataObject) -> None:
+    """Strong product, 0/1 rows, level column norms: 2 [prod D - prod (D - F/2)] is attained."""
+    case = data.draw(graph_cases(axis_cases, most=3).filter(lambda c: len(c.graph.shape) > 1))
+    weights = [data.draw(st.integers(1, 5)) for _ in case.graph.shape]
+    factors = tuple(Measurement(Identity(n), np.full(n, w)) for n, w in zip(case.graph.shape, weights, strict=True))
+    plan = Plan(Fraction(1), (KroneckerMeasurement(factors),))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certificate, "LISTED_EDGES", -1)
+        found = worst_edge(plan, case.graph)
+    assert found.loss == reference_loss(plan, case.graph)
+    assert found.edge is None or found.edge in case.edges
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_calibrate_spends_exactly_epsilon(data: st.DataObject) -> None:
+    case = data.draw(any_graph)
+    plan = data.draw(plans(case.graph))
+    epsilon = Fraction(data.draw(st.integers(1, 50)), data.draw(st.integers(1, 50)))
+    if reference_loss(plan, case.graph) == 0:
+        with pytest.raises(CannotCertify):
+            calibrate(plan, case.graph, epsilon)
+        return
+    scaled, proof = calibrate(plan, case.graph, epsilon)
+    assert proof.epsilon == epsilon == certify(scaled, case.graph).epsilon
+    proof.verify(scaled, case.graph)
+    thinner = scaled.with_unit(scaled.unit * Fraction(9, 10))
+    assert certify(thinner, case.graph).epsilon > epsilon
+    with pytest.raises(DigestMismatch):
+        proof.verify(thinner, case.graph)
+
+
+def test_forgetting_the_outside_cell_understates_the_loss() -> None:
+    plan = Plan(Fraction(1), (Measurement(Prefix(6), np.ones(6, dtype=np.int64)),))
+    assert certify(plan, line(6)).epsilon == 1
+    assert certify(plan, line(6, outside=True)).epsilon == 6
+
+
+def test_rows_per_person_multiply_the_loss() -> None:
+    single = line(6)
+    five = CellGraph(single.factors, "record", np.array(False), "public", rows_per_person=5)
+    plan = Plan(Fraction(1), (Measurement(Identity(6), np.array(1)),))
+    assert certify(plan, five).epsilon == 5 * certify(plan, single).epsilon == 10
+
+
+def test_large_cliques_are_bounded_and_say_so() -> None:
+    graph = CellGraph((CliqueGraph(np.arange(3000) % 2),), "record", np.array(False), "public")
+    found = certify(Plan(Fraction(1), (Measurement(Identity(3000), np.array(7)),)), graph)
+    assert (found.epsilon, found.is_tight, found.witness) == (14, False, None)
+    public = CellGraph((CliqueGraph(np.arange(3000)),), "record", np.array(False), "public")
+    assert certify(Plan(Fraction(1), (Measurement(Identity(3000), np.array(7)),)), public).epsilon == 0
+
+
+def test_rows_too_large_to_write_out_are_bounded() -> None:
+    """Prefixes over a product of two axes are no product: with the entries capped only the bound is left."""
+    grid = CellGraph((line(40).factors[0], line(30).factors[0]), "record", np.array(False), "public")
+    plan = Plan(Fraction(1), (Measurement(Prefix(1200), np.array(1)),))
+    exact = worst_edge(plan, grid)
+    assert (exact.loss, exact.tight) == (31, True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interval_loss, "TABLE_CELLS", 0)
+        patch.setattr(columns, "TABLE_CELLS", 0)
+        assert worst_edge(plan, grid) == exact
+        patch.setattr(columns, "ENTRIES", 1000)
+        bound = worst_edge(plan, grid)
+    assert (bound.loss, bound.tight, bound.edge) == (2400, False, None)
+
+
+def test_unions_and_boxes_are_measured_too() -> None:
+    grid = CellGraph((line(4).factors[0], line(3).factors[0]), "record", np.array(False), "public")
+    boxes = Rectangles((4, 3), np.array([[0, 0], [1, 1]]), np.array([[2, 3], [3, 2]]))
+    union = Stacked((Kronecker((Identity(4), total(3))), boxes))
+    plan = Plan(Fraction(1), (Measurement(union, np.array([1, 2, 3, 4, 5, 6])),))
+    assert worst_edge(plan, grid).loss == reference_loss(plan, grid)
+
+
+def test_hubs_beyond_the_table() -> None:
+    cells = 2000
+    reach = np.concatenate([np.minimum(np.arange(cells - 1) + 1, cells - 2), [cells - 1]])
+    graph = CellGraph((WindowGraph(reach, np.array([cells - 1])),), "record", np.array(False), "public")
+    low, high = np.array([0, 10, 1500]), np.array([1990, 20, 2000])
+    plan = Plan(Fraction(1), (Measurement(Intervals(cells, low, high), np.array([2, 3, 50])),))
+    found = certify(plan, graph)
+    assert found.epsilon == 2 + 3 + 50
+    assert found.witness == (10, cells - 1)
+
+
+@pytest.mark.parametrize("theta", [1, 7, 300, 5000])
+def test_sweep_at_scale_agrees_with_direct_evaluation_of_its_witness(theta: int) -> None:
+    cells, rng = 5000, np.random.default_rng(theta)
+    low = rng.integers(0, cells, 4000)
+    high = np.minimum(cells, low + 1 + rng.integers(0, 600, 4000))
+    weights = rng.integers(1, 50, 4000)
+    found = worst_edge(Plan(Fraction(1), (Measurement(Intervals(cells, low, high), weights),)), line(cells, theta))
+    assert found.edge is not None
+    u, v = found.edge
+    inside_u, inside_v = (low <= u) & (u < high), (low <= v) & (v < high)
+    assert found.loss == int(weights[inside_u != inside_v].sum())
+    assert 0 < v - u <= theta
+    for _ in range(200):
+        a = int(rng.integers(0, cells - 1))
+        b = min(cells - 1, a + int(rng.integers(1, theta + 1)))
+        separated = ((low <= a) & (a < high)) != ((low <= b) & (b < high))
+        assert int(weights[separated].sum()) <= found.loss
+
+
+def test_overflow_is_refused_not_wrapped() -> None:
+    heavy = np.full(6, 2**58)
+    with pytest.raises(TooLarge):
+        certify(Plan(Fraction(1), (Measurement(Prefix(6), heavy),)), line(6))
+    axes = tuple(Measurement(Identity(4), np.array(2**40)) for _ in range(2))
+    with pytest.raises(TooLarge):
+        KroneckerMeasurement(axes)
+
+
+def test_a_plan_over_other_cells_is_refused() -> None:
+    with pytest.raises(PlanError):
+        certify(Plan(Fraction(1), (Measurement(Identity(5), np.array(1)),)), line(6))
+    grid = CellGraph((line(2).factors[0], line(6).factors[0]), "record", np.array(False), "public")
+    product = KroneckerMeasurement(tuple(Measurement(Identity(n), np.array(1)) for n in (3, 4)))
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(PlanError):
+        patch.setattr(certificate, "LISTED_EDGES", -1)
+        certify(Plan(Fraction(1), (product,)), grid)
+
+
+def test_epsilon_must_be_a_positive_fraction() -> None:
+    plan = Plan(Fraction(1), (Measurement(Identity(6), np.array(1)),))
+    for bad in (Fraction(0), Fraction(-1), 0.1):
+        with pytest.raises(PlanError):
+            calibrate(plan, line(6), bad)  # type: ignore[arg-type]
+
+
+def test_certificates_are_plain_values() -> None:
+    plan = Plan(Fraction(1), (Measurement(Identity(6), np.array(1)),))
+    assert certify(plan, line(6)) == certify(plan, line(6))
+    assert certify(plan, line(6)) != certify(plan, line(6, theta=2))
+    assert isinstance(certify(plan, line(6)), Certificate)
