@@ -62,10 +62,9 @@ def worst_axis_edge(intervals: Intervals, weights: Ints, graph: AxisGraph) -> Wo
 
 def _worst_window_edge(intervals: Intervals, weights: Ints, graph: WindowGraph) -> WorstEdge:
     over = cover(intervals, weights)
-    full = intervals.high > intervals.low
-    low, high, weight = intervals.low[full], intervals.high[full], weights[full]
+    shared = intervals.high - intervals.low > 1  # an interval of one cell covers no pair: it counts in D alone
     worst = NO_EDGE
-    best, cell = sweep_windows(over, graph.reach, low, high, weight)
+    best, cell = sweep_windows(over, graph.reach, intervals.low[shared], intervals.high[shared], weights[shared])
     if cell >= 0:
         start = int(np.searchsorted(graph.reach, cell))
         losses = over[start:cell] + over[cell] - 2 * shared_cover(intervals, weights, cell)[start:cell]
