@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from blowfishdb.errors import DomainError
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.arrays import Floats, Ints, check_sum
 from blowfishdb.model.domain.base import CELL, CLAMP, Attribute, Encoded, Value
 from blowfishdb.model.domain.integers import read_number
 from blowfishdb.model.numbers import LARGEST, common_denominator, exact, show
@@ -102,6 +102,21 @@ class Bins(Attribute):
     def _refusal(self, number: Fraction, index: int) -> str:
         near = f"{show(self.edge(index))} and {show(self.edge(index + 1))}"
         return f"{show(number)} is inside a bin; the nearest edges are {near}"
+
+    @cached_property
+    def denominator(self) -> int:
+        """A whole number that makes every edge whole."""
+        return common_denominator(self.edges) if self.width is None else self._scaled[2]
+
+    def spans(self, first: Ints, last: Ints, scale: int) -> tuple[Ints, Ints]:
+        """The left and right edges of runs of bins, times the scale (a multiple of the denominator)."""
+        furthest = max(abs(self.edge(0)), abs(self.edge(self.count)))
+        check_sum("positions of a joint threshold", int(furthest * scale))
+        if self.width is None:
+            edges = np.array([int(edge * scale) for edge in self.edges], dtype=np.int64)
+            return edges[first], edges[last + 1]
+        start, width = int(self.start * scale), int(self.width * scale)
+        return start + first * width, start + (last + 1) * width
 
     @cached_property
     def _scaled(self) -> tuple[int, int, int]:

@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.errors import DomainError
+from blowfishdb.model.arrays import Ints, check_sum
 from blowfishdb.model.domain.base import CELL, CLAMP, Attribute, Encoded, Value, one_by_one
 from blowfishdb.model.numbers import LARGEST, exact, whole
 
@@ -47,9 +48,15 @@ class Integers(Attribute):
     def _clip(self, number: int) -> int:
         return min(max(number - self.low, 0), self.size)
 
-    def positions(self) -> tuple[Fraction, Fraction, Fraction]:
-        """Where value i lies on the number line: from start + i * step, over a length."""
-        return Fraction(self.low), Fraction(1), Fraction(0)
+    @property
+    def denominator(self) -> int:
+        """A whole number that makes every position whole."""
+        return 1
+
+    def spans(self, first: Ints, last: Ints, scale: int) -> tuple[Ints, Ints]:
+        """The lowest and highest positions of runs of values, times the scale."""
+        check_sum("positions of a joint threshold", max(abs(self.low), abs(self.high)) * scale)
+        return (self.low + first) * scale, (self.low + last) * scale
 
     def read(self, values: object) -> Encoded:
         column = np.asarray(values).reshape(-1)

@@ -1,0 +1,125 @@
+"""What is hidden: one graph per attribute, how they compose, whether presence is hidden, and whose rows count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import get_args
+
+from blowfishdb.errors import PolicyError
+from blowfishdb.model.cellgraph import Composition, Presence
+from blowfishdb.model.domain import Bins, Domain, Integers
+from blowfishdb.model.graphs.families import Family, Full, Grid, Public, value_graph
+from blowfishdb.model.graphs.values import ValueGraph
+
+FULL = Full()
+
+
+@dataclass(frozen=True)
+class Row:
+    """Each row is protected on its own."""
+
+
+@dataclass(frozen=True)
+class Person:
+    """All rows of one id are protected together: the first `at_most` of them count, in the order of `order_by`.
+
+    The order must not depend on what is protected: a row key, or a public attribute.
+    """
+
+    id: str
+    at_most: int
+    order_by: str
+
+    def __post_init__(self) -> None:
+        if not self.id or not self.order_by:
+            raise PolicyError("a person needs the id column and the row key that orders the rows")
+        if isinstance(self.at_most, bool) or not isinstance(self.at_most, int) or self.at_most < 1:
+            raise PolicyError(f"at_most is a whole number of rows, at least 1, not {self.at_most!r}")
+
+
+ROW = Row()
+
+
+def person(id: str, *, at_most: int, order_by: str) -> Person:
+    """Protects up to `at_most` rows of each person together."""
+    return Person(id, at_most, order_by)
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The secrets of one table. Attributes that are not named are full().
+
+    composition "record": one record may change every attribute by one step at once; with full() everywhere this is
+    differential privacy. "attribute": exactly one attribute changes; over d attributes a whole record then costs up
+    to d times epsilon. presence "public": the number of rows is known; "secret": it is hidden as well; "only":
+    nothing but presence is hidden (classical add/remove differential privacy).
+    """
+
+    attributes: Mapping[str, Family] = field(default_factory=dict)
+    composition: Composition = "record"
+    presence: Presence = "public"
+    unit: Row | Person = ROW
+    joint: Sequence[Grid] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
+        object.__setattr__(self, "joint", tuple(self.joint))
+        for name, family in self.attributes.items():
+            if not isinstance(family, get_args(Family)):
+                raise PolicyError(f"{name} needs a family such as full(), threshold(5) or public(), not {family!r}")
+        if any(not isinstance(grid, Grid) for grid in self.joint):
+            raise PolicyError("joint is a list of grid([...], theta)")
+        if self.composition not in get_args(Composition):
+            raise PolicyError(f"composition is 'record' or 'attribute', not {self.composition!r}")
+        if self.presence not in get_args(Presence):
+            raise PolicyError(f"presence is 'public', 'secret' or 'only', not {self.presence!r}")
+        if not isinstance(self.unit, Row | Person):
+            raise PolicyError("the unit is ROW or person('id', at_most=..., order_by=...)")
+        jointly = [name for grid in self.joint for name in grid.attributes]
+        for name in jointly:
+            if jointly.count(name) > 1 or name in self.attributes:
+                raise PolicyError(f"{name} is in a joint threshold and cannot have another graph")
+
+    @property
+    def rows_per_person(self) -> int:
+        return self.unit.at_most if isinstance(self.unit, Person) else 1
+
+    def grid_of(self, name: str) -> Grid | None:
+        """The joint threshold an attribute belongs to."""
+        return next((grid for grid in self.joint if name in grid.attributes), None)
+
+    def family(self, name: str) -> Family:
+        """The family of an attribute that is in no joint threshold."""
+        return self.attributes.get(name, FULL)
+
+    def graph(self, domain: Domain, name: str) -> ValueGraph:
+        """The graph on an attribute's declared values; its special cells are joined to all of them unless public."""
+        try:
+            return value_graph(self.family(name), domain.find(name, PolicyError))
+        except PolicyError as error:
+            raise PolicyError(f"{name}: {error}") from None
+
+    def factors(self, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+        """The given attributes, those of one joint threshold together, by first appearance."""
+        groups: dict[object, list[str]] = {}
+        for name in names:
+            groups.setdefault(self.grid_of(name) or name, []).append(name)
+        return tuple(tuple(group) for group in groups.values())
+
+    def check(self, domain: Domain) -> None:
+        """Refuses a policy that does not fit the domain."""
+        for name in self.attributes:
+            self.graph(domain, name)
+        for grid in self.joint:
+            for name in grid.attributes:
+                if not isinstance(domain.find(name, PolicyError), Integers | Bins):
+                    raise PolicyError(f"{name}: a joint threshold needs integers or numeric bins")
+        if isinstance(self.unit, Person) and self.unit.order_by in domain:
+            hidden = not isinstance(self.family(self.unit.order_by), Public)
+            if hidden or self.grid_of(self.unit.order_by) is not None:
+                raise PolicyError(
+                    f"rows of a person are ordered by {self.unit.order_by}, which is protected: "
+                    "name a row key outside the domain, or declare the attribute public()"
+                )

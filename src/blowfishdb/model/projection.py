@@ -1,0 +1,142 @@
+"""Policy graphs projected on the cells of a query: two cells are joined when an edge joins values of the two.
+
+Proof note: docs/proofs/projection.md. Joining too much is sound, joining too little is not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from blowfishdb.errors import PolicyError, QueryError, TooLarge
+from blowfishdb.model.arrays import Bools, Ints
+from blowfishdb.model.cellgraph import Factor
+from blowfishdb.model.domain import Bins, Domain, Integers
+from blowfishdb.model.graphs.axis import AxisGraph
+from blowfishdb.model.graphs.explicit import CliqueGraph, EdgeGraph
+from blowfishdb.model.graphs.families import Grid
+from blowfishdb.model.graphs.grid import GridGraph
+from blowfishdb.model.graphs.values import WINDOWS, ValueGraph, ValueWindow
+from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.segments import AxisCells, Segments
+
+NO_HUBS = np.empty(0, dtype=np.int64)
+
+
+def complete(cells: int) -> WindowGraph:
+    """Every cell joined to every other."""
+    return WindowGraph(reach=np.full(cells, cells - 1), hubs=NO_HUBS)
+
+
+def project_axis(graph: ValueGraph, axis: AxisCells) -> AxisGraph:
+    """The graph of one attribute on the cells of an axis, special cells included."""
+    if isinstance(graph, WINDOWS) and axis.in_order:
+        return _windows(graph, axis)
+    try:
+        if isinstance(graph, WINDOWS):
+            fine = _windows(graph, axis.finest())
+            pairs = axis.cell_of_kept[fine.edges()]
+        elif isinstance(graph, CliqueGraph):
+            return _cliques(graph, axis)
+        else:
+            ends = axis.cell_of[axis.segments.of(graph.pairs)]
+            pairs = ends[np.all(ends >= 0, axis=1)]
+        return _listed(pairs, axis)
+    except TooLarge:
+        return complete(axis.cells)
+
+
+def _windows(graph: ValueWindow, axis: AxisCells) -> WindowGraph:
+    """Cells in order: the last value of one and the first value of a later one decide."""
+    reach = np.searchsorted(axis.firsts, graph.reach(axis.lasts), side="right") - 1
+    special = np.arange(axis.plain, axis.cells)
+    if special.size == axis.hubs.size and (axis.plain == 0 or reach[0] == axis.plain - 1):
+        return complete(axis.cells)
+    return WindowGraph(reach=np.concatenate([reach, special]), hubs=axis.hubs)
+
+
+def _cliques(graph: CliqueGraph, axis: AxisCells) -> AxisGraph:
+    cells = axis.cell_of[axis.segments.of(np.arange(graph.size))]
+    pairs = np.unique(np.stack([cells, graph.labels], axis=1)[cells >= 0], axis=0)
+    if axis.hubs.size == 0 and pairs.shape[0] == axis.plain:
+        special = int(graph.labels.max()) + 1 + np.arange(axis.cells - axis.plain)
+        return CliqueGraph(np.concatenate([pairs[:, 1], special]))
+    if pairs.shape[0] == 0:
+        return _listed(np.empty((0, 2), dtype=np.int64), axis)
+    return _listed(pairs[:, 0][CliqueGraph(pairs[:, 1]).edges()], axis)
+
+
+def _listed(pairs: Ints, axis: AxisCells) -> AxisGraph:
+    """The given pairs of cells, and every hub joined to all."""
+    everyone = np.arange(axis.cells)
+    stars = [np.stack([np.full(axis.cells, hub), everyone], axis=1) for hub in axis.hubs]
+    graph = EdgeGraph(axis.cells, np.concatenate([pairs.reshape(-1, 2), *stars]))
+    return complete(axis.cells) if graph.edge_count == axis.cells * (axis.cells - 1) // 2 else graph
+
+
+def project_joint(grid: Grid, axes: Sequence[AxisCells]) -> Factor:
+    """A joint threshold on the cells of some of its attributes; the others may stay where they are."""
+    scale = math.lcm(grid.theta.denominator, *(_numeric(axis.segments).denominator for axis in axes))
+    lows, highs = [], []
+    for axis in axes:
+        if not axis.in_order:
+            raise QueryError("groups of an attribute in a joint threshold must be runs of values in order")
+        attribute = _numeric(axis.segments)
+        low, high = attribute.spans(axis.firsts, axis.lasts, scale)
+        offset = int(low[0]) if low.size else 0
+        lows.append(low - offset)
+        highs.append(high - offset)
+    # Nothing is further apart than this, so a larger theta would join the same cells.
+    furthest = sum(int(high[-1]) for high in highs if high.size)
+    theta = min(int(grid.theta * scale), furthest + 1)
+    for number, axis in enumerate(axes):
+        beyond = (int(highs[number][-1]) if highs[number].size else 0) + theta + 1
+        # A public special cell lies out of reach of the others; a hub's position is never looked at.
+        special = np.full(axis.cells - axis.plain, beyond) + (theta + 1) * np.arange(axis.cells - axis.plain)
+        lows[number] = np.concatenate([lows[number], special])
+        highs[number] = np.concatenate([highs[number], special])
+    joint = GridGraph(tuple(lows), tuple(highs), theta, grid.metric, tuple(axis.hubs for axis in axes))
+    return joint if len(axes) > 1 else joint.axis_within(0, theta)
+
+
+def _numeric(segments: Segments) -> Integers | Bins:
+    if not isinstance(segments.attribute, Integers | Bins):
+        raise PolicyError("a joint threshold needs integers or numeric bins")
+    return segments.attribute
+
+
+def factor_graph(domain: Domain, policy: Policy, names: Sequence[str], layout: Mapping[str, AxisCells]) -> Factor:
+    """The graph of one attribute, or of several with a joint threshold, on the cells of their axes."""
+    grid = policy.grid_of(names[0])
+    if grid is not None:
+        return project_joint(grid, [layout[name] for name in names])
+    return project_axis(policy.graph(domain, names[0]), layout[names[0]])
+
+
+def dilate(graph: Factor, mask: Bools) -> Bools:
+    """Where the vertex or one of its neighbours is in the mask; axis 0 of the mask runs over the vertices."""
+    if isinstance(graph, WindowGraph):
+        return _dilate_windows(graph, mask)
+    try:
+        edges = graph.edges()
+    except TooLarge:
+        return np.broadcast_to(mask.any(axis=0), mask.shape)
+    found = mask.copy()
+    np.logical_or.at(found, edges[:, 0], mask[edges[:, 1]])
+    np.logical_or.at(found, edges[:, 1], mask[edges[:, 0]])
+    return found
+
+
+def _dilate_windows(graph: WindowGraph, mask: Bools) -> Bools:
+    zero = np.zeros((1, *mask.shape[1:]), dtype=np.int64)
+    before = np.concatenate([zero, np.cumsum(mask, axis=0, dtype=np.int64)])
+    index = np.arange(graph.size)
+    backward = np.searchsorted(graph.reach, index, side="left")
+    found = np.asarray(before[graph.reach + 1] > before[backward])
+    if graph.hubs.size:
+        found[graph.hubs] = mask.any(axis=0)
+        found |= mask[graph.hubs].any(axis=0)
+    return found

@@ -1,0 +1,181 @@
+"""How one query cuts an attribute: runs of value indices on which its groups and its comparisons are constant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from blowfishdb.errors import DomainError, QueryError
+from blowfishdb.model.arrays import Bools, Ints
+from blowfishdb.model.domain import CELL, Attribute, Slot
+from blowfishdb.model.grouping import LEFT_OUT, Grouping, Runs
+from blowfishdb.model.predicate import Atom, Comparison, IsNull, Member, Truth
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """One attribute cut as finely as the query needs: runs of values, then its special cells."""
+
+    attribute: Attribute
+    starts: Ints
+
+    @property
+    def stops(self) -> Ints:
+        return np.append(self.starts[1:], self.attribute.size)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return self.attribute.slots
+
+    @property
+    def count(self) -> int:
+        return int(self.starts.size) + len(self.slots)
+
+    def of(self, codes: Ints) -> Ints:
+        """The segment of each value code."""
+        place = np.searchsorted(self.starts, codes, side="right") - 1
+        for offset, slot in enumerate(self.slots):
+            place = np.where(codes == slot.code, self.starts.size + offset, place)
+        return place.astype(np.int64)
+
+    def truth(self, atom: Atom) -> Truth:
+        """Where the comparison is true and false, by segment."""
+        inside = atom_runs(atom, self.attribute).at(self.starts) == 1
+        yes, no = [inside], [~inside]
+        for slot in self.slots:
+            known = _slot_truth(atom, slot)
+            yes.append(np.array([known is True]))
+            no.append(np.array([known is False]))
+        return np.concatenate(yes), np.concatenate(no)
+
+    def groups(self, grouping: Grouping) -> Ints:
+        """The group of each segment; special cells follow the ordinary groups."""
+        special = np.arange(len(self.slots)) + grouping.count
+        return np.concatenate([grouping.runs.at(self.starts), special])
+
+
+def _slot_truth(atom: Atom, slot: Slot) -> bool | None:
+    """NULL compares as unknown; a value outside equals no declared one, and its order is unknown."""
+    if isinstance(atom, Comparison | Member):
+        ordering = isinstance(atom, Comparison) and atom.op != "=="
+        return None if slot.name == "NULL" or ordering else False
+    return (slot.name == "NULL") == isinstance(atom, IsNull)
+
+
+def atom_runs(atom: Atom, attribute: Attribute) -> Runs:
+    """Where a comparison holds along the declared values; QueryError where they do not decide it."""
+    try:
+        if isinstance(atom, Member):
+            return _runs_of([attribute.index_of(value) for value in atom.values], attribute.size)
+        if isinstance(atom, Comparison):
+            return _comparison_runs(atom, attribute)
+    except DomainError as error:
+        raise QueryError(f"{atom.attribute}: {error}") from None
+    wanted = attribute.null if isinstance(atom, IsNull) else attribute.outside
+    if wanted != CELL:
+        what = "NULL" if isinstance(atom, IsNull) else "a value outside"
+        raise QueryError(f"{atom.attribute}: {what} has no cell of its own here, so it cannot be asked for")
+    return _runs_of([], attribute.size)
+
+
+def _comparison_runs(atom: Comparison, attribute: Attribute) -> Runs:
+    if atom.op == "==":
+        return _runs_of([attribute.index_of(atom.value)], attribute.size)
+    if not attribute.ordered:
+        raise DomainError(f"has no order, so {atom.op} means nothing; use == or isin")
+    cut = attribute.below(atom.value) if atom.op in ("<", ">=") else attribute.up_to(atom.value)
+    low_side = int(atom.op in ("<", "<="))
+    if cut == 0:
+        return Runs(attribute.size, np.zeros(1, dtype=np.int64), np.array([1 - low_side]))
+    if cut == attribute.size:
+        return Runs(attribute.size, np.zeros(1, dtype=np.int64), np.array([low_side]))
+    return Runs(attribute.size, np.array([0, cut]), np.array([low_side, 1 - low_side]))
+
+
+def _runs_of(indices: list[int], size: int) -> Runs:
+    """Runs numbered 1 at the given indices and 0 elsewhere."""
+    inside = np.unique(np.array(indices, dtype=np.int64))
+    starts = np.unique(np.concatenate([[0], inside, inside + 1]))
+    starts = starts[starts < size].astype(np.int64)
+    return Runs(size, starts, np.isin(starts, inside).astype(np.int64))
+
+
+def segments(attribute: Attribute, pieces: Sequence[Runs]) -> Segments:
+    """The coarsest cut of the attribute on which every given piece is constant."""
+    starts = np.unique(np.concatenate([np.zeros(1, dtype=np.int64), *(piece.starts for piece in pieces)]))
+    return Segments(attribute, starts.astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class AxisCells:
+    """The segments of one attribute put together to the cells of an axis: ordinary cells first, then special ones.
+
+    `cell_of` gives each segment's cell, LEFT_OUT for segments that never count. Every cell has a segment.
+    """
+
+    segments: Segments
+    cell_of: Ints
+    plain: int
+    cells: int
+
+    @staticmethod
+    def of(segments: Segments, groups: Ints, possible: Bools) -> AxisCells:
+        """The axis whose cells are the groups that still have a segment after the filter."""
+        counts = possible & (groups >= 0)
+        kept = np.unique(groups[counts])
+        cell_of = np.where(counts, np.searchsorted(kept, groups), LEFT_OUT).astype(np.int64)
+        special = int(np.count_nonzero(counts[segments.starts.size :]))
+        return AxisCells(segments, cell_of, int(kept.size) - special, int(kept.size))
+
+    @staticmethod
+    def finest_of(segments: Segments) -> AxisCells:
+        """The axis on which every segment is a cell of its own."""
+        return AxisCells(segments, np.arange(segments.count), int(segments.starts.size), segments.count)
+
+    def finest(self) -> AxisCells:
+        """The axis on which every segment that counts is a cell of its own."""
+        return AxisCells.of(self.segments, np.arange(self.segments.count), self.cell_of >= 0)
+
+    @property
+    def cell_of_kept(self) -> Ints:
+        """The cell of each segment that counts: cells of the finest axis to cells of this one."""
+        return np.asarray(self.cell_of[self.cell_of >= 0], dtype=np.int64)
+
+    @property
+    def _plain_cell_of(self) -> Ints:
+        return self.cell_of[: self.segments.starts.size]
+
+    @property
+    def in_order(self) -> bool:
+        """Whether every ordinary cell lies wholly before the next one."""
+        kept = self._plain_cell_of[self._plain_cell_of >= 0]
+        return bool(np.all(np.diff(kept) >= 0))
+
+    @property
+    def firsts(self) -> Ints:
+        """The lowest value of each ordinary cell."""
+        cells = self._plain_cell_of
+        found = np.full(self.plain, np.iinfo(np.int64).max)
+        np.minimum.at(found, cells[cells >= 0], self.segments.starts[cells >= 0])
+        return found
+
+    @property
+    def lasts(self) -> Ints:
+        """The highest value of each ordinary cell."""
+        cells = self._plain_cell_of
+        found = np.full(self.plain, -1)
+        np.maximum.at(found, cells[cells >= 0], self.segments.stops[cells >= 0] - 1)
+        return found
+
+    @property
+    def special(self) -> tuple[Slot, ...]:
+        """The special cells that count, in order."""
+        counts = self.cell_of[self.segments.starts.size :] >= 0
+        return tuple(slot for slot, count in zip(self.segments.slots, counts, strict=True) if count)
+
+    @property
+    def hubs(self) -> Ints:
+        """The special cells that are hidden among all others."""
+        return np.array([self.plain + i for i, slot in enumerate(self.special) if not slot.public], dtype=np.int64)

@@ -1,0 +1,196 @@
+"""The policy graph written out record by record, from the definitions alone, and its projection on cells."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
+from blowfishdb.model.graphs.families import Custom, Family, Full, Line, Partition, Public, Threshold
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.predicate import (
+    Atom,
+    Axis,
+    Both,
+    Comparison,
+    Either,
+    IsNull,
+    Member,
+    Negation,
+    Predicate,
+)
+
+Record = dict[str, int]
+Cell = tuple[int, ...]
+OUTSIDE = "outside"
+
+
+def codes(attribute: Attribute) -> list[int]:
+    return [*range(attribute.size), *(slot.code for slot in attribute.slots)]
+
+
+def interval(attribute: Attribute, code: int) -> tuple[Fraction, Fraction]:
+    """Where a declared value lies: one point, or a bin."""
+    if isinstance(attribute, Bins):
+        return attribute.edge(code), attribute.edge(code + 1)
+    if isinstance(attribute, Integers):
+        return Fraction(attribute.low + code), Fraction(attribute.low + code)
+    return Fraction(code), Fraction(code)
+
+
+def gap(attribute: Attribute, one: int, two: int) -> Fraction:
+    (a, b), (c, d) = interval(attribute, one), interval(attribute, two)
+    return max(Fraction(0), a - d, c - b)
+
+
+def hub_or_public(attribute: Attribute, one: int, two: int) -> bool | None:
+    """Whether special cells decide: True joined, False not, None when both are declared values."""
+    special = {slot.code: slot.public for slot in attribute.slots}
+    mine = [special[code] for code in (one, two) if code in special]
+    if not mine:
+        return None
+    hubs = [code for code in (one, two) if code in special and not special[code]]
+    return bool(hubs)
+
+
+def joined(family: Family, attribute: Attribute, one: int, two: int) -> bool:
+    """Whether an edge of the attribute's own graph joins two different codes."""
+    special = hub_or_public(attribute, one, two)
+    if special is not None:
+        return special
+    if isinstance(family, Full):
+        return True
+    if isinstance(family, Public):
+        return False
+    if isinstance(family, Line):
+        return abs(one - two) == 1
+    if isinstance(family, Threshold):
+        assert isinstance(family.theta, Fraction)
+        return gap(attribute, one, two) <= family.theta
+    if isinstance(family, Custom):
+        pairs = {frozenset(attribute.locate(v) for v in edge) for edge in family.edges}
+        return frozenset((one, two)) in pairs
+    assert isinstance(family, Partition)
+    if family.cuts:
+        cuts = [attribute.below(cut) for cut in family.cuts]
+        return not any(min(one, two) < cut <= max(one, two) for cut in cuts)
+    return any({one, two} <= {attribute.locate(v) for v in block} for block in family.blocks)
+
+
+def moves(domain: Domain, policy: Policy, one: Record, two: Record) -> bool:
+    """Whether one edge of the whole policy leads from one record to another."""
+    if policy.presence == "only" or one == two:
+        return False
+    changed, alone = [], set(domain.names)
+    for grid in policy.joint:
+        alone -= set(grid.attributes)
+        gaps = []
+        for name in grid.attributes:
+            attribute, a, b = domain[name], one[name], two[name]
+            special = hub_or_public(attribute, a, b) if a != b else None
+            if special is False:
+                return False
+            gaps.append(Fraction(0) if a == b or special else gap(attribute, a, b))
+        size = {"l1": sum(gaps), "linf": max(gaps), "l2": sum(g * g for g in gaps)}[grid.metric]
+        if size > (grid.theta**2 if grid.metric == "l2" else grid.theta):
+            return False
+        changed.append(any(one[name] != two[name] for name in grid.attributes))
+    for name in alone:
+        if one[name] != two[name] and not joined(policy.family(name), domain[name], one[name], two[name]):
+            return False
+        changed.append(one[name] != two[name])
+    return policy.composition == "record" or sum(changed) == 1
+
+
+def holds(predicate: Predicate | None, domain: Domain, record: Record) -> bool | None:
+    """Three-valued truth of a condition for one record."""
+    if predicate is None:
+        return True
+    if isinstance(predicate, Negation):
+        inner = holds(predicate.inner, domain, record)
+        return None if inner is None else not inner
+    if isinstance(predicate, Both | Either):
+        both = [holds(part, domain, record) for part in (predicate.first, predicate.second)]
+        decisive = isinstance(predicate, Either)
+        if decisive in both:
+            return decisive
+        return None if None in both else not decisive
+    return atom_holds(predicate, domain[predicate.attribute], record[predicate.attribute])
+
+
+def atom_holds(atom: Atom, attribute: Attribute, code: int) -> bool | None:
+    names = {slot.code: slot.name for slot in attribute.slots}
+    if isinstance(atom, Comparison | Member):
+        if names.get(code) == "NULL":
+            return None
+        if isinstance(atom, Member):
+            return code in [attribute.index_of(value) for value in atom.values]
+        if atom.op == "==":
+            return code == attribute.index_of(atom.value)
+        if code in names:
+            return None
+        low, high = interval(attribute, code)
+        bound = Fraction(str(atom.value)) if isinstance(attribute, Bins | Integers) else attribute.index_of(atom.value)
+        if isinstance(attribute, Bins):
+            return {"<": high <= bound, ">=": low >= bound}[atom.op]
+        return {"<": low < bound, "<=": low <= bound, ">": low > bound, ">=": low >= bound}[atom.op]
+    return names.get(code) == ("NULL" if isinstance(atom, IsNull) else "outside")
+
+
+def group_of(axis: Axis, attribute: Attribute, code: int) -> int | None:
+    """The number of the group a code belongs to, None when it is left out."""
+    special = [slot.code for slot in attribute.slots]
+    if code in special:
+        return 10**6 + special.index(code)
+    if axis.groups:
+        for number, (_, values) in enumerate(axis.groups):
+            if code in [attribute.index_of(value) for value in values]:
+                return number
+        return None
+    if axis.edges:
+        cuts = [attribute.below(edge) for edge in axis.edges]
+        return next((k for k in range(len(cuts) - 1) if cuts[k] <= code < cuts[k + 1]), None)
+    if axis.width is None:
+        return code
+    step = Fraction(str(axis.width)) / (attribute.width or 1) if isinstance(attribute, Bins) else axis.width
+    return code // int(step)  # type: ignore[call-overload, no-any-return]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The projection as the definitions give it."""
+
+    cell_of: dict[tuple[int, ...], Cell | None]
+    edges: set[frozenset[Cell]]
+    leaving: set[Cell]
+
+
+def records(domain: Domain) -> Iterator[Record]:
+    for combination in itertools.product(*(codes(domain[name]) for name in domain)):
+        yield dict(zip(domain.names, combination, strict=True))
+
+
+def project(
+    domain: Domain,
+    policy: Policy,
+    axes: list[Axis],
+    where: Predicate | None,
+    neighbours: Callable[[Domain, Policy, Record, Record], bool] = moves,
+) -> Truth:
+    everyone = list(records(domain))
+    placed: dict[tuple[int, ...], Cell | None] = {}
+    for record in everyone:
+        groups = [group_of(axis, domain[axis.attribute], record[axis.attribute]) for axis in axes]
+        counts = holds(where, domain, record) is True and None not in groups
+        placed[tuple(record.values())] = tuple(g for g in groups if g is not None) if counts else None
+    edges, leaving = set(), set()
+    for one, two in itertools.combinations(everyone, 2):
+        if neighbours(domain, policy, one, two):
+            a, b = placed[tuple(one.values())], placed[tuple(two.values())]
+            if a is not None and b is not None and a != b:
+                edges.add(frozenset((a, b)))
+            elif (a is None) != (b is None):
+                leaving.add(a if a is not None else b)  # type: ignore[arg-type]
+    return Truth(placed, edges, leaving)

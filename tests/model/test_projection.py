@@ -1,0 +1,82 @@
+"""Cells and projected graphs against the policy graph written out record by record."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blowfishdb.errors import QueryError
+from blowfishdb.model import filtering
+from blowfishdb.model.cellgraph import ZERO
+from blowfishdb.model.cells import Cells, compile_cells
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.predicate import Axis, Predicate
+from tests.model import cases, oracle
+
+
+def compiled(domain: Domain, policy: Policy, axes: list[Axis], where: Predicate | None) -> Cells | None:
+    try:
+        return compile_cells(domain, policy, axes, where)
+    except QueryError as error:
+        message = str(error)
+        assert "rejects every declared record" in message or "runs of values in order" in message, message
+        return None
+
+
+def axis_order(axes: list[Axis], cells: Cells) -> list[Axis]:
+    return [next(axis for axis in axes if axis.attribute == name) for name in cells.axes]
+
+
+def compare(domain: Domain, policy: Policy, axes: list[Axis], where: Predicate | None, exact: bool) -> None:
+    cells = compiled(domain, policy, axes, where)
+    if cells is None:
+        return
+    truth = oracle.project(domain, policy, axis_order(axes, cells), where)
+    if cells.attributes:
+        table = np.array(list(truth.cell_of), dtype=np.int64).reshape(len(truth.cell_of), -1)
+        placed = cells.cell_of({name: table[:, i] for i, name in enumerate(domain.names)})
+    else:
+        placed = np.zeros(len(truth.cell_of), dtype=np.int64)
+    number: dict[oracle.Cell | None, int] = {}
+    for cell, found in zip(truth.cell_of.values(), placed.tolist(), strict=True):
+        assert number.setdefault(cell, found) == found
+    assert number.get(None, ZERO) == ZERO
+    counted = [cell for cell in number if cell is not None]
+    assert len({number[cell] for cell in counted}) == len(counted) <= cells.graph.cells
+    assert sorted(counted) == sorted(counted, key=lambda cell: number[cell])
+
+    wanted = {tuple(sorted(number[cell] for cell in edge)) for edge in truth.edges}
+    found_edges = {(int(u), int(v)) for u, v in cells.graph.value_edges()}
+    possible = set(number.values())
+    assert wanted <= found_edges
+    if exact and policy.presence != "only":
+        assert len(counted) == cells.graph.cells
+        assert wanted == found_edges
+    if policy.presence != "only":
+        outside = {int(cell) for cell in np.flatnonzero(cells.graph.outside)}
+        assert outside & possible == {number[cell] for cell in truth.leaving}
+
+
+@settings(max_examples=250)
+@given(st.data())
+def test_conjunctions_are_projected_exactly(data: st.DataObject) -> None:
+    domain, policy = data.draw(cases.settings_of())
+    axes = data.draw(cases.axes_of(domain, in_order=True))
+    compare(domain, policy, axes, data.draw(cases.conjunctions(domain)), exact=not policy.joint)
+
+
+@settings(max_examples=250)
+@given(st.data())
+def test_any_filter_and_any_groups_keep_every_edge(data: st.DataObject) -> None:
+    domain, policy = data.draw(cases.settings_of())
+    axes = data.draw(cases.axes_of(domain, in_order=False))
+    compare(domain, policy, axes, data.draw(cases.predicates(domain)), exact=False)
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_named_groups_without_a_filter_are_projected_exactly(data: st.DataObject) -> None:
+    domain, policy = data.draw(cases.settings_of())
+    compare(domain, policy, data.draw(cases.axes_of(domain, in_order=False)), None, exact=True)
