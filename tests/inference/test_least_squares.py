@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as arrays
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import InvalidInput, NotConverged, PlanError, TooLarge
+from blowfishdb.inference import dense_system as dense_module
 from blowfishdb.inference import least_squares as module
 from blowfishdb.inference.dense_system import answer_covariance, answer_variances, dense_system
 from blowfishdb.inference.exact_rows import exact_rows
@@ -71,7 +72,7 @@ def test_a_matrix_of_answers_is_solved_column_by_column(monkeypatch: pytest.Monk
     for k in range(3):
         alone = least_squares(rows, answers[:, k], np.ones(10), known, settled[:, k])
         assert np.allclose(together[:, k], alone, atol=1e-12)
-    monkeypatch.setattr(module, "fits_densely", lambda _: False)
+    monkeypatch.setattr(module, "DENSE_WORK", 0)
     assert np.allclose(least_squares(rows, answers, np.ones(10), known, settled), together, atol=1e-9)
     assert least_squares(rows, answers[:, :0], np.ones(10)).shape == (5, 0)
 
@@ -133,15 +134,19 @@ def test_answers_must_fit_their_rows() -> None:
 
 
 def test_no_half_finished_solution_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "fits_densely", lambda _: False)
+    monkeypatch.setattr(module, "DENSE_WORK", 0)
     monkeypatch.setattr(module, "ITERATION_LIMIT", 3)
     with pytest.raises(NotConverged):
         least_squares(Prefix(200), np.random.default_rng(3).normal(size=200), np.ones(200))
 
 
-def test_limits_are_stated() -> None:
+def test_limits_are_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TooLarge):
         dense_system(Identity(10**4), np.ones(10**4))
+    monkeypatch.setattr(dense_module, "SVD_LIMIT", 7)
+    assert dense_system(Identity(3), np.ones(3)).span is None
+    with pytest.raises(TooLarge):
+        dense_system(Stacked((total(3), total(3))), np.ones(2))
     crowd = Intervals(4000, np.zeros(3000, dtype=int), np.arange(1, 3001))
     with pytest.raises(TooLarge):
         exact_rows(crowd)
@@ -174,6 +179,23 @@ def test_variances_in_closed_form() -> None:
     assert np.allclose(known, 3.0 * lengths * (5 - lengths) / 5)
     grid = Kronecker((Prefix(3), total(2)))
     assert np.allclose(answer_variances(Identity(6), np.ones(6), grid), [2.0, 4.0, 6.0])
+
+
+def test_both_factorisations_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(7)
+    rows, queries = Stacked((Prefix(20), Identity(20))), AllRanges(20)
+    variances, answers = draw.uniform(0.1, 50.0, 40), draw.normal(size=(40, 2)) * 100
+
+    def results() -> list[Matrix]:
+        exact = total(20)
+        cells = least_squares(rows, answers, 1.0 / variances, exact, np.array([[3.0, 4.0]]))
+        return [answer_variances(rows, variances, queries, known) for known in (None, exact)] + [cells]
+
+    monkeypatch.setattr(dense_module, "BLOCK", 100)
+    fast = results()
+    monkeypatch.setattr(dense_module, "SAFE_CONDITION", 1.0)
+    for one, two in zip(fast, results(), strict=True):
+        assert np.allclose(one, two, rtol=1e-9, atol=1e-9)
 
 
 def test_what_is_not_measured_has_no_variance() -> None:

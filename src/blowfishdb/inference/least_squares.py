@@ -6,10 +6,13 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr
 
 from blowfishdb.errors import InvalidInput, NotConverged
-from blowfishdb.inference.dense_system import dense_system, fits_densely, root_weights
+from blowfishdb.inference.dense_system import dense_system, row_weights
 from blowfishdb.inference.exact_rows import ExactRows, exact_rows
 from blowfishdb.model.arrays import Floats
 from blowfishdb.model.rows import Rows
+
+DENSE_WORK = 2**27
+"""Queries x cells x the smaller of the two, up to which a system is factorised."""
 
 TOLERANCE = 1e-13
 ITERATION_LIMIT = 10_000
@@ -27,7 +30,7 @@ def least_squares(
     """
     known = None if exact is None else exact_rows(exact)
     measured, settled = checked_answers(rows, answers, known, exact_answers)
-    if fits_densely(rows):
+    if rows.shape[0] * rows.shape[1] * min(rows.shape) <= DENSE_WORK:
         return dense_system(rows, weights, known).solve(measured, settled)
     return iterated(rows, measured, weights, known, settled)
 
@@ -59,7 +62,7 @@ def iterated(
             for k in range(answers.shape[1])
         ]
         return np.stack(columns, axis=1) if columns else np.empty((rows.shape[1], 0))
-    roots = root_weights(rows, weights)
+    roots = np.sqrt(row_weights(rows, weights))
 
     def forward(cells: Floats) -> Floats:
         free = cells if known is None else known.leave_alone(cells)
