@@ -72,8 +72,7 @@ def rectangles(draw: Callable[..., Any], grid: tuple[int, ...]) -> Case:
     high = np.array([[b for _, b in box] for box in boxes])
     places = list(itertools.product(*(range(size) for size in grid)))
     written = [
-        [int(all(a <= c < b for c, (a, b) in zip(place, box, strict=True))) for place in places]
-        for box in boxes
+        [int(all(a <= c < b for c, (a, b) in zip(place, box, strict=True))) for place in places] for box in boxes
     ]
     return Rectangles(grid, low, high), matrix(written, len(places))
 

@@ -36,15 +36,13 @@ def broken_csr() -> csr_array:
 BAD: dict[str, Callable[[], object]] = {
     "no cells": lambda: Identity(0),
     "negative cells": lambda: Prefix(-3),
-    "half a cell": lambda: AllRanges(2.5),  # type: ignore[arg-type]
+    "half a cell": lambda: AllRanges(2.5),
     "interval backwards": lambda: Intervals(5, np.array([3]), np.array([2])),
     "interval past the end": lambda: Intervals(5, np.array([3]), np.array([6])),
     "interval before the start": lambda: Intervals(5, np.array([-1]), np.array([2])),
     "intervals of unequal number": lambda: Intervals(5, np.array([1, 2]), np.array([3])),
-    "fractional interval": lambda: Intervals(5, np.array([0.5]), np.array([2.0])),  # type: ignore[arg-type]
-    "unsigned bound that does not fit": lambda: Intervals(
-        5, np.array([0]), np.array([2**63], dtype=np.uint64)
-    ),
+    "fractional interval": lambda: Intervals(5, np.array([0.5]), np.array([2.0])),
+    "unsigned bound that does not fit": lambda: Intervals(5, np.array([0]), np.array([2**63], dtype=np.uint64)),
     "no axis": lambda: Rectangles((), np.empty((1, 0), dtype=int), np.empty((1, 0), dtype=int)),
     "box of another dimension": lambda: Rectangles((2, 3), np.array([[0]]), np.array([[1]])),
     "box outside": lambda: Rectangles((2, 3), np.array([[0, 0]]), np.array([[3, 2]])),
@@ -95,7 +93,7 @@ def test_input_of_another_length_or_kind_is_refused(rows: Rows) -> None:
     with pytest.raises(WorkloadError):
         rows.transpose_dot(np.ones(queries + 1))
     with pytest.raises(WorkloadError):
-        rows.column_norms(np.ones(queries))  # type: ignore[arg-type]
+        rows.column_norms(np.ones(queries))
 
 
 @pytest.mark.parametrize("rows", ROWS[1:], ids=lambda rows: type(rows).__name__)
@@ -147,7 +145,7 @@ def test_values_do_not_change_after_they_are_made() -> None:
     with pytest.raises(ValueError, match="read-only"):
         rows.low[0] = 1
     with pytest.raises(FrozenInstanceError):
-        rows.cells = 4  # type: ignore[misc]
+        rows.cells = 4
     sparse = Sparse(csr_array(np.array([[1, 2]])))
     with pytest.raises(ValueError, match="read-only"):
         sparse.matrix.data[0] = 5

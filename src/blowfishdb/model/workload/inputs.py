@@ -41,9 +41,7 @@ def as_columns(values: Numbers, length: int) -> Numbers:
     """The input as int64 (from any whole type) or float64, of shape (length,) or (length, k)."""
     columns = np.asarray(values)
     if columns.ndim not in (1, 2) or columns.shape[0] != length:
-        raise WorkloadError(
-            f"{length} numbers, or {length} rows of them, are expected, not shape {columns.shape}"
-        )
+        raise WorkloadError(f"{length} numbers, or {length} rows of them, are expected, not shape {columns.shape}")
     if columns.dtype.kind == "f":
         return columns.astype(np.float64, copy=False)
     if columns.dtype.kind == "b":
