@@ -26,16 +26,20 @@ RADII = 16
 
 @dataclass(frozen=True)
 class AxisCost:
-    """One axis of a product: its column norms, and whether all its rows are 0/1."""
+    """One axis of a product: its column norms, whether no entry is negative, and whether all its rows are 0/1."""
 
     measurement: Measurement
     norms: Ints
+    nonnegative: bool
     zero_one: bool
 
     @staticmethod
     def of(measurement: Measurement) -> AxisCost:
-        norms = measurement.rows.column_norms(measurement.weights)
-        return AxisCost(measurement, norms, as_intervals(measurement.rows) is not None)
+        rows, weights = measurement.rows, measurement.weights
+        norms = rows.column_norms(weights)
+        # Weights are positive, so a weighted sum equals the sum of absolute values only without negative entries.
+        nonnegative = bool(np.array_equal(rows.transpose_dot(weights), norms))
+        return AxisCost(measurement, norms, nonnegative, as_intervals(rows) is not None)
 
     @property
     def largest(self) -> int:
@@ -43,8 +47,8 @@ class AxisCost:
 
     @property
     def is_level(self) -> bool:
-        """Whether the product formula is exact for this axis."""
-        return self.zero_one and int(self.norms.min()) == self.largest
+        """Whether the product formula holds for this axis; it is exact when the rows are 0/1 as well."""
+        return self.nonnegative and int(self.norms.min()) == self.largest
 
     def worst(self, graph: AxisGraph) -> WorstEdge:
         """F_j: the worst edge of this axis alone."""
@@ -84,13 +88,13 @@ def _combine(axes: list[AxisCost], moved: tuple[WorstEdge, ...]) -> WorstEdge:
     whole = math.prod(axis.largest for axis in axes)
     if all(axis.is_level for axis in axes):
         kept = math.prod(axis.largest - Fraction(worst.loss, 2) for axis, worst in zip(axes, moved, strict=True))
-        loss = int(2 * (whole - kept))
+        loss = math.ceil(2 * (whole - kept))
     else:
         summed = sum(w.loss * (whole // max(a.largest, 1)) for a, w in zip(axes, moved, strict=True))
         loss = min(summed, 2 * whole)
     movers = [worst for worst in moved if worst.loss]
-    level_or_single = len(movers) <= 1 or all(axis.is_level for axis in axes)
-    if not movers or not level_or_single or any(w.edge is None or not w.tight for w in movers):
+    is_exact = len(movers) <= 1 or all(axis.is_level and axis.zero_one for axis in axes)
+    if not movers or not is_exact or any(w.edge is None or not w.tight for w in movers):
         return WorstEdge(loss, None, tight=not movers)
     shape = tuple(axis.norms.size for axis in axes)
     ends = []

@@ -1,0 +1,142 @@
+"""Rows for one axis of a product: its cells, and one coarse level of smooth or sharp blocks that share every cell out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.graphs.axis import AxisGraph
+from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.rows import Rows
+from blowfishdb.model.workload import Identity, Sparse, Stacked
+from blowfishdb.plan.plan import Measurement
+
+COARSE_WEIGHT = 64
+"""The whole-number weight of a coarse row; the weight of the cells is rounded to it."""
+
+LISTED_EDGES = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseLevel:
+    """Non-negative whole rows that sum to `height` on every cell; height 1 means plain blocks."""
+
+    blocks: Ints
+    height: int
+
+    @cached_property
+    def _spectrum(self) -> tuple[Floats, Floats]:
+        """Eigenvalues and orthonormal eigenvectors of the level's Gram matrix over the cells, zero ones left out."""
+        scaled = self.blocks / self.height
+        values, vectors = np.linalg.eigh(scaled @ scaled.T)
+        kept = values > 1e-9 * values[-1]
+        return values[kept], scaled.T @ (vectors[:, kept] / np.sqrt(values[kept]))
+
+    def total_variances(self, gram: Floats, shares: Floats) -> Floats:
+        """tr(gram X^-1) for X = (1 - share)^2 I + share^2 level'level, for each share of the coarse level."""
+        values, vectors = self._spectrum
+        energy = np.einsum("ij,ij->j", vectors, gram @ vectors)
+        fine = (1 - shares) ** 2
+        rest = (np.trace(gram) - energy.sum()) / fine
+        return np.asarray(rest + (energy / (fine[:, None] + shares[:, None] ** 2 * values)).sum(axis=1))
+
+    def edge_share(self, graph: AxisGraph) -> float:
+        """The largest part of the level's weight that one edge moves: half the L1 distance of two columns."""
+        if isinstance(graph, WindowGraph) and graph.hubs.size == 0:
+            # Memberships only drift apart along the order, so the longest edge of each cell is its worst.
+            first, second = np.arange(graph.size), graph.reach
+        elif graph.edge_count > LISTED_EDGES:
+            return 1.0
+        else:
+            first, second = graph.edges().T
+        if first.size == 0:
+            return 0.0
+        return max(
+            float(np.abs(self.blocks[:, first[at]] - self.blocks[:, second[at]]).sum(axis=0).max())
+            for at in np.array_split(np.arange(first.size), 1 + first.size // 20_000)
+        ) / (2 * self.height)
+
+
+def smooth_level(cells: int, size: int, height: int) -> CoarseLevel:
+    """Blocks of `size` cells whose borders are ramps of `height` steps: a short move changes them little.
+
+    Block i is ramp i minus ramp i + 1, both rising by one a cell from 0 to `height`, so no entry is negative.
+    """
+    reach = (cells + height) // size + 2
+    borders = np.floor((cells + size * (2 * np.arange(-reach, reach + 1) + 1)) / 2).astype(np.int64)
+    start = borders - (height - 1) // 2 - 1
+    ramps = np.clip(np.arange(cells)[None, :] - start[:, None], 0, height)
+    blocks = ramps[:-1] - ramps[1:]
+    return CoarseLevel(blocks[blocks.any(axis=1)], height)
+
+
+def component_level(labels: Ints) -> CoarseLevel:
+    """One block per component of the axis: no move changes any of them."""
+    return CoarseLevel((labels[None, :] == np.arange(int(labels.max()) + 1)[:, None]).astype(np.int64), 1)
+
+
+def candidate_levels(cells: int, labels: Ints) -> list[CoarseLevel]:
+    """A short list of coarse levels worth trying on an axis with these components."""
+    low, high = max(2.0, cells**0.35), max(2.0, cells**0.75)
+    steps = max(2, round(np.log(high / low) / np.log(1.3)) + 1)
+    sizes = np.unique(np.round(np.geomspace(low, high, steps)).astype(int))
+    levels = [smooth_level(cells, cells, 1)]
+    if labels.max() > 0:
+        levels.append(component_level(labels))
+    for size in sizes[sizes < cells]:
+        levels += [smooth_level(cells, int(size), height) for height in sorted({1, int(size), 3 * int(size) // 2})]
+    return levels
+
+
+@dataclass(frozen=True, eq=False)
+class AxisChoice:
+    """The cells of an axis with share 1 - share of its weight, and a coarse level with the rest (None: nothing)."""
+
+    cells: int
+    level: CoarseLevel | None
+    share: float
+
+    @cached_property
+    def weights(self) -> tuple[int, int]:
+        """Whole weights of each cell row and of each coarse row."""
+        if self.level is None:
+            return 1, 0
+        ratio = (1 - self.share) * self.level.height / self.share
+        return max(1, round(COARSE_WEIGHT * ratio)), COARSE_WEIGHT
+
+    @cached_property
+    def measurement(self) -> Measurement:
+        fine, coarse = self.weights
+        if self.level is None:
+            return Measurement(Identity(self.cells), np.array([fine]))
+        parts: tuple[Rows, ...] = (Identity(self.cells), Sparse(csr_array(self.level.blocks)))
+        counts = [self.cells, self.level.blocks.shape[0]]
+        return Measurement(Stacked(parts), np.repeat([fine, coarse], counts))
+
+    @property
+    def level_starts(self) -> Ints:
+        """Where the rows of each level begin: all rows of a level have the same weight."""
+        return np.array([0] if self.level is None else [0, self.cells])
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """(A' W^2 A)^-1: the least-squares covariance of the cells when row i has variance 1 / weight_i^2."""
+        fine, coarse = self.weights
+        if self.level is None:
+            return np.eye(self.cells) / fine**2
+        rows = self.level.blocks * (coarse / fine)
+        inner = np.linalg.solve(np.eye(rows.shape[0]) + rows @ rows.T, rows)
+        return np.asarray((np.eye(self.cells) - rows.T @ inner) / fine**2)
+
+    @cached_property
+    def estimator(self) -> Floats:
+        """Cells by rows: the least-squares estimate of the cells from the measured rows."""
+        fine, coarse = self.weights
+        own = self.covariance * fine**2
+        if self.level is None:
+            return own
+        return np.hstack([own, self.covariance @ self.level.blocks.T * coarse**2])

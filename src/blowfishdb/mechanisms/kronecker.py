@@ -1,0 +1,168 @@
+"""Kronecker: products of cells and smooth blocks along every axis, answered by least squares axis by axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, reduce
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from blowfishdb.errors import Declined
+from blowfishdb.mechanisms.axis_levels import AxisChoice, component_level
+from blowfishdb.mechanisms.product_choice import axis_components, choose_axes
+from blowfishdb.mechanisms.product_queries import ProductPart, product_parts
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.workload import Kronecker, Sparse
+from blowfishdb.plan.plan import KroneckerMeasurement, Plan
+from blowfishdb.plan.problem import Problem
+
+NAME = "kronecker"
+AXIS_CELLS = 2048
+"""Least squares is dense along each axis."""
+ROWS = 2**25
+
+
+def propose(problem: Problem) -> KroneckerStrategy:
+    """Serves products (boxes, cells, marginals, and unions of them) over two or more axes."""
+    shape = problem.graph.shape
+    if len(shape) < 2:
+        raise Declined(NAME, "it needs at least two axes")
+    if max(shape) > AXIS_CELLS:
+        raise Declined(NAME, f"an axis has {max(shape):,} cells, more than {AXIS_CELLS:,}")
+    parts = product_parts(problem.workload, shape)
+    if parts is None:
+        raise Declined(NAME, "the queries are not products of one row per axis")
+    return kronecker_strategy(problem, parts, choose_axes(parts, problem.graph))
+
+
+def kronecker_strategy(
+    problem: Problem, parts: tuple[ProductPart, ...], axes: tuple[AxisChoice, ...]
+) -> KroneckerStrategy:
+    """The strategy with the given rows on each axis; component totals are exact where no record can leave."""
+    rows = math.prod(axis.measurement.rows.shape[0] for axis in axes)
+    if rows > ROWS:
+        raise Declined(NAME, f"it would measure {rows:,} rows, more than {ROWS:,}")
+    graph = problem.graph
+    is_closed = graph.has_value_edges and not graph.to_zero.any()
+    labels = tuple(axis_components(graph)) if is_closed else None
+    return KroneckerStrategy(problem, parts, axes, labels)
+
+
+@dataclass(frozen=True, eq=False)
+class KroneckerStrategy:
+    """One measurement on each axis; `components` are labels per axis whose products have exact totals."""
+
+    problem: Problem
+    parts: tuple[ProductPart, ...]
+    axes: tuple[AxisChoice, ...]
+    components: tuple[Ints, ...] | None
+
+    @property
+    def mechanism(self) -> str:
+        return NAME
+
+    @property
+    def direct(self) -> None:
+        return None
+
+    def plan(self, unit: Fraction) -> Plan:
+        exact = None
+        if self.components is not None:
+            exact = Kronecker(tuple(Sparse(csr_array(totals)) for totals in self._totals))
+        return Plan(unit, (KroneckerMeasurement(tuple(axis.measurement for axis in self.axes)),), exact)
+
+    def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """Least-squares counts of all cells that meet the exact totals; takes vectors or column matrices."""
+        del variances
+        cells = along_axes([axis.estimator for axis in self.axes], measured)
+        if self.components is None:
+            return cells
+        return cells + along_axes(self._lifts, exact - along_axes(self._totals, cells))
+
+    def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        return np.asarray(self.problem.workload.dot(self.estimate_cells(measured, exact, variances)))
+
+    def answer_variances(self, variances: Floats) -> Floats:
+        """Exact: all products of rows of the same levels have the same variance, so squares are summed by level."""
+        counts = tuple(axis.measurement.rows.shape[0] for axis in self.axes)
+        table = np.asarray(variances).reshape(counts)[np.ix_(*(axis.level_starts for axis in self.axes))]
+        return np.concatenate([self._part_variances(part, table) for part in self.parts])
+
+    def total_variance(self, variances: Floats) -> float:
+        """The summed expected squared error of all answers."""
+        return float(self.answer_variances(variances).sum())
+
+    def coefficients(self, queries: Ints, variances: Floats) -> Floats:
+        """For each of the given answers its coefficient on every noise variable."""
+        del variances
+        ends = np.cumsum([part.count for part in self.parts])
+        home = np.searchsorted(ends, queries, side="right")
+        found = []
+        for query, place in zip(queries, home, strict=True):
+            part = self.parts[place]
+            (row,) = part.rows_of(np.array([query - (ends[place] - part.count)]))
+            direct, met = zip(*(self._terms(axis, part.rows[axis][[at]]) for axis, at in enumerate(row)), strict=True)
+            found.append(_outer([one[0] for one in direct]) - _outer([one[0] for one in met]))
+        return np.array(found)
+
+    @cached_property
+    def _totals(self) -> list[Ints]:
+        return [component_level(labels).blocks for labels in self.components or ()]
+
+    @cached_property
+    def _lifts(self) -> list[Floats]:
+        """How a gap in the exact totals is shared out to the cells: S E' (E S E')^-1 on each axis."""
+        spread = [axis.covariance @ totals.T for axis, totals in zip(self.axes, self._totals, strict=True)]
+        return [np.linalg.solve(totals @ s, s.T).T for s, totals in zip(spread, self._totals, strict=True)]
+
+    def _terms(self, axis: int, rows: Floats) -> tuple[Floats, Floats]:
+        """Coefficients on one axis' measured rows: of the plain estimate, and of what the exact totals take back."""
+        estimator = self.axes[axis].estimator
+        plain = rows @ estimator
+        if self.components is None:
+            return plain, np.zeros_like(plain)
+        return plain, ((rows @ self._lifts[axis]) @ self._totals[axis]) @ estimator
+
+    def _part_variances(self, part: ProductPart, table: Floats) -> Floats:
+        """sum (c - d)^2 var with c, d products over the axes: three products of sums by level."""
+        sums: list[list[Floats]] = [[], [], []]
+        for axis, rows in enumerate(part.rows):
+            plain, met = self._terms(axis, rows)
+            starts = self.axes[axis].level_starts
+            for place, squares in enumerate((plain * plain, plain * met, met * met)):
+                sums[place].append(np.add.reduceat(squares, starts, axis=1))
+        combine = _every(table) if part.index is None else _paired(table, part.index)
+        found = combine(sums[0]) - 2 * combine(sums[1]) + combine(sums[2])
+        # A query that the exact totals fix has variance 0 up to rounding.
+        return np.maximum(found, 0.0)
+
+
+def along_axes(maps: Sequence[Floats | Ints], values: Floats) -> Floats:
+    """The Kronecker product of the maps times a vector or a matrix of columns."""
+    rest = values.shape[1:]
+    block = values.reshape(*(each.shape[1] for each in maps), *rest)
+    for axis, each in enumerate(maps):
+        block = np.moveaxis(np.tensordot(each, block, axes=(1, axis)), 0, axis)
+    return np.ascontiguousarray(block).reshape(-1, *rest)
+
+
+def _every(table: Floats) -> Callable[[list[Floats]], Floats]:
+    return lambda sums: along_axes(sums, table.reshape(-1))
+
+
+def _paired(table: Floats, index: Ints) -> Callable[[list[Floats]], Floats]:
+    def combine(sums: list[Floats]) -> Floats:
+        first = np.tensordot(sums[0][index[:, 0]], table, axes=(1, 0))
+        for axis in range(1, len(sums)):
+            first = np.einsum("ql,ql...->q...", sums[axis][index[:, axis]], first)
+        return np.asarray(first)
+
+    return combine
+
+
+def _outer(factors: Sequence[Floats]) -> Floats:
+    return reduce(lambda a, b: np.multiply.outer(a, b).reshape(-1), factors)

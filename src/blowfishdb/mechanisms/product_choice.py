@@ -1,0 +1,141 @@
+"""Chooses the rows of every axis of a product measurement together, by expected error under the policy's loss."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from blowfishdb.mechanisms.axis_levels import AxisChoice, CoarseLevel, candidate_levels
+from blowfishdb.mechanisms.product_queries import ProductPart
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.cellgraph import CellGraph, Factor
+from blowfishdb.model.graphs.axis import AxisGraph
+from blowfishdb.model.graphs.grid import GridGraph
+
+SHARES = np.linspace(0.02, 0.98, 49)
+SWEEPS = 3
+STARTS = (1.0, 0.4)
+"""What the other axes are taken to lose at first: at 1 nothing is gained by sparing an edge, so try less too."""
+
+Way = tuple[AxisGraph | None, ...]
+
+
+def ways_to_move(graph: CellGraph) -> list[Way]:
+    """How one record may move: a graph for each axis that moves, None for each that stays."""
+    if not graph.has_value_edges:
+        return []
+    options = [_factor_ways(factor) for factor in graph.factors]
+    if graph.composition == "record":
+        return [tuple(itertools.chain(*choice)) for choice in itertools.product(*options)]
+    still: list[Way] = [(None,) * len(each[0]) for each in options]
+    return [
+        tuple(itertools.chain(*still[:place], way, *still[place + 1 :]))
+        for place, each in enumerate(options)
+        for way in each
+    ]
+
+
+def _factor_ways(factor: Factor) -> list[Way]:
+    """A joint L1 threshold is taken as all of it along one axis, or an equal part along each."""
+    if not isinstance(factor, GridGraph):
+        return [(factor,)]
+    axes = range(len(factor.shape))
+    if factor.metric != "l1":
+        return [tuple(factor.axis_within(axis, factor.theta) for axis in axes)]
+    ways: list[Way] = [
+        tuple(factor.axis_within(axis, factor.theta) if axis == moving else None for axis in axes) for moving in axes
+    ]
+    part = factor.theta // len(axes)
+    return ways + ([tuple(factor.axis_within(axis, part) for axis in axes)] if part else [])
+
+
+def axis_components(graph: CellGraph) -> list[Ints]:
+    """Component labels of each axis; a component of the cells is a product of these."""
+    labels: list[Ints] = []
+    for factor in graph.factors:
+        if not isinstance(factor, GridGraph):
+            labels.append(factor.components())
+        else:
+            labels += [factor.axis_within(axis, factor.theta).components() for axis in range(len(factor.shape))]
+    return labels
+
+
+@dataclass(frozen=True, eq=False)
+class _Option:
+    """One coarse level of an axis (None: cells alone), and the share of it that each way moves."""
+
+    level: CoarseLevel | None
+    moved: Floats
+
+
+def choose_axes(parts: Sequence[ProductPart], graph: CellGraph) -> tuple[AxisChoice, ...]:
+    """The cells and a coarse level for each axis, weights included, with the least expected error found."""
+    shape, ways = graph.shape, ways_to_move(graph)
+    moves = np.array([[g is not None and g.edge_count > 0 for g in way] for way in ways]).reshape(-1, len(shape))
+    options = [_options(axis, size, ways, labels) for axis, (size, labels) in enumerate(zip(shape, axis_components(graph), strict=True))]
+    leaves = bool(graph.to_zero.any())
+    found = [_descend(parts, shape, options, moves.astype(np.float64), leaves, start) for start in STARTS]
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def _options(axis: int, size: int, ways: Sequence[Way], labels: Ints) -> list[_Option]:
+    known: dict[int, AxisGraph] = {id(way[axis]): way[axis] for way in ways if way[axis] is not None}
+    options = [_Option(None, np.zeros(len(ways)))]
+    for level in candidate_levels(size, labels) if size > 1 else []:
+        shares = {key: level.edge_share(graph) for key, graph in known.items()}
+        options.append(_Option(level, np.array([shares.get(id(way[axis]), 0.0) for way in ways])))
+    return options
+
+
+def _descend(
+    parts: Sequence[ProductPart],
+    shape: tuple[int, ...],
+    options: Sequence[Sequence[_Option]],
+    moves: Floats,
+    leaves: bool,
+    start: float,
+) -> tuple[float, tuple[AxisChoice, ...]]:
+    """Improves one axis at a time; the result is the total variance for noise of unit 1 and epsilon 1."""
+    choices = [AxisChoice(size, None, 0.0) for size in shape]
+    lost = moves * start
+    values = [[_row_variances(choice, part.rows[axis]) for axis, choice in enumerate(choices)] for part in parts]
+    best = math.inf
+    for _ in range(SWEEPS):
+        for axis, size in enumerate(shape):
+            gram = np.zeros((size, size))
+            for part, known in zip(parts, values, strict=True):
+                rows = part.rows[axis]
+                gram += rows.T @ (part.shares(known, axis)[:, None] * rows)
+            kept = np.prod(1 - np.delete(lost, axis, axis=1), axis=1)
+            best = math.inf
+            for option in options[axis]:
+                shares = np.zeros(1) if option.level is None else SHARES
+                own = moves[:, axis, None] * (1 - shares[None, :] * (1 - option.moved[:, None]))
+                loss = _loss(kept[:, None] * (1 - own), leaves)
+                spread = np.array([np.trace(gram)]) if option.level is None else option.level.total_variances(gram, shares)
+                error = loss**2 * spread
+                place = int(np.argmin(error))
+                if error[place] < best:
+                    best = float(error[place])
+                    choices[axis] = AxisChoice(size, option.level, float(shares[place]))
+                    lost[:, axis] = own[:, place]
+            for part, known in zip(parts, values, strict=True):
+                known[axis] = _row_variances(choices[axis], part.rows[axis])
+    return best, tuple(choices)
+
+
+def _loss(kept: Floats, leaves: bool) -> Floats:
+    """The worst loss when all column norms are 1 and each way keeps the given part of the weight."""
+    value = 2 * (1 - kept).max(axis=0, initial=0.0)
+    return np.maximum(value, 1.0) if leaves else value
+
+
+def _row_variances(choice: AxisChoice, rows: Floats) -> Floats:
+    """The least-squares variance of each row when the column norm of the axis is 1."""
+    fine, coarse = choice.weights
+    norm = fine + (0 if choice.level is None else coarse * choice.level.height)
+    return np.asarray(np.einsum("ij,ij->i", rows @ choice.covariance, rows) * norm**2)

@@ -1,0 +1,104 @@
+"""Reads a workload as products of one row per axis: boxes, cells, marginals, unions of such."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.rows import Rows
+from blowfishdb.model.workload import Identity, Kronecker, Rectangles, Stacked, as_intervals
+
+AXIS_ENTRIES = 2**25
+"""Entries of one axis' rows that may be written out."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProductPart:
+    """Queries that are products over the axes of rows from `rows[axis]`.
+
+    `index[q, axis]` names the row that query q takes on each axis; None stands for every combination, in row-major order.
+    """
+
+    rows: tuple[Floats, ...]
+    index: Ints | None
+
+    @property
+    def count(self) -> int:
+        if self.index is not None:
+            return int(self.index.shape[0])
+        return math.prod(axis.shape[0] for axis in self.rows)
+
+    def rows_of(self, queries: Ints) -> Ints:
+        """The row on each axis of the given queries."""
+        if self.index is not None:
+            return self.index[queries]
+        places = np.unravel_index(queries, tuple(axis.shape[0] for axis in self.rows))
+        return np.stack(places, axis=1).astype(np.int64)
+
+    def shares(self, values: Sequence[Floats], axis: int) -> Floats:
+        """For each row of one axis, the summed product over its queries of the other axes' values."""
+        others = [k for k in range(len(self.rows)) if k != axis]
+        if self.index is None:
+            rest = math.prod(float(values[k].sum()) for k in others)
+            return np.full(self.rows[axis].shape[0], rest)
+        product = np.ones(self.count)
+        for k in others:
+            product = product * values[k][self.index[:, k]]
+        return np.bincount(self.index[:, axis], weights=product, minlength=self.rows[axis].shape[0])
+
+
+def product_parts(workload: Rows, shape: tuple[int, ...]) -> tuple[ProductPart, ...] | None:
+    """The workload over cells of the given shape as products, in its own order; None where it is not."""
+    if isinstance(workload, Stacked):
+        found = [product_parts(part, shape) for part in workload.parts]
+        if any(part is None for part in found):
+            return None
+        return tuple(one for part in found if part is not None for one in part)
+    if isinstance(workload, Identity):
+        workload = Kronecker(tuple(Identity(size) for size in shape))
+    if isinstance(workload, Rectangles) and workload.grid == shape:
+        return _from_boxes(workload)
+    if isinstance(workload, Kronecker) and tuple(f.shape[1] for f in workload.factors) == shape:
+        if any(factor.shape[0] * factor.shape[1] > AXIS_ENTRIES for factor in workload.factors):
+            return None
+        return (ProductPart(tuple(f.dense().astype(np.float64) for f in workload.factors), None),)
+    return None
+
+
+def _from_boxes(boxes: Rectangles) -> tuple[ProductPart, ...] | None:
+    rows, index = [], []
+    for axis, size in enumerate(boxes.grid):
+        keys, places = np.unique(boxes.low[:, axis] * (size + 1) + boxes.high[:, axis], return_inverse=True)
+        if keys.size * size > AXIS_ENTRIES:
+            return None
+        low, high, cell = keys // (size + 1), keys % (size + 1), np.arange(size)
+        rows.append(((low[:, None] <= cell) & (cell < high[:, None])).astype(np.float64))
+        index.append(places.reshape(-1))
+    return (ProductPart(tuple(rows), np.stack(index, axis=1)),)
+
+
+def as_boxes(workload: Rows, shape: tuple[int, ...]) -> Rectangles | None:
+    """The workload as axis-parallel boxes, in its own order; None where some row is not a box."""
+    if isinstance(workload, Identity):
+        workload = Kronecker(tuple(Identity(size) for size in shape))
+    if isinstance(workload, Rectangles):
+        return workload if workload.grid == shape else None
+    if isinstance(workload, Stacked):
+        parts = [as_boxes(part, shape) for part in workload.parts]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        return Rectangles(shape, np.concatenate([p.low for p in known]), np.concatenate([p.high for p in known]))
+    if not isinstance(workload, Kronecker) or tuple(f.shape[1] for f in workload.factors) != shape:
+        return None
+    spans = [as_intervals(factor) for factor in workload.factors]
+    sizes = tuple(factor.shape[0] for factor in workload.factors)
+    places = np.unravel_index(np.arange(math.prod(sizes)), sizes)
+    bounds = [(span.low[p], span.high[p]) for span, p in zip(spans, places, strict=True) if span is not None]
+    if len(bounds) < len(spans):
+        return None
+    return Rectangles(shape, np.stack([low for low, _ in bounds], 1), np.stack([high for _, high in bounds], 1))
