@@ -1,0 +1,134 @@
+"""What one certified strategy promises: alpha for an epsilon, epsilon for an alpha, and how that is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal
+
+from blowfishdb.accuracy.bound import REFERENCE_BETA, Bound
+from blowfishdb.accuracy.candidate import Candidate, declined
+from blowfishdb.accuracy.exact_tails import ExactTails
+from blowfishdb.accuracy.sampled_tails import SampledTails
+from blowfishdb.accuracy.simulation import Simulation
+from blowfishdb.errors import AccuracyError, TooLarge
+from blowfishdb.model.workload import AllRanges
+
+Guarantee = Literal["simultaneous", "per-query"]
+Method = Literal["exact", "simulated", "bound"]
+
+LIKELY_LARGEST = 5.5
+"""How many standard deviations off the worst of many answers is, to rank strategies by their variances."""
+SAMPLES_BEYOND_SHARP_BOUND = 2_000
+"""With fewer samples the confidence correction costs more than a sharp bound loses."""
+COARSE = 10_000
+"""One over an epsilon so small that rounding noise to whole numbers does not matter."""
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """The accuracy of a candidate; where several methods apply, the best of their sound results."""
+
+    candidate: Candidate
+    guarantee: Guarantee
+
+    def __post_init__(self) -> None:
+        if self.guarantee not in ("simultaneous", "per-query"):
+            raise AccuracyError(f"a guarantee is 'simultaneous' or 'per-query', not {self.guarantee!r}")
+
+    def least_epsilon(self, alpha: float, beta: float, *, simulate: bool) -> tuple[Fraction, Method]:
+        """The least epsilon that keeps errors within alpha except with probability beta, and how it is known."""
+        if self.candidate.is_exact:
+            return Fraction(0), "exact"
+        best, method = self._least_unclamped(alpha, beta, simulate)
+        lowest, highest = self.candidate.served()
+        if best is None or best > highest:
+            raise declined(self.candidate, "the noise this accuracy allows is finer than the sampler serves")
+        return max(best, lowest), method
+
+    def alpha(self, epsilon: Fraction, beta: float, *, simulate: bool) -> tuple[float, Method]:
+        """The accuracy that holds at this epsilon except with probability beta, and how it is known."""
+        if self.candidate.is_exact:
+            return 0.0, "exact"
+        lowest, highest = self.candidate.served()
+        if not lowest <= epsilon <= highest:
+            raise declined(
+                self.candidate, f"its noise is served for epsilon {float(lowest):.3g} to {float(highest):.3g}"
+            )
+        if self._exact is not None:
+            return self._exact.alpha(epsilon, beta), "exact"
+        found: list[tuple[float, Method]] = []
+        if self._bound is not None:
+            found.append((self._bound.alpha(epsilon, beta), "bound"))
+        if simulate:
+            found += [(other.alpha(epsilon, beta), "simulated") for other in self._estimates(beta)]
+        if not found:
+            raise declined(self.candidate, "the problem is too large to predict its accuracy")
+        return min(found)
+
+    def price(self) -> float:
+        """alpha times epsilon at the reference beta, by a quick estimate that ranks strategies."""
+        if self.candidate.is_exact:
+            return 0.0
+        if self._exact is not None:
+            return self._exact.price(REFERENCE_BETA)
+        if self._bound is not None and self._bound.is_sharp:
+            return self._bound.price
+        coarse = self.candidate.variances(Fraction(1, COARSE))
+        answers = self.candidate.problem.workload.shape[0]
+        if isinstance(self.candidate.problem.workload, AllRanges):
+            typical = self.candidate.total_variance(coarse) / answers
+        else:
+            typical = float(self.candidate.strategy.answer_variances(coarse).max())
+        return LIKELY_LARGEST * typical**0.5 / COARSE
+
+    def _least_unclamped(self, alpha: float, beta: float, simulate: bool) -> tuple[Fraction | None, Method]:
+        if self._exact is not None:
+            return self._exact.least_epsilon(alpha, beta), "exact"
+        best: Fraction | None = None
+        method: Method = "simulated"
+        for other in self._estimates(beta) if simulate else []:
+            found = other.least_epsilon(alpha, beta, best)
+            best = found if found is not None else best
+        if self._bound is not None:
+            found = self._bound.least_epsilon(alpha, beta, best)
+            best, method = (found, "bound") if found is not None else (best, method)
+        return best, method
+
+    @cached_property
+    def _exact(self) -> ExactTails | None:
+        direct = self.candidate.strategy.direct
+        return None if direct is None else ExactTails(self.candidate, direct, self._together)
+
+    @cached_property
+    def _bound(self) -> Bound | None:
+        """None where the answers are too many to list."""
+        bound = Bound(self.candidate, self._together)
+        try:
+            return bound if bound.price > 0 else None
+        except TooLarge:
+            return None
+
+    @cached_property
+    def _simulation(self) -> Simulation:
+        return Simulation(self.candidate, self._together, self.candidate.problem.digest())
+
+    @cached_property
+    def _sampled(self) -> SampledTails:
+        return SampledTails(self.candidate)
+
+    def _estimates(self, beta: float) -> list[Simulation | SampledTails]:
+        """The methods with a stated confidence rather than a proof."""
+        is_sharp = self._bound is not None and self._bound.is_sharp
+        needed = SAMPLES_BEYOND_SHARP_BOUND if is_sharp else 1
+        found: list[Simulation | SampledTails] = []
+        if self._simulation.samples >= needed and self._simulation.can_show(beta):
+            found.append(self._simulation)
+        if self._together and not is_sharp and SampledTails.serves(self.candidate):
+            found.append(self._sampled)
+        return found
+
+    @property
+    def _together(self) -> bool:
+        return self.guarantee == "simultaneous"

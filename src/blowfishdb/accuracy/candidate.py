@@ -1,0 +1,124 @@
+"""One mechanism's strategy for a problem, certified once: its noise at any epsilon follows by scaling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from blowfishdb.errors import Declined
+from blowfishdb.mechanisms.strategy import Mechanism, Strategy
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.noise import distribution
+from blowfishdb.plan.certificate import Certificate, calibrate, certify
+from blowfishdb.plan.plan import EdgePlan, Plan
+from blowfishdb.plan.problem import Problem
+
+
+@runtime_checkable
+class EstimatesCells(Protocol):
+    """A strategy whose answers are the workload of estimated cell counts."""
+
+    def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats: ...
+
+
+@runtime_checkable
+class SumsVariances(Protocol):
+    """A strategy that adds up the variances of all answers without listing them."""
+
+    def total_variance(self, variances: Floats) -> float: ...
+
+
+@runtime_checkable
+class CountsTerms(Protocol):
+    """A strategy that may know that its answers are plain sums of equally noisy variables."""
+
+    def term_counts(self) -> tuple[Ints, Ints] | None: ...
+
+
+@runtime_checkable
+class GivesCoefficients(Protocol):
+    """A strategy that writes out chosen answers as combinations of its noise variables."""
+
+    def coefficients(self, queries: Ints, variances: Floats) -> Floats: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A strategy with its plan and certificate at epsilon 1 (at epsilon 0 when it releases exact rows only)."""
+
+    problem: Problem
+    strategy: Strategy
+    plan: Plan | EdgePlan
+    certificate: Certificate
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the answers carry no noise at all."""
+        return self.weights.size == 0
+
+    @cached_property
+    def weights(self) -> Ints:
+        return self.plan.weights
+
+    @cached_property
+    def weight_classes(self) -> tuple[Ints, Ints]:
+        """The distinct weights, and which of them each noise variable has."""
+        if self.weights.min() == self.weights.max():
+            return self.weights[:1], np.zeros(self.weights.size, dtype=np.int64)
+        return np.unique(self.weights, return_inverse=True)
+
+    @property
+    def exact_rows(self) -> int:
+        return self.plan.exact.shape[0] if isinstance(self.plan, Plan) and self.plan.exact is not None else 0
+
+    def scales(self, epsilon: Fraction) -> Floats:
+        """The scale of each noise variable."""
+        return float(self.plan.unit / epsilon) / self.weights
+
+    def variances(self, epsilon: Fraction) -> Floats:
+        """The variance of each noise variable."""
+        values, place = self.weight_classes
+        return np.asarray(distribution.variance(float(self.plan.unit / epsilon) / values)[place])
+
+    def total_variance(self, variances: Floats) -> float:
+        """The summed expected squared error of all answers."""
+        if isinstance(self.strategy, SumsVariances):
+            return float(self.strategy.total_variance(variances))
+        return float(np.sum(self.strategy.answer_variances(variances)))
+
+    def served(self) -> tuple[Fraction, Fraction]:
+        """The epsilons between which every noise scale is one that the sampler serves."""
+        lightest, heaviest = int(self.weights.min()), int(self.weights.max())
+        low = self.plan.unit / (lightest * distribution.MAX_SCALE)
+        return low, self.plan.unit / (heaviest * distribution.MIN_SCALE)
+
+    def at(self, epsilon: Fraction) -> tuple[Plan | EdgePlan, Certificate]:
+        """Plan and certificate at another epsilon: the loss of every edge is proportional to 1 / unit."""
+        if self.is_exact:
+            return self.plan, self.certificate
+        scaled = self.plan.with_unit(self.plan.unit / epsilon)
+        return scaled, replace(self.certificate, epsilon=epsilon, plan_digest=scaled.digest())
+
+
+def certified(problem: Problem, mechanism: Mechanism) -> Candidate:
+    """The mechanism's strategy with its certificate; raises Declined, TooLarge or CannotCertify."""
+    return certified_strategy(problem, mechanism(problem))
+
+
+def certified_strategy(problem: Problem, strategy: Strategy) -> Candidate:
+    """A strategy with its plan calibrated to epsilon 1."""
+    plan = strategy.plan(Fraction(1))
+    if plan.weights.size == 0:
+        return Candidate(problem, strategy, plan, certify(plan, problem.graph))
+    if isinstance(plan, Plan):
+        return Candidate(problem, strategy, *calibrate(plan, problem.graph, Fraction(1)))
+    return Candidate(problem, strategy, *calibrate(plan, problem.graph, Fraction(1)))
+
+
+def declined(candidate: Candidate, reason: str) -> Declined:
+    """The refusal to report for a strategy that exists but cannot meet the demand."""
+    return Declined(candidate.strategy.mechanism, reason)

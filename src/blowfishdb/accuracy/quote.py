@@ -1,0 +1,156 @@
+"""Quotes: the least epsilon of each mechanism for an accuracy, or its accuracy for an epsilon; reads no data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from blowfishdb.accuracy.assessment import Assessment, Guarantee, Method
+from blowfishdb.accuracy.candidate import Candidate, certified
+from blowfishdb.errors import AccuracyError, BlowfishError, CannotCertify, Declined, TooLarge
+from blowfishdb.mechanisms.strategy import Mechanism, Strategy
+from blowfishdb.plan.certificate import Certificate
+from blowfishdb.plan.plan import EdgePlan, Plan
+from blowfishdb.plan.problem import Problem
+
+SIMULATED = 2
+"""So many of the best-ranked strategies are simulated; the others carry a proven price, "at most"."""
+WORTH_SIMULATING = 1.6
+"""A strategy ranked this much dearer than the best one cannot win by simulation."""
+
+
+@dataclass(frozen=True, eq=False)
+class Quote:
+    """A promise and the very plan that keeps it: all answers (or each) within alpha, except with probability beta.
+
+    `method` tells how the promise is known: exact tails, a simulation with 99.9 % confidence, or a proven bound.
+    `rmse` is the expected root mean squared error of the answers.
+    """
+
+    mechanism: str
+    epsilon: Fraction
+    alpha: float
+    beta: float
+    guarantee: Guarantee
+    method: Method
+    strategy: Strategy
+    plan: Plan | EdgePlan
+    certificate: Certificate
+    rmse: float
+
+
+@dataclass(frozen=True, eq=False)
+class Quotes:
+    """The offers, best first, and the mechanisms that made none, each with its reason."""
+
+    offers: tuple[Quote, ...]
+    declined: Mapping[str, str]
+
+    @property
+    def best(self) -> Quote:
+        """The best offer; Declined when there is none."""
+        if not self.offers:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in self.declined.items())
+            raise Declined("every mechanism", reasons)
+        return self.offers[0]
+
+
+def quote(
+    problem: Problem,
+    alpha: float,
+    beta: float,
+    mechanisms: Mapping[str, Mechanism],
+    guarantee: Guarantee = "simultaneous",
+) -> Quotes:
+    """For each mechanism the least epsilon that keeps errors within alpha with probability 1 - beta, cheapest first."""
+    _check_beta(beta)
+    if not (math.isfinite(alpha) and alpha >= 0):
+        raise AccuracyError(f"alpha is a number >= 0, not {alpha}")
+
+    def offer(assessment: Assessment, simulate: bool) -> Quote:
+        epsilon, method = assessment.least_epsilon(float(alpha), float(beta), simulate=simulate)
+        return _quote(assessment, epsilon, float(alpha), beta, method)
+
+    return _collected(problem, mechanisms, guarantee, offer, lambda found: (found.epsilon, found.rmse))
+
+
+def accuracy_at(
+    problem: Problem,
+    epsilon: Fraction,
+    beta: float,
+    mechanisms: Mapping[str, Mechanism],
+    guarantee: Guarantee = "simultaneous",
+) -> Quotes:
+    """For each mechanism the alpha that holds with probability 1 - beta at this epsilon, most accurate first."""
+    _check_beta(beta)
+    if not isinstance(epsilon, Fraction) or epsilon <= 0:
+        raise AccuracyError(f"epsilon is a positive Fraction, not {epsilon!r}")
+
+    def offer(assessment: Assessment, simulate: bool) -> Quote:
+        alpha, method = assessment.alpha(epsilon, float(beta), simulate=simulate)
+        spent = Fraction(0) if assessment.candidate.is_exact else epsilon
+        return _quote(assessment, spent, alpha, beta, method)
+
+    return _collected(problem, mechanisms, guarantee, offer, lambda found: (found.alpha, found.rmse))
+
+
+def _check_beta(beta: float) -> None:
+    if not 0 < beta < 1:
+        raise AccuracyError(f"beta is a probability strictly between 0 and 1, not {beta}")
+
+
+def _collected(
+    problem: Problem,
+    mechanisms: Mapping[str, Mechanism],
+    guarantee: Guarantee,
+    offer: Callable[[Assessment, bool], Quote],
+    rank: Callable[[Quote], tuple[float | Fraction, float]],
+) -> Quotes:
+    """Certifies every strategy once, ranks them quickly, and looks closely at the best few."""
+    reasons: dict[str, str] = {}
+    priced: list[tuple[float, str, Assessment]] = []
+    for name, mechanism in mechanisms.items():
+        try:
+            assessment = Assessment(certified(problem, mechanism), guarantee)
+            priced.append((assessment.price(), name, assessment))
+        except (Declined, TooLarge, CannotCertify) as refusal:
+            reasons[name] = _reason(refusal)
+    priced.sort(key=lambda entry: entry[:2])
+    offers = []
+    for place, (price, name, assessment) in enumerate(priced):
+        worth_it = place < SIMULATED and price <= WORTH_SIMULATING * priced[0][0]
+        try:
+            offers.append(offer(assessment, worth_it))
+        except (Declined, TooLarge) as refusal:
+            reasons[name] = _reason(refusal)
+    return Quotes(tuple(sorted(offers, key=rank)), reasons)
+
+
+def _reason(refusal: BlowfishError) -> str:
+    return refusal.reason if isinstance(refusal, Declined) else refusal.message
+
+
+def _quote(assessment: Assessment, epsilon: Fraction, alpha: float, beta: float, method: Method) -> Quote:
+    candidate = assessment.candidate
+    plan, certificate = candidate.at(epsilon)
+    return Quote(
+        mechanism=candidate.strategy.mechanism,
+        epsilon=epsilon,
+        alpha=alpha,
+        beta=float(beta),
+        guarantee=assessment.guarantee,
+        method=method,
+        strategy=candidate.strategy,
+        plan=plan,
+        certificate=certificate,
+        rmse=_rmse(candidate, epsilon),
+    )
+
+
+def _rmse(candidate: Candidate, epsilon: Fraction) -> float:
+    if candidate.is_exact:
+        return 0.0
+    total = candidate.total_variance(candidate.variances(epsilon))
+    return math.sqrt(max(total, 0.0) / candidate.problem.workload.shape[0])

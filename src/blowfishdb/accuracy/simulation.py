@@ -1,0 +1,143 @@
+"""Accuracy by simulating public noise: deterministic, seeded by the problem, with a stated confidence."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from scipy.special import bdtr
+
+from blowfishdb.accuracy.candidate import Candidate, EstimatesCells
+from blowfishdb.accuracy.grid import first_passing
+from blowfishdb.model.arrays import Floats
+from blowfishdb.model.workload import AllRanges
+
+CONFIDENCE = 0.999
+"""A promise that does not hold passes the test with a probability of at most 1 - CONFIDENCE."""
+MOST_SAMPLES = 10_000
+NUMBERS = 4_000_000
+"""Noise variables times samples that are drawn in all; larger problems get fewer samples."""
+BATCH = 400_000
+"""Noise variables times samples that are decoded at once."""
+
+
+def allowed_failures(samples: int, beta: float, confidence: float = CONFIDENCE) -> int:
+    """How many failures among the samples still show P(failure) <= beta; -1 when no number does.
+
+    This is the Clopper-Pearson upper bound turned round: with P(failure) > beta, so few failures have a probability
+    below 1 - confidence.
+    """
+    return int(np.searchsorted(bdtr(np.arange(samples), samples, beta), 1.0 - confidence, side="right")) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """The same random numbers serve every epsilon; `together` looks at the largest error of each sample."""
+
+    candidate: Candidate
+    together: bool
+    seed: str
+
+    @property
+    def samples(self) -> int:
+        """How many samples are drawn, whatever alpha, beta and epsilon."""
+        return int(min(MOST_SAMPLES, max(1, NUMBERS // self._width)))
+
+    def can_show(self, beta: float) -> bool:
+        """Whether the samples are many enough for this beta."""
+        return self._allowed(beta) >= 0
+
+    def least_epsilon(self, alpha: float, beta: float, limit: Fraction | None = None) -> Fraction | None:
+        """The first grid epsilon from the continuous estimate on that passes; None when it is not below `limit`."""
+        start = Fraction(self._quantile(self._continuous_errors, beta) / (alpha + 1.0))
+        lowest, highest = self.candidate.served()
+        stop = highest if limit is None else min(limit, highest)
+        return first_passing(lambda epsilon: self.passes(epsilon, alpha, beta), max(start, lowest), stop)
+
+    def passes(self, epsilon: Fraction, alpha: float, beta: float) -> bool:
+        """Whether few enough samples, of the discrete noise that would be drawn, are off by more than alpha."""
+        allowed = self._allowed(beta)
+        failures = np.zeros(self._counted, dtype=np.int64)
+        for errors in self._errors(epsilon):
+            failures += np.sum(errors > alpha, axis=1)
+            if np.any(failures > allowed):
+                return False
+        return True
+
+    def alpha(self, epsilon: Fraction, beta: float) -> float:
+        """The least alpha that passes at this epsilon."""
+        return self._quantile(np.concatenate(list(self._errors(epsilon)), axis=1), beta)
+
+    @property
+    def _width(self) -> int:
+        """Numbers per sample: the noise variables, or the answers where they are more."""
+        answers = self.candidate.problem.workload.shape[0]
+        listed = 0 if self._ranges_from_cells else answers
+        return max(self.candidate.weights.size, listed)
+
+    @property
+    def _counted(self) -> int:
+        return 1 if self.together else self.candidate.problem.workload.shape[0]
+
+    @property
+    def _ranges_from_cells(self) -> bool:
+        is_all_ranges = isinstance(self.candidate.problem.workload, AllRanges)
+        return self.together and is_all_ranges and isinstance(self.candidate.strategy, EstimatesCells)
+
+    def _allowed(self, beta: float) -> int:
+        """Answers looked at one by one share the risk of a wrong verdict equally."""
+        return allowed_failures(self.samples, beta, 1.0 - (1.0 - CONFIDENCE) / self._counted)
+
+    def _quantile(self, errors: Floats, beta: float) -> float:
+        place = self.samples - 1 - self._allowed(beta)
+        return float(np.partition(errors, place, axis=1)[:, place].max())
+
+    @cached_property
+    def _draws(self) -> Floats:
+        """Signed exponentials, variables by samples."""
+        digest = hashlib.sha256(f"{self.seed} {self.candidate.strategy.mechanism}".encode()).digest()
+        generator = np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
+        shape = (self.candidate.weights.size, self.samples)
+        size = generator.standard_exponential(shape)
+        signs = np.unpackbits(np.frombuffer(generator.bytes(size.size // 8 + 1), np.uint8))[: size.size]
+        return np.asarray(size * (2.0 * signs.reshape(shape) - 1.0))
+
+    @cached_property
+    def _continuous_errors(self) -> Floats:
+        """Errors at epsilon 1 if noise were continuous."""
+        scales = self.candidate.scales(Fraction(1))
+        coarse = self.candidate.scales(1 / Fraction(int(self.candidate.weights.max())))
+        return np.concatenate(
+            [self._decoded(part * scales[:, None], 2.0 * coarse**2) for part in self._batches()], axis=1
+        )
+
+    def _errors(self, epsilon: Fraction) -> Iterator[Floats]:
+        """Absolute errors of the discrete noise, answers (or their maximum) by samples, batch by batch.
+
+        |X| is floor(t (E + log(2 / (1 + exp(-1/t))))) for a standard exponential E: P(|X| >= k) comes out exactly.
+        """
+        scales, variances = self.candidate.scales(epsilon)[:, None], self.candidate.variances(epsilon)
+        lift = np.log(2.0) - np.log1p(np.exp(-1.0 / scales))
+        for part in self._batches():
+            noise = np.copysign(np.floor(scales * (np.abs(part) + lift)), part)
+            yield self._decoded(noise, variances)
+
+    def _batches(self) -> Iterator[Floats]:
+        step = max(1, BATCH // self._width)
+        for start in range(0, self.samples, step):
+            yield self._draws[:, start : start + step]
+
+    def _decoded(self, noise: Floats, variances: Floats) -> Floats:
+        """What the noise alone makes of the answers; the errors of all ranges come from those of the prefixes."""
+        exact = np.zeros((self.candidate.exact_rows, noise.shape[1]))
+        strategy = self.candidate.strategy
+        if self._ranges_from_cells and isinstance(strategy, EstimatesCells):
+            prefixes = np.cumsum(strategy.estimate_cells(noise, exact, variances), axis=0)
+            most, least = prefixes.max(axis=0, initial=0.0), prefixes.min(axis=0, initial=0.0)
+            return np.asarray(most - least)[None, :]
+        errors = np.abs(strategy.decode(noise, exact, variances))
+        return errors.max(axis=0)[None, :] if self.together else errors
