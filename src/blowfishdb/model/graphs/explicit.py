@@ -12,8 +12,8 @@ from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model.arrays import Ints, as_ints
 from blowfishdb.model.graphs.axis import EDGE_LIMIT
 
-VERTEX_LIMIT = 2**31
-"""Two vertices make one int64 key below this."""
+VERTEX_LIMIT = 2**24
+"""Listed graphs keep one number per vertex, and two vertices make one int64 key."""
 
 
 def by_first_appearance(labels: Ints) -> Ints:

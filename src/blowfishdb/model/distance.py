@@ -1,0 +1,182 @@
+"""How far apart a policy puts two values or two records, and how much a change of policy stretches old promises.
+
+At distance d an observer's odds between the two change by at most e^(epsilon d); None means not hidden at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import breadth_first_order, shortest_path
+
+from blowfishdb.errors import PolicyError, TooLarge
+from blowfishdb.model.arrays import Ints
+from blowfishdb.model.domain import Attribute, Domain
+from blowfishdb.model.graphs.axis import EDGE_LIMIT, AxisGraph
+from blowfishdb.model.graphs.families import Family, Grid, Public, value_graph
+from blowfishdb.model.graphs.grid import GridGraph
+from blowfishdb.model.graphs.values import WINDOWS, BlockWindow, StepWindow, ValueGraph, ValueWindow
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.projection import project_axis, project_joint
+from blowfishdb.model.segments import AxisCells, Segments
+
+STRETCH_LIMIT = 2048
+"""Graphs that are no windows are compared by all shortest paths, up to this many values."""
+
+
+def value_distance(domain: Domain, policy: Policy, name: str, one: object, two: object) -> int | None:
+    """Steps between two raw values of one attribute (None stands for NULL), the others staying as they are."""
+    attribute = policy.applied(domain).find(name, PolicyError)
+    first, second = _code(attribute, one), _code(attribute, two)
+    grid = policy.grid_of(name)
+    if grid is not None:
+        return _joint_distance([attribute], grid, [first], [second])
+    return _code_distance(policy.graph(domain, name), attribute, first, second)
+
+
+def record_distance(
+    domain: Domain, policy: Policy, one: Mapping[str, object], two: Mapping[str, object]
+) -> int | None:
+    """Steps between two records; attributes missing from a record count as NULL."""
+    domain = policy.applied(domain)
+    steps: list[int | None] = []
+    for names in policy.factors(domain.names):
+        declared = [domain[name] for name in names]
+        first = [_code(domain[name], one.get(name)) for name in names]
+        second = [_code(domain[name], two.get(name)) for name in names]
+        grid = policy.grid_of(names[0])
+        if grid is not None:
+            steps.append(_joint_distance(declared, grid, first, second))
+        else:
+            steps.append(_code_distance(policy.graph(domain, names[0]), declared[0], first[0], second[0]))
+    finite = [step for step in steps if step is not None]
+    apart: int | None = None
+    if len(finite) == len(steps):
+        apart = max(finite) if policy.composition == "record" else sum(finite)
+    if policy.presence == "public" or apart == 0:
+        return apart
+    # Both records are joined to absence; with presence "only" there is no other way.
+    return 2 if policy.presence == "only" or apart is None else min(apart, 2)
+
+
+def _code(attribute: Attribute, value: object) -> int:
+    column = np.empty(1, dtype=object)
+    column[0] = value
+    return int(attribute.encode(column)[0])
+
+
+def _code_distance(graph: ValueGraph, attribute: Attribute, first: int, second: int) -> int | None:
+    if first == second:
+        return 0
+    hubs = {slot.code for slot in attribute.slots if not slot.public}
+    if {first, second} & hubs:
+        return 1
+    if max(first, second) >= attribute.size:
+        return None
+    direct = graph.distance(first, second)
+    if not hubs:
+        return direct
+    return 2 if direct is None else min(direct, 2)
+
+
+def finest_axis(attribute: Attribute) -> AxisCells:
+    """Every declared value and special cell as a cell of its own."""
+    return AxisCells.finest_of(Segments(attribute, np.arange(attribute.size)))
+
+
+def _joint_distance(declared: Sequence[Attribute], grid: Grid, one: list[int], two: list[int]) -> int | None:
+    size = 1
+    for attribute in declared:
+        size *= attribute.total_size
+    if size > EDGE_LIMIT:
+        raise TooLarge("cells of a joint threshold", size, EDGE_LIMIT, "Ask for coarser bins.")
+    axes = [finest_axis(attribute) for attribute in declared]
+    graph = project_joint(grid, axes)
+    first = [int(axis.segments.of(np.array([code]))[0]) for axis, code in zip(axes, one, strict=True)]
+    second = [int(axis.segments.of(np.array([code]))[0]) for axis, code in zip(axes, two, strict=True)]
+    if not isinstance(graph, GridGraph):
+        return graph.distance(first[0], second[0])
+    if grid.metric == "linf":
+        steps = [graph.axis_within(a, graph.theta).distance(first[a], second[a]) for a in range(len(axes))]
+        return None if None in steps else max(step for step in steps if step is not None)
+    flat = [int(np.ravel_multi_index(cell, graph.shape)) for cell in (first, second)]
+    return _walk(graph.edges(), graph.size, flat[0], flat[1])
+
+
+def _adjacency(edges: Ints, size: int) -> csr_array:
+    ones = np.ones(edges.shape[0], dtype=np.int8)
+    return csr_array(coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(size, size)))
+
+
+def _walk(edges: Ints, size: int, first: int, second: int) -> int | None:
+    _, parent = breadth_first_order(_adjacency(edges, size), first, directed=False)
+    steps = 0
+    while second != first:
+        if parent[second] < 0:
+            return None
+        second, steps = int(parent[second]), steps + 1
+    return steps
+
+
+def stretch(attribute: Attribute, old: Family, new: Family) -> int | None:
+    """The most old steps between two values that the new graph joins: what was promised per step then counts so often.
+
+    0 when the new graph joins nothing, None when it joins values that were not hidden from each other at all.
+    """
+    if isinstance(old, Public) or isinstance(new, Public):
+        return 0 if isinstance(new, Public) or attribute.total_size == 1 else None
+    before, after = value_graph(old, attribute), value_graph(new, attribute)
+    if isinstance(before, WINDOWS) and isinstance(after, WINDOWS):
+        direct = _window_stretch(before, after)
+        if all(slot.public for slot in attribute.slots):
+            return direct
+        return 2 if direct is None else max(1, min(direct, 2))
+    if attribute.total_size > STRETCH_LIMIT:
+        raise PolicyError(f"graphs this irregular are compared up to {STRETCH_LIMIT:,} values; use cut points")
+    return _listed_stretch(project_axis(before, finest_axis(attribute)), project_axis(after, finest_axis(attribute)))
+
+
+def _listed_stretch(before: AxisGraph, after: AxisGraph) -> int | None:
+    edges = after.edges()
+    if edges.shape[0] == 0:
+        return 0
+    steps = shortest_path(_adjacency(before.edges(), before.size), directed=False, unweighted=True)
+    worst = float(np.max(steps[edges[:, 0], edges[:, 1]]))
+    return None if np.isinf(worst) else int(worst)
+
+
+def _window_stretch(old: ValueWindow, new: ValueWindow) -> int | None:
+    """Each window's longest edge decides; it is looked for only where one of the two graphs changes its step."""
+    index = _turning_points(old, new)
+    target = new.reach(index)
+    if isinstance(old, StepWindow):
+        longest = int(np.max(target - index))
+        return old.distance(0, longest)
+    if isinstance(old, BlockWindow):
+        return None if np.any(old.reach(index) < target) else int(np.any(target > index))
+    return _hops(old.ends, index, target)
+
+
+def _turning_points(old: ValueWindow, new: ValueWindow) -> Ints:
+    if not all(isinstance(graph, StepWindow | BlockWindow) for graph in (old, new)):
+        return np.arange(old.size)
+    starts = [np.zeros(1, dtype=np.int64), *(g.starts for g in (old, new) if isinstance(g, BlockWindow))]
+    points = np.unique(np.concatenate(starts))
+    return np.unique(np.concatenate([points, points[points > 0] - 1]))
+
+
+def _hops(ends: Ints, first: Ints, last: Ints) -> int | None:
+    """The most jumps that lead from first to last or beyond, by doubling; None when some pair cannot be reached."""
+    jumps = [ends]
+    while len(jumps) < int(ends.size).bit_length():
+        jumps.append(jumps[-1][jumps[-1]])
+    if np.any(jumps[-1][first] < last):
+        return None
+    count, place = np.zeros(first.size, dtype=np.int64), first
+    for power in reversed(range(len(jumps))):
+        short = jumps[power][place] < last
+        count = np.where(short, count + 2**power, count)
+        place = np.where(short, jumps[power][place], place)
+    return int(np.max(count + (place < last)))
