@@ -121,7 +121,7 @@ def test_truncating_after_the_filter_turns_one_step_into_a_jump() -> None:
     before, after = [0, 6], [1, 6]
     table = domain({"v": integers(0, 6, null=0)})
     graph = compile_cells(table, Policy({"v": line()}), ["v"], col("v") >= 1).graph
-    row = [[value for value in range(7 - graph.cells, 7)]]
+    row = [list(range(7 - graph.cells, 7))]
     sum_of_values = Plan(Fraction(1), (Measurement(Sparse(csr_array(np.array(row))), ONES),))
     certified = certify(sum_of_values, graph).epsilon
 

@@ -33,8 +33,8 @@ def added(scale: float) -> Noise:
 def losses(one: Cells, two: Cells, per_bucket: int, noise: dict[Interval, Noise], reach: int) -> list[float]:
     """For each partition a certain lower bound of its log-probability ratio, in multiples of epsilon."""
     first, second = law(one, per_bucket, noise, reach), law(two, per_bucket, noise, reach)
-    assert 0 <= 1 - first.sum() < 1e-6
-    left_out = 1 - second.sum() + 1e-13
+    assert abs(1 - first.sum()) < 1e-6
+    left_out = abs(1 - second.sum()) + 1e-13
     return [math.log(p / (q + left_out)) / EPSILON for p, q in zip(first, second, strict=True)]
 
 
