@@ -16,7 +16,7 @@ from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.filtering import Verdict, evaluate, leaving_cells
 from blowfishdb.model.grouping import Grouping, grouping
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Column, Predicate, Truth, atoms, truth
+from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Column, Predicate, Truth, as_axes, atoms, truth
 from blowfishdb.model.projection import complete, factor_graph
 from blowfishdb.model.segments import AxisCells, Segments, atom_runs, segments
 
@@ -59,7 +59,7 @@ class Cells:
 
     Attributes of one joint threshold stand together, so `axes` may differ in order from what was asked. The first
     `plain[j]` cells of axis j are its ordinary groups, the rest its special cells (NULL, outside). Without groups
-    there is one cell. `attributes` are all that the groups and the filter look at.
+    there is one cell. `attributes` are all that the groups and the filter look at; `cuts` and `layout` say how.
     """
 
     graph: CellGraph
@@ -68,8 +68,8 @@ class Cells:
     plain: tuple[int, ...]
     attributes: tuple[str, ...]
     where: Predicate | None
-    _cuts: Mapping[str, Segments]
-    _layout: Mapping[str, AxisCells]
+    cuts: Mapping[str, Segments]
+    layout: Mapping[str, AxisCells]
 
     def cell_of(self, columns: Mapping[str, Ints]) -> Ints:
         """The flat cell of each record, from its value codes by attribute; ZERO (-1) where it does not count."""
@@ -78,17 +78,17 @@ class Cells:
             raise QueryError(f"the columns {', '.join(missing)} are needed to place a record")
         if not self.attributes:
             raise QueryError("without groups and filter every record is in cell 0; no columns are needed")
-        place = {name: self._cuts[name].of(np.asarray(columns[name])) for name in self.attributes}
+        place = {name: self.cuts[name].of(np.asarray(columns[name])) for name in self.attributes}
         flat = np.zeros(place[self.attributes[0]].shape, dtype=np.int64)
         counts = np.ones(flat.shape, dtype=np.bool_)
         for name, size in zip(self.axes, self.graph.shape, strict=False):
-            own = self._layout[name].cell_of[place[name]]
+            own = self.layout[name].cell_of[place[name]]
             counts &= own >= 0
             flat = flat * size + own
         if self.where is not None:
 
             def by_record(atom: Atom) -> Truth:
-                yes, no = self._cuts[atom.attribute].truth(atom)
+                yes, no = self.cuts[atom.attribute].truth(atom)
                 return yes[place[atom.attribute]], no[place[atom.attribute]]
 
             counts &= truth(self.where, by_record)[0]
@@ -98,13 +98,13 @@ class Cells:
 def compile_cells(
     domain: Domain,
     policy: Policy,
-    group_by: Iterable[str | Column | Axis] = (),
+    group_by: str | Column | Axis | Iterable[str | Column | Axis] = (),
     where: Predicate | None = None,
 ) -> Cells:
     """The cells of a query and the policy graph projected on them; reads no data."""
     policy.check(domain)
     domain = policy.applied(domain)
-    axes = _ordered_axes(group_by, policy)
+    axes = _together(as_axes(group_by), policy)
     if where is not None and not isinstance(where, PREDICATES):
         raise QueryError(f"a filter is a condition such as col('age') >= 18, not {where!r}")
     conditions = atoms(where)
@@ -131,18 +131,14 @@ def compile_cells(
         plain=tuple(layout[name].plain for name in groups) or (1,),
         attributes=used,
         where=where,
-        _cuts=cuts,
-        _layout=layout,
+        cuts=cuts,
+        layout=layout,
     )
 
 
-def _ordered_axes(group_by: Iterable[str | Column | Axis], policy: Policy) -> list[Axis]:
-    named: dict[str, Axis] = {}
-    for item in [group_by] if isinstance(group_by, str | Column | Axis) else group_by:
-        axis = item if isinstance(item, Axis) else Axis(item.name if isinstance(item, Column) else item)
-        if axis.attribute in named:
-            raise QueryError(f"{axis.attribute} is grouped twice")
-        named[axis.attribute] = axis
+def _together(axes: Iterable[Axis], policy: Policy) -> list[Axis]:
+    """The axes in an order in which those of one joint threshold stand together."""
+    named = {axis.attribute: axis for axis in axes}
     return [named[name] for names in policy.factors(named) for name in names]
 
 

@@ -98,7 +98,8 @@ def _special(attribute: Attribute, policy: Policy, name: str) -> list[str]:
 
 
 def _composition(domain: Domain, policy: Policy) -> str:
-    count = len(policy.factors(domain.names))
+    hidden = [name for name in domain if not isinstance(policy.family(name), Public)]
+    count = len(policy.factors(hidden))
     if policy.presence == "only":
         return "Changes of values are not protected as such: only whether a record is there."
     if policy.composition == "record":
@@ -106,8 +107,8 @@ def _composition(domain: Domain, policy: Policy) -> str:
             return "A record may change in every attribute at once: this is differential privacy on the whole record."
         return "A record may change in every attribute at once, each by one step."
     return (
-        f"Only one attribute of a record changes at a time: with attribute composition over {count} attributes a whole "
-        f"record costs up to {count} times epsilon, so this is not differential privacy on the record."
+        f"Only one attribute of a record changes at a time: with attribute composition over {count} hidden attributes "
+        f"a whole record costs up to {count} times epsilon; even full() everywhere is then not differential privacy."
     )
 
 

@@ -213,3 +213,16 @@ class Column:
 def col(name: str) -> Column:
     """The attribute of that name, ready to be compared or grouped."""
     return Column(name)
+
+
+def as_axes(group_by: str | Column | Axis | Iterable[str | Column | Axis]) -> tuple[Axis, ...]:
+    """What to group by, as axes; a name or a plain column keeps its declared values."""
+    items = [group_by] if isinstance(group_by, str | Column | Axis) else group_by
+    axes = tuple(
+        item if isinstance(item, Axis) else Axis(item.name if isinstance(item, Column) else item) for item in items
+    )
+    names = [axis.attribute for axis in axes]
+    for name in names:
+        if names.count(name) > 1:
+            raise QueryError(f"{name} is grouped twice")
+    return axes

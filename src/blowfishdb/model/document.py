@@ -1,0 +1,161 @@
+"""Domains and policies as TOML or JSON documents, checked against one published schema, errors with their line."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib import resources
+from typing import Any, Literal
+
+import tomlkit
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+
+from blowfishdb.errors import DocumentError, InvalidInput, PolicyError, TooLarge
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.graphs.families import value_graph
+from blowfishdb.model.numbers import suggest
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.positions import Lines, Path, dotted, json_lines, line_of, toml_lines
+from blowfishdb.model.written import read_attribute, read_family, read_grid, read_policy, write_domain, write_policy
+
+Format = Literal["toml", "json"]
+
+
+class UnknownKey(DocumentError):
+    """A key that the format does not have, with the nearest one it has."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """One table's domain and policy."""
+
+    domain: Domain
+    policy: Policy
+
+
+@functools.cache
+def schema() -> Mapping[str, Any]:
+    """The published JSON Schema."""
+    text = resources.files("blowfishdb.model").joinpath("policy.schema.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def write_document(document: Document, form: Format = "toml") -> str:
+    """The document as text that reads back to the same domain and policy."""
+    plain = {"version": 1, "domain": write_domain(document.domain), "policy": write_policy(document.policy)}
+    return tomlkit.dumps(plain) if form == "toml" else json.dumps(plain, indent=2, ensure_ascii=False) + "\n"
+
+
+def read_document(text: str, form: Format = "toml") -> Document:
+    """The domain and policy written in the text; DocumentError with the line of the first mistake."""
+    content, lines = _parse_toml(text) if form == "toml" else _parse_json(text)
+    mistakes = list(_mistakes(content, lines))
+    if mistakes:
+        # A misspelt key is also a missing one: the key that is there says more.
+        raise min(mistakes, key=lambda error: (not isinstance(error, UnknownKey), error.line or 0))
+    attributes = []
+    for name, written in content["domain"].items():
+        with _at(("domain", name, *_main_key(written)), lines):
+            attributes.append((name, read_attribute(written)))
+    with _at(("domain",), lines):
+        domain = Domain(tuple(attributes))
+    return Document(domain, _read_policy(content.get("policy", {}), domain, lines))
+
+
+def _read_policy(written: Mapping[str, Any], domain: Domain, lines: Lines) -> Policy:
+    for name, family in written.get("attributes", {}).items():
+        with _at(("policy", "attributes", name), lines):
+            attribute = domain.find(name, PolicyError)
+        with _at(("policy", "attributes", name, *_main_key(family)), lines):
+            value_graph(read_family(family), attribute)
+    for number, joint in enumerate(written.get("joint", ())):
+        with _at(("policy", "joint", number), lines):
+            Policy(joint=[read_grid(joint)]).check(domain)
+    with _at(("policy",), lines):
+        policy = read_policy(written)
+    with _at(("policy", "unit"), lines):
+        policy.check(domain)
+    return policy
+
+
+def _main_key(written: Mapping[str, Any]) -> Path:
+    """The key of an entry that says the most, where it has one."""
+    return tuple(key for key in ("values", "edges", "theta", "blocks", "cuts") if key in written)[:1]
+
+
+@contextmanager
+def _at(path: Path, lines: Lines) -> Iterator[None]:
+    """Turns errors of what is declared into errors of the document at the given place."""
+    try:
+        yield
+    except (InvalidInput, TooLarge) as error:
+        raise DocumentError(f"{dotted(path)}: {error}", path=dotted(path), line=line_of(lines, path)) from error
+
+
+def _parse_toml(text: str) -> tuple[dict[str, Any], Lines]:
+    try:
+        content = tomllib.loads(text, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"\(at line (\d+), column \d+\)", str(error))
+        line = int(found[1]) if found else text.count("\n") + 1
+        raise DocumentError(f"this is not valid TOML: {error}", line=line) from None
+    return _plain(content), toml_lines(text)
+
+
+def _parse_json(text: str) -> tuple[dict[str, Any], Lines]:
+    try:
+        content = json.loads(text, parse_float=Decimal, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise DocumentError(f"this is not valid JSON: {error.msg}", line=error.lineno) from None
+    return content, json_lines(text)
+
+
+def _no_constant(name: str) -> None:
+    raise DocumentError(f"{name} is no number a document can hold")
+
+
+def _plain(value: Any) -> Any:
+    """The content with TOML's own dates as text."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else value
+
+
+def _mistakes(content: object, lines: Lines) -> Iterator[DocumentError]:
+    for error in Draft202012Validator(schema()).iter_errors(content):
+        path: Path = tuple(error.absolute_path)
+        for where, said in _readable(error, path):
+            place = f"{dotted(where)}: " if where else ""
+            kind = UnknownKey if error.validator == "additionalProperties" else DocumentError
+            yield kind(f"{place}{said}", path=dotted(where), line=line_of(lines, where))
+
+
+def _readable(error: ValidationError, path: Path) -> Iterator[tuple[Path, str]]:
+    rule: object = error.validator
+    wanted: Any = error.validator_value
+    if rule == "additionalProperties" and isinstance(error.instance, dict):
+        known = list(error.schema.get("properties", {})) if isinstance(error.schema, dict) else []
+        for key in error.instance:
+            if key not in known:
+                yield (*path, key), f"there is no key {key!r} here; {suggest(key, known)}"
+    elif rule == "required" and isinstance(error.instance, dict):
+        missing = [key for key in wanted if key not in error.instance]
+        yield path, f"the key {missing[0]!r} is missing"
+    elif rule == "enum":
+        yield path, f"{error.instance!r} is not known; {suggest(error.instance, wanted)}"
+    elif rule == "type":
+        names = wanted if isinstance(wanted, str) else " or ".join(wanted)
+        yield path, f"{error.instance!r} must be of type {names}"
+    else:
+        yield path, error.message

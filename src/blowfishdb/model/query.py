@@ -1,0 +1,175 @@
+"""What an analyst asks: a kind of answer over groups of records, perhaps filtered, and its linear queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from blowfishdb.errors import DomainError, QueryError, TooLarge
+from blowfishdb.model.cells import Cells
+from blowfishdb.model.predicate import PREDICATES, Axis, Column, Predicate, as_axes
+from blowfishdb.model.rows import Rows
+from blowfishdb.model.workload import (
+    AllRanges,
+    Identity,
+    Intervals,
+    Prefix,
+    Rectangles,
+    all_marginals,
+    marginals,
+)
+
+Kind = Literal["count", "histogram", "histogram2d", "cdf", "ranges", "marginals"]
+Box: TypeAlias = tuple[tuple[int, int], ...]
+"""A half-open range [low, high) of ordinary cells for each axis, in the order of the query's axes."""
+
+AXES: dict[str, tuple[int, int]] = {
+    "count": (0, 0),
+    "histogram": (1, 16),
+    "histogram2d": (2, 2),
+    "cdf": (1, 1),
+    "ranges": (1, 16),
+    "marginals": (1, 16),
+}
+LISTED_RANGES = 2048
+"""All ranges beside special cells are listed one by one, up to this many ordinary cells."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question without its accuracy.
+
+    count: how many records pass the filter. histogram, histogram2d: one count per cell. cdf: running counts along
+    one ordered axis; its special cells (NULL, outside) stand beside the order and follow as counts of their own.
+    ranges: the given boxes, or all ranges of one axis; special cells are in no range. marginals: the tables of the
+    given sets of attributes, or of all sets of `ways` attributes.
+    """
+
+    kind: Kind
+    axes: tuple[Axis, ...] = ()
+    where: Predicate | None = None
+    boxes: tuple[Box, ...] = ()
+    subsets: tuple[tuple[str, ...], ...] = ()
+    ways: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise QueryError(f"the kind is one of {', '.join(get_args(Kind))}, not {self.kind!r}")
+        low, high = AXES[self.kind]
+        if not low <= len(self.axes) <= high:
+            wanted = str(low) if low == high else f"{low} to {high}"
+            raise QueryError(f"a {self.kind} is over {wanted} attributes, not {len(self.axes)}")
+        if self.where is not None and not isinstance(self.where, PREDICATES):
+            raise QueryError(f"a filter is a condition such as col('age') >= 18, not {self.where!r}")
+        if self.boxes and self.kind != "ranges":
+            raise QueryError("only ranges take boxes")
+        if self.kind == "ranges" and not self.boxes and len(self.axes) > 1:
+            raise QueryError("ranges over several attributes need the boxes to be given")
+        if self.kind == "marginals" and bool(self.subsets) == (self.ways is not None):
+            raise QueryError("marginals need either subsets of attributes or ways, a number of attributes")
+        if self.kind != "marginals" and (self.subsets or self.ways is not None):
+            raise QueryError("only marginals take subsets or ways")
+
+
+def query(
+    kind: Kind,
+    group_by: str | Column | Axis | Iterable[str | Column | Axis] = (),
+    where: Predicate | None = None,
+    *,
+    boxes: Iterable[Box] = (),
+    subsets: Iterable[Iterable[str]] = (),
+    ways: int | None = None,
+) -> Query:
+    """A question from names, columns or grouped columns."""
+    axes = as_axes(group_by)
+    return Query(kind, axes, where, tuple(boxes), tuple(tuple(subset) for subset in subsets), ways)
+
+
+def workload(asked: Query, cells: Cells) -> Rows:
+    """The linear queries over the cells that answer the question, in the order in which answers are shown."""
+    if asked.kind == "cdf":
+        return _running(cells)
+    if asked.kind == "ranges":
+        return _boxes(asked, cells) if asked.boxes else _all_ranges(cells)
+    if asked.kind == "marginals":
+        return _marginals(asked, cells)
+    return Identity(cells.graph.cells)
+
+
+def cell_range(cells: Cells, name: str, low: object, high: object) -> tuple[int, int]:
+    """The ordinary cells of an axis that hold exactly the values in [low, high)."""
+    if name not in cells.layout:
+        raise QueryError(f"{name} is not grouped")
+    _need_order(cells, cells.axes.index(name))
+    axis = cells.layout[name]
+    try:
+        ends = [axis.segments.attribute.below(value) for value in (low, high)]
+    except DomainError as error:
+        raise QueryError(f"{name}: {error}") from None
+    first, last = (int(np.searchsorted(axis.firsts, end, side="left")) for end in ends)
+    for place, end in ((first, ends[0]), (last, ends[1])):
+        if place > 0 and axis.lasts[place - 1] >= end:
+            label = cells.labels[cells.axes.index(name)][place - 1]
+            raise QueryError(f"{name}: the range would cut the cell {label} in two; begin and end it at a cell")
+    if first >= last:
+        raise QueryError(f"{name}: the range holds no cell")
+    return first, last
+
+
+def _need_order(cells: Cells, place: int) -> None:
+    axis = cells.layout[cells.axes[place]]
+    if not axis.segments.attribute.ordered or not axis.in_order:
+        raise QueryError(f"{cells.axes[place]} has no order here, so running counts and ranges mean nothing")
+
+
+def _running(cells: Cells) -> Rows:
+    _need_order(cells, 0)
+    plain, count = cells.plain[0], cells.graph.cells
+    if plain == count:
+        return Prefix(count)
+    index = np.arange(count)
+    return Intervals(count, np.where(index < plain, 0, index), index + 1)
+
+
+def _all_ranges(cells: Cells) -> Rows:
+    _need_order(cells, 0)
+    plain, count = cells.plain[0], cells.graph.cells
+    if plain == count:
+        return AllRanges(count)
+    if plain > LISTED_RANGES:
+        raise TooLarge("cells for all ranges beside NULL", plain, LISTED_RANGES, "Filter NULL out or give the boxes.")
+    low, high = np.triu_indices(plain)
+    return Intervals(count, low, high + 1)
+
+
+def _boxes(asked: Query, cells: Cells) -> Rows:
+    order = [[axis.attribute for axis in asked.axes].index(name) for name in cells.axes]
+    for place in range(len(order)):
+        _need_order(cells, place)
+    low, high = [], []
+    for box in asked.boxes:
+        if len(box) != len(order):
+            raise QueryError(f"a box has one range per attribute: {len(order)}, not {len(box)}")
+        ranges = [box[place] for place in order]
+        for (begin, end), plain, name in zip(ranges, cells.plain, cells.axes, strict=True):
+            if not 0 <= begin < end <= plain:
+                raise QueryError(f"the range [{begin}, {end}) does not lie within the {plain} cells of {name}")
+        low.append([begin for begin, _ in ranges])
+        high.append([end for _, end in ranges])
+    if len(order) == 1:
+        return Intervals(cells.graph.cells, np.array(low)[:, 0], np.array(high)[:, 0])
+    return Rectangles(cells.graph.shape, np.array(low), np.array(high))
+
+
+def _marginals(asked: Query, cells: Cells) -> Rows:
+    if asked.ways is not None:
+        if not 1 <= asked.ways <= len(cells.axes):
+            raise QueryError(f"ways is between 1 and the number of attributes, {len(cells.axes)}, not {asked.ways}")
+        return all_marginals(cells.graph.shape, asked.ways)
+    unknown = [name for subset in asked.subsets for name in subset if name not in cells.axes]
+    if unknown:
+        raise QueryError(f"{unknown[0]} is not grouped, so it is in no marginal")
+    return marginals(cells.graph.shape, [sorted(cells.axes.index(name) for name in s) for s in asked.subsets])
