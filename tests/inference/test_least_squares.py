@@ -103,6 +103,21 @@ def test_rows_that_the_exact_ones_settle_add_nothing() -> None:
     assert np.allclose(slow, expected)
 
 
+def test_a_large_misfit_that_nothing_can_reduce_does_not_disturb_the_rest() -> None:
+    settled, half_open = [1, 2, 2, 2, 1], [1, 0, 1, 1, 1]
+    exact = np.array([[-2, -1, -1, -1, -1], [-1, -1, -1, -1, -1], [-1, -1, -1, -1, 0]])
+    rows, known = Sparse(csr_array(np.array([settled, half_open]))), exact_rows(Sparse(csr_array(exact)))
+    found = iterated(rows, np.zeros(2), np.array([0.5, 0.01]), known, np.array([-6.0, -5.0, -4.0]))
+    assert np.allclose(found, [1, 5, -1, -1, 1])
+
+
+def test_a_singular_direction_that_condition_estimators_miss_is_seen() -> None:
+    rows = Sparse(csr_array(np.array([[-1, -1, -1, 1, -1], [-1, -1, -1, -1, -1], [-1, -2, -1, -1, -1]])))
+    known = Sparse(csr_array(np.array([[0, 2, 1, 2, 2]])))
+    found = least_squares(rows, np.zeros(3), np.full(3, 0.01), known, np.array([7.0]))
+    assert np.allclose(found, [-3.5, 0, 0, 0, 3.5])
+
+
 def test_contradicting_exact_rows_are_refused() -> None:
     twice = Stacked((total(3), total(3)))
     agreeing = least_squares(Identity(3), np.zeros(3), np.ones(3), twice, np.array([6.0, 6.0]))
@@ -136,8 +151,13 @@ def test_answers_must_fit_their_rows() -> None:
 def test_no_half_finished_solution_is_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DENSE_WORK", 0)
     monkeypatch.setattr(module, "ITERATION_LIMIT", 3)
+    answers = np.random.default_rng(3).normal(size=200)
     with pytest.raises(NotConverged):
-        least_squares(Prefix(200), np.random.default_rng(3).normal(size=200), np.ones(200))
+        least_squares(Prefix(200), answers, np.ones(200))
+    # Nor one that the solver itself calls finished when its gradient is not.
+    monkeypatch.setattr(module, "LIMIT_REACHED", -1)
+    with pytest.raises(NotConverged):
+        least_squares(Prefix(200), answers, np.ones(200))
 
 
 def test_limits_are_stated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +213,7 @@ def test_both_factorisations_agree(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(dense_module, "BLOCK", 100)
     fast = results()
-    monkeypatch.setattr(dense_module, "SAFE_CONDITION", 1.0)
+    monkeypatch.setattr(dense_module, "SAFE_CONDITION", 0.0)
     for one, two in zip(fast, results(), strict=True):
         assert np.allclose(one, two, rtol=1e-9, atol=1e-9)
 

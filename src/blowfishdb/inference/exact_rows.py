@@ -46,6 +46,8 @@ class ExactRows:
     def leave_alone(self, cells: Floats) -> Floats:
         """The part of the cells that every exact row sees as 0 (orthogonal projection)."""
         free = cells - self.spread(self.rows.dot(cells))
+        # What rounding leaves of the settled directions goes in a second pass.
+        free = free - self.spread(self.rows.dot(free))
         nothing = np.linalg.norm(free, axis=0) <= ROUNDING * np.linalg.norm(cells, axis=0)
         return np.where(nothing, 0.0, free)
 

@@ -15,6 +15,11 @@ DENSE_WORK = 2**27
 """Queries x cells x the smaller of the two, up to which a system is factorised."""
 
 TOLERANCE = 1e-13
+"""Relative size of the gradient at which LSMR stops."""
+
+GRADIENT_LEFT = 1e-8
+"""Share of the first gradient that may be left at the solution."""
+
 ITERATION_LIMIT = 10_000
 LIMIT_REACHED = 7
 """What LSMR answers when it stops without having converged."""
@@ -78,8 +83,13 @@ def iterated(
     else:
         start = known.meet(exact_answers)
     target = roots * (answers - rows.dot(start))
-    found = lsmr(operator, target, atol=TOLERANCE, btol=TOLERANCE, conlim=0.0, maxiter=ITERATION_LIMIT)
-    if found[1] == LIMIT_REACHED:
+    step, reason, _, misfit, _, size, *_ = lsmr(
+        operator, target, atol=TOLERANCE, btol=TOLERANCE, conlim=0.0, maxiter=ITERATION_LIMIT
+    )
+    cells: Floats = start + (step if known is None else known.leave_alone(step))
+    # LSMR trusts its own recurrences; the gradient at the very point that is returned decides.
+    left_over = np.linalg.norm(backward(roots * (answers - rows.dot(cells))))
+    allowed = max(GRADIENT_LEFT * np.linalg.norm(backward(target)), 100 * TOLERANCE * size * misfit)
+    if reason == LIMIT_REACHED or not left_over <= allowed:
         raise NotConverged("least squares", ITERATION_LIMIT)
-    step: Floats = found[0]
-    return start + (step if known is None else known.leave_alone(step))
+    return cells
