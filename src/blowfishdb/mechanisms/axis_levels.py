@@ -1,4 +1,4 @@
-"""Rows for one axis of a product: its cells, and one coarse level of smooth or sharp blocks that share every cell out."""
+"""Rows for one axis of a product: its cells, and one coarse level of blocks with smooth or sharp borders."""
 
 from __future__ import annotations
 

@@ -117,7 +117,10 @@ class KroneckerStrategy:
     def _lifts(self) -> list[Floats]:
         """How a gap in the exact totals is shared out to the cells: S E' (E S E')^-1 on each axis."""
         spread = [axis.covariance @ totals.T for axis, totals in zip(self.axes, self._totals, strict=True)]
-        return [np.linalg.solve(totals @ s, s.T).T for s, totals in zip(spread, self._totals, strict=True)]
+        return [
+            np.asarray(np.linalg.solve(totals @ s, s.T).T, dtype=np.float64)
+            for s, totals in zip(spread, self._totals, strict=True)
+        ]
 
     def _terms(self, axis: int, rows: Floats) -> tuple[Floats, Floats]:
         """Coefficients on one axis' measured rows: of the plain estimate, and of what the exact totals take back."""

@@ -76,14 +76,17 @@ def choose_axes(parts: Sequence[ProductPart], graph: CellGraph) -> tuple[AxisCho
     """The cells and a coarse level for each axis, weights included, with the least expected error found."""
     shape, ways = graph.shape, ways_to_move(graph)
     moves = np.array([[g is not None and g.edge_count > 0 for g in way] for way in ways]).reshape(-1, len(shape))
-    options = [_options(axis, size, ways, labels) for axis, (size, labels) in enumerate(zip(shape, axis_components(graph), strict=True))]
+    options = [
+        _options(axis, size, ways, labels)
+        for axis, (size, labels) in enumerate(zip(shape, axis_components(graph), strict=True))
+    ]
     leaves = bool(graph.to_zero.any())
     found = [_descend(parts, shape, options, moves.astype(np.float64), leaves, start) for start in STARTS]
     return min(found, key=lambda pair: pair[0])[1]
 
 
 def _options(axis: int, size: int, ways: Sequence[Way], labels: Ints) -> list[_Option]:
-    known: dict[int, AxisGraph] = {id(way[axis]): way[axis] for way in ways if way[axis] is not None}
+    known = {id(graph): graph for graph in (way[axis] for way in ways) if graph is not None}
     options = [_Option(None, np.zeros(len(ways)))]
     for level in candidate_levels(size, labels) if size > 1 else []:
         shares = {key: level.edge_share(graph) for key, graph in known.items()}
@@ -116,7 +119,9 @@ def _descend(
                 shares = np.zeros(1) if option.level is None else SHARES
                 own = moves[:, axis, None] * (1 - shares[None, :] * (1 - option.moved[:, None]))
                 loss = _loss(kept[:, None] * (1 - own), leaves)
-                spread = np.array([np.trace(gram)]) if option.level is None else option.level.total_variances(gram, shares)
+                spread = (
+                    np.array([np.trace(gram)]) if option.level is None else option.level.total_variances(gram, shares)
+                )
                 error = loss**2 * spread
                 place = int(np.argmin(error))
                 if error[place] < best:
@@ -130,7 +135,7 @@ def _descend(
 
 def _loss(kept: Floats, leaves: bool) -> Floats:
     """The worst loss when all column norms are 1 and each way keeps the given part of the weight."""
-    value = 2 * (1 - kept).max(axis=0, initial=0.0)
+    value: Floats = 2 * (1 - kept).max(axis=0, initial=0.0)
     return np.maximum(value, 1.0) if leaves else value
 
 

@@ -20,7 +20,7 @@ AXIS_ENTRIES = 2**25
 class ProductPart:
     """Queries that are products over the axes of rows from `rows[axis]`.
 
-    `index[q, axis]` names the row that query q takes on each axis; None stands for every combination, in row-major order.
+    `index[q, axis]` names the row of query q on each axis; None stands for every combination, in row-major order.
     """
 
     rows: tuple[Floats, ...]
@@ -48,7 +48,9 @@ class ProductPart:
         product = np.ones(self.count)
         for k in others:
             product = product * values[k][self.index[:, k]]
-        return np.bincount(self.index[:, axis], weights=product, minlength=self.rows[axis].shape[0])
+        return np.asarray(
+            np.bincount(self.index[:, axis], weights=product, minlength=self.rows[axis].shape[0]), dtype=np.float64
+        )
 
 
 def product_parts(workload: Rows, shape: tuple[int, ...]) -> tuple[ProductPart, ...] | None:

@@ -1,0 +1,253 @@
+"""Marginals: measures the best set of marginals with the best weights, and combines all that overlap."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, reduce
+
+import numpy as np
+
+from blowfishdb.errors import Declined
+from blowfishdb.mechanisms.marginal_weights import best_weights, residual_sizes
+from blowfishdb.mechanisms.product_choice import ways_to_move
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.rows import Rows
+from blowfishdb.model.workload import Identity, Kronecker, Stacked, as_intervals, marginals, total
+from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
+from blowfishdb.plan.problem import Problem
+
+NAME = "marginals"
+SETS = 256
+"""All sets of axes are candidates up to this many; beyond, those inside the requested ones, and all axes together."""
+
+Axes = tuple[int, ...]
+
+
+def propose(problem: Problem) -> MarginalStrategy:
+    """Serves workloads that are one or more marginals over at least two axes."""
+    shape = problem.graph.shape
+    if len(shape) < 2:
+        raise Declined(NAME, "it needs at least two axes")
+    requested = requested_marginals(problem.workload, shape)
+    if requested is None:
+        raise Declined(NAME, "the queries are not marginals")
+    free = free_axes(problem.graph)
+    noisy = [axes for axes in below(requested) if free is None or not set(axes) <= set(free)]
+    if not noisy:
+        raise Declined(NAME, "every answer is exact: no edge of the policy changes these marginals")
+    candidates = _candidates(requested, len(shape), noisy)
+    sizes = residual_sizes(shape, requested, noisy)
+    weights = best_weights(shape, noisy, sizes, candidates, _losses(problem.graph, candidates))
+    kept = tuple(axes for axes, weight in zip(candidates, weights, strict=True) if weight)
+    return MarginalStrategy(problem, requested, kept, tuple(weight for weight in weights if weight), free)
+
+
+def requested_marginals(workload: Rows, shape: tuple[int, ...]) -> tuple[Axes, ...] | None:
+    """The axes of each marginal of the workload, in its order; None where some part is no marginal."""
+    if isinstance(workload, Stacked):
+        parts = [requested_marginals(part, shape) for part in workload.parts]
+        if any(part is None for part in parts):
+            return None
+        return tuple(itertools.chain.from_iterable(part for part in parts if part is not None))
+    if isinstance(workload, Identity):
+        return (tuple(range(len(shape))),)
+    if not isinstance(workload, Kronecker) or tuple(factor.shape[1] for factor in workload.factors) != shape:
+        return None
+    chosen = []
+    for axis, factor in enumerate(workload.factors):
+        spans = as_intervals(factor)
+        if isinstance(factor, Identity):
+            chosen.append(axis)
+        elif spans is None or spans.shape[0] != 1 or spans.high[0] - spans.low[0] != shape[axis]:
+            return None
+    return (tuple(chosen),)
+
+
+def free_axes(graph: CellGraph) -> Axes | None:
+    """The axes that no edge moves, whose marginal is exact; None when records may leave, so that nothing is."""
+    if graph.to_zero.any():
+        return None
+    moving = set().union(*_moving_axes(graph)) if graph.has_value_edges else set()
+    return tuple(axis for axis in range(len(graph.shape)) if axis not in moving)
+
+
+def below(requested: Sequence[Axes]) -> list[Axes]:
+    """Every set of axes inside a requested one, the empty set included."""
+    found = {part for axes in requested for size in range(len(axes) + 1) for part in itertools.combinations(axes, size)}
+    return sorted(found, key=lambda axes: (len(axes), axes))
+
+
+def _candidates(requested: Sequence[Axes], axes: int, noisy: Sequence[Axes]) -> list[Axes]:
+    every = tuple(range(axes))
+    if 2**axes <= SETS:
+        sets = below([every])
+    else:
+        inside = noisy if len(noisy) <= SETS else requested
+        sets = list(dict.fromkeys([*inside, every]))
+    useful = set(noisy)
+    return [one for one in sets if useful & set(below([one]))]
+
+
+def _moving_axes(graph: CellGraph) -> list[set[int]]:
+    return [{a for a, g in enumerate(way) if g is not None and g.edge_count} for way in ways_to_move(graph)]
+
+
+def _losses(graph: CellGraph, candidates: Sequence[Axes]) -> Floats:
+    """Ways to move by candidates: what each marginal of weight 1 loses."""
+    rows = [[2.0 * bool(moving & set(axes)) for axes in candidates] for moving in _moving_axes(graph)]
+    if graph.to_zero.any():
+        rows.append([1.0] * len(candidates))
+    return np.array(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalStrategy:
+    """Marginals over `measured` with whole weights; the marginal over `free` is exact (None: nothing is).
+
+    Every marginal is a sum of residuals, one for each set of axes inside it: residual S is what the marginal over S
+    says beyond those over fewer axes. All measured marginals that contain S estimate it, independently.
+    """
+
+    problem: Problem
+    requested: tuple[Axes, ...]
+    measured: tuple[Axes, ...]
+    weights: tuple[int, ...]
+    free: Axes | None
+
+    @property
+    def mechanism(self) -> str:
+        return NAME
+
+    @property
+    def direct(self) -> None:
+        return None
+
+    def plan(self, unit: Fraction) -> Plan:
+        parts = []
+        for axes, weight in zip(self.measured, self.weights, strict=True):
+            rows = [Identity(n) if axis in axes else total(n) for axis, n in enumerate(self._shape)]
+            weights = [weight] + [1] * (len(rows) - 1)
+            parts.append(
+                KroneckerMeasurement(tuple(Measurement(r, np.array([w])) for r, w in zip(rows, weights, strict=True)))
+            )
+        exact = None if self.free is None else marginals(self._shape, [self.free])
+        return Plan(unit, tuple(parts), exact)
+
+    def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """Counts of all cells with the estimated marginals and nothing beyond them; takes vectors or columns."""
+        residuals = self._residuals(measured, exact, variances)
+        return self._assembled(tuple(range(len(self._shape))), residuals, measured.shape[1:])
+
+    def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        residuals = self._residuals(measured, exact, variances)
+        return np.concatenate([self._assembled(axes, residuals, measured.shape[1:]) for axes in self.requested])
+
+    def answer_variances(self, variances: Floats) -> Floats:
+        """All cells of a marginal have the same variance: residuals of different sets are uncorrelated."""
+        found = []
+        for axes in self.requested:
+            spread = 0.0
+            for inner in self._noisy_below(axes):
+                own = math.prod(1 - 1 / self._shape[axis] for axis in inner)
+                spread += own / (self._precisions(inner, variances).sum() * self._rest(axes, inner) ** 2)
+            found.append(np.full(self._rest(axes, ()), spread))
+        return np.concatenate(found)
+
+    def total_variance(self, variances: Floats) -> float:
+        """The summed expected squared error of all answers."""
+        return float(self.answer_variances(variances).sum())
+
+    def coefficients(self, queries: Ints, variances: Floats) -> Floats:
+        """For each of the given answers its coefficient on every noise variable."""
+        ends = np.cumsum([self._rest(axes, ()) for axes in self.requested])
+        rows = []
+        for query in queries:
+            place = int(np.searchsorted(ends, query, side="right"))
+            axes = self.requested[place]
+            cell = np.unravel_index(query - ends[place] + self._rest(axes, ()), self._sizes(axes)) if axes else ()
+            rows.append(
+                np.concatenate([self._shares(axes, cell, number, variances) for number in range(len(self.measured))])
+            )
+        return np.array(rows)
+
+    def _shares(self, axes: Axes, cell: Sequence[int], number: int, variances: Floats) -> Floats:
+        """The coefficients of one answer on the cells of one measured marginal."""
+        outer = self.measured[number]
+        found = np.zeros(self._rest(outer, ()))
+        for inner in self._noisy_below(axes):
+            if not set(inner) <= set(outer):
+                continue
+            precisions = self._precisions(inner, variances)
+            share = precisions[number] / precisions.sum() / self._rest(axes, inner)
+            factors = []
+            for axis in outer:
+                size = self._shape[axis]
+                factors.append(np.eye(size)[cell[axes.index(axis)]] - 1 / size if axis in inner else np.ones(size))
+            found += share * reduce(lambda a, b: np.multiply.outer(a, b).reshape(-1), factors, np.ones(1))
+        return found
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return self.problem.graph.shape
+
+    def _sizes(self, axes: Axes) -> tuple[int, ...]:
+        return tuple(self._shape[axis] for axis in axes)
+
+    def _rest(self, outer: Axes, inner: Axes) -> int:
+        """How many cells of the marginal over `outer` make one of the marginal over `inner`."""
+        return math.prod(self._shape[axis] for axis in outer if axis not in inner)
+
+    def _noisy_below(self, axes: Axes) -> list[Axes]:
+        return [inner for inner in below([axes]) if self.free is None or not set(inner) <= set(self.free)]
+
+    @cached_property
+    def _starts(self) -> Ints:
+        return np.cumsum([0, *(self._rest(axes, ()) for axes in self.measured)])
+
+    def _precisions(self, inner: Axes, variances: Floats) -> Floats:
+        """One over the variance at which each measured marginal gives residual `inner`; 0 where it cannot."""
+        return np.array(
+            [
+                1 / (self._rest(outer, inner) * variances[start]) if set(inner) <= set(outer) else 0.0
+                for outer, start in zip(self.measured, self._starts[:-1], strict=True)
+            ]
+        )
+
+    def _residuals(self, measured: Floats, exact: Floats, variances: Floats) -> dict[Axes, Floats]:
+        rest = measured.shape[1:]
+        blocks = [
+            measured[start:stop].reshape((*self._sizes(axes), *rest))
+            for axes, start, stop in zip(self.measured, self._starts[:-1], self._starts[1:], strict=True)
+        ]
+        found = {}
+        for inner in below(self.requested):
+            if self.free is not None and set(inner) <= set(self.free):
+                known = exact.reshape((*self._sizes(self.free), *rest))
+                found[inner] = _residual(known, self.free, inner)
+                continue
+            precisions = self._precisions(inner, variances)
+            shares = precisions / precisions.sum()
+            useful = [(b, o, s) for b, o, s in zip(blocks, self.measured, shares, strict=True) if s]
+            found[inner] = np.asarray(sum(share * _residual(block, outer, inner) for block, outer, share in useful))
+        return found
+
+    def _assembled(self, axes: Axes, residuals: dict[Axes, Floats], rest: tuple[int, ...]) -> Floats:
+        whole = np.zeros((*self._sizes(axes), *rest))
+        for inner in below([axes]):
+            if inner in residuals:
+                spread = np.expand_dims(residuals[inner], [k for k, axis in enumerate(axes) if axis not in inner])
+                whole += spread / self._rest(axes, inner)
+        return whole.reshape((-1, *rest))
+
+
+def _residual(block: Floats, outer: Axes, inner: Axes) -> Floats:
+    """Sums out the axes that are not inner, then takes the mean off along those that are."""
+    kept = block.sum(axis=tuple(k for k, axis in enumerate(outer) if axis not in inner))
+    for place in range(len(inner)):
+        kept = kept - kept.mean(axis=place, keepdims=True)
+    return np.asarray(kept)
