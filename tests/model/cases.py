@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 from hypothesis import assume
@@ -63,8 +62,8 @@ def families(draw: st.DrawFn, attribute: Attribute) -> Family:
     kind = draw(st.sampled_from(kinds))
     size = attribute.size
     if kind == "threshold":
-        whole = st.integers(1, 4)
-        return threshold(draw(st.fractions(Fraction(1, 8), 4, max_denominator=8) if isinstance(attribute, Bins) else whole))
+        exact = st.fractions(Fraction(1, 8), 4, max_denominator=8)
+        return threshold(draw(exact if isinstance(attribute, Bins) else st.integers(1, 4)))
     if kind == "cuts" and size > 1:
         cuts = draw(st.sets(st.integers(1, size - 1), min_size=1))
         return partition(cuts=[a_value(attribute, cut) for cut in sorted(cuts)])
@@ -79,7 +78,7 @@ def families(draw: st.DrawFn, attribute: Attribute) -> Family:
 
 
 @st.composite
-def settings_of(draw: st.DrawFn, most_records: int = 60) -> tuple[Domain, Policy]:
+def settings_of(draw: st.DrawFn, most_records: int = 48) -> tuple[Domain, Policy]:
     """A domain of few records and a policy for it."""
     joint = draw(st.booleans())
     count = draw(st.integers(2 if joint else 1, 3))
@@ -163,5 +162,3 @@ def axes_of(draw: st.DrawFn, domain: Domain, in_order: bool) -> list[Axis]:
         else:
             axes.append(Axis(name))
     return axes
-
-

@@ -10,7 +10,7 @@ from typing import overload
 import numpy as np
 
 from blowfishdb.errors import QueryError, TooLarge
-from blowfishdb.model.arrays import Bools, Ints
+from blowfishdb.model.arrays import Bools, Ints, distinct
 from blowfishdb.model.cellgraph import ZERO, CellGraph
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.filtering import Verdict, evaluate, leaving_cells
@@ -158,6 +158,6 @@ def _layout(cut: Segments, group: Grouping, name: str, verdict: Verdict) -> Axis
 
 
 def _labels(axis: AxisCells, group: Grouping) -> Labels:
-    kept = np.unique(axis.segments.groups(group)[axis.cell_of >= 0])
+    kept = distinct(axis.segments.groups(group)[axis.cell_of >= 0])
     names = tuple(group.names[number] for number in kept[: axis.plain]) if group.names else ()
     return Labels(axis.segments.attribute, axis.firsts, axis.lasts, names, tuple(s.name for s in axis.special))

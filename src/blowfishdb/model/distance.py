@@ -12,7 +12,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, shortest_path
 
 from blowfishdb.errors import PolicyError, TooLarge
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model.arrays import Ints, distinct
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.graphs.axis import EDGE_LIMIT, AxisGraph
 from blowfishdb.model.graphs.families import Family, Grid, Public, value_graph
@@ -36,9 +36,7 @@ def value_distance(domain: Domain, policy: Policy, name: str, one: object, two: 
     return _code_distance(policy.graph(domain, name), attribute, first, second)
 
 
-def record_distance(
-    domain: Domain, policy: Policy, one: Mapping[str, object], two: Mapping[str, object]
-) -> int | None:
+def record_distance(domain: Domain, policy: Policy, one: Mapping[str, object], two: Mapping[str, object]) -> int | None:
     """Steps between two records; attributes missing from a record count as NULL."""
     domain = policy.applied(domain)
     steps: list[int | None] = []
@@ -163,8 +161,8 @@ def _turning_points(old: ValueWindow, new: ValueWindow) -> Ints:
     if not all(isinstance(graph, StepWindow | BlockWindow) for graph in (old, new)):
         return np.arange(old.size)
     starts = [np.zeros(1, dtype=np.int64), *(g.starts for g in (old, new) if isinstance(g, BlockWindow))]
-    points = np.unique(np.concatenate(starts))
-    return np.unique(np.concatenate([points, points[points > 0] - 1]))
+    points = distinct(np.concatenate(starts))
+    return distinct(np.concatenate([points, points[points > 0] - 1]))
 
 
 def _hops(ends: Ints, first: Ints, last: Ints) -> int | None:

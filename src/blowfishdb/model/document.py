@@ -29,10 +29,6 @@ from blowfishdb.model.written import read_attribute, read_family, read_grid, rea
 Format = Literal["toml", "json"]
 
 
-class UnknownKey(DocumentError):
-    """A key that the format does not have, with the nearest one it has."""
-
-
 @dataclass(frozen=True)
 class Document:
     """One table's domain and policy."""
@@ -60,8 +56,7 @@ def read_document(text: str, form: Format = "toml") -> Document:
     content, lines = _parse_toml(text) if form == "toml" else _parse_json(text)
     mistakes = list(_mistakes(content, lines))
     if mistakes:
-        # A misspelt key is also a missing one: the key that is there says more.
-        raise min(mistakes, key=lambda error: (not isinstance(error, UnknownKey), error.line or 0))
+        raise min(mistakes, key=lambda mistake: (mistake[0], mistake[1].line or 0))[1]
     attributes = []
     for name, written in content["domain"].items():
         with _at(("domain", name, *_main_key(written)), lines):
@@ -132,13 +127,14 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime.date | datetime.time) else value
 
 
-def _mistakes(content: object, lines: Lines) -> Iterator[DocumentError]:
+def _mistakes(content: object, lines: Lines) -> Iterator[tuple[int, DocumentError]]:
+    """Every mistake with its rank: a misspelt key is also a missing one, and the key that is there says more."""
     for error in Draft202012Validator(schema()).iter_errors(content):
         path: Path = tuple(error.absolute_path)
         for where, said in _readable(error, path):
             place = f"{dotted(where)}: " if where else ""
-            kind = UnknownKey if error.validator == "additionalProperties" else DocumentError
-            yield kind(f"{place}{said}", path=dotted(where), line=line_of(lines, where))
+            rank = 0 if error.validator == "additionalProperties" else 1
+            yield rank, DocumentError(f"{place}{said}", path=dotted(where), line=line_of(lines, where))
 
 
 def _readable(error: ValidationError, path: Path) -> Iterator[tuple[Path, str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blowfishdb.errors import DomainError, QueryError, TooLarge
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model.arrays import Ints, distinct
 from blowfishdb.model.calendar import NESTS, first_days, periods_of_days
 from blowfishdb.model.domain import Attribute, Bins, Dates, Timestamps
 from blowfishdb.model.numbers import exact, show, suggest, whole
@@ -137,7 +137,7 @@ def _named_groups(axis: Axis, attribute: Attribute) -> Grouping:
             if member.setdefault(attribute.index_of(value), number) != number:
                 raise DomainError(f"the value {value!r} is in two groups")
     inside = np.array(sorted(member), dtype=np.int64)
-    starts = np.unique(np.concatenate([[0], inside, inside + 1]))
+    starts = distinct(np.concatenate([[0], inside, inside + 1]))
     starts = starts[starts < attribute.size].astype(np.int64)
     numbers = np.array([member.get(int(start), LEFT_OUT) for start in starts], dtype=np.int64)
     return Grouping(Runs(attribute.size, starts, numbers), len(axis.groups), tuple(n for n, _ in axis.groups))

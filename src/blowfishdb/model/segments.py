@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blowfishdb.errors import DomainError, QueryError
-from blowfishdb.model.arrays import Bools, Ints
+from blowfishdb.model.arrays import Bools, Ints, distinct
 from blowfishdb.model.domain import CELL, Attribute, Slot
 from blowfishdb.model.grouping import LEFT_OUT, Grouping, Runs
 from blowfishdb.model.predicate import Atom, Comparison, IsNull, Member, Truth
@@ -96,15 +96,15 @@ def _comparison_runs(atom: Comparison, attribute: Attribute) -> Runs:
 
 def _runs_of(indices: list[int], size: int) -> Runs:
     """Runs numbered 1 at the given indices and 0 elsewhere."""
-    inside = np.unique(np.array(indices, dtype=np.int64))
-    starts = np.unique(np.concatenate([[0], inside, inside + 1]))
+    inside = distinct(np.array(indices, dtype=np.int64))
+    starts = distinct(np.concatenate([[0], inside, inside + 1]))
     starts = starts[starts < size].astype(np.int64)
     return Runs(size, starts, np.isin(starts, inside).astype(np.int64))
 
 
 def segments(attribute: Attribute, pieces: Sequence[Runs]) -> Segments:
     """The coarsest cut of the attribute on which every given piece is constant."""
-    starts = np.unique(np.concatenate([np.zeros(1, dtype=np.int64), *(piece.starts for piece in pieces)]))
+    starts = distinct(np.concatenate([np.zeros(1, dtype=np.int64), *(piece.starts for piece in pieces)]))
     return Segments(attribute, starts.astype(np.int64))
 
 
@@ -124,7 +124,7 @@ class AxisCells:
     def of(segments: Segments, groups: Ints, possible: Bools) -> AxisCells:
         """The axis whose cells are the groups that still have a segment after the filter."""
         counts = possible & (groups >= 0)
-        kept = np.unique(groups[counts])
+        kept = distinct(groups[counts])
         cell_of = np.where(counts, np.searchsorted(kept, groups), LEFT_OUT).astype(np.int64)
         special = int(np.count_nonzero(counts[segments.starts.size :]))
         return AxisCells(segments, cell_of, int(kept.size) - special, int(kept.size))

@@ -53,7 +53,7 @@ class Beside(TypedDict):
     """How an attribute treats NULL and values outside."""
 
     null: object
-    outside: str
+    outside: Any
     null_public: bool
     outside_public: bool
 
@@ -80,7 +80,7 @@ def write_attribute(attribute: Attribute) -> Written:
     """One attribute with everything that was declared."""
     written = _write_kind(attribute)
     written["null"] = plain(attribute.null)
-    written["outside"] = attribute.outside
+    written["outside"] = plain(attribute.outside)
     if attribute.null_public:
         written["null_public"] = True
     if attribute.outside_public:

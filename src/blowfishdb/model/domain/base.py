@@ -35,13 +35,14 @@ class Attribute(ABC):
     """One declared column. Values are indices 0 .. size-1; code `size` is NULL, `size + 1` is outside.
 
     `null`: "cell" gives NULL a cell of its own; any value of the domain counts NULL there.
-    `outside`: "clamp" counts what lies beyond the ends at the ends; "cell" gives it a cell of its own.
+    `outside`: "clamp" counts what lies beyond the ends at the ends; "cell" gives it a cell of its own; for
+    categorical attributes a listed value counts it there.
     A cell of its own is hidden among all values of the attribute unless it is declared public. A public cell is
     joined to nothing, so its count is released exactly.
     """
 
     null: Value = CELL
-    outside: str = CLAMP
+    outside: Value = CLAMP
     null_public: bool = False
     outside_public: bool = False
 
@@ -101,8 +102,9 @@ class Attribute(ABC):
     def encode(self, values: object) -> Ints:
         """The code of each raw value: an index, or the code of a special cell."""
         index, is_null, is_outside = self.read(values)
-        if self.outside == CELL:
-            index = np.where(is_outside, self.size + 1, index)
+        if self.outside != CLAMP:
+            outside_code = self.size + 1 if self.outside == CELL else self.locate(self.outside)
+            index = np.where(is_outside, outside_code, index)
         null_code = self.size if self.null == CELL else self.locate(self.null)
         return np.where(is_null, null_code, index).astype(np.int64)
 
@@ -112,16 +114,18 @@ class Attribute(ABC):
             raise DomainError("an attribute needs at least one value")
         if self.size >= SIZE_LIMIT:
             raise DomainError(f"an attribute has fewer than {SIZE_LIMIT:,} values; use wider bins")
-        if self.outside not in (CELL, CLAMP):
-            raise DomainError(f"outside is 'clamp' or 'cell', not {self.outside!r}")
-        if self.outside == CLAMP and not self.ordered:
-            raise DomainError("values without an order cannot be clamped; declare outside='cell'")
+        self.check_outside()
         if self.null != CELL:
             self.locate(self.null)
         if self.null_public and self.null != CELL:
             raise DomainError("null_public needs null='cell': only a cell of its own can be public")
         if self.outside_public and self.outside != CELL:
             raise DomainError("outside_public needs outside='cell': only a cell of its own can be public")
+
+    def check_outside(self) -> None:
+        """Refuses a treatment of values outside that the kind of attribute does not have."""
+        if self.outside not in (CELL, CLAMP):
+            raise DomainError(f"outside is 'clamp' or 'cell', not {self.outside!r}")
 
 
 def one_by_one(values: object, read: Callable[[object], int | None], low: int, high: int) -> Encoded:

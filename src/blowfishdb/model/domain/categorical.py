@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from blowfishdb.errors import DomainError
-from blowfishdb.model.domain.base import CELL, Attribute, Encoded, Value, one_by_one
+from blowfishdb.model.domain.base import CELL, CLAMP, Attribute, Encoded, Value, one_by_one
 from blowfishdb.model.numbers import suggest
 
 Category = str | int | bool
@@ -36,6 +36,14 @@ class Categorical(Attribute):
     @cached_property
     def _positions(self) -> dict[Hashable, int]:
         return {value: position for position, value in enumerate(self.values)}
+
+    def check_outside(self) -> None:
+        if self.outside == CLAMP:
+            raise DomainError(
+                "a list has no ends to clamp at; declare outside='cell' or the value that others count as"
+            )
+        if self.outside != CELL:
+            self.index_of(self.outside)
 
     @property
     def size(self) -> int:
@@ -84,11 +92,11 @@ def categorical(
     ordered: bool = False,
     *,
     null: Value = CELL,
-    outside: str = CELL,
+    outside: Value = CELL,
     null_public: bool = False,
     outside_public: bool = False,
 ) -> Categorical:
-    """A column with the listed values; anything else counts as outside."""
+    """A column with the listed values; anything else counts as outside: a cell of its own, or one of the values."""
     if isinstance(values, str):
         raise DomainError("give the values as a list, not as one text")
     return Categorical(

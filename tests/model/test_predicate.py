@@ -1,0 +1,107 @@
+"""Conditions: how they are written, refused and decided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from blowfishdb.errors import QueryError
+from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.domain import bins, categorical, dates, domain, integers
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.predicate import Predicate, col
+
+TABLE = domain(
+    {
+        "age": integers(0, 9, outside="cell"),
+        "state": ["NC", "VA", "TX"],
+        "size": categorical(["S", "M", "L"], ordered=True, null="S"),
+        "income": bins(0, 100, width=10, null=0),
+        "day": dates("2020-01-01", "2020-12-31", "month", null="2020-01-01"),
+    }
+)
+
+
+def accepted(where: Predicate, name: str) -> list[int]:
+    """The codes of one attribute that pass a condition on it."""
+    attribute = TABLE[name]
+    codes = np.array([*range(attribute.size), *sorted(slot.code for slot in attribute.slots)])
+    return codes[compile_cells(TABLE, Policy(), (), where).cell_of({name: codes}) >= 0].tolist()
+
+
+def test_comparisons_follow_sql() -> None:
+    # 10 is NULL, 11 is a value outside: its order is unknown, but it equals no declared value.
+    age = col("age")
+    assert accepted(age >= 7, "age") == [7, 8, 9]
+    assert accepted(age < 2, "age") == [0, 1]
+    assert accepted(age <= 2.5, "age") == [0, 1, 2]
+    assert accepted(age > 8, "age") == [9]
+    assert accepted(age == 3, "age") == [3]
+    assert accepted(age != 3, "age") == [0, 1, 2, 4, 5, 6, 7, 8, 9, 11]
+    assert accepted(~(age >= 7), "age") == [0, 1, 2, 3, 4, 5, 6]
+    assert accepted(age.between(3, 5), "age") == [3, 4, 5]
+    assert accepted(age.isin([1, 9]), "age") == [1, 9]
+    assert accepted(~age.isin([1, 9]), "age") == [0, 2, 3, 4, 5, 6, 7, 8, 11]
+    assert accepted(age.is_null(), "age") == [10]
+    assert accepted(~age.is_null(), "age") == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11]
+    assert accepted(age.is_outside() | (age == 0), "age") == [0, 11]
+    assert accepted((age < 2) | age.is_null(), "age") == [0, 1, 10]
+    assert accepted(~((age < 2) & age.is_null()), "age") == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11]
+
+
+def test_other_kinds_of_attributes() -> None:
+    assert accepted(col("state") == "VA", "state") == [1]
+    assert accepted(col("size") >= "M", "size") == [1, 2]
+    assert accepted((col("income") >= 20) & (col("income") < 40), "income") == [2, 3]
+    assert accepted(col("day").between("2020-02-01", "2020-03-31"), "day") == [1, 2]
+    assert accepted(col("day") == "2020-03", "day") == [2]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: (col("age") > 1) and (col("age") < 3), "instead of and"),
+        (lambda: not (col("age") > 1), "instead of and"),
+        (lambda: 1 < col("age") < 3, "between"),
+        (lambda: bool(col("age")), "compare it"),
+        (lambda: (col("age") > 1) & 5, "mind the brackets"),  # type: ignore[operator]
+        (lambda: (col("age") > 1) | True, "mind the brackets"),  # type: ignore[operator]
+        (lambda: col("age") == col("state"), "not with another attribute"),
+        (lambda: col("state").isin("NC"), "list of values"),
+        (lambda: col("age").bins(), "width or edges"),
+    ],
+)
+def test_misuse_is_refused_when_written(make: Any, says: str) -> None:
+    with pytest.raises(QueryError, match=says):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        (col("agee") > 1, "did you mean 'age'"),
+        (col("state") == "NCC", "did you mean 'NC'"),
+        (col("state") == 5, "no value 5"),
+        (col("state") < "NC", "no order"),
+        (col("state") == ["NC"], "no value"),
+        (col("age") == "young", "finite number"),
+        (col("age") == 3.5, "whole number"),
+        (col("age") == 10, "not between 0 and 9"),
+        (col("age") > float("nan"), "finite number"),
+        (col("age") > None, "must be a number"),
+        (col("income") < 15, "10 and 20"),
+        (col("income") == 10, "range between edges"),
+        (col("income").between(10, 20), "left edge only"),
+        (col("income").is_null(), "no cell of its own"),
+        (col("income").is_outside(), "no cell of its own"),
+        (col("day") == "2020-03-01", "whole months"),
+        (col("day") < "2020-03-02", "2020-03-01 and 2020-04-01"),
+        ((col("age") > 3) & (col("age") < 2), "rejects every declared record"),
+        ("age > 3", "a filter is a condition"),
+    ],
+)
+def test_conditions_that_the_domain_does_not_decide_are_refused(where: Any, says: str) -> None:
+    with pytest.raises(QueryError, match=says):
+        compile_cells(TABLE, Policy(), ["age"], where)
