@@ -7,6 +7,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import servers
 from tools.pytest_system_parts import SystemParts
 from tools.system_parts import PARTS
 
@@ -21,3 +22,4 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if STRICT el
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SystemParts(PARTS, strict=STRICT), "system-parts")
+    config.pluginmanager.register(servers, "servers")

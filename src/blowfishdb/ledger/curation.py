@@ -1,0 +1,156 @@
+"""A curator's recorded actions on accounts: opening, limits, renewal, snapshots. History is never rewritten."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from blowfishdb.errors import AccountConflict, ChangeRefused, InvalidInput, UnknownAccount
+from blowfishdb.ledger.amounts import NOTHING, check_amount
+from blowfishdb.ledger.base import Cursor
+from blowfishdb.ledger.chain import Field
+from blowfishdb.ledger.charging import ensure_analyst, limit_values
+from blowfishdb.ledger.records import append, load_account, load_analyst, text
+from blowfishdb.ledger.values import (
+    VERSION_KINDS,
+    Account,
+    AnalystBudget,
+    Terms,
+    VersionKind,
+    account_id,
+    check_text,
+)
+
+
+def register(cursor: Cursor, terms: Terms, name: str, stamp: dict[str, Field]) -> Account:
+    """The account of this data: opened on these terms, or the existing one when the terms are the same."""
+    check_text(name, "a dataset's name")
+    account = account_id(terms.identity)
+    try:
+        known = load_account(cursor, account)
+    except UnknownAccount:
+        _open(cursor, account, terms, stamp)
+        known = load_account(cursor, account)
+    _check_terms(cursor, known, terms)
+    if name not in known.names:
+        cursor.rows("INSERT INTO label (account, name) VALUES (?, ?)", account, name)
+        append(cursor, "name", account, {**stamp, "name": name})
+    return load_account(cursor, account)
+
+
+def renew(cursor: Cursor, account: str, limit: Fraction, stamp: dict[str, Field]) -> Account:
+    """Raises what the data may lose in all; what was spent stays spent."""
+    check_amount(limit, "the new limit")
+    known = load_account(cursor, account)
+    if limit <= known.limit:
+        raise ChangeRefused(f"a renewal raises the limit, and {limit} is not more than {known.limit}")
+    cursor.rows("UPDATE account SET limit_top = ?, limit_bottom = ? WHERE id = ?", *limit_values(limit), account)
+    append(cursor, "renewal", account, {**stamp, "limit": str(limit), "was": str(known.limit)})
+    return load_account(cursor, account)
+
+
+def limit_everyone(cursor: Cursor, account: str, limit: Fraction | None, stamp: dict[str, Field]) -> Account:
+    """Sets the limit of every analyst without one of their own; None leaves only the account's limit."""
+    _check_limit(limit)
+    load_account(cursor, account)
+    cursor.rows(
+        "UPDATE account SET analyst_limit_top = ?, analyst_limit_bottom = ? WHERE id = ?",
+        *limit_values(limit),
+        account,
+    )
+    cursor.rows(
+        "UPDATE analyst SET limit_top = ?, limit_bottom = ? WHERE account = ? AND is_individual = 0",
+        *limit_values(limit),
+        account,
+    )
+    append(cursor, "analyst-limit", account, {**stamp, "analyst": None, "limit": _shown(limit)})
+    return load_account(cursor, account)
+
+
+def limit_analyst(
+    cursor: Cursor, account: str, analyst: str, limit: Fraction | None, stamp: dict[str, Field]
+) -> AnalystBudget:
+    """Gives one analyst a limit of their own; None returns them to the limit of everyone."""
+    check_text(analyst, "an analyst's name")
+    _check_limit(limit)
+    known = load_account(cursor, account)
+    before = ensure_analyst(cursor, known, analyst)
+    cursor.rows(
+        "UPDATE analyst SET limit_top = ?, limit_bottom = ?, is_individual = ? WHERE account = ? AND name = ?",
+        *limit_values(known.analyst_limit if limit is None else limit),
+        0 if limit is None else 1,
+        account,
+        analyst,
+    )
+    append(cursor, "analyst-limit", account, {**stamp, "analyst": analyst, "limit": _shown(limit)})
+    return load_analyst(cursor, account, analyst) or before
+
+
+def new_snapshot(cursor: Cursor, account: str, description: str, stamp: dict[str, Field]) -> Account:
+    """Notes that the data was refreshed; the spent budget stays, because the people are the same."""
+    check_text(description, "the description of a snapshot")
+    known = load_account(cursor, account)
+    number = known.snapshot + 1
+    cursor.rows("UPDATE account SET snapshot = ? WHERE id = ?", number, account)
+    append(cursor, "snapshot", account, {**stamp, "snapshot": number, "description": description})
+    return load_account(cursor, account)
+
+
+def load_document(cursor: Cursor, account: str, kind: VersionKind, number: int) -> str:
+    """The policy or domain document of one version."""
+    rows = cursor.rows(
+        "SELECT document FROM version WHERE account = ? AND kind = ? AND number = ?", account, kind, number
+    )
+    if not rows:
+        raise InvalidInput(f"the account has no {kind} version {number}")
+    return text(rows[0][0])
+
+
+def _open(cursor: Cursor, account: str, terms: Terms, stamp: dict[str, Field]) -> None:
+    cursor.rows(
+        "INSERT INTO account (id, identity, limit_top, limit_bottom, spent_units, spent_grid, analyst_limit_top,"
+        " analyst_limit_bottom, charges, policy_version, domain_version, snapshot)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 1, 1, 1)",
+        account,
+        terms.identity,
+        *limit_values(terms.limit),
+        str(NOTHING.units),
+        str(NOTHING.grid),
+        *limit_values(terms.analyst_limit),
+    )
+    for kind, document in zip(VERSION_KINDS, (terms.policy, terms.domain), strict=True):
+        cursor.rows(
+            "INSERT INTO version (account, kind, number, document) VALUES (?, ?, 1, ?)", account, kind, document
+        )
+    append(
+        cursor,
+        "account",
+        account,
+        {
+            **stamp,
+            "identity": terms.identity,
+            "limit": str(terms.limit),
+            "analyst_limit": _shown(terms.analyst_limit),
+            "policy": terms.policy,
+            "domain": terms.domain,
+        },
+    )
+
+
+def _check_terms(cursor: Cursor, known: Account, terms: Terms) -> None:
+    if known.limit != terms.limit:
+        raise AccountConflict("limit", f"Register it with {known.limit}, then renew if it should be more.")
+    if known.analyst_limit != terms.analyst_limit:
+        raise AccountConflict("limit per analyst", "Register it with the same, then change the limit.")
+    current = {"policy": known.policy_version, "domain": known.domain_version}
+    for kind, document in zip(VERSION_KINDS, (terms.policy, terms.domain), strict=True):
+        if load_document(cursor, known.id, kind, current[kind]) != document:
+            raise AccountConflict(kind, f"Register it with the {kind} in force, then make a new version.")
+
+
+def _check_limit(limit: Fraction | None) -> None:
+    if limit is not None:
+        check_amount(limit, "a limit")
+
+
+def _shown(limit: Fraction | None) -> str | None:
+    return None if limit is None else str(limit)

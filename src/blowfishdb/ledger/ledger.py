@@ -1,0 +1,235 @@
+"""The ledger as its users see it: charge before reading, store the answer, replay it, prove the books."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fractions import Fraction
+from types import TracebackType
+from typing import TypeVar
+
+from blowfishdb.errors import LedgerRolledBack
+from blowfishdb.ledger import answers, curation, versions
+from blowfishdb.ledger.base import BEGUN, COMMITTED, MARKED, Cursor, StepHook, Store
+from blowfishdb.ledger.chain import Field
+from blowfishdb.ledger.charging import post_charge
+from blowfishdb.ledger.mark import HighWaterMark
+from blowfishdb.ledger.records import (
+    ENTRY_COLUMNS,
+    charge_body,
+    entry_of,
+    load_account,
+    load_account_ids,
+    load_analyst,
+    load_analysts,
+    load_head,
+)
+from blowfishdb.ledger.values import (
+    Account,
+    AnalystBudget,
+    Charge,
+    Entry,
+    Head,
+    Receipt,
+    Replay,
+    Terms,
+    Verification,
+    VersionChange,
+    VersionKind,
+    account_id,
+    check_text,
+)
+from blowfishdb.ledger.verification import Progress, verify
+
+Result = TypeVar("Result")
+
+
+def utc_now() -> datetime:
+    """The time for the record; nothing is ever ordered or decided by it."""
+    return datetime.now(UTC)
+
+
+def nothing_to_do(step: str) -> None:
+    """The step hook outside tests."""
+    del step
+
+
+@dataclass(frozen=True, eq=False)
+class Ledger:
+    """An open ledger. Every write is durable, and known to the high-water mark, before its method returns."""
+
+    store: Store
+    mark: HighWaterMark
+    id: str
+    clock: Callable[[], datetime] = field(default=utc_now)
+    reached: StepHook = field(default=nothing_to_do)
+
+    # --- analysts, through the engine
+
+    def charge(self, charge: Charge) -> Receipt:
+        """Pays for a release, durably, before any data is read.
+
+        BudgetExceeded, StaleVersion, AmountTooFine and KeyReused leave no trace. After LedgerUnavailable the charge
+        may or may not be on record: repeat it with the same key, which never pays twice.
+        """
+        seen = self.mark.read()
+        body = charge_body(charge, self._now())
+        receipt = self.store.quick_charge(charge, body)
+        if receipt is None:
+            return self._write(lambda cursor: post_charge(cursor, charge, body, self.reached))
+        self.reached(COMMITTED)
+        _check_not_behind(seen, receipt.sequence - 1)
+        self.mark.advance(Head(self.id, receipt.sequence, receipt.hash))
+        self.reached(MARKED)
+        return receipt
+
+    def store_answer(self, receipt: Receipt, payload: bytes) -> bytes:
+        """Records the answer that a receipt paid for. Return to the analyst what this returns: the first one wins."""
+        return self._write(lambda cursor: answers.store_answer(cursor, receipt, payload, {"at": self._now()}))
+
+    def answer_for(self, receipt: Receipt) -> bytes | None:
+        """The stored answer of a receipt; DigestMismatch for a receipt that is not on record."""
+        with self.store.read() as cursor:
+            return answers.answer_for(cursor, receipt)
+
+    def replay(self, account: str, request_digest: str, *, analyst: str | None = None) -> Replay | None:
+        """The newest stored answer to this request under the versions in force, for free; None when there is none."""
+        with self.store.read() as cursor:
+            return answers.replay(cursor, account, request_digest, analyst)
+
+    def budget_of(self, account: str, analyst: str) -> AnalystBudget:
+        """What the analyst spent and may spend, also for one who never asked."""
+        check_text(analyst, "an analyst's name")
+        with self.store.read() as cursor:
+            known = load_account(cursor, account)
+            return load_analyst(cursor, account, analyst) or AnalystBudget(
+                account, analyst, Fraction(0), known.analyst_limit, is_individual=False
+            )
+
+    # --- curators
+
+    def register(self, terms: Terms, *, name: str, by: str) -> Account:
+        """The account of this data under a name; data registered before keeps its account and what it spent."""
+        return self._write(lambda cursor: curation.register(cursor, terms, name, self._stamp(by)))
+
+    def renew(self, account: str, limit: Fraction, *, by: str, reason: str) -> Account:
+        """Raises the account's limit, on record with its reason; never resets what was spent."""
+        return self._write(lambda cursor: curation.renew(cursor, account, limit, self._stamp(by, reason)))
+
+    def limit_everyone(self, account: str, limit: Fraction | None, *, by: str, reason: str) -> Account:
+        """Sets the limit of each analyst who has no limit of their own."""
+        return self._write(lambda cursor: curation.limit_everyone(cursor, account, limit, self._stamp(by, reason)))
+
+    def limit_analyst(
+        self, account: str, analyst: str, limit: Fraction | None, *, by: str, reason: str
+    ) -> AnalystBudget:
+        """Gives one analyst a limit of their own; None takes it away again."""
+        stamp = self._stamp(by, reason)
+        return self._write(lambda cursor: curation.limit_analyst(cursor, account, analyst, limit, stamp))
+
+    def new_snapshot(self, account: str, description: str, *, by: str) -> Account:
+        """Notes that the data was refreshed; quotes for the old snapshot no longer charge."""
+        return self._write(lambda cursor: curation.new_snapshot(cursor, account, description, self._stamp(by)))
+
+    def what_would_change(
+        self, account: str, kind: VersionKind, document: str, stretch: Fraction | None
+    ) -> VersionChange:
+        """What a new policy or domain version would do to past loss, and whether it would be refused."""
+        with self.store.read() as cursor:
+            return versions.what_would_change(cursor, account, kind, document, stretch)
+
+    def new_version(
+        self, account: str, kind: VersionKind, document: str, stretch: Fraction | None, *, by: str, reason: str
+    ) -> VersionChange:
+        """Puts a new policy or domain in force and carries past loss over; ChangeRefused when that cannot be."""
+        stamp = self._stamp(by, reason)
+        return self._write(lambda cursor: versions.new_version(cursor, account, kind, document, stretch, stamp))
+
+    # --- anybody who keeps the books
+
+    def account(self, account: str) -> Account:
+        """One account by its id."""
+        with self.store.read() as cursor:
+            return load_account(cursor, account)
+
+    def account_of(self, identity: str) -> Account:
+        """The account of the data with this canonical source identity."""
+        return self.account(account_id(identity))
+
+    def accounts(self) -> list[Account]:
+        """All accounts."""
+        with self.store.read() as cursor:
+            return [load_account(cursor, account) for account in load_account_ids(cursor)]
+
+    def analysts(self, account: str) -> list[AnalystBudget]:
+        """Everybody who was charged on the account or has a limit of their own there."""
+        with self.store.read() as cursor:
+            load_account(cursor, account)
+            return load_analysts(cursor, account)
+
+    def document(self, account: str, kind: VersionKind, number: int) -> str:
+        """The policy or domain document of one version."""
+        with self.store.read() as cursor:
+            return curation.load_document(cursor, account, kind, number)
+
+    def head(self) -> Head:
+        """Where the ledger ends now."""
+        with self.store.read() as cursor:
+            return load_head(cursor)
+
+    def entries(self, *, after: int = 0, account: str | None = None) -> Iterator[Entry]:
+        """The entries in order, a few at a time; all of them, or those of one account."""
+        query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE sequence > ?"
+        own: tuple[str, ...] = ()
+        if account is not None:
+            query, own = f"{query} AND account = ?", (account,)
+        with self.store.read() as cursor:
+            for row in cursor.stream(f"{query} ORDER BY sequence", after, *own):
+                yield entry_of(row)
+
+    def verify(self, progress: Progress | None = None) -> Verification:
+        """Recomputes every hash and every balance from the entries; reports the first thing that is wrong."""
+        mark = self.mark.read()
+        with self.store.read() as cursor:
+            return verify(cursor, mark, progress)
+
+    def close(self) -> None:
+        """Lets go of the database."""
+        self.store.close()
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write(self, work: Callable[[Cursor], Result]) -> Result:
+        seen = self.mark.read()
+        with self.store.write() as cursor:
+            self.reached(BEGUN)
+            _check_not_behind(seen, load_head(cursor).sequence)
+            result = work(cursor)
+            head = load_head(cursor)
+        self.reached(COMMITTED)
+        self.mark.advance(head)
+        self.reached(MARKED)
+        return result
+
+    def _stamp(self, by: str, reason: str | None = None) -> dict[str, Field]:
+        check_text(by, "the curator's name")
+        if reason is not None:
+            check_text(reason, "the reason")
+        return {"at": self._now(), "by": by, "reason": reason}
+
+    def _now(self) -> str:
+        return self.clock().isoformat(timespec="milliseconds")
+
+
+def _check_not_behind(seen: Head | None, sequence: int) -> None:
+    """Notices a backup that was restored while this process ran: the mark never ends after the ledger."""
+    if seen is not None and sequence < seen.sequence:
+        reason = f"this ledger ended at entry {sequence}, but entry {seen.sequence} had been written."
+        raise LedgerRolledBack(reason, found=sequence, expected=seen.sequence)

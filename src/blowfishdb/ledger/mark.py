@@ -1,0 +1,131 @@
+"""The high-water mark: a small file outside the ledger that remembers how far the ledger had come."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from blowfishdb.errors import LedgerRolledBack, LedgerUnavailable
+from blowfishdb.ledger.base import PATIENCE
+from blowfishdb.ledger.chain import digest
+from blowfishdb.ledger.file_lock import acquire
+from blowfishdb.ledger.values import Head
+
+SLOT = 512
+"""The file has two slots of this size. The older one is overwritten, so a torn write spoils only what is new."""
+
+
+@dataclass(frozen=True)
+class HighWaterMark:
+    """The mark at `path`; several processes may advance it, and it never goes back by itself."""
+
+    path: Path
+
+    def read(self) -> Head | None:
+        """The furthest head on record; None when there is no mark yet."""
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as problem:
+            raise LedgerUnavailable(f"cannot read the high-water mark: {problem.strerror}") from None
+        return _furthest(content)
+
+    def advance(self, head: Head) -> None:
+        """Makes sure, durably, that the mark is at least here; refuses a head that contradicts it."""
+        with self._held() as descriptor:
+            content = os.pread(descriptor, 2 * SLOT, 0)
+            known = _furthest(content)
+            if known is not None:
+                _check_same_history(known, head)
+                if head.sequence <= known.sequence:
+                    return
+            _write(descriptor, head, 1 if known is not None and _slot(content[:SLOT]) == known else 0)
+
+    def replace(self, head: Head) -> None:
+        """Sets the mark to this head whatever it was: the curator accepted a restored ledger."""
+        with self._held() as descriptor:
+            for slot in (0, 1):
+                _write(descriptor, head, slot)
+
+    @contextmanager
+    def _held(self) -> Iterator[int]:
+        is_new = not self.path.exists()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = acquire(self.path, PATIENCE)
+            try:
+                yield descriptor
+            finally:
+                os.close(descriptor)
+            if is_new:
+                _sync_folder(self.path.parent)
+        except OSError as problem:
+            raise LedgerUnavailable(f"cannot write the high-water mark: {problem.strerror}") from None
+
+
+def check_not_rolled_back(mark: Head | None, head: Head, hash_of: Callable[[int], str | None]) -> None:
+    """Refuses a ledger that ends before its mark, went another way, or has entries but lost its mark."""
+    if mark is None:
+        if head.sequence > 0:
+            reason = "this ledger has entries but no high-water mark here, so its age cannot be told."
+            raise LedgerRolledBack(reason, found=head.sequence, expected=0)
+        return
+    if head.ledger != mark.ledger:
+        reason = "the high-water mark belongs to another ledger: this one was created anew or exchanged."
+        raise LedgerRolledBack(reason, found=head.sequence, expected=mark.sequence)
+    if head.sequence < mark.sequence:
+        reason = f"this ledger ends at entry {head.sequence}, but entry {mark.sequence} had been written."
+        raise LedgerRolledBack(reason, found=head.sequence, expected=mark.sequence)
+    if mark.sequence > 0 and hash_of(mark.sequence) != mark.hash:
+        reason = f"entry {mark.sequence} of this ledger is not the one that had been written."
+        raise LedgerRolledBack(reason, found=head.sequence, expected=mark.sequence)
+
+
+def _check_same_history(known: Head, head: Head) -> None:
+    differs = head.ledger != known.ledger or (head.sequence == known.sequence and head.hash != known.hash)
+    if differs:
+        reason = "the ledger and its high-water mark tell different histories."
+        raise LedgerRolledBack(reason, found=head.sequence, expected=known.sequence)
+
+
+def _furthest(content: bytes) -> Head | None:
+    if not content:
+        return None
+    heads = [head for head in (_slot(content[:SLOT]), _slot(content[SLOT : 2 * SLOT])) if head is not None]
+    if not heads:
+        raise LedgerRolledBack("the high-water mark cannot be read.", found=0, expected=0)
+    return max(heads, key=lambda head: head.sequence)
+
+
+def _slot(content: bytes) -> Head | None:
+    try:
+        fields = json.loads(content)
+        head = Head(str(fields["ledger"]), int(fields["sequence"]), str(fields["hash"]))
+        return head if fields["check"] == _check(head) else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _check(head: Head) -> str:
+    return digest(f"{head.ledger}:{head.sequence}:{head.hash}")
+
+
+def _write(descriptor: int, head: Head, slot: int) -> None:
+    fields = {"ledger": head.ledger, "sequence": head.sequence, "hash": head.hash, "check": _check(head)}
+    line = json.dumps(fields).encode().ljust(SLOT - 1) + b"\n"
+    if os.pwrite(descriptor, line, slot * SLOT) != SLOT:
+        raise LedgerUnavailable("cannot write the whole high-water mark: is the disk full?")
+    os.fsync(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

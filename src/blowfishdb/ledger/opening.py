@@ -1,0 +1,129 @@
+"""Opening a ledger by its address, after a look at its high-water mark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from blowfishdb.errors import InvalidInput, LedgerRolledBack, LedgerUnavailable
+from blowfishdb.ledger.base import PATIENCE, StepHook, Store
+from blowfishdb.ledger.chain import Field, digest
+from blowfishdb.ledger.ledger import Ledger, nothing_to_do, utc_now
+from blowfishdb.ledger.mark import HighWaterMark, check_not_rolled_back
+from blowfishdb.ledger.records import append, load_entry, load_head
+from blowfishdb.ledger.sqlite_store import open_sqlite
+from blowfishdb.ledger.values import Head, check_text
+
+SQLITE = "sqlite:///"
+POSTGRES = ("postgresql", "postgres")
+
+
+def open_ledger(
+    url: str | Path,
+    *,
+    mark: Path | None = None,
+    patience: float = PATIENCE,
+    clock: Callable[[], datetime] = utc_now,
+    reached: StepHook = nothing_to_do,
+) -> Ledger:
+    """The ledger at `sqlite:///relative`, `sqlite:////absolute`, a plain path, or `postgresql://...`.
+
+    `mark` is the file of the high-water mark; keep it where a restored backup of the ledger does not restore it too.
+    LedgerRolledBack when the ledger is older than the mark.
+    """
+    store = _open_store(str(url), patience)
+    try:
+        high_water = HighWaterMark(mark if mark is not None else default_mark(url))
+        seen = high_water.read()
+        head = _check(store, seen)
+        high_water.advance(head)
+        return Ledger(store, high_water, head.ledger, clock, reached)
+    except BaseException:
+        store.close()
+        raise
+
+
+def accept_restored_ledger(
+    url: str | Path, *, mark: Path | None = None, by: str, reason: str, clock: Callable[[], datetime] = utc_now
+) -> Head:
+    """Accepts a ledger that its mark contradicts: records who did so and why, then moves the mark.
+
+    Charges that the restored copy lacks are forgotten by it. Charge them again by hand where they are known.
+    """
+    check_text(by, "the curator's name")
+    check_text(reason, "the reason")
+    high_water = HighWaterMark(mark if mark is not None else default_mark(url))
+    store = _open_store(str(url), PATIENCE)
+    try:
+        try:
+            seen = high_water.read()
+        except LedgerRolledBack:
+            seen = None
+        with store.write() as cursor:
+            fields: dict[str, Field] = {
+                "at": clock().isoformat(timespec="milliseconds"),
+                "by": by,
+                "reason": reason,
+                "mark_ledger": seen.ledger if seen else None,
+                "mark_sequence": seen.sequence if seen else None,
+                "mark_hash": seen.hash if seen else None,
+            }
+            append(cursor, "restored", None, fields)
+            head = load_head(cursor)
+        high_water.replace(head)
+        return head
+    finally:
+        store.close()
+
+
+def default_mark(url: str | Path) -> Path:
+    """Where the mark of this ledger is kept unless told otherwise: in the user's state folder."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "blowfishdb" / "marks" / f"{digest(_place(str(url)))[:32]}.mark"
+
+
+def _check(store: Store, seen: Head | None) -> Head:
+    with store.read() as cursor:
+        head = load_head(cursor)
+
+        def hash_of(sequence: int) -> str | None:
+            entry = load_entry(cursor, sequence)
+            return None if entry is None else entry.hash
+
+        check_not_rolled_back(seen, head, hash_of)
+        return head
+
+
+def _open_store(url: str, patience: float) -> Store:
+    scheme = _scheme(url)
+    if scheme == "sqlite":
+        return open_sqlite(_path(url), patience)
+    try:
+        from blowfishdb.ledger.postgres_store import open_postgres
+    except ImportError:
+        raise LedgerUnavailable("a ledger in PostgreSQL needs psycopg: pip install blowfishdb[postgres]") from None
+    return open_postgres(url, patience)
+
+
+def _scheme(url: str) -> str:
+    scheme = url.partition("://")[0] if "://" in url else "sqlite"
+    if scheme in POSTGRES:
+        return "postgresql"
+    if scheme == "sqlite" and ("://" not in url or url.startswith(SQLITE)) and _path(url).name:
+        return "sqlite"
+    raise InvalidInput("a ledger is at sqlite:///path, at postgresql://user@host/database, or a plain path")
+
+
+def _path(url: str) -> Path:
+    return Path(unquote(url.removeprefix(SQLITE)) if url.startswith(SQLITE) else url).absolute()
+
+
+def _place(url: str) -> str:
+    """The address without user and password, so that a changed password does not lose the mark."""
+    if _scheme(url) == "sqlite":
+        return str(_path(url).resolve())
+    parts = urlsplit(url)
+    return f"postgresql://{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path}"

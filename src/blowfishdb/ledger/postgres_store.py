@@ -1,0 +1,212 @@
+"""A ledger in PostgreSQL: a charge is one call whose conditional updates decide; all else locks the head row."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.abc import Buffer
+from psycopg.adapt import Loader
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
+from blowfishdb.ledger.amounts import FINEST
+from blowfishdb.ledger.base import PATIENCE, Cursor, Value
+from blowfishdb.ledger.chain import digest
+from blowfishdb.ledger.postgres_schema import REFUSED, SCHEMA, Connection, prepare
+from blowfishdb.ledger.values import Charge, Receipt
+
+CHUNK = 256
+LOST = (psycopg.OperationalError, psycopg.InterfaceError)
+
+
+class WholeNumber(Loader):
+    """Reads a numeric of any size as an int; the tables hold whole ones only."""
+
+    def load(self, data: Buffer) -> int:
+        """The number."""
+        return int(bytes(data))
+
+
+@dataclass(frozen=True)
+class PostgresCursor:
+    """Runs statements on one connection."""
+
+    connection: Connection
+
+    def rows(self, sql: str, *values: Value) -> list[tuple[Value, ...]]:
+        """The rows of a statement, none for a change."""
+        cursor = self.connection.execute(_with_placeholders(sql), values)
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def stream(self, sql: str, *values: Value) -> Iterator[tuple[Value, ...]]:
+        """The rows of a query, a few at a time, from a cursor in the server."""
+        with self.connection.cursor(name="blowfish_stream") as cursor:
+            cursor.itersize = CHUNK
+            cursor.execute(_with_placeholders(sql), values)
+            yield from cursor
+
+
+@dataclass(eq=False)
+class PostgresStore:
+    """The ledger in one database, open in this process; a lost connection is made anew."""
+
+    url: str
+    patience: float
+    _writer: Connection
+    _process: int = field(default_factory=os.getpid)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+    _readers: list[Connection] = field(default_factory=list)
+
+    @contextmanager
+    def write(self) -> Iterator[Cursor]:
+        """One transaction that holds the head row, so that no other writer is inside."""
+        with self._exclusive(), _translated():
+            self._begin()
+            try:
+                yield PostgresCursor(self._writer)
+                self._writer.execute("COMMIT")
+            finally:
+                _roll_back(self._writer)
+
+    @contextmanager
+    def read(self) -> Iterator[Cursor]:
+        """One consistent view on a connection of its own."""
+        self._check_process()
+        with _translated():
+            reader = self._reader()
+            try:
+                yield PostgresCursor(reader)
+            finally:
+                _roll_back(reader)
+                if not reader.closed:
+                    self._readers.append(reader)
+
+    def quick_charge(self, charge: Charge, body: str) -> Receipt | None:
+        """The whole charge in one round trip; None when it was refused, or when the connection broke meanwhile."""
+        with self._exclusive(), _translated():
+            try:
+                rows = self._writer.execute(
+                    "SELECT charge_sequence, charge_previous, charge_hash FROM charge("
+                    "%s, %s, %s::numeric, %s::numeric, %s, %s, %s, %s, %s, %s, %s, %s::numeric)",
+                    (
+                        charge.account,
+                        charge.analyst,
+                        str(charge.epsilon.numerator),
+                        str(charge.epsilon.denominator),
+                        charge.key,
+                        charge.request_digest,
+                        charge.policy_version,
+                        charge.domain_version,
+                        charge.snapshot,
+                        body,
+                        digest(body),
+                        str(FINEST),
+                    ),
+                ).fetchall()
+            except pg.UniqueViolation:
+                return None
+            except pg.DatabaseError as problem:
+                if problem.sqlstate == REFUSED or self._writer.closed:
+                    return None
+                raise
+        sequence, previous, own = rows[0]
+        if not isinstance(sequence, int) or not isinstance(previous, str) or not isinstance(own, str):
+            raise LedgerCorrupt("the charge came back without its entry")
+        return Receipt(sequence, charge, previous, own)
+
+    def close(self) -> None:
+        """Closes every connection."""
+        self._check_process()
+        while self._readers:
+            self._readers.pop().close()
+        self._writer.close()
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        self._check_process()
+        if not self._guard.acquire(timeout=self.patience):
+            raise LedgerUnavailable("the ledger was busy for too long. Nothing was charged; try again.")
+        try:
+            yield
+        finally:
+            self._guard.release()
+
+    def _begin(self) -> None:
+        """Begins and takes the head row; once more on a new connection when the old one turns out to be dead."""
+        for is_last in (False, True):
+            try:
+                if self._writer.closed:
+                    self._writer = _connect(self.url, self.patience)
+                self._writer.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+                self._writer.execute("SELECT sequence FROM head WHERE id = 1 FOR UPDATE")
+                return
+            except LOST:
+                if is_last or not self._writer.closed:
+                    _roll_back(self._writer)
+                    raise
+
+    def _reader(self) -> Connection:
+        while self._readers:
+            reader = self._readers.pop()
+            try:
+                reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                return reader
+            except LOST:
+                reader.close()
+        reader = _connect(self.url, self.patience)
+        reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        return reader
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise LedgerUnavailable("this ledger was opened before the process forked. Open it again in this process.")
+
+
+def open_postgres(url: str, patience: float = PATIENCE) -> PostgresStore:
+    """The store at this address, created or migrated where needed."""
+    with _translated():
+        writer = _connect(url, patience)
+        try:
+            prepare(writer)
+        except BaseException:
+            writer.close()
+            raise
+        return PostgresStore(url, patience, writer)
+
+
+def _connect(url: str, patience: float) -> Connection:
+    options = f"-c search_path={SCHEMA} -c synchronous_commit=on -c lock_timeout={int(1000 * patience)}"
+    options += r" -c default_transaction_isolation=read\ committed"
+    own = conninfo_to_dict(url).get("options")
+    info = make_conninfo(url, options=f"{own} {options}" if own else options, application_name="blowfishdb ledger")
+    connection = psycopg.connect(info, autocommit=True, connect_timeout=max(2, int(patience)))
+    connection.adapters.register_loader("numeric", WholeNumber)
+    return connection
+
+
+def _with_placeholders(sql: str) -> bytes:
+    return sql.replace("?", "%s").encode()
+
+
+def _roll_back(connection: Connection) -> None:
+    if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        connection.execute("ROLLBACK")
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Turns the errors of the server into ours; its text may hold addresses, so only the class is told."""
+    try:
+        yield
+    except (pg.IntegrityError, pg.DataError) as problem:
+        raise LedgerCorrupt(f"the ledger refused a row ({type(problem).__name__})") from None
+    except psycopg.Error as problem:
+        raise LedgerUnavailable(
+            f"the ledger's server cannot be used now ({type(problem).__name__}). Try again with the same key."
+        ) from None

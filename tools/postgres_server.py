@@ -1,0 +1,84 @@
+"""A throw-away PostgreSQL server on loopback, for tests and benchmarks."""
+
+from __future__ import annotations
+
+import glob
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+QUIET = {"log_min_messages": "fatal", "max_connections": "60", "shared_buffers": "32MB"}
+START_SECONDS = 60
+
+
+class ServerFailed(RuntimeError):
+    """A server that did not start; carries what it printed."""
+
+
+def program(name: str) -> str:
+    """The full path of a PostgreSQL program, the newest version where there are several."""
+    found = sorted(glob.glob(f"/usr/lib/postgresql/*/bin/{name}"), key=lambda path: int(path.split("/")[4]))
+    place = found[-1] if found else shutil.which(name)
+    if place is None:
+        raise ServerFailed(f"{name} is missing: install postgresql")
+    return place
+
+
+@contextmanager
+def running_postgres(settings: Mapping[str, str] | None = None) -> Iterator[str]:
+    """The address of a fresh server that ends, with all its data, when the block does."""
+    user = "postgres" if os.geteuid() == 0 else None
+    folder = Path(tempfile.mkdtemp(prefix="blowfish-postgres-"))
+    try:
+        if user is not None:
+            account = pwd.getpwnam(user)
+            os.chown(folder, account.pw_uid, account.pw_gid)
+        data = folder / "data"
+        _run([program("initdb"), "--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "-D", str(data)], user)
+        port = _free_port()
+        command = [program("postgres"), "-D", str(data), "-h", "127.0.0.1", "-p", str(port), "-k", str(folder)]
+        for name, value in {**QUIET, **(settings or {})}.items():
+            command += ["-c", f"{name}={value}"]
+        with (folder / "log").open("wb") as log:
+            server = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=folder, user=user, group=user, extra_groups=[] if user else None
+            )
+        try:
+            _wait_until_ready(server, port, folder / "log")
+            yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
+        finally:
+            # SIGQUIT is PostgreSQL's immediate shutdown: the data is thrown away, so nothing need be saved.
+            server.send_signal(3)
+            server.wait(START_SECONDS)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(command: list[str], user: str | None) -> None:
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd="/", user=user, group=user, extra_groups=[] if user else None
+    )
+    if done.returncode != 0:
+        raise ServerFailed(done.stdout + done.stderr)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_until_ready(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    until = time.monotonic() + START_SECONDS
+    ready = [program("pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
+    while subprocess.run(ready).returncode != 0:
+        if server.poll() is not None or time.monotonic() > until:
+            raise ServerFailed(log.read_text(errors="replace"))
+        time.sleep(0.05)
