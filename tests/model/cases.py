@@ -27,12 +27,13 @@ def attributes(draw: st.DrawFn, numeric: bool = False, most: int = 6) -> Attribu
     kind = draw(st.sampled_from(["integers", "regular", "irregular"] + ([] if numeric else ["names", "ordered"])))
     size = draw(st.integers(1, most))
     null = draw(st.sampled_from(["none", "hub", "public"]))
-    outside = draw(st.sampled_from(["none", "hub", "public"]))
+    outside = draw(st.sampled_from(["none", "hub", "public"] if null == "none" else ["none", null]))
     has = {"null_public": null == "public", "outside_public": outside == "public"}
     if kind in ("names", "ordered"):
         names = ["a", "b", "c", "d", "e", "f"][:size]
         target = "cell" if null != "none" else names[0]
-        return categorical(names, kind == "ordered", null=target, **has)
+        other = "cell" if outside != "none" else names[-1]
+        return categorical(names, kind == "ordered", null=target, outside=other, **has)
     where = "cell" if outside != "none" else "clamp"
     if kind == "integers":
         low = draw(st.integers(-3, 3))

@@ -48,11 +48,7 @@ def gap(attribute: Attribute, one: int, two: int) -> Fraction:
 def hub_or_public(attribute: Attribute, one: int, two: int) -> bool | None:
     """Whether special cells decide: True joined, False not, None when both are declared values."""
     special = {slot.code: slot.public for slot in attribute.slots}
-    mine = [special[code] for code in (one, two) if code in special]
-    if not mine:
-        return None
-    hubs = [code for code in (one, two) if code in special and not special[code]]
-    return bool(hubs)
+    return not any(special[code] for code in (one, two) if code in special) if {one, two} & set(special) else None
 
 
 def joined(family: Family, attribute: Attribute, one: int, two: int) -> bool:

@@ -272,10 +272,12 @@ def test_a_domain_finds_projects_and_suggests() -> None:
         table.project(["nothing"])
 
 
-def test_special_cells_stand_public_ones_first() -> None:
-    both = integers(0, 9, outside="cell", outside_public=True)
-    assert [(slot.name, slot.code, slot.public) for slot in both.slots] == [("outside", 11, True), ("NULL", 10, False)]
+def test_special_cells_are_all_hidden_or_all_public() -> None:
+    both = integers(0, 9, outside="cell")
+    assert [(slot.name, slot.code, slot.public) for slot in both.slots] == [("NULL", 10, False), ("outside", 11, False)]
     assert [slot.public for slot in both.with_public_cells().slots] == [True, True]
+    with pytest.raises(DomainError, match="both public or both hidden"):
+        integers(0, 9, outside="cell", outside_public=True)
 
 
 @given(st.fractions() | st.integers() | st.decimals(allow_nan=False, allow_infinity=False, places=6))

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import QueryError
+from blowfishdb.model import cells as cells_module
 from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.model.cells import Cells, compile_cells
-from blowfishdb.model.domain import Domain
+from blowfishdb.model.domain import Domain, bins, domain, integers
+from blowfishdb.model.graphs import families
+from blowfishdb.model.graphs.families import threshold
+from blowfishdb.model.graphs.values import ListedWindow
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.predicate import Axis, Member, Predicate, atoms
+from blowfishdb.model.predicate import Axis, Member, Predicate, atoms, col
 from tests.model import cases, oracle
 
 
@@ -83,3 +88,23 @@ def test_any_filter_and_any_groups_keep_every_edge(data: st.DataObject) -> None:
 def test_named_groups_without_a_filter_are_projected_exactly(data: st.DataObject) -> None:
     domain, policy = data.draw(cases.settings_of())
     compare(domain, policy, data.draw(cases.axes_of(domain, in_order=False)), None, exact=True)
+
+
+def test_the_comparison_sees_bins_joined_by_their_centres(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = domain({"x": bins(edges=[0, 1, 2, 10, 11], null=0)})
+    policy = Policy({"x": threshold(1)})
+    compare(table, policy, [Axis("x")], None, exact=True)
+    # Centres 0.5, 1.5, 6 and 10.5: only the first two would be joined.
+    by_centres = ListedWindow(np.array([1, 1, 2, 3]))
+    monkeypatch.setattr(families, "_bins_within", lambda theta, attribute: by_centres)
+    with pytest.raises(AssertionError):
+        compare(table, policy, [Axis("x")], None, exact=False)
+
+
+def test_the_comparison_sees_a_forgotten_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = domain({"x": integers(0, 3, null=0), "y": integers(0, 1, null=0)})
+    where = col("y") == 1
+    compare(table, Policy(), [Axis("x")], where, exact=True)
+    monkeypatch.setattr(cells_module, "leaving_cells", lambda *known: np.zeros(4, dtype=np.bool_))
+    with pytest.raises(AssertionError):
+        compare(table, Policy(), [Axis("x")], where, exact=True)

@@ -123,12 +123,15 @@ def stretch(attribute: Attribute, old: Family, new: Family) -> int | None:
 
     0 when the new graph joins nothing, None when it joins values that were not hidden from each other at all.
     """
-    if isinstance(old, Public) or isinstance(new, Public):
-        return 0 if isinstance(new, Public) or attribute.total_size == 1 else None
+    hidden_cells = any(not slot.public for slot in attribute.slots)
+    if isinstance(new, Public):
+        return 0
+    if isinstance(old, Public) and hidden_cells:
+        return None
     before, after = value_graph(old, attribute), value_graph(new, attribute)
     if isinstance(before, WINDOWS) and isinstance(after, WINDOWS):
         direct = _window_stretch(before, after)
-        if all(slot.public for slot in attribute.slots):
+        if not hidden_cells:
             return direct
         return 2 if direct is None else max(1, min(direct, 2))
     if attribute.total_size > STRETCH_LIMIT:

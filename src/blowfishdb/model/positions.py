@@ -26,34 +26,32 @@ def line_of(lines: Lines, path: Path) -> int | None:
 
 def json_lines(text: str) -> Lines:
     """The line of every key and list entry of valid JSON; refuses a key that stands twice."""
-    lines: Lines = {(): 1}
+    lines: Lines = {}
     path: list[str | int] = []
     opened: list[str] = []
     line, key_next = 1, False
     for token in JSON_TOKEN.findall(text):
         if token == "\n":
             line += 1
-        elif token in "{[":
-            opened.append(token)
-            path.append(0)
-            key_next = token == "{"
-            if token == "[":
-                lines[tuple(path)] = line
         elif token in "}]":
             opened.pop()
             path.pop()
             key_next = False
-        elif token == "," and opened[-1] == "{":
-            key_next = True
         elif token == ",":
-            path[-1] = int(path[-1]) + 1
-            lines[tuple(path)] = line
+            key_next = opened[-1] == "{"
+            path[-1] = 0 if key_next else int(path[-1]) + 1
         elif key_next:
             path[-1] = json.loads(token)
             if tuple(path) in lines:
                 raise DocumentError(f"the key {path[-1]!r} stands twice", path=dotted(tuple(path)), line=line)
             lines[tuple(path)] = line
             key_next = False
+        elif token != ":":
+            lines.setdefault(tuple(path), line)
+            if token in "{[":
+                opened.append(token)
+                path.append(0)
+                key_next = token == "{"
     return lines
 
 

@@ -37,8 +37,8 @@ class Attribute(ABC):
     `null`: "cell" gives NULL a cell of its own; any value of the domain counts NULL there.
     `outside`: "clamp" counts what lies beyond the ends at the ends; "cell" gives it a cell of its own; for
     categorical attributes a listed value counts it there.
-    A cell of its own is hidden among all values of the attribute unless it is declared public. A public cell is
-    joined to nothing, so its count is released exactly.
+    Cells of their own are hidden among all values of the attribute, unless they are declared public: then they are
+    joined to nothing and their counts may be released exactly.
     """
 
     null: Value = CELL
@@ -82,13 +82,13 @@ class Attribute(ABC):
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """The special cells this attribute has, public ones first."""
+        """The special cells this attribute has, NULL first; they are all public or all hidden."""
         found = []
         if self.null == CELL:
             found.append(Slot("NULL", self.size, self.null_public))
         if self.outside == CELL:
             found.append(Slot("outside", self.size + 1, self.outside_public))
-        return tuple(sorted(found, key=lambda slot: not slot.public))
+        return tuple(found)
 
     def with_public_cells(self) -> Self:
         """The same attribute with all its special cells public."""
@@ -121,6 +121,8 @@ class Attribute(ABC):
             raise DomainError("null_public needs null='cell': only a cell of its own can be public")
         if self.outside_public and self.outside != CELL:
             raise DomainError("outside_public needs outside='cell': only a cell of its own can be public")
+        if len({slot.public for slot in self.slots}) > 1:
+            raise DomainError("NULL and outside are both public or both hidden: a hidden cell hides among all others")
 
     def check_outside(self) -> None:
         """Refuses a treatment of values outside that the kind of attribute does not have."""
