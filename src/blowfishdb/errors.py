@@ -250,3 +250,30 @@ class LedgerUnavailable(LedgerError):
     """A ledger that cannot be reached or written now; without a receipt nothing is released."""
 
     code = "ledger-unavailable"
+
+
+class SourceError(InvalidInput):
+    """A data source whose address, table, columns or join cannot serve; known without reading a row."""
+
+    code = "invalid-source"
+
+
+class DriverMissing(SourceError):
+    """A data source whose driver is not installed, with the extra that installs it."""
+
+    code = "driver-missing"
+
+    def __init__(self, scheme: str, extra: str) -> None:
+        super().__init__(f"{scheme} needs a driver that is not installed: pip install 'blowfishdb[{extra}]'")
+        self.scheme = scheme
+        self.extra = extra
+
+
+class SourceFailed(BlowfishError):
+    """A data source that failed while it was read; what it said is in the curator's log only."""
+
+    code = "source-failed"
+
+    def __init__(self, incident: str) -> None:
+        super().__init__(f"the data source failed; ask the curator about incident {incident}")
+        self.incident = incident
