@@ -101,7 +101,11 @@ class Attribute(ABC):
 
     def encode(self, values: object) -> Ints:
         """The code of each raw value: an index, or the code of a special cell."""
-        index, is_null, is_outside = self.read(values)
+        return self.place(self.read(values))
+
+    def place(self, encoded: Encoded) -> Ints:
+        """The code of each value that was read: its index, or the code of a special cell."""
+        index, is_null, is_outside = encoded
         if self.outside != CLAMP:
             outside_code = self.size + 1 if self.outside == CELL else self.locate(self.outside)
             index = np.where(is_outside, outside_code, index)
