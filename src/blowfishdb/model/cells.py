@@ -71,10 +71,6 @@ class Cells:
     cuts: Mapping[str, Segments]
     layout: Mapping[str, AxisCells]
 
-    def segments_of(self, name: str) -> Segments:
-        """How finely the query cuts one of its attributes."""
-        return self._cuts[name]
-
     def cell_of(self, columns: Mapping[str, Ints]) -> Ints:
         """The flat cell of each record, from its value codes by attribute; ZERO (-1) where it does not count."""
         missing = [name for name in self.attributes if name not in columns]
