@@ -12,11 +12,12 @@ from blowfishdb.errors import CannotCertify, DigestMismatch, PlanError, TooLarge
 from blowfishdb.model.arrays import Ints, check_sum
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.grid import GridGraph
-from blowfishdb.model.workload import Intervals, as_intervals
+from blowfishdb.model.workload import Intervals
 from blowfishdb.plan.columns import listed_losses
 from blowfishdb.plan.edge_noise import worst_noised_edge
 from blowfishdb.plan.exact_rows import check_exact_rows
 from blowfishdb.plan.interval_loss import worst_axis_edge
+from blowfishdb.plan.level_sets import weighted_intervals
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
 from blowfishdb.plan.product_loss import worst_product_edge
 from blowfishdb.plan.worst_edge import NO_EDGE, WorstEdge, larger, worst_of, worst_to_zero
@@ -119,12 +120,13 @@ def _worst_value_edge(plan: Plan, graph: CellGraph, norms: Ints) -> WorstEdge:
 
 
 def _stacked_intervals(plan: Plan) -> tuple[Intervals, Ints] | None:
-    """All noisy rows as weighted intervals of one axis, where they are such."""
-    low, high = [], []
+    """Weighted intervals of one axis with the same losses as the noisy rows, where there are such."""
+    low, high, weights = [], [], []
     for part in plan.parts:
-        found = as_intervals(part.rows) if isinstance(part, Measurement) else None
+        found = weighted_intervals(part.rows, part.weights) if isinstance(part, Measurement) else None
         if found is None:
             return None
-        low.append(found.low)
-        high.append(found.high)
-    return Intervals(plan.cells, np.concatenate(low), np.concatenate(high)), plan.weights
+        low.append(found[0].low)
+        high.append(found[0].high)
+        weights.append(found[1])
+    return Intervals(plan.cells, np.concatenate(low), np.concatenate(high)), np.concatenate(weights)

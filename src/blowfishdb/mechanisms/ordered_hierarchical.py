@@ -1,0 +1,74 @@
+"""Ordered hierarchical: running sums from hop to hop of the policy's windows, and a tree of ranges inside each hop."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from blowfishdb.errors import Declined
+from blowfishdb.mechanisms.axis import Axis, read_axis
+from blowfishdb.mechanisms.estimator import EstimatingStrategy, total_variance
+from blowfishdb.mechanisms.shapes import TreeShape
+from blowfishdb.mechanisms.tree_least_squares import TreeCorrection
+from blowfishdb.mechanisms.windows import even_axis, like, typical_window
+from blowfishdb.model.arrays import Floats
+from blowfishdb.model.rows import Rows
+from blowfishdb.plan.problem import Problem
+
+NAME = "ordered-hierarchical"
+
+FAN_OUTS = (2, 4, 8, 16, 32)
+
+STAND_IN = 2048
+"""Fan-out and split are chosen on an axis of about this many cells; errors hardly depend on the length."""
+
+
+def propose(problem: Problem) -> EstimatingStrategy:
+    """Serves one ordered attribute whose windows end before the axis does and whose records cannot vanish.
+
+    A move crosses at most one running sum and changes at most two nodes on each of the h levels inside the hops, so
+    running sums of scale 1/S and nodes of scale 2h/H cost S + H. The roots of the hops are not measured.
+    """
+    axis = read_axis(NAME, problem)
+    if not np.any(axis.chains):
+        raise Declined(NAME, "running sums need windows shorter than the axis and records that cannot vanish")
+    window = typical_window(axis)
+    cells = max(STAND_IN, 4 * window)
+    shown = (axis, problem.workload)
+    if axis.cells > cells:
+        shown = (even_axis(cells, window), like(problem.workload, cells))
+    fan_outs = [fan_out for fan_out in FAN_OUTS if fan_out < window] or [max(window, 1)]
+    tried = [_best_split(*shown, TreeShape(_sizes(fan_out, window), "hops")) for fan_out in fan_outs]
+    _, shape, split = min(tried, key=lambda one: one[0])
+    return EstimatingStrategy(NAME, problem, _correction(axis, shape, split))
+
+
+def _sizes(fan_out: int, window: int) -> tuple[int, ...]:
+    """Node sizes above the cells and below the hops."""
+    sizes = []
+    size = fan_out
+    while 1 < size < window:
+        sizes.append(size)
+        size *= fan_out
+    return tuple(sizes)
+
+
+def _correction(axis: Axis, shape: TreeShape, split: float) -> TreeCorrection:
+    levels = len(shape.sizes) + 1
+    return shape.build(axis, np.append(np.full(levels, (1 - split) / (2 * levels)), split))
+
+
+def _best_split(axis: Axis, workload: Rows, shape: TreeShape) -> tuple[float, TreeShape, float]:
+    """The least expected error of the shape, the shape, and the part of the loss that its running sums get."""
+
+    def error(split: float) -> float:
+        correction = _correction(axis, shape, split)
+        return total_variance(correction, workload, _laplace_variances(correction))
+
+    found = minimize_scalar(error, bounds=(0.02, 0.98), method="bounded", options={"xatol": 0.01})
+    return float(found.fun), shape, float(found.x)
+
+
+def _laplace_variances(correction: TreeCorrection) -> Floats:
+    """Variances of continuous noise with one over the weight as its scale."""
+    return np.concatenate([2.0 / part.weights.astype(np.float64) ** 2 for part in correction.parts])

@@ -1,0 +1,146 @@
+"""Chooses the shape and the shares with the least expected squared error for a workload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.sparse import vstack
+
+from blowfishdb.mechanisms.axis import Axis
+from blowfishdb.mechanisms.coarse_rows import Group, coarse_error, free_totals, gram_dot, reach_losses
+from blowfishdb.mechanisms.energies import level_plans
+from blowfishdb.mechanisms.shapes import SmoothShape, TreeShape
+from blowfishdb.mechanisms.shares import best_shares
+from blowfishdb.mechanisms.spare_loss import spare_loss
+from blowfishdb.mechanisms.windows import even_axis, like, typical_window
+from blowfishdb.model.arrays import Floats
+from blowfishdb.model.rows import Rows
+
+MOST_ROWS = 700
+MOST_WORK = 2.5e9
+"""Coarse rows, and their square times the cells, up to which smooth rows are worked on as one dense system."""
+
+POLISHED_CELLS = 256
+"""Up to this many cells the ends of the axis matter, and shares are tuned together with the cells' spare loss."""
+
+RAMPS = ((1.0, 0.75), (1.3, 1.0))
+"""Distance between running sums and length of their ramps, in windows."""
+
+SHORT_WINDOW = 2
+"""Up to this window, running sums at every cell may win, which trees handle best."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A shape, the share of each of its groups (cells first), and the expected squared error at loss 1."""
+
+    shape: SmoothShape | TreeShape
+    shares: Floats
+    error: float
+
+
+def choose(axis: Axis, workload: Rows) -> Choice:
+    """The best of a few candidates that level energies favour."""
+    if not np.any(axis.chains):
+        return _choose_without_sums(axis, workload)
+    window = typical_window(axis)
+    cells = max(2 * POLISHED_CELLS, 24 * window)
+    if window > SHORT_WINDOW and _fits(axis, _within(workload, window), window):
+        shown = (axis, workload) if axis.cells <= cells else (even_axis(cells, window), like(workload, cells))
+        shapes: list[SmoothShape | TreeShape] = [*_smooth_shapes(*shown, window), SmoothShape(_whole(*shown))]
+    else:
+        cells = max(POLISHED_CELLS // 2, min(24 * window, max(2048, 4 * window)))
+        shown = (axis, workload) if axis.cells <= cells else (even_axis(cells, window), like(workload, cells))
+        shapes = [*_tree_shapes(shown[1], window), TreeShape(_whole(*shown))]
+    return min((_tuned(*shown, shape) for shape in shapes), key=lambda choice: choice.error)
+
+
+def _choose_without_sums(axis: Axis, workload: Rows) -> Choice:
+    plans = level_plans(workload, _longest(axis), free=_is_free(axis), equal=False)
+    if _fits(axis, plans[0].sizes, None):
+        tuned = [_tuned(axis, workload, SmoothShape(plan.sizes)) for plan in plans[:3]]
+        return min(tuned, key=lambda choice: choice.error)
+    best = plans[0]
+    return Choice(TreeShape(best.sizes), np.append(best.shares, 0.0), best.error)
+
+
+def _longest(axis: Axis) -> int:
+    return int((axis.run_ends - axis.runs).max())
+
+
+def _is_free(axis: Axis) -> bool:
+    return bool(np.all(axis.free)) and axis.hubs.size == 0
+
+
+def _whole(axis: Axis, workload: Rows) -> tuple[int, ...]:
+    """The best node sizes when windows are ignored."""
+    return level_plans(workload, _longest(axis), free=_is_free(axis), equal=False)[0].sizes
+
+
+def _within(workload: Rows, window: int) -> tuple[int, ...]:
+    """The best node sizes inside one window when running sums take care of the rest."""
+    return level_plans(workload, window, free=True, equal=False)[0].sizes if window > 1 else ()
+
+
+def _smooth_shapes(axis: Axis, workload: Rows, window: int) -> list[SmoothShape]:
+    inner = {_within(workload, window)} | ({()} if axis.cells <= POLISHED_CELLS else set())
+    return [SmoothShape(sizes, ramp) for sizes in sorted(inner) for ramp in RAMPS]
+
+
+def _tree_shapes(workload: Rows, window: int) -> list[TreeShape]:
+    hops, single = TreeShape(_within(workload, window), "hops"), TreeShape((), "cells")
+    return [single] if window == 1 else [hops, single] if window <= SHORT_WINDOW else [hops]
+
+
+def _fits(axis: Axis, spacings: tuple[int, ...], window: int | None) -> bool:
+    rows = sum(axis.cells // spacing + 1 for spacing in spacings) + axis.spans.size
+    if window is not None:
+        rows += axis.cells // window
+    return rows <= MOST_ROWS and rows**2 * axis.cells <= MOST_WORK
+
+
+def _tuned(axis: Axis, workload: Rows, shape: SmoothShape | TreeShape) -> Choice:
+    groups = shape.groups(axis)
+    filled = [place for place, group in enumerate(groups) if group.matrix.shape[0]]
+    used = [groups[place] for place in filled]
+    losses = reach_losses(axis, used)
+    start = 1.0 / (losses.shape[1] * losses.max(axis=0))
+    error, found = best_shares(coarse_error(axis, workload, used), losses, [start])
+    if used and axis.cells <= POLISHED_CELLS and isinstance(shape, SmoothShape):
+        error, found = _polished(axis, workload, used, found, error)
+    shares = np.zeros(len(groups) + 1)
+    shares[[0, *(1 + place for place in filled)]] = found
+    return Choice(shape, shares, error)
+
+
+def _polished(axis: Axis, workload: Rows, groups: list[Group], shares: Floats, error: float) -> tuple[float, Floats]:
+    """Shares of the groups tuned while the cells always take what is left, where that is better."""
+    gram = gram_dot(workload, np.eye(axis.cells))
+    rows = vstack([*(group.unit_rows for group in groups), free_totals(axis)], format="csr").toarray()
+    counts = [*(group.matrix.shape[0] for group in groups), int(axis.free.sum())]
+    noisy = np.zeros(axis.cells)
+    noisy[axis.noisy] = 1.0
+    kept = (rows * noisy).any(axis=1)
+    rows = rows[kept]
+    spare = spare_loss(axis, groups)
+
+    def filled_error(logs: Floats) -> float:
+        coarse = np.exp(logs)
+        cells = spare.cells(np.append(0.0, coarse))
+        if float(cells.min()) <= 0.0:
+            return np.inf
+        spread = noisy * 2 / cells**2
+        noise = np.repeat(np.append(2 / coarse**2, 0.0), counts)[kept]
+        seen = rows * spread
+        solved = np.linalg.solve(np.diag(noise) + seen @ rows.T, seen)
+        return float(np.sum(gram * (np.diag(spread) - seen.T @ solved)))
+
+    best = (error, shares)
+    options = {"maxiter": 60 * len(groups), "xatol": 1e-3}
+    for start in (shares[1:], np.full(len(groups), 0.2)):
+        found = minimize(filled_error, np.log(start), method="Nelder-Mead", options=options)
+        if found.fun < best[0]:
+            best = (float(found.fun), np.append(0.0, np.exp(found.x)))
+    return best

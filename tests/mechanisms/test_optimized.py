@@ -1,0 +1,104 @@
+"""Optimized: sound on every axis, never worse than plain plans, at or below the published figures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered_hierarchical
+from blowfishdb.mechanisms.energies import block_energy
+from blowfishdb.mechanisms.smooth_rows import hats, ramps
+from blowfishdb.mechanisms.spare_loss import window_maxima
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse, Stacked
+from tests.mechanisms.one_dim import certified_error, check_strategy, problems, threshold, workloads
+
+
+@settings(max_examples=80)
+@given(problems())
+def test_any_axis(problem):
+    check_strategy(optimized.propose(problem))
+
+
+@pytest.mark.parametrize(("cells", "theta", "figure"), [(32, 4, 33.4), (32, 8, 43.9), (64, 8, 56.1), (64, 16, 78.8)])
+def test_average_range_error_under_thresholds(cells, theta, figure):
+    total, certificate = certified_error(optimized.propose(threshold(cells, theta)))
+    assert certificate.is_tight
+    assert total / (cells * (cells + 1) / 2) <= figure
+
+
+@pytest.mark.parametrize(("theta", "figure"), [(10, 70.0), (100, 290.0), (1000, 710.0)])
+def test_average_range_error_on_a_long_axis(theta, figure):
+    total, _ = certified_error(optimized.propose(threshold(4357, theta)))
+    assert total / (4357 * 4358 / 2) <= figure
+
+
+def test_all_ranges_without_a_policy_beat_the_best_known_plan():
+    total, _ = certified_error(optimized.propose(threshold(4096, 1, "only")))
+    assert 10 * np.sqrt(total / (4096 * 4097 / 2)) <= 146.0 < 152.1
+
+
+@pytest.mark.parametrize("workload", [AllRanges, Prefix, Identity])
+@pytest.mark.parametrize(
+    ("theta", "presence"), [(3, "public"), (12, "public"), (99, "public"), (1, "only"), (5, "secret")]
+)
+def test_never_worse_than_plain_plans(workload, theta, presence):
+    problem = threshold(100, theta, presence, workload(100))
+    best, _ = certified_error(optimized.propose(problem))
+    for other in (hierarchy.propose(problem), identity.propose(problem)):
+        assert best <= 1.001 * certified_error(other)[0]
+    if presence == "public" and theta < 99:
+        assert best <= 1.001 * certified_error(ordered_hierarchical.propose(problem))[0]
+
+
+def test_running_sums_at_every_cell_win_under_line_policies():
+    total, _ = certified_error(optimized.propose(threshold(300, 1)))
+    assert total / (300 * 301 / 2) <= 4.01
+
+
+def test_long_axes_get_trees():
+    strategy = optimized.propose(threshold(50_000, 400))
+    total, certificate = certified_error(strategy)
+    assert certificate.is_tight
+    assert total / (50_000 * 50_001 / 2) < 800
+
+
+@given(st.integers(2, 30), st.integers(2, 9))
+def test_hats_over_a_cell_sum_to_their_spacing_away_from_the_ends(cells, spacing):
+    matrix = hats(cells, np.array([0]), np.array([cells]), spacing).toarray()
+    sums = matrix.sum(axis=0)
+    assert np.all(sums <= spacing)
+    assert np.all(sums[spacing : cells - 2 * spacing] == spacing)
+
+
+def test_ramps_are_running_sums_that_fall_in_steps_of_one():
+    rows = ramps(8, np.array([0, 2]), np.array([3, 4]), 3).toarray()
+    np.testing.assert_array_equal(rows, [[3, 3, 3, 2, 1, 0, 0, 0], [0, 0, 3, 3, 2, 1, 0, 0]])
+
+
+@given(st.integers(1, 12).flatmap(workloads), st.integers(1, 5))
+def test_energies_equal_the_dense_trace(workload, size):
+    cells = workload.shape[1]
+    if cells % size and not isinstance(workload, (AllRanges, Sparse, Stacked)):
+        return
+    block = np.arange(cells) // size
+    average = (block[:, None] == block) / np.bincount(block)[block]
+    dense = workload.dense()
+    assert block_energy(workload, size) == pytest.approx(np.trace(dense @ average @ dense.T))
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=20), st.integers(0, 400))
+def test_window_maxima(values, seed):
+    array = np.array(values)
+    ends = np.sort(np.random.default_rng(seed).integers(0, array.size, (2, array.size)), axis=0)
+    expected = [array[a : b + 1].max() for a, b in ends.T]
+    np.testing.assert_array_equal(window_maxima(array, ends[0], ends[1]), expected)
+
+
+def test_given_ranges_shape_the_plan():
+    short = Intervals(200, np.arange(190), np.arange(190) + 3)
+    near, _ = certified_error(optimized.propose(threshold(200, 199, "public", short)))
+    generic = optimized.propose(threshold(200, 199))
+    plan_error = certified_error(type(generic)("x", threshold(200, 199, "public", short), generic.estimator))[0]
+    assert near < plan_error
