@@ -1,1 +1,75 @@
-"""BlowfishDB: policy-aware differentially private data exploration."""
+"""BlowfishDB: policy-aware differentially private data exploration.
+
+Names are loaded when first used, so that light commands start fast.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from blowfishdb.accuracy.quote import accuracy_at, quote
+    from blowfishdb.engine.compiled import compile_query
+    from blowfishdb.mechanisms.table import MECHANISMS
+    from blowfishdb.model.document import read_document, write_document
+    from blowfishdb.model.domain import bins, categorical, dates, domain, integers, timestamps
+    from blowfishdb.model.explain import explain
+    from blowfishdb.model.graphs.families import custom, full, grid, line, partition, public, threshold
+    from blowfishdb.model.policy import Policy, person
+    from blowfishdb.model.predicate import col
+    from blowfishdb.model.query import query
+    from blowfishdb.plan.certificate import certify
+
+_HOME = {
+    "accuracy.quote": ("accuracy_at", "quote"),
+    "engine.compiled": ("compile_query",),
+    "mechanisms.table": ("MECHANISMS",),
+    "model.document": ("read_document", "write_document"),
+    "model.domain": ("bins", "categorical", "dates", "domain", "integers", "timestamps"),
+    "model.explain": ("explain",),
+    "model.graphs.families": ("custom", "full", "grid", "line", "partition", "public", "threshold"),
+    "model.policy": ("Policy", "person"),
+    "model.predicate": ("col",),
+    "model.query": ("query",),
+    "plan.certificate": ("certify",),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "MECHANISMS",
+    "Policy",
+    "accuracy_at",
+    "bins",
+    "categorical",
+    "certify",
+    "col",
+    "compile_query",
+    "custom",
+    "dates",
+    "domain",
+    "explain",
+    "full",
+    "grid",
+    "integers",
+    "line",
+    "partition",
+    "person",
+    "public",
+    "query",
+    "quote",
+    "read_document",
+    "threshold",
+    "timestamps",
+    "write_document",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"blowfishdb has no {name!r}")
+    return getattr(import_module(f"blowfishdb.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

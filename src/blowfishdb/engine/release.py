@@ -1,0 +1,68 @@
+"""Executes a quoted plan on counts and turns the measurements into an answer with intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blowfishdb.accuracy.intervals import HalfWidths, intervals
+from blowfishdb.accuracy.quote import Quote
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.compiled import Compiled
+from blowfishdb.engine.labels import answer_labels
+from blowfishdb.engine.measure import measure
+from blowfishdb.inference.consistent import (
+    Consistent,
+    consistent_cdf,
+    consistent_counts,
+    consistent_histogram,
+)
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.cellgraph import ZERO
+from blowfishdb.noise.distribution import variance
+from blowfishdb.plan.plan import EdgePlan
+
+
+def release(compiled: Compiled, quote: Quote, counts: Ints) -> Answer:
+    """The answer that the quote promised; the plan is the quoted one, never a new one."""
+    plan, strategy, problem = quote.plan, quote.strategy, compiled.problem
+    widths = intervals(problem, strategy, plan, quote.beta)
+    measured = measure(plan, quote.certificate, counts)
+    if isinstance(plan, EdgePlan):
+        raw = measured.noisy.astype(np.float64)
+    else:
+        scales = float(plan.unit) / plan.weights.astype(np.float64)
+        noisy, exact = measured.noisy.astype(np.float64), measured.exact.astype(np.float64)
+        raw = strategy.decode(noisy, exact, np.asarray(variance(scales)))
+    return Answer(
+        kind=compiled.query.kind,
+        labels=answer_labels(compiled),
+        raw=raw,
+        consistent=_consistent(compiled, raw, widths, _public_total(compiled, counts)),
+        widths=widths,
+        beta=quote.beta,
+        mechanism=quote.mechanism,
+        certificate=quote.certificate,
+    )
+
+
+def _public_total(compiled: Compiled, counts: Ints) -> float | None:
+    """The total over the cells when no hidden move can change it, so that it is no secret."""
+    return None if np.any(compiled.problem.graph.components() == ZERO) else float(counts.sum())
+
+
+def _consistent(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Consistent:
+    """The nearest sensible answers inside the simultaneous box."""
+    box = np.full(raw.size, widths.simultaneous)
+    plain = compiled.cells.plain[0]
+    if compiled.query.kind in ("histogram", "histogram2d"):
+        return consistent_histogram(raw, box, total)
+    if compiled.query.kind == "cdf" and plain == raw.size:
+        return consistent_cdf(raw, box, total)
+    if compiled.query.kind == "cdf":
+        running, beside = consistent_cdf(raw[:plain], box[:plain]), consistent_counts(raw[plain:], box[plain:])
+        return Consistent(
+            np.concatenate([running.values, beside.values]),
+            running.feasible and beside.feasible,
+            "; ".join(note for note in (running.note, beside.note) if note),
+        )
+    return consistent_counts(raw, box)
