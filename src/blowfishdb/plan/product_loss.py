@@ -26,20 +26,16 @@ RADII = 16
 
 @dataclass(frozen=True)
 class AxisCost:
-    """One axis of a product: its column norms, whether no entry is negative, and whether all its rows are 0/1."""
+    """One axis of a product: its column norms, and whether all its rows are 0/1."""
 
     measurement: Measurement
     norms: Ints
-    nonnegative: bool
     zero_one: bool
 
     @staticmethod
     def of(measurement: Measurement) -> AxisCost:
-        rows, weights = measurement.rows, measurement.weights
-        norms = rows.column_norms(weights)
-        # Weights are positive, so a weighted sum equals the sum of absolute values only without negative entries.
-        nonnegative = bool(np.array_equal(rows.transpose_dot(weights), norms))
-        return AxisCost(measurement, norms, nonnegative, as_intervals(rows) is not None)
+        norms = measurement.rows.column_norms(measurement.weights)
+        return AxisCost(measurement, norms, as_intervals(measurement.rows) is not None)
 
     @property
     def largest(self) -> int:
@@ -48,7 +44,7 @@ class AxisCost:
     @property
     def is_level(self) -> bool:
         """Whether the product formula holds for this axis; it is exact when the rows are 0/1 as well."""
-        return self.nonnegative and int(self.norms.min()) == self.largest
+        return int(self.norms.min()) == self.largest
 
     def worst(self, graph: AxisGraph) -> WorstEdge:
         """F_j: the worst edge of this axis alone."""

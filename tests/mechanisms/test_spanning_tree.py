@@ -1,0 +1,123 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blowfishdb.errors import Declined
+from blowfishdb.mechanisms import spanning_tree
+from blowfishdb.mechanisms.spanning_tree import best_forest, grow, stretch
+from blowfishdb.model.graphs.explicit import EdgeGraph
+from blowfishdb.model.workload import Identity, Intervals, Prefix
+from blowfishdb.noise.distribution import variance
+from blowfishdb.plan.certificate import calibrate, certify
+from blowfishdb.plan.problem import Problem
+from tests.mechanisms.product_checks import (
+    brute_loss,
+    check_cells_strategy,
+    check_monte_carlo,
+    discrete_laplace,
+    grid,
+    policy,
+    product_problems,
+    window,
+)
+
+
+@st.composite
+def connected_edges(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, int]:
+    """A random tree, and the same tree with more edges."""
+    vertices = draw(st.integers(2, 12))
+    tree = np.array([[draw(st.integers(0, v - 1)), v] for v in range(1, vertices)])
+    ends = st.tuples(st.integers(0, vertices - 1), st.integers(0, vertices - 1))
+    more = np.array(draw(st.lists(ends, max_size=10)), dtype=np.int64).reshape(-1, 2)
+    return tree, np.concatenate([tree, more[more[:, 0] != more[:, 1]]]), vertices
+
+
+@given(connected_edges())
+def test_stretch_is_the_longest_way_round(case):
+    tree, edges, vertices = case
+    walk = EdgeGraph(vertices, tree)
+    assert stretch(tree, edges, vertices) == max(walk.distance(int(u), int(v)) for u, v in edges)
+
+
+@given(connected_edges())
+def test_depth_counts_steps_to_the_root(case):
+    tree, _, vertices = case
+    forest = grow(vertices, tree, np.array([vertices - 1]))
+    walk = EdgeGraph(vertices, tree)
+    assert forest.depth.tolist() == [walk.distance(v, vertices - 1) for v in range(vertices)]
+
+
+@settings(max_examples=60)
+@given(product_problems(most=5), st.integers(0, 2**32))
+def test_linear_algebra_and_stretch(problem, seed):
+    try:
+        strategy = spanning_tree.propose(problem)
+    except Declined:
+        assert problem.graph.edges().shape[0] == 0
+        return
+    check_cells_strategy(strategy, problem, seed)
+    plan = strategy.plan(Fraction(1))
+    assert strategy.stretch == brute_loss(plan, problem.graph) == certify(plan, problem.graph).epsilon
+
+
+def test_thresholds_use_the_path_in_order():
+    problem = Problem(policy([window(40, 3)]), Prefix(40))
+    strategy = spanning_tree.propose(problem)
+    plan = strategy.plan(Fraction(1))
+    assert strategy.stretch == 3
+    assert isinstance(plan.parts[0].rows, Intervals)
+    assert plan.exact.dense().tolist() == [[1] * 40]
+    calibrated, certificate = calibrate(plan, problem.graph, Fraction(1, 2))
+    assert certificate.epsilon == Fraction(1, 2)
+    assert calibrated.unit == 6
+    assert certify(calibrated.with_unit(Fraction(2)), problem.graph).epsilon == Fraction(3, 2)
+
+
+def test_a_star_is_measured_leaf_by_leaf():
+    star = EdgeGraph(6, np.array([[2, v] for v in (0, 1, 3, 4, 5)]))
+    strategy = spanning_tree.propose(Problem(policy([star]), Identity(6)))
+    assert strategy.stretch == 1
+    spread = strategy.answer_variances(np.ones(5))
+    assert spread.tolist() == [1, 1, 5, 1, 1, 1]
+
+
+def test_absence_is_the_root_when_presence_is_secret():
+    strategy = spanning_tree.propose(Problem(policy([window(5, 1)], presence="secret"), Identity(5)))
+    plan = strategy.plan(Fraction(1))
+    assert plan.exact is None
+    assert strategy.noisy.size == 5
+    assert strategy.stretch == 2
+
+
+def test_each_component_has_its_own_exact_total():
+    graph = policy([EdgeGraph(6, np.array([[0, 1], [1, 2], [4, 5]]))])
+    tree = spanning_tree.propose(Problem(graph, Identity(6)))
+    assert tree.plan(Fraction(1)).exact.shape[0] == 3
+
+
+def test_the_middle_of_a_grid_is_a_better_centre_than_its_corner():
+    edges = policy([grid((9, 9))]).edges()
+    corner = grow(82, edges, np.array([81, 0]))
+    best = best_forest(81, edges)
+    assert best.distances(edges).max() <= corner.distances(edges).max()
+
+
+def test_predicted_error_is_what_noise_gives():
+    problem = Problem(policy([grid((4, 4))]), Identity(16))
+    strategy = spanning_tree.propose(problem)
+    plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, Fraction(2))
+    scales = float(plan.unit) / plan.weights
+    errors = strategy.decode(discrete_laplace(np.random.default_rng(1), scales, 6000), np.zeros((1, 6000)), scales)
+    check_monte_carlo(errors, strategy.answer_variances(variance(scales)))
+
+
+def test_declines_with_a_reason():
+    with pytest.raises(Declined, match="no edges"):
+        spanning_tree.propose(Problem(policy([window(4, 0)]), Identity(4)))
+    with pytest.raises(Declined, match="edges, more than"):
+        spanning_tree.propose(Problem(policy([window(5000, 4999)]), Prefix(5000)))
+    with pytest.raises(Declined, match="cells, more than"):
+        spanning_tree.propose(Problem(policy([window(300_000, 1)]), Prefix(300_000)))
