@@ -33,7 +33,7 @@ def axis_problem(reach, hubs, outside, presence: Presence, workload: Rows | None
 
 @st.composite
 def problems(draw: st.DrawFn, most: int = 24) -> Problem:
-    """Irregular windows, hubs, cells a record may leave from, every kind of presence and workload; some edge at least."""
+    """Irregular windows, hubs, cells a record may leave from, every presence and workload; never without edges."""
     cells = draw(st.integers(1, most))
     steps = draw(st.lists(st.integers(0, 4), min_size=cells, max_size=cells))
     hub = draw(st.sampled_from(["none", "last", "middle"])) if cells > 2 else "none"
@@ -70,7 +70,7 @@ def workloads(draw: st.DrawFn, cells: int) -> Rows:
 
 
 def dense_decoder(strategy: EstimatingStrategy, variances: Floats) -> tuple[Floats, Floats]:
-    """The least-squares maps from noisy and from exact rows to cells, by brute force on the constrained normal equations."""
+    """The least-squares maps from noisy and from exact rows to cells, by the constrained normal equations."""
     plan = strategy.plan(Fraction(1))
     cells = strategy.problem.graph.cells
     noisy = np.concatenate([np.zeros((0, cells)), *(part.rows.dense() for part in plan.parts)])

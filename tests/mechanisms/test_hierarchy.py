@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from blowfishdb.mechanisms import hierarchy
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Prefix
+from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.problem import Problem
 from tests.mechanisms.one_dim import axis_problem, certified_error, check_strategy, problems, threshold
 
@@ -22,17 +25,15 @@ def test_any_axis(problem):
 
 
 def test_a_cell_is_counted_once_on_each_level_and_a_move_changes_two_nodes_on_each():
-    for presence, loss in (("only", 1.0), ("public", 2.0)):
+    for presence, loss in (("only", 1), ("public", 2)):
         strategy = hierarchy.propose(threshold(64, 63, presence))
         levels = len(strategy.estimator.parts)
         weights = np.concatenate([part.weights for part in strategy.estimator.parts])
         _, certificate = certified_error(strategy)
         assert np.all(weights == weights[0])
         assert certificate.is_tight
-        plan = strategy.plan(certificate.epsilon)
-        from blowfishdb.plan.certificate import certify
-
-        assert certify(plan, strategy.problem.graph).epsilon == int(loss) * levels * int(weights[0])
+        cost = certify(strategy.plan(Fraction(1)), strategy.problem.graph).epsilon
+        assert cost == loss * levels * int(weights[0])
 
 
 def test_the_fan_out_follows_the_workload():
@@ -47,15 +48,9 @@ def test_components_have_their_own_trees_and_free_totals():
     reach = np.array([2, 2, 2, 5, 5, 5, 6])
     problem = axis_problem(reach, np.empty(0, dtype=np.int64), np.zeros(7, dtype=np.bool_), "public")
     strategy = hierarchy.propose(problem)
-    exact = strategy.plan(1 * hierarchy_unit()).exact
+    exact = strategy.plan(Fraction(1)).exact
     assert exact is not None
     np.testing.assert_array_equal(exact.dense().sum(axis=1), [3, 3, 1])
-
-
-def hierarchy_unit():
-    from fractions import Fraction
-
-    return Fraction(1)
 
 
 def test_declines_what_has_no_order_or_needs_no_noise():

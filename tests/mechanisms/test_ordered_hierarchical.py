@@ -40,6 +40,7 @@ def test_no_window_holds_two_boundaries(problem):
         assert np.sum((inner > cell) & (inner <= axis.reach[cell])) <= 1
 
 
+@settings(max_examples=40)
 @given(st.integers(8, 60), st.integers(1, 12))
 def test_sums_and_levels_cost_what_they_should(cells, theta):
     if theta + 1 >= cells:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -31,41 +32,41 @@ class Axis:
     hubs: Ints
     leaves: Bools
 
-    @property
+    @cached_property
     def span_ends(self) -> Ints:
         """One past the last cell of each span."""
         return np.append(self.spans[1:], self.cells)
 
-    @property
+    @cached_property
     def run_ends(self) -> Ints:
         """One past the last cell of each run."""
         return np.append(self.runs[1:], self.cells)
 
-    @property
+    @cached_property
     def span_of(self) -> Ints:
         """The span of each cell."""
         return np.searchsorted(self.spans, np.arange(self.cells), side="right") - 1
 
-    @property
+    @cached_property
     def noisy(self) -> Ints:
         """The cells that need noise: all but those that are a free span of their own."""
         alone = self.free & (self.span_ends - self.spans == 1)
         return np.flatnonzero(~alone[self.span_of])
 
-    @property
+    @cached_property
     def totals(self) -> Intervals | None:
         """The free totals as rows."""
         if not np.any(self.free):
             return None
         return Intervals(self.cells, self.spans[self.free], self.span_ends[self.free])
 
-    @property
+    @cached_property
     def chains(self) -> Bools:
         """For each run, whether running sums pay: no record vanishes, and windows end before the run does."""
         is_free = self.free[self.span_of[self.runs]] & (self.hubs.size == 0)
         return is_free & (self.reach[self.runs] + 1 < self.run_ends)
 
-    @property
+    @cached_property
     def noisy_rows(self) -> Identity | Intervals:
         """One row for each noisy cell."""
         cells = self.noisy

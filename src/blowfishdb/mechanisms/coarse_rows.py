@@ -11,7 +11,7 @@ from scipy.sparse import csr_array, vstack
 
 from blowfishdb.mechanisms.axis import Axis
 from blowfishdb.mechanisms.entries import column_energies
-from blowfishdb.model.arrays import Floats
+from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload import AllRanges
 
@@ -54,7 +54,11 @@ def gram_dot(workload: Rows, columns: Floats) -> Floats:
 
 
 def reach_losses(axis: Axis, groups: list[Group]) -> Floats:
-    """The loss per unit of share of the cells and of each group, on the longest move from each cell."""
+    """The loss per unit of share of the cells and of each group, on the worst moves up the order from each cell.
+
+    Running sums lose most on the longest move. Other rows lose most on a move to where they weigh most, once moves
+    are longer than the rows; for shorter moves the longest one stands for all.
+    """
     cell = np.arange(axis.cells)
     noisy = np.zeros(axis.cells)
     noisy[axis.noisy] = 1.0
@@ -62,9 +66,14 @@ def reach_losses(axis: Axis, groups: list[Group]) -> Floats:
     leaving = np.flatnonzero(axis.leaves)
     norms = [noisy, *(group.column_sums for group in groups)]
     moved = [2.0 * noisy[moves]]
-    for group in groups:
+    for group, over in zip(groups, norms[1:], strict=True):
         columns = group.unit_rows.tocsc()
-        moved.append(np.asarray(abs(columns[:, moves] - columns[:, axis.reach[moves]]).sum(axis=0)))
+        longest = np.asarray(abs(columns[:, moves] - columns[:, axis.reach[moves]]).sum(axis=0))
+        if not group.falling:
+            widest = int(np.diff(group.matrix.indptr).max(initial=0))
+            apart = (over + window_maxima(over, cell, axis.reach))[moves]
+            longest = np.where((axis.reach - cell)[moves] >= widest, apart, longest)
+        moved.append(longest)
     edges = [np.stack(moved, axis=1), np.stack([norm[leaving] for norm in norms], axis=1)]
     if axis.hubs.size:
         spoke = np.stack(norms, axis=1)
@@ -72,6 +81,17 @@ def reach_losses(axis: Axis, groups: list[Group]) -> Floats:
         edges.append(spoke)
     found = np.unique(np.concatenate(edges), axis=0)
     return np.asarray(found[found.sum(axis=1) > 0])
+
+
+def window_maxima(values: Floats, first: Ints, last: Ints) -> Floats:
+    """The largest value in each window first .. last, by doubling."""
+    tables = [values]
+    while 2 ** len(tables) <= values.size:
+        step = 2 ** (len(tables) - 1)
+        tables.append(np.maximum(tables[-1], np.append(tables[-1][step:], np.full(step, -np.inf))))
+    depth = np.log2(last - first + 1).astype(np.int64)
+    table = np.stack(tables)
+    return np.asarray(np.maximum(table[depth, first], table[depth, last + 1 - 2**depth]))
 
 
 def coarse_error(axis: Axis, workload: Rows, groups: list[Group]) -> Callable[[Floats], tuple[float, Floats]]:

@@ -31,6 +31,9 @@ RAMPS = ((1.0, 0.75), (1.3, 1.0))
 SHORT_WINDOW = 2
 """Up to this window, running sums at every cell may win, which trees handle best."""
 
+IMPOSSIBLE = 1e300
+"""Stands for the error of shares that leave nothing to some cell."""
+
 
 @dataclass(frozen=True, eq=False)
 class Choice:
@@ -130,7 +133,7 @@ def _polished(axis: Axis, workload: Rows, groups: list[Group], shares: Floats, e
         coarse = np.exp(logs)
         cells = spare.cells(np.append(0.0, coarse))
         if float(cells.min()) <= 0.0:
-            return np.inf
+            return IMPOSSIBLE
         spread = noisy * 2 / cells**2
         noise = np.repeat(np.append(2 / coarse**2, 0.0), counts)[kept]
         seen = rows * spread

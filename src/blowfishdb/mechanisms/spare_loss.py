@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from blowfishdb.mechanisms.axis import Axis
-from blowfishdb.mechanisms.coarse_rows import Group
-from blowfishdb.model.arrays import Bools, Floats, Ints
+from blowfishdb.mechanisms.coarse_rows import Group, window_maxima
+from blowfishdb.model.arrays import Bools, Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,14 +49,3 @@ def spare_loss(axis: Axis, groups: list[Group]) -> Spare:
             moved[:, place] = over + window_maxima(over, back, axis.reach)
     moves = (axis.reach > cell) | (back < cell)
     return Spare(moved, vanished, moves, axis.leaves, axis.hubs.size > 0)
-
-
-def window_maxima(values: Floats, first: Ints, last: Ints) -> Floats:
-    """The largest value in each window first .. last, by doubling."""
-    tables = [values]
-    while 2 ** len(tables) <= values.size:
-        step = 2 ** (len(tables) - 1)
-        tables.append(np.maximum(tables[-1], np.append(tables[-1][step:], np.full(step, -np.inf))))
-    depth = np.log2(last - first + 1).astype(np.int64)
-    table = np.stack(tables)
-    return np.asarray(np.maximum(table[depth, first], table[depth, last + 1 - 2**depth]))
