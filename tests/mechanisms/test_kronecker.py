@@ -34,12 +34,18 @@ from tests.mechanisms.product_checks import (
 @settings(max_examples=60)
 @given(product_problems(), st.integers(0, 2**32))
 def test_linear_algebra_on_two_axes(problem, seed):
-    check_cells_strategy(kronecker.propose(problem), problem, seed)
+    try:
+        strategy = kronecker.propose(problem)
+    except Declined:
+        assert problem.graph.edges().shape[0] == 0
+        return
+    check_cells_strategy(strategy, problem, seed)
 
 
 @settings(max_examples=10)
 @given(product_problems(axes=3, most=3), st.integers(0, 2**32))
 def test_linear_algebra_on_three_axes(problem, seed):
+    assume(problem.graph.edges().shape[0])
     check_cells_strategy(kronecker.propose(problem), problem, seed)
 
 

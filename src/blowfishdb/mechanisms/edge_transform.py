@@ -73,9 +73,10 @@ def propose(problem: Problem) -> EdgeStrategy | TreeStrategy:
     """Serves any policy whose edges can be listed; for a forest it measures the flow over every edge as a row."""
     edges = listed_edges(NAME, problem)
     cells = problem.graph.cells
-    forest = best_forest(cells, edges)
-    if edges.shape[0] == int((~forest.is_root).sum()):
-        return tree_strategy(NAME, problem, edges, forest)
+    if edges.shape[0] <= cells:
+        forest = best_forest(cells, edges)
+        if edges.shape[0] == int((~forest.is_root).sum()):
+            return tree_strategy(NAME, problem, edges, forest)
     compared = problem.workload.shape[0] * edges.shape[0]
     if compared > PROOF_ENTRIES:
         raise Declined(NAME, f"its proof would compare {compared:,} entries, more than {PROOF_ENTRIES:,}")

@@ -33,6 +33,8 @@ def propose(problem: Problem) -> KroneckerStrategy:
         raise Declined(NAME, "it needs at least two axes")
     if max(shape) > AXIS_CELLS:
         raise Declined(NAME, f"an axis has {max(shape):,} cells, more than {AXIS_CELLS:,}")
+    if problem.graph.value_edge_bound == 0 and not problem.graph.to_zero.any():
+        raise Declined(NAME, "the policy has no edges: every answer is exact")
     parts = product_parts(problem.workload, shape)
     if parts is None:
         raise Declined(NAME, "the queries are not products of one row per axis")

@@ -74,63 +74,78 @@ class _Option:
 
 def choose_axes(parts: Sequence[ProductPart], graph: CellGraph) -> tuple[AxisChoice, ...]:
     """The cells and a coarse level for each axis, weights included, with the least expected error found."""
-    shape, ways = graph.shape, ways_to_move(graph)
-    moves = np.array([[g is not None and g.edge_count > 0 for g in way] for way in ways]).reshape(-1, len(shape))
-    options = [
-        _options(axis, size, ways, labels)
-        for axis, (size, labels) in enumerate(zip(shape, axis_components(graph), strict=True))
-    ]
-    leaves = bool(graph.to_zero.any())
-    found = [_descend(parts, shape, options, moves.astype(np.float64), leaves, start) for start in STARTS]
-    return min(found, key=lambda pair: pair[0])[1]
+    ways = ways_to_move(graph)
+    moves = np.array([[g is not None and g.edge_count > 0 for g in way] for way in ways], dtype=np.float64)
+    search = _Search(
+        parts, _options(graph, ways), moves.reshape(-1, len(graph.shape)), bool(graph.to_zero.any()), graph.shape
+    )
+    return min((search.descend(start) for start in STARTS), key=lambda found: found[0])[1]
 
 
-def _options(axis: int, size: int, ways: Sequence[Way], labels: Ints) -> list[_Option]:
-    known = {id(graph): graph for graph in (way[axis] for way in ways) if graph is not None}
-    options = [_Option(None, np.zeros(len(ways)))]
-    for level in candidate_levels(size, labels) if size > 1 else []:
-        shares = {key: level.edge_share(graph) for key, graph in known.items()}
-        options.append(_Option(level, np.array([shares.get(id(way[axis]), 0.0) for way in ways])))
-    return options
+def _options(graph: CellGraph, ways: Sequence[Way]) -> list[list[_Option]]:
+    """The options of every axis; axes alike share their levels, whose spectra are costly."""
+    levels: dict[tuple[int, bytes], list[CoarseLevel]] = {}
+    result = []
+    for axis, (size, labels) in enumerate(zip(graph.shape, axis_components(graph), strict=True)):
+        key = (size, labels.tobytes())
+        if key not in levels:
+            levels[key] = candidate_levels(size, labels) if size > 1 else []
+        known = {id(own): own for own in (way[axis] for way in ways) if own is not None}
+        options = [_Option(None, np.zeros(len(ways)))]
+        for level in levels[key]:
+            shares = {name: level.edge_share(own) for name, own in known.items()}
+            options.append(_Option(level, np.array([shares.get(id(way[axis]), 0.0) for way in ways])))
+        result.append(options)
+    return result
 
 
-def _descend(
-    parts: Sequence[ProductPart],
-    shape: tuple[int, ...],
-    options: Sequence[Sequence[_Option]],
-    moves: Floats,
-    leaves: bool,
-    start: float,
-) -> tuple[float, tuple[AxisChoice, ...]]:
-    """Improves one axis at a time; the result is the total variance for noise of unit 1 and epsilon 1."""
-    choices = [AxisChoice(size, None, 0.0) for size in shape]
-    lost = moves * start
-    values = [[_row_variances(choice, part.rows[axis]) for axis, choice in enumerate(choices)] for part in parts]
-    best = math.inf
-    for _ in range(SWEEPS):
-        for axis, size in enumerate(shape):
-            gram = np.zeros((size, size))
-            for part, known in zip(parts, values, strict=True):
-                rows = part.rows[axis]
-                gram += rows.T @ (part.shares(known, axis)[:, None] * rows)
-            kept = np.prod(1 - np.delete(lost, axis, axis=1), axis=1)
-            best = math.inf
-            for option in options[axis]:
-                shares = np.zeros(1) if option.level is None else SHARES
-                own = moves[:, axis, None] * (1 - shares[None, :] * (1 - option.moved[:, None]))
-                loss = _loss(kept[:, None] * (1 - own), leaves)
-                spread = (
-                    np.array([np.trace(gram)]) if option.level is None else option.level.total_variances(gram, shares)
-                )
-                error = loss**2 * spread
-                place = int(np.argmin(error))
-                if error[place] < best:
-                    best = float(error[place])
-                    choices[axis] = AxisChoice(size, option.level, float(shares[place]))
-                    lost[:, axis] = own[:, place]
-            for part, known in zip(parts, values, strict=True):
-                known[axis] = _row_variances(choices[axis], part.rows[axis])
-    return best, tuple(choices)
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """Coordinate descent over the axes; `moves[way, axis]` is 1 where that way moves that axis."""
+
+    parts: Sequence[ProductPart]
+    options: Sequence[Sequence[_Option]]
+    moves: Floats
+    leaves: bool
+    shape: tuple[int, ...]
+
+    def descend(self, start: float) -> tuple[float, tuple[AxisChoice, ...]]:
+        """The summed variance for unit 1 at epsilon 1, and the choices; `start` is what other axes lose at first."""
+        choices = [AxisChoice(size, None, 0.0) for size in self.shape]
+        lost = self.moves * start
+        values = [[_row_variances(c, rows) for c, rows in zip(choices, p.rows, strict=True)] for p in self.parts]
+        error = math.inf
+        for _ in range(SWEEPS):
+            before = error
+            for axis in range(len(self.shape)):
+                error, choices[axis], lost[:, axis] = self._best_on(axis, self._gram(axis, values), lost)
+                for part, known in zip(self.parts, values, strict=True):
+                    known[axis] = _row_variances(choices[axis], part.rows[axis])
+            if error > 0.999 * before:
+                break
+        return error, tuple(choices)
+
+    def _gram(self, axis: int, values: list[list[Floats]]) -> Floats:
+        """Sum over the queries of row row' on one axis, each weighted by its variance on the others."""
+        gram = np.zeros((self.shape[axis], self.shape[axis]))
+        for part, known in zip(self.parts, values, strict=True):
+            rows = part.rows[axis]
+            gram += rows.T @ (part.shares(known, axis)[:, None] * rows)
+        return gram
+
+    def _best_on(self, axis: int, gram: Floats, lost: Floats) -> tuple[float, AxisChoice, Floats]:
+        kept = np.prod(1 - np.delete(lost, axis, axis=1), axis=1)[:, None]
+        found = []
+        for option in self.options[axis]:
+            level = option.level
+            shares = np.zeros(1) if level is None else SHARES
+            spread = np.array([np.trace(gram)]) if level is None else level.total_variances(gram, shares)
+            own = self.moves[:, axis, None] * (1 - shares * (1 - option.moved[:, None]))
+            error = _loss(kept * (1 - own), self.leaves) ** 2 * spread
+            place = int(np.argmin(error))
+            choice = AxisChoice(self.shape[axis], level, float(shares[place]))
+            found.append((float(error[place]), choice, own[:, place]))
+        return min(found, key=lambda one: one[0])
 
 
 def _loss(kept: Floats, leaves: bool) -> Floats:
