@@ -110,6 +110,12 @@ def test_calendar_groups() -> None:
     days = compile_cells(TABLE, Policy(), col("at").by("day"))
     assert days.cell_of({"at": np.array([0, 1, 2, 25, 26, 49])}).tolist() == [0, 0, 1, 1, 2, 2]
     assert len(compile_cells(TABLE, Policy(), col("at").by("month")).labels[0]) == 2
+    seconds = domain({"at": timestamps("2020-01-01T00:00:30", "2020-01-01T02:10", "second", null="2020-01-01T01:00")})
+    minutes = compile_cells(seconds, Policy(), col("at").by("minute"))
+    assert minutes.cell_of({"at": np.array([0, 29, 30, 90, 7769])}).tolist() == [0, 0, 1, 2, 129]
+    hours = compile_cells(seconds, Policy(), col("at").by("hour"))
+    assert hours.cell_of({"at": np.array([0, 3569, 3570, 7769])}).tolist() == [0, 0, 1, 2]
+    assert compile_cells(TABLE, Policy(), col("at").by("hour")).graph.cells == 50
     assert window(compile_cells(TABLE, Policy({"day": threshold("7 days")}), col("day").by("month")))[0] == 1
 
 
@@ -124,6 +130,22 @@ def test_joint_attributes_stand_together() -> None:
     assert cells.cell_of(row).tolist() == [2 * 800 + 3 * 100 + 7]
     with pytest.raises(QueryError, match="runs of values in order"):
         compile_cells(TABLE, policy, ["lat", col("lon").groups({"a": [1, 3], "b": [2]})])
+
+
+def test_a_box_on_a_fine_joint_grid_is_leaving_only_near_its_border() -> None:
+    table = domain({name: integers(0, 199, null=0) for name in ("x", "y")})
+    policy = Policy(joint=[grid(["x", "y"], 20, "l1")])
+    box = (col("x") >= 50) & (col("x") < 150) & (col("y") < 100)
+    outside = compile_cells(table, policy, ["x", "y"], box).graph.outside.reshape(100, 100)
+    assert outside.sum() == 100 * 100 - 60 * 80
+    assert not outside[20:80, :80].any()
+
+
+def test_only_special_cells_may_be_left() -> None:
+    table = domain({"x": categorical(["a", "b", "c"])})
+    policy = Policy({"x": partition([["a", "c"], ["b"]])})
+    cells = compile_cells(table, policy, ["x"], col("x").is_null())
+    assert list(cells.labels[0]) == ["NULL"] and cells.graph.outside.all()
 
 
 def test_rows_per_person_reach_the_graph() -> None:

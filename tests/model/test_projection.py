@@ -7,16 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blowfishdb.errors import QueryError
+from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model import cells as cells_module
+from blowfishdb.model import projection
+from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain, bins, domain, integers
 from blowfishdb.model.graphs import families
+from blowfishdb.model.graphs.axis import AxisGraph
 from blowfishdb.model.graphs.families import threshold
 from blowfishdb.model.graphs.values import ListedWindow
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Member, Predicate, atoms, col
+from blowfishdb.model.segments import AxisCells
 from tests.model import cases, oracle
 
 
@@ -64,7 +68,7 @@ def compare(domain: Domain, policy: Policy, axes: list[Axis], where: Predicate |
         assert outside & possible == {number[cell] for cell in truth.leaving}
 
 
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(st.data())
 def test_conjunctions_are_projected_exactly(data: st.DataObject) -> None:
     domain, policy = data.draw(cases.settings_of())
@@ -75,12 +79,33 @@ def test_conjunctions_are_projected_exactly(data: st.DataObject) -> None:
     compare(domain, policy, axes, where, exact=not policy.joint or not holes)
 
 
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(st.data())
 def test_any_filter_and_any_groups_keep_every_edge(data: st.DataObject) -> None:
     domain, policy = data.draw(cases.settings_of())
     axes = data.draw(cases.axes_of(domain, in_order=False))
     compare(domain, policy, axes, data.draw(cases.predicates(domain)), exact=False)
+
+
+def too_many_edges(pairs: Ints, axis: AxisCells) -> AxisGraph:
+    raise TooLarge("edges", len(pairs), axis.cells, "This stands for a graph of millions of edges.")
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_short_cuts_for_large_graphs_only_join_more(data: st.DataObject) -> None:
+    domain, policy = data.draw(cases.settings_of())
+    axes = data.draw(cases.axes_of(domain, in_order=False))
+    where = data.draw(cases.predicates(domain))
+    fine = compiled(domain, policy, axes, where)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(projection, "LISTED_LIMIT", 0)
+        patch.setattr(projection, "_listed", too_many_edges)
+        rough = compiled(domain, policy, axes, where)
+    if fine is not None and rough is not None:
+        assert np.all(fine.graph.outside <= rough.graph.outside)
+        edges = {tuple(edge) for edge in fine.graph.value_edges().tolist()}
+        assert edges <= {tuple(edge) for edge in rough.graph.value_edges().tolist()}
 
 
 @settings(max_examples=60)

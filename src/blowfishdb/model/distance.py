@@ -99,6 +99,8 @@ def _joint_distance(declared: Sequence[Attribute], grid: Grid, one: list[int], t
     if grid.metric == "linf":
         steps = [graph.axis_within(a, graph.theta).distance(first[a], second[a]) for a in range(len(axes))]
         return None if None in steps else max(step for step in steps if step is not None)
+    if graph.edge_count_bound > EDGE_LIMIT:
+        raise TooLarge("edges of a joint threshold", graph.edge_count_bound, EDGE_LIMIT, "Ask for coarser bins.")
     flat = [int(np.ravel_multi_index(cell, graph.shape)) for cell in (first, second)]
     return _walk(graph.edges(), graph.size, flat[0], flat[1])
 

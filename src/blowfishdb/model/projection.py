@@ -23,6 +23,9 @@ from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.segments import AxisCells, Segments
 
+LISTED_LIMIT = 2**21
+"""Joint thresholds list their edges up to this many to find what leaves a filter; beyond, they join a little more."""
+
 NO_HUBS = np.empty(0, dtype=np.int64)
 
 
@@ -117,17 +120,29 @@ def factor_graph(domain: Domain, policy: Policy, names: Sequence[str], layout: M
 
 
 def dilate(graph: Factor, mask: Bools) -> Bools:
-    """Where the vertex or one of its neighbours is in the mask; axis 0 of the mask runs over the vertices."""
+    """Where the vertex or one of its neighbours is in the mask, or more; axis 0 of the mask runs over the vertices."""
     if isinstance(graph, WindowGraph):
         return _dilate_windows(graph, mask)
-    try:
-        edges = graph.edges()
-    except TooLarge:
-        return np.broadcast_to(mask.any(axis=0), mask.shape)
+    if isinstance(graph, CliqueGraph):
+        by_label = np.zeros((int(graph.labels.max()) + 1, *mask.shape[1:]), dtype=np.bool_)
+        np.logical_or.at(by_label, graph.labels, mask)
+        return np.asarray(by_label[graph.labels])
+    if isinstance(graph, GridGraph) and (graph.metric == "linf" or graph.edge_count_bound > LISTED_LIMIT):
+        return _dilate_cube(graph, mask)
+    edges = graph.edges()
     found = mask.copy()
     np.logical_or.at(found, edges[:, 0], mask[edges[:, 1]])
     np.logical_or.at(found, edges[:, 1], mask[edges[:, 0]])
     return found
+
+
+def _dilate_cube(graph: GridGraph, mask: Bools) -> Bools:
+    """Axis by axis: exact for the Linf metric, which contains the L1 and L2 balls of the same radius."""
+    found = mask.reshape(*graph.shape, *mask.shape[1:])
+    for axis in range(len(graph.shape)):
+        front = np.moveaxis(found, axis, 0)
+        found = np.moveaxis(_dilate_windows(graph.axis_within(axis, graph.theta), front), 0, axis)
+    return found.reshape(mask.shape)
 
 
 def _dilate_windows(graph: WindowGraph, mask: Bools) -> Bools:
