@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
 from blowfishdb.accuracy.bound import REFERENCE_BETA, Bound
-from blowfishdb.accuracy.candidate import Candidate, declined
 from blowfishdb.accuracy.exact_tails import ExactTails
 from blowfishdb.accuracy.sampled_tails import SampledTails
+from blowfishdb.accuracy.setting import Setting, declined
 from blowfishdb.accuracy.simulation import Simulation
 from blowfishdb.errors import AccuracyError, TooLarge
 from blowfishdb.model.workload import AllRanges
@@ -22,6 +23,8 @@ LIKELY_LARGEST = 5.5
 """How many standard deviations off the worst of many answers is, to rank strategies by their variances."""
 SAMPLES_BEYOND_SHARP_BOUND = 2_000
 """With fewer samples the confidence correction costs more than a sharp bound loses."""
+FEWEST_SAMPLES = 250
+"""With fewer samples the confidence correction would cost too much, and larger problems too much time."""
 COARSE = 10_000
 """One over an epsilon so small that rounding noise to whole numbers does not matter."""
 
@@ -30,7 +33,7 @@ COARSE = 10_000
 class Assessment:
     """The accuracy of a candidate; where several methods apply, the best of their sound results."""
 
-    candidate: Candidate
+    setting: Setting
     guarantee: Guarantee
 
     def __post_init__(self) -> None:
@@ -39,23 +42,21 @@ class Assessment:
 
     def least_epsilon(self, alpha: float, beta: float, *, simulate: bool) -> tuple[Fraction, Method]:
         """The least epsilon that keeps errors within alpha except with probability beta, and how it is known."""
-        if self.candidate.is_exact:
+        if self.setting.is_exact:
             return Fraction(0), "exact"
         best, method = self._least_unclamped(alpha, beta, simulate)
-        lowest, highest = self.candidate.served()
+        lowest, highest = self.setting.served()
         if best is None or best > highest:
-            raise declined(self.candidate, "the noise this accuracy allows is finer than the sampler serves")
+            raise declined(self.setting, "the noise this accuracy allows is finer than the sampler serves")
         return max(best, lowest), method
 
     def alpha(self, epsilon: Fraction, beta: float, *, simulate: bool) -> tuple[float, Method]:
         """The accuracy that holds at this epsilon except with probability beta, and how it is known."""
-        if self.candidate.is_exact:
+        if self.setting.is_exact:
             return 0.0, "exact"
-        lowest, highest = self.candidate.served()
+        lowest, highest = self.setting.served()
         if not lowest <= epsilon <= highest:
-            raise declined(
-                self.candidate, f"its noise is served for epsilon {float(lowest):.3g} to {float(highest):.3g}"
-            )
+            raise declined(self.setting, f"its noise is served for epsilon {float(lowest):.3g} to {float(highest):.3g}")
         if self._exact is not None:
             return self._exact.alpha(epsilon, beta), "exact"
         found: list[tuple[float, Method]] = []
@@ -64,24 +65,24 @@ class Assessment:
         if simulate:
             found += [(other.alpha(epsilon, beta), "simulated") for other in self._estimates(beta)]
         if not found:
-            raise declined(self.candidate, "the problem is too large to predict its accuracy")
+            raise declined(self.setting, "the problem is too large to predict its accuracy")
         return min(found)
 
     def price(self) -> float:
         """alpha times epsilon at the reference beta, by a quick estimate that ranks strategies."""
-        if self.candidate.is_exact:
+        if self.setting.is_exact:
             return 0.0
         if self._exact is not None:
             return self._exact.price(REFERENCE_BETA)
         if self._bound is not None and self._bound.is_sharp:
             return self._bound.price
-        coarse = self.candidate.variances(Fraction(1, COARSE))
-        answers = self.candidate.problem.workload.shape[0]
-        if isinstance(self.candidate.problem.workload, AllRanges):
-            typical = self.candidate.total_variance(coarse) / answers
+        coarse = self.setting.variances(Fraction(1, COARSE))
+        answers = self.setting.problem.workload.shape[0]
+        if isinstance(self.setting.problem.workload, AllRanges):
+            typical = self.setting.total_variance(coarse) / answers
         else:
-            typical = float(self.candidate.strategy.answer_variances(coarse).max())
-        return LIKELY_LARGEST * typical**0.5 / COARSE
+            typical = float(self.setting.strategy.answer_variances(coarse).max())
+        return LIKELY_LARGEST * math.sqrt(typical) / COARSE
 
     def _least_unclamped(self, alpha: float, beta: float, simulate: bool) -> tuple[Fraction | None, Method]:
         if self._exact is not None:
@@ -98,13 +99,13 @@ class Assessment:
 
     @cached_property
     def _exact(self) -> ExactTails | None:
-        direct = self.candidate.strategy.direct
-        return None if direct is None else ExactTails(self.candidate, direct, self._together)
+        direct = self.setting.strategy.direct
+        return None if direct is None else ExactTails(self.setting, direct, self._together)
 
     @cached_property
     def _bound(self) -> Bound | None:
         """None where the answers are too many to list."""
-        bound = Bound(self.candidate, self._together)
+        bound = Bound(self.setting, self._together)
         try:
             return bound if bound.price > 0 else None
         except TooLarge:
@@ -112,20 +113,21 @@ class Assessment:
 
     @cached_property
     def _simulation(self) -> Simulation:
-        return Simulation(self.candidate, self._together, self.candidate.problem.digest())
+        return Simulation(self.setting, self._together, self.setting.problem.digest())
 
     @cached_property
     def _sampled(self) -> SampledTails:
-        return SampledTails(self.candidate)
+        return SampledTails(self.setting)
 
     def _estimates(self, beta: float) -> list[Simulation | SampledTails]:
         """The methods with a stated confidence rather than a proof."""
         is_sharp = self._bound is not None and self._bound.is_sharp
-        needed = SAMPLES_BEYOND_SHARP_BOUND if is_sharp else 1
+        is_all_ranges = isinstance(self.setting.problem.workload, AllRanges)
+        needed = SAMPLES_BEYOND_SHARP_BOUND if is_sharp and not is_all_ranges else FEWEST_SAMPLES
         found: list[Simulation | SampledTails] = []
         if self._simulation.samples >= needed and self._simulation.can_show(beta):
             found.append(self._simulation)
-        if self._together and not is_sharp and SampledTails.serves(self.candidate):
+        if self._together and self._bound is not None and not is_sharp and SampledTails.serves(self.setting):
             found.append(self._sampled)
         return found
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
-from blowfishdb.accuracy.candidate import Candidate, CountsTerms
 from blowfishdb.accuracy.equal_terms import EqualTerms
 from blowfishdb.accuracy.grid import first_passing, least_passing
-from blowfishdb.accuracy.sum_tails import from_coefficients, from_variances
-from blowfishdb.model.arrays import Floats
+from blowfishdb.accuracy.setting import CountsTerms, Setting
+from blowfishdb.accuracy.sum_tails import LaplaceSums, from_coefficients, from_variances
+from blowfishdb.errors import TooLarge
+from blowfishdb.model.arrays import Floats, Ints
 
 WRITTEN_OUT = 3_000_000
 """Coefficients (answers times noise variables) up to which every answer's tail is bounded on its own."""
+MOST_ANSWERS = 4_000_000
+"""Answers whose variances are listed at most."""
 COARSE = 1e4
 """A noise scale at which whole numbers are as good as real ones."""
 CLASS_WIDTH = 0.01
@@ -39,43 +42,52 @@ class Tails(Protocol):
     def worst(self, unit: float, alpha: float) -> float: ...
 
 
-def tails_of(candidate: Candidate, variances: Floats) -> tuple[Tails, bool]:
+def tails_of(setting: Setting, variances: Floats) -> tuple[Tails, bool]:
     """The sharpest bounds that the size allows, and whether they hold at every noise level."""
-    strategy, weights = candidate.strategy, candidate.weights
+    strategy, weights = setting.strategy, setting.weights
     if isinstance(strategy, CountsTerms) and weights.min() == weights.max():
         found = strategy.term_counts()
         if found is not None:
             return EqualTerms(*found, weight=int(weights[0])), True
-    answers = candidate.problem.workload.shape[0]
+    answers = setting.problem.workload.shape[0]
+    if answers > MOST_ANSWERS:
+        raise TooLarge("answers to bound one by one", answers, MOST_ANSWERS, "Ask for fewer ranges.")
     if answers * weights.size <= WRITTEN_OUT:
-        units = np.eye(weights.size)
-        written = strategy.decode(units, np.zeros((candidate.exact_rows, weights.size)), variances)
-        return from_coefficients(written, 1.0 / weights, np.ones(answers)), False
-    return _from_variances_alone(candidate, variances), False
+        return written_out(setting, variances), False
+    sums, place = variances_alone(setting, variances)
+    return replace(sums, count=np.bincount(place).astype(np.float64)), False
 
 
-def _from_variances_alone(candidate: Candidate, variances: Floats) -> Tails:
-    """Bounds from each answer's variance, rounded up to a few classes; the discrete noise varies a little less."""
-    found = candidate.strategy.answer_variances(variances)
+def written_out(setting: Setting, variances: Floats) -> LaplaceSums:
+    """Bounds from the coefficients of every answer on every noise variable."""
+    size = setting.weights.size
+    coefficients = setting.strategy.decode(np.eye(size), np.zeros((setting.exact_rows, size)), variances)
+    return from_coefficients(coefficients, 1.0 / setting.weights, np.ones(coefficients.shape[0]))
+
+
+def variances_alone(setting: Setting, variances: Floats) -> tuple[LaplaceSums, Ints]:
+    """Bounds from the answers' variances, rounded up to a few classes, and the class of each answer."""
+    found = setting.strategy.answer_variances(variances)
     largest = max(float(found.max()), np.finfo(np.float64).tiny)
     steps = np.ceil(np.log(np.maximum(found / largest, SMALLEST)) / CLASS_WIDTH)
-    classes, count = np.unique(steps, return_counts=True)
+    classes, place = np.unique(steps, return_inverse=True)
     rounded = largest * np.exp(classes * CLASS_WIDTH)
-    per_unit = float(np.max(1.0 / (candidate.weights.astype(np.float64) ** 2 * variances)))
-    return from_variances(rounded * per_unit, np.sqrt(rounded / variances.min()), count.astype(np.float64))
+    per_unit = float(np.max(1.0 / (setting.weights.astype(np.float64) ** 2 * variances)))
+    norms = np.sqrt(rounded / variances.min())
+    return from_variances(rounded * per_unit, norms, np.ones(rounded.shape)), place
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
     """P(some answer off by more than alpha) is at most the sum of the answers' own probabilities."""
 
-    candidate: Candidate
+    setting: Setting
     together: bool
 
     def least_epsilon(self, alpha: float, beta: float, limit: Fraction | None = None) -> Fraction | None:
         """The least grid epsilon proven to keep the promise; None when it is not below `limit`."""
         tails, at_every_level = self._coarse
-        unit = float(self.candidate.plan.unit)
+        unit = float(self.setting.plan.unit)
         guess = Fraction(self.price / max(alpha, 1.0))
         start = least_passing(lambda e: self._failure(tails, unit / float(e), alpha) <= beta, guess)
         if at_every_level:
@@ -86,35 +98,35 @@ class Bound:
         """An alpha proven to hold at this epsilon, the least up to PRECISION."""
         tails, at_every_level = self._coarse
         if not at_every_level:
-            tails, _ = tails_of(self.candidate, self.candidate.variances(epsilon))
-        unit = float(self.candidate.plan.unit / epsilon)
+            tails, _ = tails_of(self.setting, self.setting.variances(epsilon))
+        unit = float(self.setting.plan.unit / epsilon)
         return least_alpha(lambda a: self._failure(tails, unit, a) <= beta, self.price / float(epsilon), PRECISION)
 
     @property
     def is_sharp(self) -> bool:
         """Whether the bound knows more of each answer than its variance."""
-        answers = self.candidate.problem.workload.shape[0]
-        return self._coarse[1] or answers * self.candidate.weights.size <= WRITTEN_OUT
+        answers = self.setting.problem.workload.shape[0]
+        return self._coarse[1] or answers * self.setting.weights.size <= WRITTEN_OUT
 
     @cached_property
     def price(self) -> float:
         """About alpha times epsilon at the reference beta, where noise is so large that rounding does not matter."""
         tails, _ = self._coarse
-        coarse = COARSE * float(self.candidate.weights.max())
+        coarse = COARSE * float(self.setting.weights.max())
         found = least_alpha(lambda a: self._failure(tails, coarse, a) <= REFERENCE_BETA, coarse, ROUGHLY)
-        return found / coarse * float(self.candidate.plan.unit)
+        return found / coarse * float(self.setting.plan.unit)
 
     def _failure_at(self, epsilon: Fraction, alpha: float) -> float:
-        tails, _ = tails_of(self.candidate, self.candidate.variances(epsilon))
-        return self._failure(tails, float(self.candidate.plan.unit / epsilon), alpha)
+        tails, _ = tails_of(self.setting, self.setting.variances(epsilon))
+        return self._failure(tails, float(self.setting.plan.unit / epsilon), alpha)
 
     def _failure(self, tails: Tails, unit: float, alpha: float) -> float:
         return tails.failure(unit, alpha) if self.together else tails.worst(unit, alpha)
 
     @cached_property
     def _coarse(self) -> tuple[Tails, bool]:
-        weights = self.candidate.weights
-        return tails_of(self.candidate, 2.0 * (COARSE * weights.max() / weights) ** 2)
+        weights = self.setting.weights
+        return tails_of(self.setting, 2.0 * (COARSE * weights.max() / weights) ** 2)
 
 
 def least_alpha(passes: Callable[[float], bool], guess: float, precision: float) -> float:

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from blowfishdb.accuracy.candidate import Candidate
 from blowfishdb.accuracy.grid import least_passing
+from blowfishdb.accuracy.setting import Setting
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.noise import distribution
 
@@ -21,7 +21,7 @@ COARSE = 1e4
 class ExactTails:
     """Tails of independent discrete Laplace variables; answers that share a variable count once."""
 
-    candidate: Candidate
+    setting: Setting
     direct: Ints
     together: bool
 
@@ -30,14 +30,14 @@ class ExactTails:
         weights, counts = self._groups
         if weights.size == 0:
             return 0.0
-        scales = float(self.candidate.plan.unit / epsilon) / weights
+        scales = float(self.setting.plan.unit / epsilon) / weights
         if self.together:
             return distribution.simultaneous_tail(scales, counts, alpha)
         return float(distribution.tail(scales, alpha).max())
 
     def least_epsilon(self, alpha: float, beta: float) -> Fraction:
         """The least grid epsilon that keeps the promise."""
-        guess = self.candidate.plan.unit / Fraction(max(alpha, 1.0))
+        guess = self.setting.plan.unit / Fraction(max(alpha, 1.0))
         return least_passing(lambda epsilon: self.failure(epsilon, alpha) <= beta, guess)
 
     def alpha(self, epsilon: Fraction, beta: float) -> float:
@@ -45,7 +45,7 @@ class ExactTails:
         weights, counts = self._groups
         if weights.size == 0:
             return 0.0
-        return self._quantile(float(self.candidate.plan.unit / epsilon) / weights, counts, beta)
+        return self._quantile(float(self.setting.plan.unit / epsilon) / weights, counts, beta)
 
     def price(self, beta: float) -> float:
         """alpha times epsilon where noise is so large that rounding does not matter."""
@@ -53,7 +53,7 @@ class ExactTails:
         if weights.size == 0:
             return 0.0
         coarse = COARSE * float(weights.max())
-        return self._quantile(coarse / weights, counts, beta) * float(self.candidate.plan.unit) / coarse
+        return self._quantile(coarse / weights, counts, beta) * float(self.setting.plan.unit) / coarse
 
     def _quantile(self, scales: Floats, counts: Ints, beta: float) -> float:
         if self.together:
@@ -63,8 +63,8 @@ class ExactTails:
     @cached_property
     def _groups(self) -> tuple[Ints, Ints]:
         """Distinct weights of the variables in use, and how many variables have each."""
-        used = np.zeros(self.candidate.weights.size, dtype=np.bool_)
+        used = np.zeros(self.setting.weights.size, dtype=np.bool_)
         used[self.direct[self.direct >= 0]] = True
-        values, place = self.candidate.weight_classes
+        values, place = self.setting.weight_classes
         counts = np.bincount(place[used], minlength=values.size)
         return values[counts > 0], counts[counts > 0]

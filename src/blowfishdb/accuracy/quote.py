@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from blowfishdb.accuracy.assessment import Assessment, Guarantee, Method
-from blowfishdb.accuracy.candidate import Candidate, certified
+from blowfishdb.accuracy.setting import Candidate, certified
 from blowfishdb.errors import AccuracyError, BlowfishError, CannotCertify, Declined, TooLarge
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
+from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.problem import Problem
@@ -61,7 +62,7 @@ def quote(
     problem: Problem,
     alpha: float,
     beta: float,
-    mechanisms: Mapping[str, Mechanism],
+    mechanisms: Mapping[str, Mechanism] = MECHANISMS,
     guarantee: Guarantee = "simultaneous",
 ) -> Quotes:
     """For each mechanism the least epsilon that keeps errors within alpha with probability 1 - beta, cheapest first."""
@@ -69,9 +70,9 @@ def quote(
     if not (math.isfinite(alpha) and alpha >= 0):
         raise AccuracyError(f"alpha is a number >= 0, not {alpha}")
 
-    def offer(assessment: Assessment, simulate: bool) -> Quote:
+    def offer(candidate: Candidate, assessment: Assessment, simulate: bool) -> Quote:
         epsilon, method = assessment.least_epsilon(float(alpha), float(beta), simulate=simulate)
-        return _quote(assessment, epsilon, float(alpha), beta, method)
+        return _quote(candidate, guarantee, epsilon, float(alpha), float(beta), method)
 
     return _collected(problem, mechanisms, guarantee, offer, lambda found: (found.epsilon, found.rmse))
 
@@ -80,7 +81,7 @@ def accuracy_at(
     problem: Problem,
     epsilon: Fraction,
     beta: float,
-    mechanisms: Mapping[str, Mechanism],
+    mechanisms: Mapping[str, Mechanism] = MECHANISMS,
     guarantee: Guarantee = "simultaneous",
 ) -> Quotes:
     """For each mechanism the alpha that holds with probability 1 - beta at this epsilon, most accurate first."""
@@ -88,10 +89,10 @@ def accuracy_at(
     if not isinstance(epsilon, Fraction) or epsilon <= 0:
         raise AccuracyError(f"epsilon is a positive Fraction, not {epsilon!r}")
 
-    def offer(assessment: Assessment, simulate: bool) -> Quote:
+    def offer(candidate: Candidate, assessment: Assessment, simulate: bool) -> Quote:
         alpha, method = assessment.alpha(epsilon, float(beta), simulate=simulate)
-        spent = Fraction(0) if assessment.candidate.is_exact else epsilon
-        return _quote(assessment, spent, alpha, beta, method)
+        spent = Fraction(0) if candidate.is_exact else epsilon
+        return _quote(candidate, guarantee, spent, alpha, float(beta), method)
 
     return _collected(problem, mechanisms, guarantee, offer, lambda found: (found.alpha, found.rmse))
 
@@ -105,24 +106,25 @@ def _collected(
     problem: Problem,
     mechanisms: Mapping[str, Mechanism],
     guarantee: Guarantee,
-    offer: Callable[[Assessment, bool], Quote],
+    offer: Callable[[Candidate, Assessment, bool], Quote],
     rank: Callable[[Quote], tuple[float | Fraction, float]],
 ) -> Quotes:
     """Certifies every strategy once, ranks them quickly, and looks closely at the best few."""
     reasons: dict[str, str] = {}
-    priced: list[tuple[float, str, Assessment]] = []
+    priced: list[tuple[float, str, Candidate, Assessment]] = []
     for name, mechanism in mechanisms.items():
         try:
-            assessment = Assessment(certified(problem, mechanism), guarantee)
-            priced.append((assessment.price(), name, assessment))
+            candidate = certified(problem, mechanism)
+            assessment = Assessment(candidate, guarantee)
+            priced.append((assessment.price(), name, candidate, assessment))
         except (Declined, TooLarge, CannotCertify) as refusal:
             reasons[name] = _reason(refusal)
     priced.sort(key=lambda entry: entry[:2])
     offers = []
-    for place, (price, name, assessment) in enumerate(priced):
+    for place, (price, name, candidate, assessment) in enumerate(priced):
         worth_it = place < SIMULATED and price <= WORTH_SIMULATING * priced[0][0]
         try:
-            offers.append(offer(assessment, worth_it))
+            offers.append(offer(candidate, assessment, worth_it))
         except (Declined, TooLarge) as refusal:
             reasons[name] = _reason(refusal)
     return Quotes(tuple(sorted(offers, key=rank)), reasons)
@@ -132,15 +134,16 @@ def _reason(refusal: BlowfishError) -> str:
     return refusal.reason if isinstance(refusal, Declined) else refusal.message
 
 
-def _quote(assessment: Assessment, epsilon: Fraction, alpha: float, beta: float, method: Method) -> Quote:
-    candidate = assessment.candidate
+def _quote(
+    candidate: Candidate, guarantee: Guarantee, epsilon: Fraction, alpha: float, beta: float, method: Method
+) -> Quote:
     plan, certificate = candidate.at(epsilon)
     return Quote(
         mechanism=candidate.strategy.mechanism,
         epsilon=epsilon,
         alpha=alpha,
-        beta=float(beta),
-        guarantee=assessment.guarantee,
+        beta=beta,
+        guarantee=guarantee,
         method=method,
         strategy=candidate.strategy,
         plan=plan,

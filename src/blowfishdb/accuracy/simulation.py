@@ -11,15 +11,15 @@ from functools import cached_property
 import numpy as np
 from scipy.special import bdtr
 
-from blowfishdb.accuracy.candidate import Candidate, EstimatesCells
 from blowfishdb.accuracy.grid import first_passing
+from blowfishdb.accuracy.setting import EstimatesCells, Setting
 from blowfishdb.model.arrays import Floats
 from blowfishdb.model.workload import AllRanges
 
 CONFIDENCE = 0.999
 """A promise that does not hold passes the test with a probability of at most 1 - CONFIDENCE."""
 MOST_SAMPLES = 10_000
-NUMBERS = 4_000_000
+NUMBERS = 3_000_000
 """Noise variables times samples that are drawn in all; larger problems get fewer samples."""
 BATCH = 400_000
 """Noise variables times samples that are decoded at once."""
@@ -38,7 +38,7 @@ def allowed_failures(samples: int, beta: float, confidence: float = CONFIDENCE) 
 class Simulation:
     """The same random numbers serve every epsilon; `together` looks at the largest error of each sample."""
 
-    candidate: Candidate
+    setting: Setting
     together: bool
     seed: str
 
@@ -52,9 +52,13 @@ class Simulation:
         return self._allowed(beta) >= 0
 
     def least_epsilon(self, alpha: float, beta: float, limit: Fraction | None = None) -> Fraction | None:
-        """The first grid epsilon from the continuous estimate on that passes; None when it is not below `limit`."""
-        start = Fraction(self._quantile(self._continuous_errors, beta) / (alpha + 1.0))
-        lowest, highest = self.candidate.served()
+        """The first grid epsilon from the continuous estimate on that passes; None when it is not below `limit`.
+
+        Whole-number noise may stay within alpha a little sooner, so the search starts below that estimate.
+        """
+        rounding = 1.0 / (1.0 + alpha / 10.0)
+        start = Fraction(self._quantile(self._continuous_errors, beta) / (alpha + rounding))
+        lowest, highest = self.setting.served()
         stop = highest if limit is None else min(limit, highest)
         return first_passing(lambda epsilon: self.passes(epsilon, alpha, beta), max(start, lowest), stop)
 
@@ -75,18 +79,18 @@ class Simulation:
     @property
     def _width(self) -> int:
         """Numbers per sample: the noise variables, or the answers where they are more."""
-        answers = self.candidate.problem.workload.shape[0]
+        answers = self.setting.problem.workload.shape[0]
         listed = 0 if self._ranges_from_cells else answers
-        return max(self.candidate.weights.size, listed)
+        return max(self.setting.weights.size, listed)
 
     @property
     def _counted(self) -> int:
-        return 1 if self.together else self.candidate.problem.workload.shape[0]
+        return 1 if self.together else self.setting.problem.workload.shape[0]
 
     @property
     def _ranges_from_cells(self) -> bool:
-        is_all_ranges = isinstance(self.candidate.problem.workload, AllRanges)
-        return self.together and is_all_ranges and isinstance(self.candidate.strategy, EstimatesCells)
+        is_all_ranges = isinstance(self.setting.problem.workload, AllRanges)
+        return self.together and is_all_ranges and isinstance(self.setting.strategy, EstimatesCells)
 
     def _allowed(self, beta: float) -> int:
         """Answers looked at one by one share the risk of a wrong verdict equally."""
@@ -99,9 +103,9 @@ class Simulation:
     @cached_property
     def _draws(self) -> Floats:
         """Signed exponentials, variables by samples."""
-        digest = hashlib.sha256(f"{self.seed} {self.candidate.strategy.mechanism}".encode()).digest()
+        digest = hashlib.sha256(f"{self.seed} {self.setting.strategy.mechanism}".encode()).digest()
         generator = np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
-        shape = (self.candidate.weights.size, self.samples)
+        shape = (self.setting.weights.size, self.samples)
         size = generator.standard_exponential(shape)
         signs = np.unpackbits(np.frombuffer(generator.bytes(size.size // 8 + 1), np.uint8))[: size.size]
         return np.asarray(size * (2.0 * signs.reshape(shape) - 1.0))
@@ -109,8 +113,8 @@ class Simulation:
     @cached_property
     def _continuous_errors(self) -> Floats:
         """Errors at epsilon 1 if noise were continuous."""
-        scales = self.candidate.scales(Fraction(1))
-        coarse = self.candidate.scales(1 / Fraction(int(self.candidate.weights.max())))
+        scales = self.setting.scales(Fraction(1))
+        coarse = self.setting.scales(1 / Fraction(int(self.setting.weights.max())))
         return np.concatenate(
             [self._decoded(part * scales[:, None], 2.0 * coarse**2) for part in self._batches()], axis=1
         )
@@ -120,7 +124,7 @@ class Simulation:
 
         |X| is floor(t (E + log(2 / (1 + exp(-1/t))))) for a standard exponential E: P(|X| >= k) comes out exactly.
         """
-        scales, variances = self.candidate.scales(epsilon)[:, None], self.candidate.variances(epsilon)
+        scales, variances = self.setting.scales(epsilon)[:, None], self.setting.variances(epsilon)
         lift = np.log(2.0) - np.log1p(np.exp(-1.0 / scales))
         for part in self._batches():
             noise = np.copysign(np.floor(scales * (np.abs(part) + lift)), part)
@@ -133,8 +137,8 @@ class Simulation:
 
     def _decoded(self, noise: Floats, variances: Floats) -> Floats:
         """What the noise alone makes of the answers; the errors of all ranges come from those of the prefixes."""
-        exact = np.zeros((self.candidate.exact_rows, noise.shape[1]))
-        strategy = self.candidate.strategy
+        exact = np.zeros((self.setting.exact_rows, noise.shape[1]))
+        strategy = self.setting.strategy
         if self._ranges_from_cells and isinstance(strategy, EstimatesCells):
             prefixes = np.cumsum(strategy.estimate_cells(noise, exact, variances), axis=0)
             most, least = prefixes.max(axis=0, initial=0.0), prefixes.min(axis=0, initial=0.0)

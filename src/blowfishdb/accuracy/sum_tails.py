@@ -17,6 +17,9 @@ TILTS = np.geomspace(0.2, 400.0, 72)
 SHIFTS = np.array([1.0, 1.5, 2.0, 2.5, 3.0])
 """How far, in units of the coefficients' norm, the discrete tail is compared with the continuous one."""
 
+LEAST_CAP = 1e-100
+"""A larger cap is sound too; this one has a square that floats can hold."""
+
 
 @dataclass(frozen=True, eq=False)
 class LaplaceSums:
@@ -35,7 +38,7 @@ class LaplaceSums:
     count: Floats
 
     def failure(self, unit: float, alpha: float) -> float:
-        """A bound on the expected number of answers off by more than alpha, noise discrete with scale unit times size."""
+        """A bound on the expected number of answers off by more than alpha, noise of scale unit times size."""
         return float(self.count @ self.tails(unit, np.full(self.norm.shape, alpha)))
 
     def worst(self, unit: float, alpha: float) -> float:
@@ -68,7 +71,10 @@ class LaplaceSums:
     def _tilt(self) -> Floats:
         """Arguments of the moment generating function, all below its pole."""
         spread = np.sqrt(2.0 * (np.sum(self.times * self.largest**2, axis=1) + self.rest))
-        return TILTS / np.sqrt(np.maximum(spread, self._top)[:, None] ** 2 + (TILTS * self._top[:, None]) ** 2)
+        result: Floats = TILTS / np.sqrt(
+            np.maximum(spread, self._top)[:, None] ** 2 + (TILTS * self._top[:, None]) ** 2
+        )
+        return result
 
     @cached_property
     def _log_mgf(self) -> Floats:
@@ -112,7 +118,9 @@ def from_coefficients(coefficients: Floats, sizes: Floats, count: Floats) -> Lap
         return LaplaceSums(scaled, np.ones_like(scaled), nothing, nothing, norm, count)
     parted = np.partition(scaled, scaled.shape[1] - KEPT, axis=1)
     small, large = parted[:, :-KEPT], parted[:, -KEPT:]
-    return LaplaceSums(large, np.ones_like(large), np.sum(small**2, axis=1), np.max(small, axis=1), norm, count)
+    return LaplaceSums(
+        large, np.ones_like(large), np.sum(small**2, axis=1), np.maximum(np.max(small, axis=1), LEAST_CAP), norm, count
+    )
 
 
 def from_terms(terms: Floats, size: float, count: Floats) -> LaplaceSums:

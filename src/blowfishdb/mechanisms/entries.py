@@ -51,9 +51,9 @@ def column_energies(rows: Rows) -> Floats:
         cell = np.arange(rows.cells, dtype=np.float64)
         return (cell + 1) * (rows.cells - cell)
     if isinstance(rows, Kronecker):
-        return reduce(lambda a, b: np.multiply.outer(a, b).reshape(-1), map(column_energies, rows.factors))
+        return np.asarray(reduce(np.multiply.outer, map(column_energies, rows.factors))).reshape(-1)
     if isinstance(rows, Stacked):
-        return np.sum([column_energies(part) for part in rows.parts], axis=0)
+        return np.asarray(np.sum([column_energies(part) for part in rows.parts], axis=0))
     return np.asarray(squared(rows).transpose_dot(np.ones(rows.shape[0])))
 
 
@@ -78,3 +78,10 @@ def chosen_intervals(rows: Rows, queries: Ints) -> tuple[Ints, Ints] | None:
         return low, low + 1 + queries - before[low]
     listed = as_intervals(rows)
     return None if listed is None else (listed.low[queries], listed.high[queries])
+
+
+def distinct(terms: Ints) -> tuple[Ints, Ints]:
+    """The different numbers of terms, and how often each occurs."""
+    counts = np.bincount(terms)
+    found = np.flatnonzero(counts)
+    return found, counts[found].astype(np.int64)

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from blowfishdb.mechanisms.entries import chosen_rows, column_energies, is_zero_one, squared
+from blowfishdb.mechanisms.entries import chosen_rows, column_energies, distinct, is_zero_one, squared
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.model.rows import Rows
@@ -77,15 +77,17 @@ class IdentityStrategy:
         del variances
         return chosen_rows(self.problem.workload, queries)[:, self.noisy].astype(np.float64)
 
-    def term_counts(self) -> tuple[Ints, Ints] | None:
-        """How many variables an answer adds up, and how many answers do so; None when entries are not 0 or 1."""
+    def answer_terms(self) -> Ints | None:
+        """How many variables each answer adds up; None when entries are not 0 or 1."""
         workload = self.problem.workload
-        if isinstance(workload, AllRanges):
+        return np.asarray(workload.dot(self._is_noisy)) if is_zero_one(workload) else None
+
+    def term_counts(self) -> tuple[Ints, Ints] | None:
+        """How many variables an answer adds up, and how many answers do so; all ranges are never listed."""
+        if isinstance(self.problem.workload, AllRanges):
             return _terms_of_all_ranges(self._is_noisy)
-        if not is_zero_one(workload):
-            return None
-        terms, counts = np.unique(workload.dot(self._is_noisy.astype(np.int64)), return_counts=True)
-        return terms, counts
+        terms = self.answer_terms()
+        return None if terms is None else distinct(terms)
 
     @property
     def _is_noisy(self) -> Ints:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.entries import chosen_rows
+from blowfishdb.mechanisms.entries import chosen_rows, distinct
 from blowfishdb.model.arrays import Bools, Floats, Ints
 from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.model.graphs.window import WindowGraph
@@ -51,8 +51,8 @@ def propose(problem: Problem) -> OrderedStrategy:
 class OrderedStrategy:
     """Cell i stands for the sum of its run first .. last up to i, or from i on where `backward`.
 
-    Runs are the pieces no window crosses, hubs among them. Where `exact` is set that sum is the whole run, which no edge
-    can change; every other one is a noise variable, in the order of the cells.
+    Runs are the pieces no window crosses, hubs among them. Where `exact` is set that sum is the whole run, which no
+    edge can change; every other one is a noise variable, in the order of the cells.
     """
 
     problem: Problem
@@ -115,16 +115,17 @@ class OrderedStrategy:
         rows = chosen_rows(self.problem.workload, queries)
         return np.asarray((self._differences.T @ rows.T).T, dtype=np.float64)
 
+    def answer_terms(self) -> Ints | None:
+        """How many variables each answer adds up or subtracts; None when rows are not intervals."""
+        spans = as_intervals(self.problem.workload)
+        return None if spans is None else self._terms(spans)
+
     def term_counts(self) -> tuple[Ints, Ints] | None:
-        """How many variables an answer adds up, and how many answers do so; None when rows are not intervals."""
-        workload = self.problem.workload
-        if isinstance(workload, AllRanges):
+        """How many variables an answer adds up, and how many answers do so; all ranges are never listed."""
+        if isinstance(self.problem.workload, AllRanges):
             return self._terms_of_all_ranges()
-        spans = as_intervals(workload)
-        if spans is None:
-            return None
-        terms, counts = np.unique(self._terms(spans), return_counts=True)
-        return terms, counts
+        terms = self.answer_terms()
+        return None if terms is None else distinct(terms)
 
     def _terms_of_all_ranges(self) -> tuple[Ints, Ints] | None:
         """Both ends are free or noisy; several noisy wholes make too many cases to be worth it."""
@@ -149,7 +150,7 @@ class OrderedStrategy:
 
     @cached_property
     def _is_whole(self) -> Bools:
-        return np.arange(self.exact.size) == np.where(self.backward, self.first, self.last)
+        return np.asarray(np.arange(self.exact.size) == np.where(self.backward, self.first, self.last))
 
     @cached_property
     def _inner(self) -> tuple[Ints, Ints]:

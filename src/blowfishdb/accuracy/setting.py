@@ -38,6 +38,8 @@ class CountsTerms(Protocol):
 
     def term_counts(self) -> tuple[Ints, Ints] | None: ...
 
+    def answer_terms(self) -> Ints | None: ...
+
 
 @runtime_checkable
 class GivesCoefficients(Protocol):
@@ -47,13 +49,12 @@ class GivesCoefficients(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
-    """A strategy with its plan and certificate at epsilon 1 (at epsilon 0 when it releases exact rows only)."""
+class Setting:
+    """A strategy and its plan at one noise level, called epsilon 1; every other level follows by scaling."""
 
     problem: Problem
     strategy: Strategy
     plan: Plan | EdgePlan
-    certificate: Certificate
 
     @property
     def is_exact(self) -> bool:
@@ -96,6 +97,13 @@ class Candidate:
         low = self.plan.unit / (lightest * distribution.MAX_SCALE)
         return low, self.plan.unit / (heaviest * distribution.MIN_SCALE)
 
+
+@dataclass(frozen=True, eq=False)
+class Candidate(Setting):
+    """A strategy with its plan and certificate at epsilon 1 (at epsilon 0 when it releases exact rows only)."""
+
+    certificate: Certificate
+
     def at(self, epsilon: Fraction) -> tuple[Plan | EdgePlan, Certificate]:
         """Plan and certificate at another epsilon: the loss of every edge is proportional to 1 / unit."""
         if self.is_exact:
@@ -119,6 +127,6 @@ def certified_strategy(problem: Problem, strategy: Strategy) -> Candidate:
     return Candidate(problem, strategy, *calibrate(plan, problem.graph, Fraction(1)))
 
 
-def declined(candidate: Candidate, reason: str) -> Declined:
+def declined(setting: Setting, reason: str) -> Declined:
     """The refusal to report for a strategy that exists but cannot meet the demand."""
-    return Declined(candidate.strategy.mechanism, reason)
+    return Declined(setting.strategy.mechanism, reason)
