@@ -16,6 +16,8 @@ from pathlib import Path
 
 QUIET = {"log_min_messages": "fatal", "max_connections": "60", "shared_buffers": "32MB"}
 START_SECONDS = 60
+MEMORY = Path("/dev/shm")
+ROOM = 2**30
 
 
 class ServerFailed(RuntimeError):
@@ -32,10 +34,10 @@ def program(name: str) -> str:
 
 
 @contextmanager
-def running_postgres(settings: Mapping[str, str] | None = None) -> Iterator[str]:
-    """The address of a fresh server that ends, with all its data, when the block does."""
+def running_postgres(settings: Mapping[str, str] | None = None, *, on_disk: bool = False) -> Iterator[str]:
+    """The address of a fresh server that ends, with all its data, when the block does; in memory where possible."""
     user = "postgres" if os.geteuid() == 0 else None
-    folder = Path(tempfile.mkdtemp(prefix="blowfish-postgres-"))
+    folder = Path(tempfile.mkdtemp(prefix="blowfish-postgres-", dir=None if on_disk else _memory_folder()))
     try:
         if user is not None:
             account = pwd.getpwnam(user)
@@ -59,6 +61,10 @@ def running_postgres(settings: Mapping[str, str] | None = None) -> Iterator[str]
             server.wait(START_SECONDS)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _memory_folder() -> str | None:
+    return str(MEMORY) if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM else None
 
 
 def _run(command: list[str], user: str | None) -> None:

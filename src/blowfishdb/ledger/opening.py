@@ -112,7 +112,8 @@ def _scheme(url: str) -> str:
     scheme = url.partition("://")[0] if "://" in url else "sqlite"
     if scheme in POSTGRES:
         return "postgresql"
-    if scheme == "sqlite" and ("://" not in url or url.startswith(SQLITE)) and _path(url).name:
+    file = url.removeprefix(SQLITE)
+    if scheme == "sqlite" and "://" not in file and file and not file.endswith("/"):
         return "sqlite"
     raise InvalidInput("a ledger is at sqlite:///path, at postgresql://user@host/database, or a plain path")
 

@@ -1,0 +1,171 @@
+"""Many processes and sudden deaths: never a nano-epsilon over, every receipt on record, the charge or nothing."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from blowfishdb.errors import BudgetExceeded, LedgerUnavailable
+from blowfishdb.ledger import Ledger
+from blowfishdb.ledger.base import BEGUN, COMMITTED, DEBITED, MARKED, STEPS
+from blowfishdb.ledger.file_lock import acquire, in_turn
+from tests.ledger.support import Place, charge_of, opened
+
+WORKERS = 16
+ANALYSTS = 4
+
+
+def test_sixteen_processes_spend_exactly_what_there_is(place: Place) -> None:
+    """240 attempts at 1/100: the account allows 90 in all, each of four analysts at most 25."""
+    with place.open() as ledger:
+        account = opened(ledger, Fraction(9, 10), Fraction(1, 4))
+        workers = [place.start("hammer", f"analyst {n % ANALYSTS}", f"worker {n}", 15, "1/100") for n in range(WORKERS)]
+        receipts = [int(line) for worker in workers for line in worker.communicate(timeout=120)[0].split()]
+        assert [worker.returncode for worker in workers] == [0] * WORKERS
+        after = ledger.account(account.id)
+        assert (after.spent, after.charges, len(receipts)) == (Fraction(9, 10), 90, 90)
+        assert sorted(receipts) == list(range(3, 93))
+        assert all(budget.spent <= Fraction(1, 4) for budget in ledger.analysts(account.id))
+        with pytest.raises(BudgetExceeded):
+            ledger.charge(charge_of(account, Fraction(1, 10**9), "nano", analyst="new"))
+        assert ledger.verify().is_sound
+        assert ledger.mark.read() == ledger.head()
+
+
+def test_threads_of_one_process_share_a_ledger(ledger: Ledger) -> None:
+    account = opened(ledger, 1)
+    paid: list[int] = []
+
+    def spend(name: str) -> None:
+        for number in range(12):
+            try:
+                paid.append(ledger.charge(charge_of(account, "1/50", f"{name}-{number}", analyst=name)).sequence)
+            except BudgetExceeded:
+                continue
+
+    threads = [threading.Thread(target=spend, args=(f"t{n}",)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(paid)) == len(paid) == 50
+    assert ledger.verify().is_sound
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_death_during_a_charge_leaves_the_charge_or_nothing(place: Place, step: str) -> None:
+    with place.open() as ledger:
+        account = opened(ledger, 1)
+    worker = place.start("charge", step)
+    worker.communicate(timeout=60)
+    assert worker.returncode == -signal.SIGKILL
+    with place.open() as ledger:
+        found = ledger.account(account.id)
+        expected = (Fraction(1, 10), 1) if step in (COMMITTED, MARKED) else (0, 0)
+        assert (found.spent, found.charges) == expected
+        assert ledger.verify().is_sound
+        receipt = ledger.charge(charge_of(account, "1/10", "killed"))
+        assert receipt.is_new == (expected == (0, 0))
+        assert ledger.account(account.id).spent == Fraction(1, 10)
+        assert ledger.answer_for(receipt) is None
+        assert ledger.verify().is_sound
+
+
+@pytest.mark.parametrize("step", [BEGUN, COMMITTED])
+def test_death_while_storing_an_answer_keeps_the_charge(place: Place, step: str) -> None:
+    with place.open() as ledger:
+        account = opened(ledger, 1)
+    worker = place.start("answer", step)
+    worker.communicate(timeout=60)
+    assert worker.returncode == -signal.SIGKILL
+    with place.open() as ledger:
+        receipt = ledger.charge(charge_of(account, "1/10", "killed"))
+        assert not receipt.is_new
+        assert ledger.answer_for(receipt) == (b"noisy counts" if step == COMMITTED else None)
+        assert ledger.account(account.id).spent == Fraction(1, 10)
+        assert ledger.verify().is_sound
+
+
+def test_every_receipt_that_was_seen_outlives_its_process(place: Place) -> None:
+    with place.open() as ledger:
+        account = opened(ledger, 1000)
+        workers = [place.start("hammer", "ana", f"w{n}", 10_000, "1/10") for n in range(3)]
+        seen: list[int] = []
+        for worker in workers:
+            assert worker.stdout is not None
+            seen += [int(worker.stdout.readline()) for _ in range(5)]
+        for worker in workers:
+            worker.kill()
+            # The last line may be cut short by the death of its writer.
+            rest = worker.communicate(timeout=60)[0]
+            seen += [int(line) for line in rest[: rest.rfind("\n") + 1].split()]
+        found = ledger.account(account.id)
+        charged = {entry.sequence for entry in ledger.entries() if entry.kind == "charge"}
+        assert set(seen) <= charged
+        assert len(charged) <= len(seen) + len(workers)
+        assert found.spent == Fraction(len(charged), 10)
+        assert ledger.verify().is_sound
+        ledger.charge(charge_of(account, "1/10", "still works"))
+
+
+def test_a_lock_gives_up_at_its_deadline_and_is_free_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with in_turn(path, 5):
+        with pytest.raises(LedgerUnavailable), in_turn(path, 0.05):
+            pytest.fail("two holders")
+        with pytest.raises(LedgerUnavailable):
+            acquire(tmp_path / "no folder" / "lock", 0.1)
+    with in_turn(path, 5):
+        pass
+
+
+def test_who_waits_comes_before_who_had_it(tmp_path: Path) -> None:
+    path, order = tmp_path / "ledger.db", []
+    waiting = threading.Event()
+
+    def wait_for_it() -> None:
+        waiting.set()
+        with in_turn(path, 20):
+            order.append("waiter")
+
+    with in_turn(path, 5):
+        thread = threading.Thread(target=wait_for_it)
+        thread.start()
+        waiting.wait(5)
+        # Until the waiter holds the turn, the last holder could not know of it.
+        while not _is_held(path.with_name(path.name + "-turn")):
+            time.sleep(0.001)
+    with in_turn(path, 20):
+        order.append("again")
+    thread.join()
+    assert order == ["waiter", "again"]
+
+
+def _is_held(path: Path) -> bool:
+    import fcntl
+    import os
+
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def test_a_debit_step_is_inside_the_transaction(place: Place) -> None:
+    """The hook that the death tests rely on is really called between debit and commit."""
+    steps: list[str] = []
+    with place.open(steps.append) as ledger:
+        account = opened(ledger, 1)
+        steps.clear()
+        ledger.charge(charge_of(account, "1/10", "a"))
+    assert steps == list(STEPS)
+    assert steps.index(DEBITED) < steps.index(COMMITTED)

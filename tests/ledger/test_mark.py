@@ -1,0 +1,207 @@
+"""The high-water mark: a restored, exchanged or rewritten ledger is noticed at start and while running."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from blowfishdb.errors import LedgerRolledBack, LedgerUnavailable
+from blowfishdb.ledger import Head, accept_restored_ledger, default_mark, open_ledger
+from blowfishdb.ledger.mark import SLOT, HighWaterMark
+from tests.ledger.support import Place, charge_of, opened
+
+
+def at(sequence: int, hash: str = "", ledger: str = "one") -> Head:
+    return Head(ledger, sequence, hash or f"hash {sequence}")
+
+
+def test_the_mark_only_rises(tmp_path: Path) -> None:
+    mark = HighWaterMark(tmp_path / "new folder" / "mark")
+    assert mark.read() is None
+    for sequence in (0, 3, 1, 7, 7, 2):
+        mark.advance(at(sequence))
+    assert mark.read() == at(7)
+    with pytest.raises(LedgerRolledBack):
+        mark.advance(at(7, "another history"))
+    with pytest.raises(LedgerRolledBack):
+        mark.advance(at(9, ledger="two"))
+    mark.replace(at(2))
+    assert mark.read() == at(2)
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_a_torn_write_keeps_the_last_whole_mark(tmp_path: Path, slot: int) -> None:
+    mark = HighWaterMark(tmp_path / "mark")
+    for sequence in range(5):
+        mark.advance(at(sequence))
+    content = bytearray(mark.path.read_bytes())
+    content[slot * SLOT + 20 : slot * SLOT + 30] = b"\x00" * 10
+    mark.path.write_bytes(content)
+    left = mark.read()
+    assert left is not None
+    assert left.sequence in (3, 4)
+    mark.advance(at(9))
+    assert mark.read() == at(9)
+
+
+def test_an_unreadable_mark_is_refused_and_an_empty_one_is_none(tmp_path: Path) -> None:
+    mark = HighWaterMark(tmp_path / "mark")
+    mark.path.write_bytes(b"x" * 2 * SLOT)
+    with pytest.raises(LedgerRolledBack):
+        mark.read()
+    mark.path.write_bytes(b"")
+    assert mark.read() is None
+    folder = HighWaterMark(tmp_path)
+    with pytest.raises(LedgerUnavailable):
+        folder.read()
+    with pytest.raises(LedgerUnavailable):
+        folder.advance(at(1))
+
+
+def test_many_writers_leave_the_highest(tmp_path: Path) -> None:
+    mark = HighWaterMark(tmp_path / "mark")
+    threads = [
+        threading.Thread(target=lambda first=first: [mark.advance(at(n)) for n in range(first, 60, 6)])
+        for first in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert mark.read() == at(59)
+
+
+def test_a_ledger_ahead_of_its_mark_opens(place: Place) -> None:
+    """The process died between commit and mark."""
+    with place.open() as ledger:
+        account = opened(ledger, 1)
+        content = place.mark.read_bytes()
+        ledger.charge(charge_of(account, "1/2", "a"))
+    place.mark.write_bytes(content)
+    with place.open() as ledger:
+        assert ledger.mark.read() == ledger.head()
+
+
+def test_a_lost_mark_is_noticed(place: Place) -> None:
+    with place.open() as ledger:
+        opened(ledger, 1)
+    place.mark.unlink()
+    with pytest.raises(LedgerRolledBack):
+        place.open()
+    accept_restored_ledger(place.url, mark=place.mark, by="cora", reason="moved to a new machine")
+    with place.open() as ledger:
+        assert [entry.kind for entry in ledger.entries()] == ["account", "name", "restored"]
+        assert ledger.verify().is_sound
+
+
+def test_a_rewritten_history_is_noticed(place: Place) -> None:
+    with place.open() as ledger:
+        opened(ledger, 1)
+    mark = HighWaterMark(place.mark)
+    known = mark.read()
+    assert known is not None
+    mark.replace(Head(known.ledger, known.sequence - 1, "0" * 64))
+    with pytest.raises(LedgerRolledBack):
+        place.open()
+
+
+@pytest.fixture
+def file_place(tmp_path: Path) -> Place:
+    return Place(f"sqlite:///{tmp_path}/ledger.db", tmp_path / "elsewhere" / "mark")
+
+
+def test_a_restored_backup_is_refused_until_the_curator_accepts_it(file_place: Place, tmp_path: Path) -> None:
+    backup = tmp_path / "backup.db"
+    with file_place.open() as ledger:
+        account = opened(ledger, 1)
+    shutil.copy(tmp_path / "ledger.db", backup)
+    with file_place.open() as ledger:
+        ledger.charge(charge_of(account, 1, "a"))
+    shutil.copy(backup, tmp_path / "ledger.db")
+    with pytest.raises(LedgerRolledBack) as caught:
+        file_place.open()
+    assert (caught.value.found, caught.value.expected) == (2, 3)
+    head = accept_restored_ledger(file_place.url, mark=file_place.mark, by="cora", reason="disk died")
+    with file_place.open() as ledger:
+        assert ledger.head() == head
+        (entry,) = list(ledger.entries(after=2))
+        assert (entry.kind, entry.fields["mark_sequence"], entry.fields["reason"]) == ("restored", 3, "disk died")
+        assert ledger.verify().is_sound
+
+
+def test_a_backup_that_grew_past_the_mark_is_still_another_history(file_place: Place, tmp_path: Path) -> None:
+    with file_place.open() as ledger:
+        account = opened(ledger, 1)
+    shutil.copy(tmp_path / "ledger.db", tmp_path / "backup.db")
+    with file_place.open() as ledger:
+        ledger.charge(charge_of(account, 1, "a"))
+    shutil.copy(tmp_path / "backup.db", tmp_path / "ledger.db")
+    with open_ledger(file_place.url, mark=_copied(file_place.mark, 2)) as ledger:
+        for number in range(3):
+            ledger.charge(charge_of(account, "1/3", f"b{number}"))
+    with pytest.raises(LedgerRolledBack):
+        file_place.open()
+
+
+def _copied(mark: Path, sequence: int) -> Path:
+    """A mark of somebody who had seen the ledger only up to `sequence`."""
+    other = HighWaterMark(mark.with_name("other"))
+    connection = sqlite3.connect(mark.parents[1] / "ledger.db")
+    ledger, number, own = connection.execute("SELECT ledger, sequence, hash FROM head").fetchone()
+    connection.close()
+    assert number == sequence
+    other.replace(Head(ledger, number, own))
+    return other.path
+
+
+def test_a_backup_restored_under_a_running_process_is_noticed(place: Place) -> None:
+    with place.open() as ledger:
+        account = opened(ledger, 1)
+        ledger.charge(charge_of(account, "1/4", "a"))
+        known = ledger.mark.read()
+        assert known is not None
+        ledger.mark.replace(Head(known.ledger, known.sequence + 5, "0" * 64))
+        with pytest.raises(LedgerRolledBack):
+            ledger.charge(charge_of(account, "1/4", "b"))
+
+
+def test_a_deleted_ledger_does_not_come_back_fresh(file_place: Place, tmp_path: Path) -> None:
+    with file_place.open() as ledger:
+        opened(ledger, 1)
+    for path in tmp_path.glob("ledger.db*"):
+        path.unlink()
+    with pytest.raises(LedgerRolledBack):
+        file_place.open()
+
+
+def test_a_charge_that_cannot_be_marked_gives_no_receipt_but_its_key_does_later(place: Place) -> None:
+    with place.open() as ledger:
+        account = opened(ledger, 1)
+        content = place.mark.read_bytes()
+        place.mark.unlink()
+        place.mark.mkdir()
+        with pytest.raises(LedgerUnavailable):
+            ledger.charge(charge_of(account, "1/4", "a"))
+        place.mark.rmdir()
+        place.mark.write_bytes(content)
+        ledger.charge(charge_of(account, "1/4", "a"))
+        assert ledger.mark.read() == ledger.head()
+        assert ledger.account(account.id).charges == 1
+
+
+def test_default_marks_are_apart_from_the_ledger_and_ignore_passwords(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    one = default_mark("postgresql://me:secret@host/books")
+    assert one == default_mark("postgres://you@host:5432/books")
+    assert one != default_mark("postgresql://host/other")
+    assert one.is_relative_to(tmp_path)
+    assert default_mark(tmp_path / "ledger.db") == default_mark(f"sqlite:///{tmp_path}/ledger.db")
+    with open_ledger(tmp_path / "ledger.db") as ledger:
+        opened(ledger, 1)
+    assert default_mark(tmp_path / "ledger.db").exists()

@@ -1,0 +1,176 @@
+"""What only the SQLite store has: pragmas, file rights, a full disk, old and foreign files, forks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from blowfishdb.errors import InvalidInput, LedgerCorrupt, LedgerUnavailable
+from blowfishdb.ledger import accept_restored_ledger, open_ledger
+from blowfishdb.ledger.schema import NEWEST
+from blowfishdb.ledger.sqlite_store import SqliteStore, open_sqlite
+from tests.ledger.support import ROOT, Place, charge_of, opened
+
+OLD = Path(__file__).with_name("format_1.sql")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(f"sqlite:///{tmp_path}/ledger.db", tmp_path / "elsewhere" / "mark")
+
+
+def test_commits_are_durable_and_keys_are_checked(place: Place, tmp_path: Path) -> None:
+    with place.open() as ledger:
+        opened(ledger, 1)
+        assert isinstance(ledger.store, SqliteStore)
+        with ledger.store.write() as cursor:
+            settings = {name: cursor.rows(f"PRAGMA {name}")[0][0] for name in ("journal_mode", "synchronous")}
+            assert settings == {"journal_mode": "wal", "synchronous": 2}
+            assert cursor.rows("PRAGMA foreign_keys") == [(1,)]
+    assert (tmp_path / "ledger.db").stat().st_mode & 0o077 == 0
+
+
+FULL_DISK = """
+import resource, signal, sys
+from pathlib import Path
+from blowfishdb.errors import LedgerUnavailable
+from tests.ledger.support import IDENTITY, Place, charge_of
+place = Place(sys.argv[1], Path(sys.argv[2]))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with place.open() as ledger:
+    account = ledger.account_of(IDENTITY)
+    size = Path(sys.argv[1].removeprefix("sqlite:///") + "-wal").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 60_000, resource.RLIM_INFINITY))
+    for number in range(1000):
+        try:
+            print(ledger.charge(charge_of(account, "1/10", f"k{number}")).sequence, flush=True)
+        except LedgerUnavailable:
+            break
+    else:
+        sys.exit("the disk never filled")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(ledger.charge(charge_of(account, "1/10", f"k{number}")).sequence, flush=True)
+"""
+
+
+def test_a_full_disk_refuses_the_charge_and_the_next_one_works(place: Place) -> None:
+    with place.open() as ledger:
+        account = opened(ledger, 1000)
+    command = [sys.executable, "-c", FULL_DISK, place.url, str(place.mark)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    receipts = [int(line) for line in done.stdout.split()]
+    assert receipts == list(range(3, 3 + len(receipts)))
+    with place.open() as ledger:
+        assert ledger.account(account.id).spent == Fraction(len(receipts), 10)
+        assert ledger.verify().is_sound
+
+
+def test_an_old_ledger_is_migrated_and_keeps_its_books(place: Place, tmp_path: Path) -> None:
+    old = sqlite3.connect(tmp_path / "ledger.db")
+    old.executescript(OLD.read_text())
+    assert old.execute("PRAGMA user_version").fetchone() == (1,)
+    old.close()
+    accept_restored_ledger(place.url, mark=place.mark, by="cora", reason="first start of the new version")
+    with place.open() as ledger:
+        (account,) = ledger.accounts()
+        assert (account.spent, account.limit, account.names) == (Fraction(1, 3), 2, ("census",))
+        receipt = ledger.charge(charge_of(account, "1/3", "old"))
+        assert (receipt.is_new, receipt.sequence) == (False, 3)
+        assert ledger.store_answer(receipt, b"noisy") == b"noisy"
+        assert ledger.verify().is_sound
+        with ledger.store.read() as cursor:
+            assert cursor.rows("PRAGMA user_version") == [(NEWEST,)]
+
+
+def test_a_migration_that_fails_half_way_changes_nothing(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from blowfishdb.ledger import schema
+
+    old = sqlite3.connect(tmp_path / "ledger.db")
+    old.executescript(OLD.read_text())
+    before = list(old.iterdump())
+    monkeypatch.setattr(schema, "MIGRATIONS", (schema.MIGRATIONS[0], (*schema.MIGRATIONS[1], "CREATE TABLE entry (a)")))
+    with pytest.raises(LedgerUnavailable):
+        open_sqlite(tmp_path / "ledger.db")
+    assert list(old.iterdump()) == before
+    assert old.execute("PRAGMA user_version").fetchone() == (1,)
+    old.close()
+
+
+def test_newer_foreign_and_damaged_files_are_refused(place: Place, tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    with place.open() as ledger:
+        opened(ledger, 1)
+    shutil.copy(path, tmp_path / "copy.db")
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {NEWEST + 1}")
+    connection.close()
+    with pytest.raises(LedgerUnavailable, match="newer"):
+        place.open()
+    foreign = sqlite3.connect(tmp_path / "foreign.db")
+    foreign.execute("CREATE TABLE people (age)")
+    foreign.close()
+    with pytest.raises(LedgerCorrupt):
+        open_sqlite(tmp_path / "foreign.db")
+    (tmp_path / "text.db").write_text("this is no database at all" * 100)
+    with pytest.raises(LedgerCorrupt):
+        open_sqlite(tmp_path / "text.db")
+    with pytest.raises(LedgerUnavailable):
+        open_sqlite(tmp_path)
+
+
+def test_a_forked_child_must_open_its_own(place: Place) -> None:
+    with place.open() as ledger:
+        account = opened(ledger, 1)
+        store = ledger.store
+        assert isinstance(store, SqliteStore)
+        elsewhere = SqliteStore(store.path, store.patience, store._writer, _process=os.getpid() + 1)
+        for use in (elsewhere.read, elsewhere.write):
+            with pytest.raises(LedgerUnavailable, match="forked"), use():
+                pytest.fail("used after a fork")
+        ledger.charge(charge_of(account, 1, "a"))
+
+
+def test_a_closed_ledger_and_a_busy_one_are_unavailable(place: Place) -> None:
+    ledger = place.open()
+    account = opened(ledger, 1)
+    with open_ledger(place.url, mark=place.mark, patience=0.05) as hasty:
+        with ledger.store.write(), pytest.raises(LedgerUnavailable):
+            hasty.charge(charge_of(account, 1, "a"))
+        with hasty.store.write(), pytest.raises(LedgerUnavailable):
+            hasty.charge(charge_of(account, 1, "a"))
+        ledger.close()
+        with pytest.raises(LedgerUnavailable):
+            ledger.charge(charge_of(account, 1, "a"))
+        assert hasty.account(account.id).charges == 0
+
+
+@pytest.mark.parametrize("url", ["mysql://host/db", "sqlite://", "sqlite:///", "", "sqlite://host/file"])
+def test_wrong_addresses_are_refused(url: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        open_ledger(url, mark=tmp_path / "mark")
+
+
+def test_plain_and_relative_paths_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with open_ledger("a.ledger", mark=tmp_path / "mark") as ledger:
+        account = opened(ledger, 1)
+    with open_ledger("sqlite:///a.ledger", mark=tmp_path / "mark") as ledger:
+        assert ledger.account(account.id) == account
+    with open_ledger(tmp_path / "a.ledger", mark=tmp_path / "mark") as ledger:
+        assert ledger.accounts() == [account]
+
+
+def test_importing_the_ledger_needs_no_psycopg() -> None:
+    code = "import sys, blowfishdb.ledger; print('psycopg' in sys.modules, 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
