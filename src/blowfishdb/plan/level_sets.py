@@ -29,13 +29,14 @@ def weighted_intervals(rows: Rows, weights: Ints) -> tuple[Intervals, Ints] | No
 
 def _level_sets(matrix: csr_array, weights: Ints) -> tuple[Intervals, Ints] | None:
     value = matrix.data
-    if int(value.min()) < 0:
+    if int(value.min(initial=0)) < 0:
         return None
     row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     column = matrix.indices.astype(np.int64)
-    follows = np.concatenate([[False], (row[1:] == row[:-1]) & (column[1:] == column[:-1] + 1)])
-    before = np.where(follows, np.concatenate([[0], value[:-1]]), 0)
-    stops = ~np.append(follows[1:], False)
+    follows = np.zeros(value.size, dtype=np.bool_)
+    follows[1:] = (row[1:] == row[:-1]) & (column[1:] == column[:-1] + 1)
+    before = np.where(follows, np.roll(value, 1), 0)
+    stops = ~np.roll(follows, -1)
     rise, fall = np.maximum(value - before, 0), np.maximum(before - value, 0)
     if float(rise.astype(np.float64).sum()) > MOST_LEVELS:
         return None
