@@ -10,7 +10,7 @@ from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import kronecker
 from blowfishdb.mechanisms.axis_levels import AxisChoice, candidate_levels, component_level, smooth_level
 from blowfishdb.mechanisms.product_queries import product_parts
-from blowfishdb.model.workload import Kronecker, Prefix, Rectangles, Sparse
+from blowfishdb.model.workload import Kronecker, Prefix, Rectangles, Sparse, all_marginals
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
@@ -182,6 +182,12 @@ def test_joint_thresholds_are_served():
     plain = rmse(Problem(policy([window(16, 15)] * 2), boxes))
     near = rmse(Problem(policy([grid((16, 16), 1, "l1")]), boxes))
     assert near < plain
+
+
+def test_many_axes_keep_exact_sums_small():
+    shape = (4, 5, 4, 3, 6, 2, 2)
+    problem = Problem(policy([window(size, 1) for size in shape]), all_marginals(shape, 2))
+    assert rmse(problem) > 0
 
 
 def test_declines_with_a_reason():

@@ -15,9 +15,6 @@ from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload import Identity, Sparse, Stacked
 from blowfishdb.plan.plan import Measurement
 
-COARSE_WEIGHT = 64
-"""The whole-number weight of a coarse row; the weight of the cells is rounded to it."""
-
 LISTED_EDGES = 2_000_000
 
 
@@ -94,11 +91,15 @@ def candidate_levels(cells: int, labels: Ints) -> list[CoarseLevel]:
 
 @dataclass(frozen=True, eq=False)
 class AxisChoice:
-    """The cells of an axis with share 1 - share of its weight, and a coarse level with the rest (None: nothing)."""
+    """The cells of an axis with share 1 - share of its weight, and a coarse level with the rest (None: nothing).
+
+    Weights are whole: a coarse row weighs `grain`, and the weight of the cells is rounded accordingly.
+    """
 
     cells: int
     level: CoarseLevel | None
     share: float
+    grain: int = 64
 
     @cached_property
     def weights(self) -> tuple[int, int]:
@@ -106,7 +107,7 @@ class AxisChoice:
         if self.level is None:
             return 1, 0
         ratio = (1 - self.share) * self.level.height / self.share
-        return max(1, round(COARSE_WEIGHT * ratio)), COARSE_WEIGHT
+        return max(1, round(self.grain * ratio)), self.grain
 
     @cached_property
     def measurement(self) -> Measurement:

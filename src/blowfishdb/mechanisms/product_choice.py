@@ -135,6 +135,8 @@ class _Search:
 
     def _best_on(self, axis: int, gram: Floats, lost: Floats) -> tuple[float, AxisChoice, Floats]:
         kept = np.prod(1 - np.delete(lost, axis, axis=1), axis=1)[:, None]
+        # Products over many axes must stay below the limit of exact sums.
+        grain = 2 ** min(6, 18 // len(self.shape))
         found = []
         for option in self.options[axis]:
             level = option.level
@@ -143,7 +145,7 @@ class _Search:
             own = self.moves[:, axis, None] * (1 - shares * (1 - option.moved[:, None]))
             error = _loss(kept * (1 - own), self.leaves) ** 2 * spread
             place = int(np.argmin(error))
-            choice = AxisChoice(self.shape[axis], level, float(shares[place]))
+            choice = AxisChoice(self.shape[axis], level, float(shares[place]), grain)
             found.append((float(error[place]), choice, own[:, place]))
         return min(found, key=lambda one: one[0])
 
