@@ -24,9 +24,9 @@ def test_sixteen_processes_spend_exactly_what_there_is(place: Place) -> None:
     """240 attempts at 1/100: the account allows 90 in all, each of four analysts at most 25."""
     with place.open() as ledger:
         account = opened(ledger, Fraction(9, 10), Fraction(1, 4))
-        workers = [place.start("hammer", f"analyst {n % ANALYSTS}", f"worker {n}", 15, "1/100") for n in range(WORKERS)]
-        receipts = [int(line) for worker in workers for line in worker.communicate(timeout=120)[0].split()]
-        assert [worker.returncode for worker in workers] == [0] * WORKERS
+        swarm = place.start("swarm", WORKERS, ANALYSTS, 15, "1/100")
+        receipts = [int(line) for line in swarm.communicate(timeout=120)[0].split()]
+        assert swarm.returncode == 0
         after = ledger.account(account.id)
         assert (after.spent, after.charges, len(receipts)) == (Fraction(9, 10), 90, 90)
         assert sorted(receipts) == list(range(3, 93))
@@ -101,9 +101,10 @@ def test_every_receipt_that_was_seen_outlives_its_process(place: Place) -> None:
             seen += [int(worker.stdout.readline()) for _ in range(5)]
         for worker in workers:
             worker.kill()
-            # The last line may be cut short by the death of its writer.
-            rest = worker.communicate(timeout=60)[0]
-            seen += [int(line) for line in rest[: rest.rfind("\n") + 1].split()]
+        for worker in workers:
+            with worker:
+                assert worker.stdout is not None
+                seen += [int(line) for line in worker.stdout.read().split()]
         found = ledger.account(account.id)
         charged = {entry.sequence for entry in ledger.entries() if entry.kind == "charge"}
         assert set(seen) <= charged
