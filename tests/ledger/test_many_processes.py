@@ -105,11 +105,10 @@ def test_every_receipt_that_was_seen_outlives_its_process(place: Place) -> None:
             with worker:
                 assert worker.stdout is not None
                 seen += [int(line) for line in worker.stdout.read().split()]
-        found = ledger.account(account.id)
         charged = {entry.sequence for entry in ledger.entries() if entry.kind == "charge"}
         assert set(seen) <= charged
         assert len(charged) <= len(seen) + len(workers)
-        assert found.spent == Fraction(len(charged), 10)
+        # A server may finish the last statement of a dead client at any time, so the sums are compared in one view.
         assert ledger.verify().is_sound
         ledger.charge(charge_of(account, "1/10", "still works"))
 
