@@ -37,14 +37,14 @@ def program(name: str) -> str:
 def running_postgres(settings: Mapping[str, str] | None = None, *, on_disk: bool = False) -> Iterator[str]:
     """The address of a fresh server that ends, with all its data, when the block does; in memory where possible."""
     user = "postgres" if os.geteuid() == 0 else None
-    folder = Path(tempfile.mkdtemp(prefix="blowfish-postgres-", dir=None if on_disk else _memory_folder()))
+    folder = Path(tempfile.mkdtemp(prefix="blowfish-postgres-", dir=None if on_disk else memory_folder()))
     try:
         if user is not None:
             account = pwd.getpwnam(user)
             os.chown(folder, account.pw_uid, account.pw_gid)
         data = folder / "data"
         _run([program("initdb"), "--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "-D", str(data)], user)
-        port = _free_port()
+        port = free_port()
         command = [program("postgres"), "-D", str(data), "-h", "127.0.0.1", "-p", str(port), "-k", str(folder)]
         for name, value in {**QUIET, **(settings or {})}.items():
             command += ["-c", f"{name}={value}"]
@@ -63,7 +63,8 @@ def running_postgres(settings: Mapping[str, str] | None = None, *, on_disk: bool
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _memory_folder() -> str | None:
+def memory_folder() -> str | None:
+    """A folder in memory, where there is one with room; None for the usual place."""
     return str(MEMORY) if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM else None
 
 
@@ -75,7 +76,8 @@ def _run(command: list[str], user: str | None) -> None:
         raise ServerFailed(done.stdout + done.stderr)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that nobody uses now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,0 +1,150 @@
+"""DuckDB databases, and CSV and Parquet files read through an embedded DuckDB."""
+
+from __future__ import annotations
+
+import csv
+import glob
+import gzip
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from blowfishdb.errors import SourceError
+from blowfishdb.sources.base import ColumnType, Kind
+from blowfishdb.sources.engine import Engine, Expr, interrupted_after, replace_text_marks
+from blowfishdb.sources.failures import driver
+from blowfishdb.sources.location import Location, TableName, database_file, real_pattern
+from blowfishdb.sources.pushdown.expressions import function, function_of_two, marked_text
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+KINDS = {
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), Kind.INTEGER),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), Kind.REAL),
+    **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), Kind.DECIMAL),
+    **dict.fromkeys(("VARCHAR", "UUID"), Kind.TEXT),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), Kind.TIMESTAMP),
+    "TIMESTAMP WITH TIME ZONE": Kind.INSTANT,
+    "BOOLEAN": Kind.BOOLEAN,
+    "DATE": Kind.DATE,
+}
+FILES = TableName("rows")
+
+
+def column_type(native: str) -> ColumnType:
+    """What DuckDB's name of a type means."""
+    decimal = re.fullmatch(r"DECIMAL\((\d+),\d+\)", native)
+    if decimal:
+        return ColumnType(Kind.DECIMAL, native, int(decimal[1]))
+    if native.startswith("ENUM("):
+        return ColumnType(Kind.TEXT, "ENUM")
+    return ColumnType(KINDS.get(native, Kind.OTHER), native)
+
+
+class DuckDB(Engine):
+    """An embedded DuckDB; `connect` opens a connection that sees the tables."""
+
+    compiler = "duckdb"
+    errors_on_overflow = False
+    decimal_digits = 15
+
+    def __init__(self, connect: Callable[[], DuckDBPyConnection], place: str, *, files: bool) -> None:
+        self._connect = connect
+        self._place = place
+        self._files = files
+
+    def identity(self, table: TableName) -> str:
+        if self._files:
+            return f"file:{self._place}"
+        # DuckDB takes names of any case for the same.
+        name = f"{table.schema}.{table.name}".lower()
+        return f"duckdb:{self._place}#{name}"
+
+    def qualified(self, table: TableName) -> TableName:
+        return TableName(table.name, table.schema or "main")
+
+    def columns(self, table: TableName) -> Mapping[str, ColumnType]:
+        query = """SELECT column_name, data_type FROM duckdb_columns()
+            WHERE lower(schema_name) = lower(?) AND lower(table_name) = lower(?) ORDER BY column_index"""
+        with self._connect() as connection:
+            rows = connection.execute(query, [table.schema, table.name]).fetchall()
+        return {name: column_type(native) for name, native in rows}
+
+    def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+        with self._connect() as connection, interrupted_after(deadline, connection.interrupt):
+            return connection.execute(sql).fetchall()
+
+    def text(self, column: Expr) -> Expr:
+        return marked_text(column)
+
+    def settle(self, tree: Expr) -> Expr:
+        return replace_text_marks(tree, 'CAST(x AS TEXT) COLLATE "C"', "duckdb")
+
+    def seconds(self, column: Expr, kind: Kind) -> Expr:
+        del kind
+        return function("epoch", "float64")(function_of_two("date_trunc", "timestamp")("second", column))
+
+
+def open_database(location: Location) -> tuple[DuckDB, TableName]:
+    """The engine and table of `duckdb:///file#table`."""
+    duckdb = driver("duckdb", "duckdb", "duckdb")
+    path = database_file(location)
+
+    def connect() -> DuckDBPyConnection:
+        try:
+            return _connection(duckdb, str(path), read_only=True)
+        except duckdb.ConnectionException:
+            # This process already has the file open for writing; DuckDB then wants the same settings again.
+            return _connection(duckdb, str(path), read_only=False)
+
+    return DuckDB(connect, str(path), files=False), location.required_table()
+
+
+def _connection(duckdb: ModuleType, path: str, *, read_only: bool) -> DuckDBPyConnection:
+    connection: DuckDBPyConnection = duckdb.connect(path, read_only=read_only)
+    return connection
+
+
+def open_files(location: Location) -> tuple[DuckDB, TableName]:
+    """The engine and table of CSV or Parquet files, named by a path or a pattern."""
+    duckdb = driver("duckdb", "files", "duckdb")
+    pattern = real_pattern(location.path)
+    if not glob.glob(pattern, recursive=True):
+        raise SourceError(f"no file matches {location.path!r}")
+    reader = f"read_parquet({_quoted(pattern)}, union_by_name = true)"
+
+    def connect() -> DuckDBPyConnection:
+        connection = _connection(duckdb, ":memory:", read_only=False)
+        rows = reader if pattern.endswith(".parquet") else _csv_reader(pattern)
+        connection.execute(f'CREATE VIEW "{FILES.name}" AS SELECT * FROM {rows}')
+        return connection
+
+    return DuckDB(connect, pattern, files=True), FILES
+
+
+def _csv_reader(pattern: str) -> str:
+    """A reader that never fails on a row and never guesses types from rows: every column is text.
+
+    Short rows are filled with NULL and what is too long is cut, because an error that depends on a row would tell
+    about it.
+    """
+    first = min(glob.glob(pattern, recursive=True))
+    separator = "\t" if ".tsv" in Path(first).name.lower() else ","
+    opened = gzip.open if first.endswith(".gz") else open
+    with opened(first, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines:
+        names = next(csv.reader(lines, delimiter=separator), [])
+    if not names or len(set(names)) != len(names):
+        raise SourceError("the first line of a CSV file names every column, each once")
+    columns = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in names)
+    return (
+        f"read_csv({_quoted(pattern)}, auto_detect = false, header = true, delim = {_quoted(separator)}, quote = '\"', "
+        f"escape = '\"', columns = {{{columns}}}, null_padding = true, strict_mode = false, ignore_errors = true)"
+    )
+
+
+def _quoted(text: str) -> str:
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"

@@ -1,0 +1,122 @@
+"""Addresses of tables: `duckdb:///shop.duckdb#sales`, `postgresql://host/db#schema.table`, `data/*.parquet`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from blowfishdb.errors import SourceError
+
+FILE_SUFFIXES = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
+GLOB = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table and, where given, its schema; both exactly as the engine stores them."""
+
+    name: str
+    schema: str | None = None
+
+
+@dataclass(frozen=True)
+class Location:
+    """The parts of an address. The password is never shown."""
+
+    scheme: str
+    host: str = ""
+    port: int | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    path: str = ""
+    table: TableName | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    address: str = field(default="", repr=False)
+
+    @property
+    def database(self) -> str:
+        """The path without its leading slash, as servers want it."""
+        return self.path.lstrip("/")
+
+    def required_table(self) -> TableName:
+        """The table, or SourceError when the address names none."""
+        if self.table is None:
+            raise SourceError(f"the address names no table; end it with #table, as in {self.scheme}://...#people")
+        return self.table
+
+
+def parse_location(url: str) -> Location:
+    """The parts of an address; a path to CSV or Parquet files stands for itself."""
+    if not isinstance(url, str) or not url.strip():
+        raise SourceError("a source is an address such as duckdb:///shop.duckdb#sales or data/*.parquet")
+    if "://" not in url:
+        return Location("file", path=_known_file(url))
+    scheme, _, rest = url.partition("://")
+    rest, _, fragment = rest.partition("#")
+    if scheme == "file":
+        return Location("file", path=_known_file(unquote(rest.removeprefix("localhost"))))
+    try:
+        parts = urlsplit(f"{scheme}://{rest}")
+        port = parts.port
+    except ValueError:
+        raise SourceError(f"the {scheme} address is not well formed; check host and port") from None
+    return Location(
+        scheme=scheme.lower(),
+        host=(parts.hostname or "").lower(),
+        port=port,
+        user=_plain(parts.username),
+        password=_plain(parts.password),
+        path=unquote(parts.path),
+        table=parse_table(unquote(fragment)) if fragment else None,
+        options=_options(parts),
+        address=f"{scheme}://{rest}",
+    )
+
+
+def _plain(text: str | None) -> str | None:
+    return unquote(text) if text is not None else None
+
+
+def _options(parts: SplitResult) -> tuple[tuple[str, str], ...]:
+    return tuple(parse_qsl(parts.query, keep_blank_values=True))
+
+
+def parse_table(text: str) -> TableName:
+    """`table` or `schema.table`; a name with a dot stands in double quotes, and a quote in it is doubled."""
+    pieces = re.findall(r'"(?:[^"]|"")*"|[^."]+|\.', text)
+    if "".join(pieces) != text:
+        raise SourceError(f"the table name {text!r} is not well formed; quote a name that has dots or quotes in it")
+    names = [piece[1:-1].replace('""', '"') if piece.startswith('"') else piece for piece in pieces if piece != "."]
+    if len(pieces) != 2 * len(names) - 1 or not 1 <= len(names) <= 2 or not all(names):
+        raise SourceError(f"a table is named as table or schema.table, not {text!r}")
+    return TableName(names[-1], names[0] if len(names) == 2 else None)
+
+
+def _known_file(path: str) -> str:
+    if not path.lower().endswith(FILE_SUFFIXES):
+        raise SourceError(f"a file of rows ends in {', '.join(FILE_SUFFIXES)}; databases need a scheme and a table")
+    return path
+
+
+def database_file(location: Location) -> Path:
+    """The file of an embedded database: three slashes start a path from here, four an absolute one.
+
+    Where nothing lies at the path from here, the absolute reading of three slashes is tried as well.
+    """
+    path = location.path.removeprefix("/")
+    if not path or location.host:
+        raise SourceError(f"a file comes after three slashes: {location.scheme}:///folder/file#table")
+    for candidate in (Path(path).expanduser(), Path(location.path)):
+        if candidate.is_file():
+            return candidate.resolve()
+    raise SourceError(f"there is no file {path!r}")
+
+
+def real_pattern(path: str) -> str:
+    """The path or pattern with links and dots resolved up to its first wildcard, so that spellings agree."""
+    parts = Path(path).expanduser().absolute().parts
+    fixed = next((i for i, part in enumerate(parts) if GLOB.search(part)), len(parts))
+    base = Path(*parts[:fixed]).resolve()
+    return str(base.joinpath(*parts[fixed:]))

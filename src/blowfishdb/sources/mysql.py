@@ -1,0 +1,117 @@
+"""MariaDB and MySQL servers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Any
+
+from blowfishdb.errors import SourceError
+from blowfishdb.sources.base import ColumnType, Kind
+from blowfishdb.sources.engine import Engine, Expr, replace_text_marks
+from blowfishdb.sources.failures import driver
+from blowfishdb.sources.location import Location, TableName
+from blowfishdb.sources.pushdown.expressions import function, marked_text
+
+KINDS = {
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), Kind.INTEGER),
+    **dict.fromkeys(("float", "double"), Kind.REAL),
+    **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "uuid"), Kind.TEXT),
+    "decimal": Kind.DECIMAL,
+    "date": Kind.DATE,
+    "datetime": Kind.TIMESTAMP,
+    "timestamp": Kind.INSTANT,
+}
+SECONDS_TO_1970 = 62_167_219_200
+"""What TO_SECONDS gives for the first moment of 1970."""
+# No mode that changes what quotes, backslashes or padding mean; instants are read in UTC.
+SESSION = "SET SESSION sql_mode = '', time_zone = '+00:00'"
+
+
+def column_type(native: str, full: str, digits: int | None) -> ColumnType:
+    """What the server's name of a type means; whole numbers beyond 2^63 count as decimals."""
+    if native == "bigint" and "unsigned" in full:
+        return ColumnType(Kind.DECIMAL, full, 20)
+    kind = KINDS.get(native, Kind.OTHER)
+    return ColumnType(kind, full, digits if kind == Kind.DECIMAL else None)
+
+
+class MySQL(Engine):
+    """One database of a MariaDB or MySQL server."""
+
+    compiler = "mysql"
+    has_nan = False
+
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._driver = driver("pymysql", "mysql", "mysql")
+
+    @contextmanager
+    def _connected(self) -> Iterator[Any]:
+        where = self._location
+        connection = self._driver.connect(
+            host=where.host or "localhost",
+            port=where.port or 3306,
+            user=where.user,
+            password=where.password or os.environ.get("MYSQL_PWD", ""),
+            database=where.database,
+            charset="utf8mb4",
+            init_command=SESSION,
+            unix_socket=dict(where.options).get("unix_socket"),
+        )
+        with closing(connection), connection.cursor() as cursor:
+            cursor.execute("SET SESSION TRANSACTION READ ONLY")
+            yield cursor
+
+    def identity(self, table: TableName) -> str:
+        wanted = ("server_uuid", "server_uid", "hostname", "port")
+        with self._connected() as cursor:
+            cursor.execute("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", (wanted,))
+            found = dict(cursor.fetchall())
+        server = found.get("server_uuid") or found.get("server_uid") or f"{found['hostname']}:{found['port']}"
+        return f"mysql:{server}/{table.schema}#{table.name}"
+
+    def qualified(self, table: TableName) -> TableName:
+        schema = table.schema or self._location.database
+        if not schema:
+            raise SourceError("the address names no database: mysql://user@host/database#table")
+        return TableName(table.name, schema)
+
+    def columns(self, table: TableName) -> Mapping[str, ColumnType]:
+        query = """SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, NUMERIC_PRECISION FROM information_schema.COLUMNS
+            WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
+        with self._connected() as cursor:
+            cursor.execute(query, (table.schema, table.name))
+            rows = cursor.fetchall()
+        return {name: column_type(native, full, digits) for name, native, full, digits in rows}
+
+    def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+        with self._connected() as cursor:
+            if deadline is not None:
+                cursor.execute(_time_limit(cursor.connection.server_version, deadline))
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    def text(self, column: Expr) -> Expr:
+        return marked_text(column)
+
+    def settle(self, tree: Expr) -> Expr:
+        # Collations ignore case and trailing spaces; bytes do not.
+        return replace_text_marks(tree, "CAST(CONVERT(x USING utf8mb4) AS BINARY)", "mysql")
+
+    def seconds(self, column: Expr, kind: Kind) -> Expr:
+        del kind
+        return function("to_seconds", "int64")(column) - SECONDS_TO_1970
+
+
+def _time_limit(version: str, deadline: float) -> str:
+    if "MariaDB" in version:
+        return f"SET SESSION max_statement_time = {max(deadline, 0.001):.3f}"
+    return f"SET SESSION max_execution_time = {max(1, int(deadline * 1000))}"
+
+
+def open_server(location: Location) -> tuple[MySQL, TableName]:
+    """The engine and table of `mysql://user@host/database#table`."""
+    table = location.required_table()
+    return MySQL(location), table

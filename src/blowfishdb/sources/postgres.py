@@ -1,0 +1,105 @@
+"""PostgreSQL servers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from blowfishdb.sources.base import ColumnType, Kind
+from blowfishdb.sources.engine import Engine, Expr, replace_text_marks
+from blowfishdb.sources.failures import driver
+from blowfishdb.sources.location import Location, TableName
+from blowfishdb.sources.pushdown.expressions import function, function_of_two, marked_text
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+KINDS = {
+    **dict.fromkeys(("smallint", "integer", "bigint"), Kind.INTEGER),
+    **dict.fromkeys(("real", "double precision"), Kind.REAL),
+    **dict.fromkeys(("text", "character varying", "character", "uuid", "citext", "name"), Kind.TEXT),
+    "numeric": Kind.DECIMAL,
+    "boolean": Kind.BOOLEAN,
+    "date": Kind.DATE,
+    "timestamp without time zone": Kind.TIMESTAMP,
+    "timestamp with time zone": Kind.INSTANT,
+}
+COLUMNS = """
+    SELECT a.attname, t.typtype = 'e',
+        format_type(COALESCE(NULLIF(t.typbasetype, 0), t.oid), NULL),
+        CASE WHEN t.typname = 'numeric' AND a.atttypmod > 0 THEN ((a.atttypmod - 4) >> 16) & 65535 END
+    FROM pg_attribute a
+    JOIN pg_class c ON c.oid = a.attrelid
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_type t ON t.oid = a.atttypid
+    WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'v', 'm', 'p', 'f')
+        AND a.attnum > 0 AND NOT a.attisdropped
+    ORDER BY a.attnum"""
+
+
+class Postgres(Engine):
+    """One database of a PostgreSQL server."""
+
+    compiler = "postgres"
+
+    def __init__(self, location: Location) -> None:
+        self._location = location
+        self._driver = driver("psycopg", "postgresql", "postgres")
+
+    def _connect(self, deadline: float | None = None) -> Connection[Any]:
+        where = self._location
+        limit = f" -c statement_timeout={max(1, int(deadline * 1000))}" if deadline is not None else ""
+        connection: Connection[Any] = self._driver.connect(
+            where.address.replace("postgres://", "postgresql://", 1),
+            options=f"-c default_transaction_read_only=on -c timezone=UTC -c jit=off{limit}",
+        )
+        return connection
+
+    def identity(self, table: TableName) -> str:
+        query = "SELECT system_identifier, current_database() FROM pg_control_system()"
+        with self._connect() as connection:
+            row = connection.execute(query).fetchone() or ("", "")
+        return f"postgresql:{row[0]}/{row[1]}#{table.schema}.{table.name}"
+
+    def qualified(self, table: TableName) -> TableName:
+        return TableName(table.name, table.schema or "public")
+
+    def columns(self, table: TableName) -> Mapping[str, ColumnType]:
+        with self._connect() as connection:
+            rows = connection.execute(COLUMNS, (table.schema, table.name)).fetchall()
+        found = {}
+        for name, is_list, native, digits in rows:
+            kind = Kind.TEXT if is_list else KINDS.get(native, Kind.OTHER)
+            found[name] = ColumnType(kind, native, digits)
+        return found
+
+    def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+        with self._connect(deadline) as connection:
+            return connection.execute(sql.encode()).fetchall()
+
+    def text(self, column: Expr) -> Expr:
+        return marked_text(column)
+
+    def settle(self, tree: Expr) -> Expr:
+        return replace_text_marks(tree, 'CAST(x AS TEXT) COLLATE "C"', "postgres")
+
+    def seconds(self, column: Expr, kind: Kind) -> Expr:
+        del kind
+        return function_of_two("date_part", "float64")(
+            "epoch", function_of_two("date_trunc", "timestamp")("second", column)
+        )
+
+    def bucket(self, number: Expr, edges: Sequence[float]) -> Expr | None:
+        """PostgreSQL fails where a quotient of doubles underflows; its own search only compares."""
+        import ibis
+
+        if not edges:
+            return ibis.literal(0, "int64")
+        listed = ibis.array([ibis.literal(edge, "float64") for edge in edges])
+        return function_of_two("width_bucket", "int64")(number, listed)
+
+
+def open_server(location: Location) -> tuple[Postgres, TableName]:
+    """The engine and table of `postgresql://user@host/database#schema.table`."""
+    table = location.required_table()
+    return Postgres(location), table

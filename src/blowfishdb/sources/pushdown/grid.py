@@ -1,0 +1,122 @@
+"""Arithmetic that puts doubles into equal steps exactly as declared: proven at both sides of every edge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.domain import Bins, Integers
+from blowfishdb.model.numbers import LARGEST
+from blowfishdb.sources.engine import Expr
+from blowfishdb.sources.pushdown.expressions import exact_double, floor, whole_double
+
+PROOF_LIMIT = 2**20
+CORRECTION_LIMIT = 2**50
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Steps [start + i * width, start + (i+1) * width) for i = 0 .. count-1, as multiples of 1/scale."""
+
+    start: int
+    width: int
+    scale: int
+    count: int
+
+    def edge(self, index: int) -> Fraction:
+        return Fraction(self.start + index * self.width, self.scale)
+
+    def edge_doubles(self) -> Floats:
+        """All edges, each the nearest double."""
+        return np.array((self.start + np.arange(self.count + 1) * self.width) / self.scale, dtype=np.float64)
+
+
+def grid_of(attribute: Integers | Bins, step: int) -> Grid:
+    """The declared values of an attribute with equal widths, `step` of them together."""
+    if isinstance(attribute, Integers):
+        return Grid(attribute.low, step, 1, -(-attribute.size // step))
+    width = attribute.width if attribute.width is not None else Fraction(1)
+    scale = math.lcm(attribute.start.denominator, width.denominator)
+    return Grid(int(attribute.start * scale), int(width * scale) * step, scale, -(-attribute.size // step))
+
+
+def common_step(starts: Ints, size: int) -> int:
+    """The largest number of declared values that divides every cut; the last step may be cut short by the end."""
+    return int(np.gcd.reduce(starts[1:])) if starts.size > 1 else size
+
+
+Formula = Callable[[Floats], Floats]
+
+
+@dataclass(frozen=True)
+class Stepping:
+    """An expression for the step of a double, and the number it gives to step 0."""
+
+    step: Callable[[Expr], Expr]
+    origin: int = 0
+
+
+def stepping(grid: Grid) -> Stepping | None:
+    """The cheapest arithmetic that agrees with the declared edges on every double; None when none is known to.
+
+    Each formula is a chain of correctly rounded operations with positive constants, so it never decreases. It is
+    exact if and only if it gives i at edge i and i-1 at the double before, which is checked for every edge.
+    """
+    if grid.scale == 1 and grid.start % grid.width == 0:
+        # Edges i*w are whole. The double before one lies more than |i| 2^-53 w away from it, so its quotient by w
+        # cannot round to i: exact without looking at every edge.
+        return _candidates(grid)[0][1]
+    if grid.count <= PROOF_LIMIT:
+        edges = grid.edge_doubles()
+        if np.all(np.diff(edges) > 0):
+            before = np.nextafter(edges, -np.inf)
+            numbers = np.arange(grid.count + 1)
+            for formula, candidate in _candidates(grid):
+                shifted = numbers + candidate.origin
+                if np.array_equal(formula(edges), shifted) and np.array_equal(formula(before), shifted - 1):
+                    return candidate
+    furthest = max(abs(grid.start), abs(grid.start + grid.count * grid.width), grid.scale)
+    return Stepping(_corrected(grid)) if furthest <= CORRECTION_LIMIT else None
+
+
+def _candidates(grid: Grid) -> list[tuple[Formula, Stepping]]:
+    found: list[tuple[Formula, Stepping]] = []
+    width, scale = float(grid.width), float(grid.scale)
+    if grid.start % grid.width == 0 and max(grid.width, grid.scale) <= LARGEST:
+
+        def multiplied(x: Expr) -> Expr:
+            scaled = x if grid.scale == 1 else x * whole_double(grid.scale)
+            return floor(scaled if grid.width == 1 else scaled / whole_double(grid.width))
+
+        found.append((lambda x: np.floor(x * scale / width), Stepping(multiplied, grid.start // grid.width)))
+    low, step = grid.edge(0), Fraction(grid.width, grid.scale)
+    found.append(
+        (
+            lambda x: np.floor((x - float(low)) / float(step)),
+            Stepping(lambda x: floor((x - exact_double(low)) / exact_double(step))),
+        )
+    )
+    return found
+
+
+def _corrected(grid: Grid) -> Callable[[Expr], Expr]:
+    """The nearest edge by arithmetic, less one where the number lies below it.
+
+    Numerators up to 2^50 keep the rounding errors of the quotient below one half, so the nearest edge is one of the
+    two around the number, and one comparison decides.
+    """
+    import ibis
+
+    def step(x: Expr) -> Expr:
+        quotient = (x - exact_double(grid.edge(0))) / exact_double(Fraction(grid.width, grid.scale))
+        nearest = floor(quotient + exact_double(Fraction(1, 2)))
+        edge = whole_double(grid.start) + nearest * whole_double(grid.width)
+        edge = edge if grid.scale == 1 else edge / whole_double(grid.scale)
+        return nearest - ibis.cases((x < edge, whole_double(1)), else_=whole_double(0))
+
+    return step

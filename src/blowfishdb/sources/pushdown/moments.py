@@ -1,0 +1,149 @@
+"""Keys of dates and timestamps: seconds of the declared zone's wall clock, worked out the same way everywhere."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from blowfishdb.model.calendar import SECONDS
+from blowfishdb.model.domain import Dates, Timestamps
+from blowfishdb.model.domain.timestamps import find_zone
+from blowfishdb.model.segments import Segments
+from blowfishdb.sources.base import ColumnType, Kind
+from blowfishdb.sources.engine import Engine, Expr
+from blowfishdb.sources.pushdown.expressions import choice, floor, whole_double
+from blowfishdb.sources.pushdown.grid import common_step
+from blowfishdb.sources.pushdown.keys import CHOICE_LIMIT, STEP_LIMIT, Key, raw_key, segment_decoder, step_decoder
+
+DAY = 86_400
+EPOCH = datetime.datetime(1970, 1, 1)
+FIRST_SECOND = -62_135_596_800
+LAST_SECOND = 253_402_214_400
+"""The first and the last midnight of the years that Python's calendar knows, 1 to 9999."""
+MARGIN = 2 * DAY
+"""More than any zone's clock is away from UTC."""
+
+
+def date_key(attribute: Dates, cut: Segments, column: Expr, kind: ColumnType) -> Key:
+    """Groups by the days themselves, or compares them where days would be many more than the segments."""
+    import ibis
+
+    first, after = (int(day) for day in attribute.starts(np.array([0, attribute.size])))
+    segments = int(cut.starts.size)
+    literal = _day if kind.kind == Kind.DATE else _midnight
+    if segments <= CHOICE_LIMIT and after - first > 16 * segments:
+        edges = [literal(int(day)) for day in attribute.starts(np.append(cut.starts, attribute.size))]
+        place = choice(column, edges, range(-1, segments + 1))
+        return Key((ibis.cases((column.notnull(), place)),), segment_decoder(cut))
+    read = raw_key(attribute, column).decode
+    if kind.kind == Kind.TIMESTAMP:
+        return Key((_between(column, literal(first - 1), literal(after)).cast("date"),), read)
+
+    def finish(grouped: Sequence[Expr]) -> tuple[Expr, ...]:
+        return (_between(grouped[0], literal(first - 1), literal(after)),)
+
+    return Key((column,), read, finish)
+
+
+def _day(number: int) -> Expr:
+    import ibis
+
+    return ibis.literal(_moment(number * DAY).date(), "date")
+
+
+def _midnight(number: int) -> Expr:
+    return _clock(number * DAY)
+
+
+def _clock(seconds: int) -> Expr:
+    import ibis
+
+    return ibis.literal(_moment(seconds), "timestamp")
+
+
+def _moment(seconds: int) -> datetime.datetime:
+    # Beyond the calendar the last day stands for what follows: it only matters to domains that end there.
+    return EPOCH + datetime.timedelta(seconds=min(max(seconds, FIRST_SECOND), LAST_SECOND))
+
+
+def _between(value: Expr, low: Expr, high: Expr) -> Expr:
+    import ibis
+
+    return ibis.cases((value <= low, low), (value >= high, high), else_=value)
+
+
+def timestamp_key(attribute: Timestamps, cut: Segments, column: Expr, kind: ColumnType, engine: Engine) -> Key:
+    """Groups by whole periods of the declared zone's wall clock."""
+    import ibis
+
+    unit = SECONDS[attribute.by]
+    begin = attribute.first_period * unit
+    end = begin + attribute.size * unit
+    moment = column.cast("timestamp") if kind.kind == Kind.DATE else column
+    place, decode = _place(attribute, cut)
+    if kind.kind != Kind.INSTANT:
+        clock = place(engine.seconds(moment, kind.kind).cast("float64"))
+        low, high = _clock(begin), _clock(end)
+    else:
+        clock = place(_wall_seconds(engine.seconds(moment, kind.kind).cast("float64"), attribute.zone, begin, end))
+        low, high = _clock(begin - MARGIN), _clock(end + MARGIN)
+    below, above = whole_double(-1), whole_double(attribute.size)
+    safe = ibis.cases((moment < low, below), (moment >= high, above), (moment >= low, clock))
+    return Key((safe,), decode)
+
+
+def _place(attribute: Timestamps, cut: Segments) -> tuple[Callable[[Expr], Expr], Callable[..., np.ndarray]]:
+    """The number of the step or segment of a wall-clock second, and how it is read."""
+    import ibis
+
+    unit = SECONDS[attribute.by]
+    begin = attribute.first_period * unit
+    step = common_step(cut.starts, attribute.size)
+    segments = int(cut.starts.size)
+    if attribute.size > step * STEP_LIMIT and segments <= CHOICE_LIMIT:
+        edges = [whole_double(begin + int(start) * unit) for start in np.append(cut.starts, attribute.size)]
+        return (
+            lambda second: choice(second, edges, range(-1, segments + 1)).cast("float64"),
+            segment_decoder(cut),
+        )
+
+    def stepped(second: Expr) -> Expr:
+        # Whole numbers below 2^53: a rounded quotient never reaches the next whole number.
+        inside = floor((second - whole_double(begin)) / whole_double(step * unit))
+        below, above = whole_double(-1), whole_double(attribute.size)
+        last = whole_double(begin + attribute.size * unit)
+        return ibis.cases((second < whole_double(begin), below), (second >= last, above), else_=inside)
+
+    return stepped, step_decoder(attribute, step, 0)
+
+
+def _wall_seconds(second: Expr, zone: str, begin: int, end: int) -> Expr:
+    """What the zone's clock shows at a second of UTC, from a table of the zone's changes."""
+    edges, offsets = zone_changes(zone, begin - MARGIN, end + MARGIN)
+    return second + choice(second, [whole_double(edge) for edge in edges], offsets).cast("float64")
+
+
+@functools.lru_cache(maxsize=64)
+def zone_changes(zone: str, begin: int, end: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The seconds of UTC between begin and end at which a zone's clock jumps, and its offsets before and after."""
+    clock = find_zone(zone)
+
+    def offset(second: int) -> int:
+        kept = min(max(second, FIRST_SECOND + MARGIN), LAST_SECOND - MARGIN)
+        moment = (EPOCH + datetime.timedelta(seconds=kept)).replace(tzinfo=datetime.UTC).astimezone(clock)
+        return int((moment.utcoffset() or datetime.timedelta(0)).total_seconds())
+
+    edges, offsets = [], [offset(begin)]
+    for day in range(begin, end, DAY):
+        if offset(day + DAY) == offsets[-1]:
+            continue
+        low, high = day, day + DAY
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if offset(middle) == offsets[-1] else (low, middle)
+        edges.append(high)
+        offsets.append(offset(high))
+    return tuple(edges), tuple(offsets)

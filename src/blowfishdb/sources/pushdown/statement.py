@@ -1,0 +1,191 @@
+"""The one statement of a count: bound each person's rows, join dimensions, group, put groups together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+
+from blowfishdb.errors import SourceError
+from blowfishdb.model.arrays import Ints
+from blowfishdb.model.cells import Cells
+from blowfishdb.model.policy import Person, Row
+from blowfishdb.sources.base import ColumnType, Join, Kind
+from blowfishdb.sources.engine import Engine, Expr
+from blowfishdb.sources.location import TableName
+from blowfishdb.sources.pushdown.keys import Key, check_type, make_key
+
+IBIS_TYPES = {
+    Kind.INTEGER: "int64",
+    Kind.REAL: "float64",
+    Kind.DECIMAL: "decimal(38, 9)",
+    Kind.BOOLEAN: "boolean",
+    Kind.TEXT: "string",
+    Kind.DATE: "date",
+    Kind.TIMESTAMP: "timestamp",
+    Kind.INSTANT: "timestamp",
+}
+ORDERED = (Kind.INTEGER, Kind.REAL, Kind.DECIMAL, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT)
+MATCHED = (Kind.INTEGER, Kind.DECIMAL, Kind.TEXT, Kind.DATE)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's name and the types of its columns."""
+
+    name: TableName
+    columns: Mapping[str, ColumnType]
+
+    def find(self, column: str, allowed: Sequence[Kind], use: str) -> ColumnType:
+        """The type of a column, or SourceError when it is missing or cannot be used so."""
+        if column not in self.columns:
+            raise SourceError(f"the table {self.name.name} has no column {column!r}, which is {use}")
+        found = self.columns[column]
+        if found.kind not in allowed:
+            raise SourceError(f"the column {column!r} is {use}; {found.native} cannot serve as that")
+        return found
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The main table and its joined dimension tables."""
+
+    main: Table
+    joined: tuple[tuple[Join, Table], ...] = ()
+
+    def home(self, attribute: str) -> tuple[Join | None, str, ColumnType]:
+        """The join (None for the main table), the column and the type behind an attribute of the domain."""
+        for join, table in self.joined:
+            if attribute in join.attributes:
+                column = join.attributes[attribute]
+                return join, column, table.find(column, tuple(Kind), f"the attribute {attribute}")
+        return None, attribute, self.main.find(attribute, tuple(Kind), "an attribute of the domain")
+
+
+@dataclass(frozen=True)
+class Statement:
+    """An expression ready to be written, and the keys that read its columns."""
+
+    expression: Expr
+    keys: Mapping[str, Key]
+
+    def flat_cells(self, cells: Cells, rows: Sequence[tuple[object, ...]]) -> tuple[Ints, Ints]:
+        """The cell of each fetched group (negative where it does not count) and its number of rows."""
+        columns: list[Sequence[object]] = list(zip(*rows, strict=True)) if rows else []
+        numbers = np.array([_whole(value) for value in columns[-1]] if rows else [], dtype=np.int64)
+        if not self.keys or not rows:
+            return np.zeros(numbers.size, dtype=np.int64), numbers
+        codes, place = {}, 0
+        for name, key in self.keys.items():
+            codes[name] = key.decode(columns[place : place + key.fetched])
+            place += key.fetched
+        return cells.cell_of(codes), numbers
+
+
+def _whole(value: object) -> int:
+    return int(value) if isinstance(value, int | Decimal) else 0
+
+
+def make_statement(tables: Tables, cells: Cells, unit: Row | Person, engine: Engine) -> Statement:
+    """The statement that counts the rows of the tables in the cells of a query."""
+    homes = {name: tables.home(name) for name in cells.attributes}
+    for name, (_, _, kind) in homes.items():
+        check_type(name, cells.cuts[name].attribute, kind)
+    rows, found = _rows(tables, homes, unit, engine)
+    keys = {name: make_key(cells.cuts[name], found[name], homes[name][2], engine) for name in cells.attributes}
+    named = {f"k{place}": column for place, column in enumerate(c for key in keys.values() for c in key.columns)}
+    if not named:
+        return Statement(rows.aggregate(n=rows.count()), {})
+    grouped = rows.select(**named)
+    counted = grouped.group_by(list(named)).aggregate(n=grouped.count())
+    return Statement(_finished(counted, keys) if any(key.finish for key in keys.values()) else counted, keys)
+
+
+def _finished(counted: Expr, keys: Mapping[str, Key]) -> Expr:
+    """The groups after each key's finishing touch, those that became equal put together."""
+    place, named = 0, []
+    for key in keys.values():
+        grouped = [counted[f"k{place + offset}"] for offset in range(len(key.columns))]
+        named += key.finish(grouped) if key.finish is not None else grouped
+        place += len(key.columns)
+    final = counted.select(**{f"k{number}": column for number, column in enumerate(named)}, n=counted.n)
+    names = [f"k{number}" for number in range(len(named))]
+    return final.group_by(names).aggregate(n=final.n.sum())
+
+
+def _rows(
+    tables: Tables, homes: Mapping[str, tuple[Join | None, str, ColumnType]], unit: Row | Person, engine: Engine
+) -> tuple[Expr, dict[str, Expr]]:
+    """The rows that count, and the expression of each attribute on them."""
+    used = [(join, table) for join, table in tables.joined if any(home[0] is join for home in homes.values())]
+    own = {name: column for name, (join, column, _) in homes.items() if join is None}
+    main = _ibis_table(tables.main, {*own.values(), *(join.foreign_key for join, _ in used), *_bound_columns(unit)})
+    kept = {f"a{place}": main[column] for place, column in enumerate(own.values())}
+    where = {name: f"a{place}" for place, name in enumerate(own)}
+    for place, (join, table) in enumerate(used):
+        foreign = tables.main.find(join.foreign_key, MATCHED, f"the foreign key to {join.table}")
+        own_key = table.find(join.key, MATCHED, "the key of a join")
+        if foreign.kind != own_key.kind:
+            raise SourceError(f"{join.foreign_key} is {foreign.native}, but {join.key} is {own_key.native}")
+        kept[f"f{place}"] = _comparable(main[join.foreign_key], foreign, engine)
+    rows = _bounded(main, kept, tables.main, unit, engine)
+    for place, (join, table) in enumerate(used):
+        wanted = {name: column for name, (home, column, _) in homes.items() if home is join}
+        dimension = _dimension(table, join, wanted.values(), engine)
+        joined = rows.left_join(dimension, rows[f"f{place}"] == dimension["key"])
+        names = {name: f"d{place}_{number}" for number, name in enumerate(wanted)}
+        columns = {names[name]: dimension[f"c{number}"] for number, name in enumerate(wanted)}
+        rows = joined.select(**{name: rows[name] for name in rows.columns}, **columns)
+        where |= names
+    return rows, {name: rows[column] for name, column in where.items()}
+
+
+def _bound_columns(unit: Row | Person) -> tuple[str, ...]:
+    return (unit.id, unit.order_by) if isinstance(unit, Person) else ()
+
+
+def _bounded(main: Expr, kept: Mapping[str, Expr], table: Table, unit: Row | Person, engine: Engine) -> Expr:
+    """Of each person the first rows in the order of the key; a tie that does not fit whole is left out.
+
+    The running count includes all rows with an equal key, so which rows stay never depends on anything but the keys.
+    Rows without an id belong to nobody whose rows could be bounded: they do not count.
+    """
+    import ibis
+
+    if isinstance(unit, Row):
+        return main.select(**kept) if kept else main
+    person = _comparable(main[unit.id], table.find(unit.id, MATCHED, "the id of a person"), engine)
+    order = _comparable(main[unit.order_by], table.find(unit.order_by, ORDERED, "the order of rows"), engine)
+    keyed = main.select(**kept, person=person, key=order, keyless=order.isnull().cast("int64"))
+    window = ibis.window(group_by=keyed.person, order_by=[keyed.keyless, keyed.key], range=(None, 0))
+    ranked = keyed.select(*kept, "person", rank=keyed.count().over(window))
+    return ranked.filter((ranked["rank"] <= unit.at_most) & ranked.person.notnull())
+
+
+def _dimension(table: Table, join: Join, columns: Iterable[str], engine: Engine) -> Expr:
+    """The dimension table by key, without keys that occur twice: they could multiply rows."""
+    import ibis
+
+    wanted = list(columns)
+    raw = _ibis_table(table, {join.key, *wanted})
+    key = _comparable(raw[join.key], table.columns[join.key], engine)
+    keyed = raw.select(key=key, **{f"c{number}": raw[column] for number, column in enumerate(wanted)})
+    names = [f"c{number}" for number in range(len(wanted))]
+    counted = keyed.select("key", *names, same=keyed.count().over(ibis.window(group_by=keyed["key"])))
+    return counted.filter((counted.same == 1) & counted["key"].notnull())
+
+
+def _comparable(column: Expr, kind: ColumnType, engine: Engine) -> Expr:
+    return engine.text(column) if kind.kind == Kind.TEXT else column
+
+
+def _ibis_table(table: Table, wanted: Iterable[str]) -> Expr:
+    import ibis
+
+    needed = {name: IBIS_TYPES[kind.kind] for name, kind in table.columns.items() if name in set(wanted)}
+    first = next((name for name, kind in table.columns.items() if kind.kind in IBIS_TYPES), None)
+    if not needed and first is not None:
+        needed = {first: IBIS_TYPES[table.columns[first].kind]}
+    return ibis.table(needed, name=table.name.name, database=table.name.schema)

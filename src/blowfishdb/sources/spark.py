@@ -1,0 +1,123 @@
+"""Spark, for tables that outgrow one machine: catalog tables, views of the running session, Parquet folders."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from blowfishdb.sources.base import ColumnType, Kind
+from blowfishdb.sources.engine import Engine, Expr, interrupted_after
+from blowfishdb.sources.failures import driver
+from blowfishdb.sources.location import Location, TableName, real_pattern
+from blowfishdb.sources.pushdown.expressions import function
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KINDS = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), Kind.INTEGER),
+    **dict.fromkeys(("float", "double"), Kind.REAL),
+    "string": Kind.TEXT,
+    "boolean": Kind.BOOLEAN,
+    "date": Kind.DATE,
+    "timestamp_ntz": Kind.TIMESTAMP,
+    "timestamp": Kind.INSTANT,
+}
+# Wall clocks and literals are read in UTC, and no cast or sum may fail on a value.
+SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
+FOLDER = TableName("blowfish_rows")
+_STARTING = threading.Lock()
+
+
+def column_type(native: str) -> ColumnType:
+    """What Spark's name of a type means."""
+    decimal = re.fullmatch(r"decimal\((\d+),-?\d+\)", native)
+    if decimal:
+        return ColumnType(Kind.DECIMAL, native, int(decimal[1]))
+    if re.fullmatch(r"(var)?char\(\d+\)", native):
+        return ColumnType(Kind.TEXT, native)
+    return ColumnType(KINDS.get(native, Kind.OTHER), native)
+
+
+class Spark(Engine):
+    """A Spark session: the running one, or one that is started on the address's master and kept."""
+
+    compiler = "databricks"
+
+    def __init__(self, location: Location) -> None:
+        self._pyspark: Any = driver("pyspark.sql", "spark", "spark")
+        self._location = location
+
+    def _session(self) -> SparkSession:
+        """A copy of the running session with settings of our own; it sees the same tables and views."""
+        with _STARTING:
+            running = self._pyspark.SparkSession.getActiveSession() or self._start()
+            copy: SparkSession = type(running)(running.sparkContext, running._jsparkSession.cloneSession())
+        # PySpark would print errors, and with them values, before we see them.
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
+        for name, value in SETTINGS.items():
+            copy.conf.set(name, value)
+        if self._folder:
+            copy.read.parquet(self._folder).createOrReplaceTempView(FOLDER.name)
+        return copy
+
+    @property
+    def _folder(self) -> str:
+        return "" if self._location.path in ("", "/") else self._location.path
+
+    def _start(self) -> SparkSession:
+        where = self._location
+        local = where.host in ("", "local")
+        builder = self._pyspark.SparkSession.builder.master(
+            "local[*]" if local else f"spark://{where.host}:{where.port}"
+        )
+        if local:
+            for name in ("spark.driver.bindAddress", "spark.driver.host"):
+                builder = builder.config(name, "127.0.0.1")
+        for name, value in (("spark.ui.enabled", "false"), ("spark.ui.showConsoleProgress", "false"), *where.options):
+            builder = builder.config(name, value)
+        session: SparkSession = builder.getOrCreate()
+        return session
+
+    def identity(self, table: TableName) -> str:
+        if self._folder:
+            return f"file:{real_pattern(self._folder)}"
+        session = self._session()
+        home = session.conf.get("spark.hadoop.hive.metastore.uris", None) or session.conf.get("spark.sql.warehouse.dir")
+        schema = table.schema or session.catalog.currentDatabase()
+        return f"spark:{home}#{schema}.{table.name}".lower()
+
+    def qualified(self, table: TableName) -> TableName:
+        return table
+
+    def columns(self, table: TableName) -> Mapping[str, ColumnType]:
+        session = self._session()
+        name = ".".join(f"`{part.replace('`', '``')}`" for part in (table.schema, table.name) if part)
+        if not session.catalog.tableExists(name):
+            return {}
+        return {column: column_type(native) for column, native in session.table(name).dtypes}
+
+    def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+        session = self._session()
+        context, group = session.sparkContext, uuid.uuid4().hex
+        context.setJobGroup(group, "a count", interruptOnCancel=True)
+        try:
+            with interrupted_after(deadline, lambda: context.cancelJobGroup(group)):
+                return [tuple(row) for row in session.sql(sql).collect()]
+        finally:
+            context.setLocalProperty("spark.jobGroup.id", None)
+
+    def seconds(self, column: Expr, kind: Kind) -> Expr:
+        instant = function("timestamp", "timestamp")(column) if kind == Kind.TIMESTAMP else column
+        return function("unix_seconds", "int64")(instant)
+
+
+def open_session(location: Location) -> tuple[Spark, TableName]:
+    """The engine and table of `spark://master#schema.table`, or of a Parquet folder `spark://master/folder`."""
+    engine = Spark(location)
+    folder = location.path not in ("", "/")
+    return engine, FOLDER if folder and location.table is None else location.required_table()

@@ -1,0 +1,76 @@
+"""SQLite databases, where each value has a type of its own, whatever the column declares."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+from blowfishdb.sources.base import ColumnType, Kind
+from blowfishdb.sources.engine import Engine, Expr, interrupted_after, replace_text_marks
+from blowfishdb.sources.location import Location, TableName, database_file
+from blowfishdb.sources.pushdown.expressions import marked_text
+
+
+def column_type(declared: str) -> ColumnType:
+    """What a declared type suggests; values of other types are met where they are read."""
+    upper = declared.upper()
+    if any(word in upper for word in ("DATE", "TIME")):
+        kind = Kind.TIMESTAMP if "TIME" in upper else Kind.DATE
+    elif "INT" in upper or "BOOL" in upper:
+        kind = Kind.INTEGER
+    elif any(word in upper for word in ("CHAR", "CLOB", "TEXT", "UUID")):
+        kind = Kind.TEXT
+    elif any(word in upper for word in ("REAL", "FLOA", "DOUB", "NUMERIC", "DECIMAL")):
+        kind = Kind.REAL
+    else:
+        kind = Kind.OTHER
+    return ColumnType(kind, declared or "no declared type")
+
+
+class SQLite(Engine):
+    """A SQLite file, opened for reading only."""
+
+    compiler = "sqlite"
+    has_nan = False
+    typed = False
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True, check_same_thread=False)
+        # A text that is no UTF-8 must not fail: an error would tell that there is one.
+        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        return connection
+
+    def identity(self, table: TableName) -> str:
+        # SQLite takes names of any case for the same.
+        return f"sqlite:{self._path}#{table.name.lower()}"
+
+    def qualified(self, table: TableName) -> TableName:
+        return TableName(table.name, table.schema or "main")
+
+    def columns(self, table: TableName) -> Mapping[str, ColumnType]:
+        with closing(self._connect()) as connection:
+            found = connection.execute(
+                "SELECT name, type FROM pragma_table_xinfo(?, ?) WHERE hidden <> 1 ORDER BY cid",
+                (table.name, table.schema),
+            ).fetchall()
+        return {name: column_type(declared) for name, declared in found}
+
+    def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+        with closing(self._connect()) as connection, interrupted_after(deadline, connection.interrupt):
+            return connection.execute(sql).fetchall()
+
+    def text(self, column: Expr) -> Expr:
+        return marked_text(column)
+
+    def settle(self, tree: Expr) -> Expr:
+        return replace_text_marks(tree, "x COLLATE BINARY", "sqlite")
+
+
+def open_database(location: Location) -> tuple[SQLite, TableName]:
+    """The engine and table of `sqlite:///file#table`."""
+    return SQLite(database_file(location)), location.required_table()
