@@ -15,6 +15,8 @@ from blowfishdb.ledger.chain import digest
 from blowfishdb.ledger.file_lock import acquire
 from blowfishdb.ledger.values import Head
 
+_sync_content = getattr(os, "fdatasync", os.fsync)
+"""The file keeps its size, so its times need not be durable where the system can tell them apart."""
 SLOT = 512
 """The file has two slots of this size. The older one is overwritten, so a torn write spoils only what is new."""
 
@@ -120,7 +122,7 @@ def _write(descriptor: int, head: Head, slot: int) -> None:
     line = json.dumps(fields).encode().ljust(SLOT - 1) + b"\n"
     if os.pwrite(descriptor, line, slot * SLOT) != SLOT:
         raise LedgerUnavailable("cannot write the whole high-water mark: is the disk full?")
-    os.fsync(descriptor)
+    _sync_content(descriptor)
 
 
 def _sync_folder(folder: Path) -> None:
