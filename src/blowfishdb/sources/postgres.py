@@ -9,7 +9,7 @@ from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.engine import Engine, Expr, replace_text_marks
 from blowfishdb.sources.failures import driver
 from blowfishdb.sources.location import Location, TableName
-from blowfishdb.sources.pushdown.expressions import function, function_of_two, marked_text
+from blowfishdb.sources.pushdown.expressions import function_of_two, marked_text
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -85,9 +85,8 @@ class Postgres(Engine):
 
     def seconds(self, column: Expr, kind: Kind) -> Expr:
         del kind
-        return function_of_two("date_part", "float64")(
-            "epoch", function_of_two("date_trunc", "timestamp")("second", column)
-        )
+        whole = function_of_two("date_trunc", "timestamp")("second", column)
+        return function_of_two("date_part", "float64")("epoch", whole)
 
     def bucket(self, number: Expr, edges: Sequence[float]) -> Expr | None:
         """PostgreSQL fails where a quotient of doubles underflows; its own search only compares."""

@@ -109,7 +109,7 @@ class Spark(Engine):
             with interrupted_after(deadline, lambda: context.cancelJobGroup(group)):
                 return [tuple(row) for row in session.sql(sql).collect()]
         finally:
-            context.setLocalProperty("spark.jobGroup.id", None)
+            context.setLocalProperty("spark.jobGroup.id", "")
 
     def seconds(self, column: Expr, kind: Kind) -> Expr:
         instant = function("timestamp", "timestamp")(column) if kind == Kind.TIMESTAMP else column

@@ -51,7 +51,7 @@ def check_type(name: str, attribute: Attribute, column: ColumnType) -> None:
     """Refuses a column that cannot hold what is declared; looks at types only."""
     if isinstance(attribute, Categorical):
         text = isinstance(attribute.values[0], str)
-        allowed = (Kind.TEXT,) if text else (Kind.INTEGER, Kind.BOOLEAN, Kind.DECIMAL, Kind.REAL)
+        allowed: tuple[Kind, ...] = (Kind.TEXT,) if text else (Kind.INTEGER, Kind.BOOLEAN, Kind.DECIMAL, Kind.REAL)
     else:
         allowed = ALLOWED[type(attribute)]
     if column.kind not in allowed:
@@ -68,7 +68,7 @@ def make_key(cut: Segments, column: Expr, kind: ColumnType, engine: Engine) -> K
     attribute = cut.attribute
     if isinstance(attribute, Categorical):
         return _category_key(attribute, column, kind, engine)
-    if kind.kind == Kind.TEXT or not engine.typed and isinstance(attribute, Dates | Timestamps):
+    if kind.kind == Kind.TEXT or (not engine.typed and isinstance(attribute, Dates | Timestamps)):
         return raw_key(attribute, engine.text(column) if kind.kind == Kind.TEXT else column)
     if isinstance(attribute, Dates):
         return date_key(attribute, cut, column, kind)
@@ -128,7 +128,7 @@ def segment_decoder(cut: Segments) -> Callable[[Fetched], Ints]:
 
 
 def step_decoder(attribute: Attribute, firsts: Ints | int, origin: int) -> Callable[[Fetched], Ints]:
-    """Reads numbers of steps, given the first value of each (or how many values each has) and the number of the first."""
+    """Reads numbers of steps from `origin` on, given the first value of each step, or how many values each has."""
 
     def decode(fetched: Fetched) -> Ints:
         found = np.array([_double(value) for value in fetched[0]], dtype=np.float64)

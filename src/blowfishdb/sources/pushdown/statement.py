@@ -105,7 +105,7 @@ def make_statement(tables: Tables, cells: Cells, unit: Row | Person, engine: Eng
 
 def _finished(counted: Expr, keys: Mapping[str, Key]) -> Expr:
     """The groups after each key's finishing touch, those that became equal put together."""
-    place, named = 0, []
+    place, named = 0, list[Expr]()
     for key in keys.values():
         grouped = [counted[f"k{place + offset}"] for offset in range(len(key.columns))]
         named += key.finish(grouped) if key.finish is not None else grouped
