@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.sparse import csr_array, vstack
 
 from blowfishdb.mechanisms.axis import Axis
@@ -77,18 +76,18 @@ class CoarseCorrection:
             cells[self.exact.low[single]] = exact[single]
         if not self._rows.shape[0]:
             return cells
-        spread, factor = self._factor(variances)
+        spread, whitener = self._whitened(variances)
         missed = np.concatenate([measured[count:], exact[long]]) - self._rows @ cells
-        step = self._rows.T @ cho_solve((factor, True), missed, check_finite=False)
+        step = self._rows.T @ (whitener.T @ (whitener @ missed))
         return np.asarray(cells + spread.reshape(-1, *(1,) * (measured.ndim - 1)) * step)
 
     def range_variances(self, low: Ints, high: Ints, variances: Floats) -> Floats:
         """The variance of the estimated sum of each range."""
-        spread, factor = self._factor(variances)
+        spread, whitener = self._whitened(variances)
         alone = np.concatenate([[0.0], np.cumsum(spread)])
         before = np.zeros((self._rows.shape[0], self.axis.cells + 1))
         np.cumsum(self._dense_rows * spread, axis=1, out=before[:, 1:])
-        whitened = solve_triangular(factor, before, lower=True, check_finite=False).T.copy()
+        whitened = (whitener @ before).T.copy()
         found = np.empty(low.size)
         for start in range(0, low.size, 4096):
             part = slice(start, start + 4096)
@@ -96,16 +95,13 @@ class CoarseCorrection:
             found[part] = alone[high[part]] - alone[low[part]] - np.einsum("ij,ij->i", change, change)
         return np.maximum(found, 0.0)
 
-    def _factor(self, variances: Floats) -> tuple[Floats, Floats]:
-        """The variance of each cell (0 where it is exact) and the Cholesky factor of D + H V H'."""
+    def _whitened(self, variances: Floats) -> tuple[Floats, Floats]:
+        """The variance of each cell (0 where it is exact), and K with K'K = (D + H V H')^-1."""
         count = self.noisy.size
         spread = np.zeros(self.axis.cells)
         spread[self.noisy] = variances[:count]
         noise = np.zeros(self._rows.shape[0])
         noise[: variances.size - count] = variances[count:]
-        if not noise.size:
-            return spread, np.zeros((0, 0))
         system = (self._dense_rows * spread) @ self._dense_rows.T
         system[np.diag_indices_from(system)] += noise
-        factor, _ = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
-        return spread, factor
+        return spread, np.linalg.inv(np.linalg.cholesky(system))

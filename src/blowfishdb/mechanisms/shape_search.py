@@ -12,7 +12,7 @@ from blowfishdb.mechanisms.axis import Axis
 from blowfishdb.mechanisms.coarse_rows import Group, coarse_error, free_totals, gram_dot, reach_losses
 from blowfishdb.mechanisms.energies import level_plans
 from blowfishdb.mechanisms.shapes import SmoothShape, TreeShape
-from blowfishdb.mechanisms.shares import best_shares
+from blowfishdb.mechanisms.shares import LEAST_LOG, best_shares
 from blowfishdb.mechanisms.spare_loss import spare_loss
 from blowfishdb.mechanisms.windows import even_axis, like, typical_window
 from blowfishdb.model.arrays import Floats
@@ -63,7 +63,8 @@ def choose(axis: Axis, workload: Rows) -> Choice:
 def _choose_without_sums(axis: Axis, workload: Rows) -> Choice:
     plans = level_plans(workload, _longest(axis), free=_is_free(axis), equal=False)
     if _fits(axis, plans[0].sizes, None):
-        tuned = [_tuned(axis, workload, SmoothShape(plan.sizes)) for plan in plans[:3]]
+        tried = plans[:3] if axis.cells <= POLISHED_CELLS else plans[:1]
+        tuned = [_tuned(axis, workload, SmoothShape(plan.sizes)) for plan in tried]
         return min(tuned, key=lambda choice: choice.error)
     best = plans[0]
     return Choice(TreeShape(best.sizes), np.append(best.shares, 0.0), best.error)
@@ -130,7 +131,7 @@ def _polished(axis: Axis, workload: Rows, groups: list[Group], shares: Floats, e
     spare = spare_loss(axis, groups)
 
     def filled_error(logs: Floats) -> float:
-        coarse = np.exp(logs)
+        coarse = np.exp(np.clip(logs, LEAST_LOG, 0.0))
         cells = spare.cells(np.append(0.0, coarse))
         if float(cells.min()) <= 0.0:
             return IMPOSSIBLE
@@ -145,5 +146,5 @@ def _polished(axis: Axis, workload: Rows, groups: list[Group], shares: Floats, e
     for start in (shares[1:], np.full(len(groups), 0.2)):
         found = minimize(filled_error, np.log(start), method="Nelder-Mead", options=options)
         if found.fun < best[0]:
-            best = (float(found.fun), np.append(0.0, np.exp(found.x)))
+            best = (float(found.fun), np.append(0.0, np.exp(np.clip(found.x, LEAST_LOG, 0.0))))
     return best

@@ -17,10 +17,13 @@ from blowfishdb.mechanisms.smooth_rows import boxes, hats, ramps
 from blowfishdb.mechanisms.spare_loss import spare_loss
 from blowfishdb.mechanisms.tree_least_squares import TreeCorrection
 from blowfishdb.mechanisms.windows import hop_starts, spread_places, typical_window
-from blowfishdb.model.arrays import Floats
+from blowfishdb.model.arrays import Floats, Ints
 
 NEGLIGIBLE = 1e-4
 """A group with a smaller part of the loss than this is not measured."""
+
+MOST_WEIGHTS = 256
+"""Each different weight costs the sampler a table, so cells use no more than this many."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class SmoothShape:
         ]
         return CoarseCorrection(
             axis,
-            np.maximum(1, (cells * GRID).astype(np.int64)),
+            _few_values(np.maximum(1, (cells * GRID).astype(np.int64))),
             csr_array(vstack([none, *(group.matrix for group in groups)], format="csr"), dtype=np.int64),
             np.concatenate([np.empty(0, dtype=np.int64), *weights]),
         )
@@ -81,6 +84,13 @@ class TreeShape:
     def build(self, axis: Axis, shares: Floats) -> TreeCorrection:
         """The rows with whole weights; `shares` as for the groups, cells first."""
         return TreeCorrection(self.tree(axis), np.concatenate([shares[:-1], [0.0], shares[-1:]]))
+
+
+def _few_values(weights: Ints) -> Ints:
+    """The weights, rounded down to at most MOST_WEIGHTS different ones between the least and the largest."""
+    least = int(weights.min())
+    step = (int(weights.max()) - least) // MOST_WEIGHTS + 1
+    return least + (weights - least) // step * step
 
 
 def _ramp_group(axis: Axis, ratio: float, length: float) -> Group:

@@ -15,6 +15,9 @@ GRID = 2**24
 SHARPNESS = 150.0
 """The largest loss is smoothed by a power mean of this order while searching; the certificate uses the true one."""
 
+LEAST_LOG = -7.5
+"""No share falls below exp of this while searching; it would only cost digits."""
+
 
 def whole_weights(share: float, height: int, rows: int) -> Ints:
     """One weight for each of `rows` rows with entries up to `height`, rounded down to keep within the share."""
@@ -43,7 +46,7 @@ def best_shares(
 
     best = (np.inf, np.ones(losses.shape[1]))
     for start in starts:
-        bounds = [(-7.5, 4.0)] * losses.shape[1]
+        bounds = [(LEAST_LOG, 4.0)] * losses.shape[1]
         found = minimize(
             objective, np.log(start), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40, "ftol": 1e-6}
         )
