@@ -255,3 +255,13 @@ def test_columns_that_are_missing_are_named() -> None:
 def test_a_policy_that_does_not_fit_is_refused_before_anything_else() -> None:
     with pytest.raises(PolicyError, match="did you mean 'age'"):
         compile_cells(TABLE, Policy({"agee": full()}), ["age"])
+
+
+def test_leaving_may_take_two_attributes_at_once() -> None:
+    table = domain({"x": integers(0, 1, null=0), "y": integers(0, 1, null=0)})
+    where = (col("x") == 0) | (col("y") == 0)
+    together = compile_cells(table, Policy(), ["x", "y"], where).graph.outside.tolist()
+    alone = compile_cells(table, Policy(composition="attribute"), ["x", "y"], where).graph.outside.tolist()
+    # Cells (0,0), (0,1), (1,0), (1,1): from (0,0) only a move of both leads to the rejected (1,1).
+    assert together == [True, True, True, False]
+    assert alone == [False, True, True, False]
