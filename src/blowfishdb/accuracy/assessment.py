@@ -19,6 +19,7 @@ from blowfishdb.model.workload import AllRanges
 Guarantee = Literal["simultaneous", "per-query"]
 Method = Literal["exact", "simulated", "bound"]
 
+TOO_LARGE = "no proof of its accuracy is known at this size, and others promise more"
 LIKELY_LARGEST = 5.5
 """How many standard deviations off the worst of many answers is, to rank strategies by their variances."""
 SAMPLES_BEYOND_SHARP_BOUND = 2_000
@@ -46,7 +47,9 @@ class Assessment:
             return Fraction(0), "exact"
         best, method = self._least_unclamped(alpha, beta, simulate)
         lowest, highest = self.setting.served()
-        if best is None or best > highest:
+        if best is None:
+            raise declined(self.setting, TOO_LARGE)
+        if best > highest:
             raise declined(self.setting, "the noise this accuracy allows is finer than the sampler serves")
         return max(best, lowest), method
 
@@ -65,7 +68,7 @@ class Assessment:
         if simulate:
             found += [(other.alpha(epsilon, beta), "simulated") for other in self._estimates(beta)]
         if not found:
-            raise declined(self.setting, "the problem is too large to predict its accuracy")
+            raise declined(self.setting, TOO_LARGE)
         return min(found)
 
     def price(self) -> float:

@@ -95,12 +95,13 @@ class Bound:
         return first_passing(lambda e: self._failure_at(e, alpha) <= beta, start, limit)
 
     def alpha(self, epsilon: Fraction, beta: float) -> float:
-        """An alpha proven to hold at this epsilon, the least up to PRECISION."""
+        """An alpha proven to hold at this epsilon, the least up to PRECISION; a whole number where errors are."""
         tails, at_every_level = self._coarse
         if not at_every_level:
             tails, _ = tails_of(self.setting, self.setting.variances(epsilon))
         unit = float(self.setting.plan.unit / epsilon)
-        return least_alpha(lambda a: self._failure(tails, unit, a) <= beta, self.price / float(epsilon), PRECISION)
+        found = least_alpha(lambda a: self._failure(tails, unit, a) <= beta, self.price / float(epsilon), PRECISION)
+        return float(np.floor(found)) if at_every_level else found
 
     @property
     def is_sharp(self) -> bool:

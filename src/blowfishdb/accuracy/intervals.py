@@ -54,7 +54,7 @@ def _per_answer(setting: Setting, beta: float) -> Floats:
         many = many_terms(classes)
         scale = float(scales[0])
         found = _solve(lambda alpha: equal_term_tails(classes, many, scale, alpha), beta, scale * np.sqrt(classes))
-        return np.ceil(found)[place]
+        return np.floor(found)[place]
     variances, unit = setting.variances(Fraction(1)), float(setting.plan.unit)
     if setting.problem.workload.shape[0] * scales.size <= WRITTEN_OUT:
         sums = written_out(setting, variances)

@@ -24,13 +24,15 @@ GOLDEN = (5**0.5 - 1) / 2
 LARGE_SCALE = 10.0
 MARGIN = 1.5
 """The estimated sum of tails is multiplied by this; tests show that its error is far smaller."""
-TYPICAL = 5.0
+TYPICAL = 4.0
 """The number of standard deviations at which answers of different variance are weighed against each other."""
+LEAST_SHARE = 0.05
+"""No answer is looked at much more rarely than the worst one, so none can stand for very many."""
 
 
 @dataclass(frozen=True, eq=False)
 class SampledTails:
-    """Answers are drawn in proportion to exp(-z^2 / 2 variance), so those that matter are looked at most."""
+    """Answers are chosen in proportion to about exp(-z^2 / 2 variance), so those that matter are looked at most."""
 
     setting: Setting
 
@@ -73,10 +75,11 @@ class SampledTails:
         """One answer from each of equally weighty stretches, weighted by the inverse of its chance to be chosen."""
         strategy, weights = self.setting.strategy, self.setting.weights
         found = strategy.answer_variances(variances)
-        share = np.exp(TYPICAL**2 / 2.0 * (1.0 - found.max() / np.maximum(found, found.max() / 100.0)))
+        relative = found.max() / np.maximum(found, found.max() / 100.0)
+        share = LEAST_SHARE + np.exp(TYPICAL**2 / 2.0 * (1.0 - relative))
         mass = np.cumsum(share)
         size = int(min(SAMPLED, max(FEWEST, NUMBERS // weights.size)))
-        jitter = (np.arange(size) * GOLDEN) % 1.0
+        jitter = ((np.arange(size) + 0.5) * GOLDEN) % 1.0
         chosen = np.searchsorted(mass, (np.arange(size) + jitter) / size * mass[-1])
         count = MARGIN * mass[-1] / (size * share[chosen])
         if not isinstance(strategy, GivesCoefficients):

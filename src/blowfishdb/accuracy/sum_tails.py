@@ -17,6 +17,8 @@ TILTS = np.geomspace(0.2, 400.0, 72)
 SHIFTS = np.array([1.0, 1.5, 2.0, 2.5, 3.0])
 """How far, in units of the coefficients' norm, the discrete tail is compared with the continuous one."""
 
+DUST = 1e-12
+"""Coefficients below this are rounding errors of an answer that does not depend on the variable."""
 LEAST_CAP = 1e-100
 """A larger cap is sound too; this one has a square that floats can hold."""
 
@@ -111,6 +113,8 @@ def _bundle(rest: Floats, cap: Floats) -> Floats:
 
 def from_coefficients(coefficients: Floats, sizes: Floats, count: Floats) -> LaplaceSums:
     """The bounds for answers with these coefficients (answers by variables) on variables of these sizes."""
+    largest = np.max(np.abs(coefficients), axis=1, initial=0.0, keepdims=True)
+    coefficients = np.where(np.abs(coefficients) > DUST * np.maximum(largest, 1.0), coefficients, 0.0)
     scaled = np.abs(coefficients) * sizes
     norm = np.sqrt(np.sum(coefficients**2, axis=1))
     if scaled.shape[1] <= KEPT:

@@ -1,0 +1,47 @@
+"""Seconds for a quote over all mechanisms, at 10^5 and 10^6 cells of one axis; `other` is the allowed time.
+
+Each case is quoted once to warm up at the small size; then every time is that of one quote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.harness import Row, measure
+from blowfishdb.accuracy.quote import quote
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.rows import Rows
+from blowfishdb.model.workload import Identity, Prefix
+from blowfishdb.plan.problem import Problem
+
+ALLOWED = {100_000: 0.3, 1_000_000: 3.0}
+ALPHA, BETA = 500.0, 0.05
+
+
+def run(data: Path | None) -> Iterator[Row]:
+    """One row a size, policy and workload."""
+    del data
+    for cells, allowed in ALLOWED.items():
+        for policy, theta in (("line", 1), ("threshold 100", 100), ("full", cells - 1)):
+            for workload in (Identity, Prefix):
+                quote(_problem(workload(2_000), min(theta, 1_999)), ALPHA, BETA)
+                yield _timed(
+                    f"{cells:.0e} cells, {policy}, {workload.__name__}", _problem(workload(cells), theta), allowed
+                )
+
+
+def _problem(workload: Rows, theta: int) -> Problem:
+    cells = workload.shape[1]
+    axis = WindowGraph(np.minimum(np.arange(cells) + theta, cells - 1), np.empty(0, dtype=np.int64))
+    return Problem(CellGraph((axis,), "record", np.zeros(1, dtype=np.bool_), "public"), workload)
+
+
+def _timed(case: str, problem: Problem, allowed: float) -> Row:
+    found, seconds, peak_mb = measure(lambda: quote(problem, ALPHA, BETA))
+    best = found.best
+    note = f"{best.mechanism} at epsilon {float(best.epsilon):.3g} ({best.method}), {len(found.offers)} offers"
+    return Row(case, seconds, allowed, seconds / allowed, seconds, peak_mb, note)

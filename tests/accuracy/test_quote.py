@@ -1,0 +1,136 @@
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blowfishdb.accuracy.intervals import intervals
+from blowfishdb.accuracy.quote import accuracy_at, quote
+from blowfishdb.errors import AccuracyError, Declined
+from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs.explicit import EdgeGraph
+from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.workload import AllRanges, Identity, Prefix
+from blowfishdb.plan.certificate import certify
+from blowfishdb.plan.problem import Problem
+from tests.accuracy.cases import fresh_errors, on_threshold, significantly_above
+
+SIMPLE = {"identity": identity.propose, "ordered": ordered.propose}
+HIERARCHY = {"hierarchy": hierarchy.propose}
+TREES = {**SIMPLE, **HIERARCHY, "optimized": optimized.propose}
+PROBLEMS = [on_threshold(Identity(12), 1), on_threshold(Prefix(12), 3), on_threshold(AllRanges(10), 2)]
+
+
+@settings(max_examples=20)
+@given(
+    st.sampled_from(PROBLEMS),
+    st.sampled_from(["simultaneous", "per-query"]),
+    st.tuples(st.floats(0.0, 200.0), st.floats(0.0, 200.0)),
+    st.tuples(st.floats(1e-6, 0.9), st.floats(1e-6, 0.9)),
+)
+def test_more_slack_never_costs_more(problem, guarantee, alphas, betas):
+    strict = quote(problem, min(alphas), min(betas), SIMPLE, guarantee)
+    loose = quote(problem, max(alphas), max(betas), SIMPLE, guarantee)
+    assert loose.best.epsilon <= strict.best.epsilon
+    for name in SIMPLE:
+        one, two = ({o.mechanism: o for o in found.offers}[name] for found in (loose, strict))
+        assert one.epsilon <= two.epsilon
+
+
+@pytest.mark.parametrize("guarantee", ["simultaneous", "per-query"])
+@pytest.mark.parametrize(
+    ("workload", "mechanisms"), [(Identity(20), SIMPLE), (Prefix(12), TREES), (AllRanges(12), {**SIMPLE, **HIERARCHY})]
+)
+def test_quotes_are_kept_repeat_and_come_back(workload, mechanisms, guarantee):
+    problem = on_threshold(workload, 3)
+    found, again = (quote(problem, 25.0, 0.05, mechanisms, guarantee) for _ in range(2))
+    assert [(o.mechanism, o.epsilon) for o in found.offers] == [(o.mechanism, o.epsilon) for o in again.offers]
+    assert [o.epsilon for o in found.offers] == sorted(o.epsilon for o in found.offers)
+    back = {o.mechanism: o for o in accuracy_at(problem, found.best.epsilon, 0.05, mechanisms, guarantee).offers}
+    assert back[found.best.mechanism].alpha <= 25.0 * (1 + 1e-5)
+    for offer in found.offers:
+        assert certify(offer.plan, problem.graph) == offer.certificate
+        assert offer.certificate.epsilon == offer.epsilon
+        errors = np.abs(fresh_errors(problem, offer.strategy, offer.plan, 10_000, seed=7)) > 25.0
+        failures = errors.any(axis=0).sum() if guarantee == "simultaneous" else errors.sum(axis=1).max()
+        assert not significantly_above(int(failures), 10_000, 0.05)
+        squares = fresh_errors(problem, offer.strategy, offer.plan, 10_000, seed=8) ** 2
+        assert offer.rmse == pytest.approx(math.sqrt(squares.mean()), rel=0.1)
+
+
+def test_per_query_is_cheaper_than_simultaneous():
+    problem = on_threshold(Identity(30), 2)
+    together, each = (quote(problem, 20.0, 0.05, SIMPLE, kind).best for kind in ("simultaneous", "per-query"))
+    assert each.epsilon < together.epsilon
+
+
+def test_accuracy_below_one_needs_noise_that_is_zero():
+    for alpha in (0.0, 0.5):
+        offer = quote(on_threshold(Identity(10), 1), alpha, 0.05, SIMPLE).best
+        errors = fresh_errors(on_threshold(Identity(10), 1), offer.strategy, offer.plan, 20_000, seed=1)
+        assert 0.02 < np.mean(np.any(errors != 0, axis=0)) < 0.06
+
+
+def test_very_loose_demands_stop_where_the_sampler_does():
+    offer = quote(on_threshold(Prefix(10), 1), 1e12, 0.5, SIMPLE).best
+    assert float(offer.plan.unit) <= 1e9
+
+
+def test_what_no_edge_can_change_is_free():
+    public = CellGraph((WindowGraph(np.arange(4), np.array([], dtype=np.int64)),), "record", np.array(False), "public")
+    offer = quote(Problem(public, Prefix(4)), 0.0, 0.01, SIMPLE).best
+    assert (offer.epsilon, offer.rmse, offer.method) == (0, 0.0, "exact")
+    assert accuracy_at(Problem(public, Prefix(4)), Fraction(1), 0.01, SIMPLE).best.alpha == 0.0
+
+
+def test_who_declines_says_why():
+    graph = CellGraph((EdgeGraph(3, np.array([[0, 2]])),), "record", np.array(False), "public")
+    found = quote(Problem(graph, Identity(3)), 10.0, 0.1, SIMPLE)
+    assert "order" in found.declined["ordered"]
+    with pytest.raises(Declined, match="ordered"):
+        quote(Problem(graph, Identity(3)), 10.0, 0.1, {"ordered": ordered.propose}).best  # noqa: B018
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0, -1.0, math.nan])
+def test_beta_is_a_probability(beta):
+    for ask in (
+        lambda: quote(PROBLEMS[0], 1.0, beta, SIMPLE),
+        lambda: accuracy_at(PROBLEMS[0], Fraction(1), beta, SIMPLE),
+    ):
+        with pytest.raises(AccuracyError, match="beta"):
+            ask()
+
+
+def test_other_demands_out_of_range():
+    for alpha in (-1.0, math.inf, math.nan):
+        with pytest.raises(AccuracyError, match="alpha"):
+            quote(PROBLEMS[0], alpha, 0.1, SIMPLE)
+    for epsilon in (Fraction(0), Fraction(-1), 0.5):
+        with pytest.raises(AccuracyError, match="epsilon"):
+            accuracy_at(PROBLEMS[0], epsilon, 0.1, SIMPLE)
+    with pytest.raises(AccuracyError, match="guarantee"):
+        quote(PROBLEMS[0], 1.0, 0.1, SIMPLE, "most")
+
+
+@pytest.mark.parametrize(
+    ("name", "workload"), [("identity", Identity(15)), ("ordered", Identity(15)), ("optimized", Prefix(15))]
+)
+def test_intervals_cover_each_answer_and_all_of_them(name, workload):
+    problem = on_threshold(workload, 2)
+    offer = accuracy_at(problem, Fraction(1, 2), 0.1, {name: TREES[name]}).best
+    widths = intervals(problem, offer.strategy, offer.plan, 0.1)
+    errors = np.abs(fresh_errors(problem, offer.strategy, offer.plan, 20_000, seed=2))
+    outside = np.sum(errors > widths.per_answer[:, None], axis=1)
+    assert not any(significantly_above(int(count), 20_000, 0.1) for count in outside)
+    tight = np.sum(errors > 0.85 * widths.per_answer[:, None] - 1.0, axis=1)
+    assert any(significantly_above(int(count), 20_000, 0.1) for count in tight)
+    assert not significantly_above(int(np.sum(errors.max(axis=0) > widths.simultaneous)), 20_000, 0.1)
+    assert widths.simultaneous == pytest.approx(offer.alpha)
+
+
+def test_large_problems_are_quoted_without_listing_ranges():
+    offer = quote(on_threshold(AllRanges(50_000), 1), 50.0, 0.05, SIMPLE).best
+    assert offer.mechanism == "ordered" and offer.method == "bound"
