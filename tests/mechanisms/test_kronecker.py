@@ -9,8 +9,9 @@ from scipy.sparse import csr_array
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import kronecker
 from blowfishdb.mechanisms.axis_levels import AxisChoice, candidate_levels, component_level, smooth_level
+from blowfishdb.mechanisms.axis_rows import DenseRows, axis_rows
 from blowfishdb.mechanisms.product_queries import product_parts
-from blowfishdb.model.workload import Kronecker, Prefix, Rectangles, Sparse, all_marginals
+from blowfishdb.model.workload import AllRanges, Intervals, Kronecker, Prefix, Rectangles, Sparse, all_marginals
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
@@ -125,11 +126,33 @@ def test_smooth_levels_share_every_cell_out(cells, size, height, data):
 @given(st.integers(2, 20), st.data())
 def test_total_variances_match_dense_algebra(cells, data):
     level = data.draw(st.sampled_from(candidate_levels(cells, np.arange(cells) * 2 // cells)))
-    gram = Prefix(cells).dense().T @ Prefix(cells).dense().astype(float)
-    for share, found in zip((0.1, 0.5, 0.9), level.total_variances(gram, np.array([0.1, 0.5, 0.9])), strict=True):
+    rows = data.draw(
+        st.sampled_from([Prefix(cells), AllRanges(cells), Sparse(csr_array(np.tri(cells, dtype=int) * 2))])
+    )
+    counts = np.random.default_rng(1).uniform(0.5, 2, rows.shape[0])
+    gram = rows.dense().T @ (counts[:, None] * rows.dense())
+    energies = axis_rows(rows).energies(counts)(level.spectrum[1])
+    shares = np.array([0.1, 0.5, 0.9])
+    for share, found in zip(shares, level.total_variances(energies, float(np.trace(gram)), shares), strict=True):
         scaled = level.blocks / level.height
         precision = (1 - share) ** 2 * np.eye(cells) + share**2 * scaled.T @ scaled
         assert found == pytest.approx(np.trace(gram @ np.linalg.inv(precision)))
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 9), st.integers(0, 2**32))
+def test_runs_compute_what_written_out_rows_do(cells, seed):
+    rng = np.random.default_rng(seed)
+    ends = np.sort(rng.integers(0, cells + 1, (2, rng.integers(1, 20))), axis=0)
+    rows = Intervals(cells, ends[0], ends[1])
+    runs, dense = axis_rows(rows), DenseRows(rows.dense().astype(float))
+    matrix, counts = rng.normal(size=(cells, 4)), rng.uniform(size=rows.shape[0])
+    np.testing.assert_allclose(runs.times(matrix), dense.times(matrix), atol=1e-9)
+    np.testing.assert_allclose(runs.quadratic(matrix @ matrix.T), dense.quadratic(matrix @ matrix.T), atol=1e-9)
+    np.testing.assert_allclose(runs.squares(), dense.squares())
+    np.testing.assert_allclose(runs.energies(counts)(matrix), dense.energies(counts)(matrix), atol=1e-9)
+    places = np.array([0, rows.shape[0] - 1])
+    np.testing.assert_allclose(runs.chosen(places).times(matrix), dense.chosen(places).times(matrix), atol=1e-9)
 
 
 def test_component_blocks_never_move():
@@ -209,6 +232,6 @@ def test_workloads_are_read_as_products_in_their_own_order(problem):
     parts = product_parts(problem.workload, problem.graph.shape)
     dense = []
     for part in parts:
-        index = part.rows_of(np.arange(part.count))
-        dense += [np.kron(part.rows[0][a], part.rows[1][b]) for a, b in index]
+        first, second = (rows.times(np.eye(size)) for rows, size in zip(part.rows, problem.graph.shape, strict=True))
+        dense += [np.kron(first[a], second[b]) for a, b in part.rows_of(np.arange(part.count))]
     np.testing.assert_array_equal(np.array(dense), problem.workload.dense())

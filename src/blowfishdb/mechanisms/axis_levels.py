@@ -16,6 +16,8 @@ from blowfishdb.model.workload import Identity, Sparse, Stacked
 from blowfishdb.plan.plan import Measurement
 
 LISTED_EDGES = 2_000_000
+SHARP_AXIS, LONG_AXIS = 64, 512
+"""Plain blocks are tried on short axes only: smooth ones win on others. On long axes fewer sizes are tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,20 +28,21 @@ class CoarseLevel:
     height: int
 
     @cached_property
-    def _spectrum(self) -> tuple[Floats, Floats]:
+    def spectrum(self) -> tuple[Floats, Floats]:
         """Eigenvalues and orthonormal eigenvectors of the level's Gram matrix over the cells, zero ones left out."""
         scaled = self.blocks / self.height
         values, vectors = np.linalg.eigh(scaled @ scaled.T)
         kept = values > 1e-9 * values[-1]
         return values[kept], scaled.T @ (vectors[:, kept] / np.sqrt(values[kept]))
 
-    def total_variances(self, gram: Floats, shares: Floats) -> Floats:
-        """tr(gram X^-1) for X = (1 - share)^2 I + share^2 level'level, for each share of the coarse level."""
-        values, vectors = self._spectrum
-        energy = np.einsum("ij,ij->j", vectors, gram @ vectors)
+    def total_variances(self, energies: Floats, trace: float, shares: Floats) -> Floats:
+        """tr(G X^-1) for X = (1 - share)^2 I + share^2 level'level, for each share of the coarse level.
+
+        G enters through its trace and its energies v'Gv along the eigenvectors of the level.
+        """
         fine = (1 - shares) ** 2
-        rest = (np.trace(gram) - energy.sum()) / fine
-        return np.asarray(rest + (energy / (fine[:, None] + shares[:, None] ** 2 * values)).sum(axis=1))
+        coarse = energies / (fine[:, None] + shares[:, None] ** 2 * self.spectrum[0])
+        return np.asarray((trace - energies.sum()) / fine + coarse.sum(axis=1))
 
     def edge_share(self, graph: AxisGraph) -> float:
         """The largest part of the level's weight that one edge moves: half the L1 distance of two columns."""
@@ -79,13 +82,15 @@ def component_level(labels: Ints) -> CoarseLevel:
 def candidate_levels(cells: int, labels: Ints) -> list[CoarseLevel]:
     """A short list of coarse levels worth trying on an axis with these components."""
     low, high = max(2.0, cells**0.35), max(2.0, cells**0.75)
-    steps = max(2, round(np.log(high / low) / np.log(1.3)) + 1)
+    ratio = 1.15 if cells <= LONG_AXIS else 1.5
+    steps = max(2, round(np.log(high / low) / np.log(ratio)) + 1)
     sizes = np.unique(np.round(np.geomspace(low, high, steps)).astype(int))
     levels = [smooth_level(cells, cells, 1)]
     if labels.max() > 0:
         levels.append(component_level(labels))
-    for size in sizes[sizes < cells]:
-        levels += [smooth_level(cells, int(size), height) for height in sorted({1, int(size), 3 * int(size) // 2})]
+    for size in sizes[sizes < cells].tolist():
+        sharp = [1] if cells <= SHARP_AXIS else []
+        levels += [smooth_level(cells, size, height) for height in (*sharp, size, 3 * size // 2, 2 * size)]
     return levels
 
 

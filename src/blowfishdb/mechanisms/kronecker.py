@@ -13,6 +13,7 @@ from scipy.sparse import csr_array
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.axis_levels import AxisChoice, component_level
+from blowfishdb.mechanisms.axis_rows import AxisRows
 from blowfishdb.mechanisms.product_choice import axis_components, choose_axes
 from blowfishdb.mechanisms.product_queries import ProductPart, product_parts
 from blowfishdb.model.arrays import Floats, Ints
@@ -90,13 +91,14 @@ class KroneckerStrategy:
 
     def answer_variances(self, variances: Floats) -> Floats:
         """Exact: all products of rows of the same levels have the same variance, so squares are summed by level."""
-        counts = tuple(axis.measurement.rows.shape[0] for axis in self.axes)
-        table = np.asarray(variances).reshape(counts)[np.ix_(*(axis.level_starts for axis in self.axes))]
-        return np.concatenate([self._part_variances(part, table) for part in self.parts])
+        table = self._by_level(variances)
+        # An answer that the exact totals fix has variance 0 up to rounding.
+        return np.concatenate([np.maximum(self._part_variances(part, table), 0.0) for part in self.parts])
 
     def total_variance(self, variances: Floats) -> float:
-        """The summed expected squared error of all answers."""
-        return float(self.answer_variances(variances).sum())
+        """The summed expected squared error of all answers; products of rows are never listed."""
+        table = self._by_level(variances)
+        return float(sum(self._part_variances(part, table, in_all=True).sum() for part in self.parts))
 
     def coefficients(self, queries: Ints, variances: Floats) -> Floats:
         """For each of the given answers its coefficient on every noise variable."""
@@ -107,7 +109,9 @@ class KroneckerStrategy:
         for query, place in zip(queries, home, strict=True):
             part = self.parts[place]
             (row,) = part.rows_of(np.array([query - (ends[place] - part.count)]))
-            direct, met = zip(*(self._terms(axis, part.rows[axis][[at]]) for axis, at in enumerate(row)), strict=True)
+            direct, met = zip(
+                *(self._terms(axis, part.rows[axis].chosen(np.array([at]))) for axis, at in enumerate(row)), strict=True
+            )
             found.append(_outer([one[0] for one in direct]) - _outer([one[0] for one in met]))
         return np.array(found)
 
@@ -124,26 +128,34 @@ class KroneckerStrategy:
             for s, totals in zip(spread, self._totals, strict=True)
         ]
 
-    def _terms(self, axis: int, rows: Floats) -> tuple[Floats, Floats]:
+    def _terms(self, axis: int, rows: AxisRows) -> tuple[Floats, Floats]:
         """Coefficients on one axis' measured rows: of the plain estimate, and of what the exact totals take back."""
         estimator = self.axes[axis].estimator
-        plain = rows @ estimator
+        plain = rows.times(estimator)
         if self.components is None:
             return plain, np.zeros_like(plain)
-        return plain, ((rows @ self._lifts[axis]) @ self._totals[axis]) @ estimator
+        return plain, rows.times(self._lifts[axis]) @ (self._totals[axis] @ estimator)
 
-    def _part_variances(self, part: ProductPart, table: Floats) -> Floats:
-        """sum (c - d)^2 var with c, d products over the axes: three products of sums by level."""
+    def _by_level(self, variances: Floats) -> Floats:
+        """The variance of a product of rows for every combination of levels."""
+        counts = tuple(axis.measurement.rows.shape[0] for axis in self.axes)
+        return np.asarray(variances).reshape(counts)[np.ix_(*(axis.level_starts for axis in self.axes))]
+
+    def _part_variances(self, part: ProductPart, table: Floats, in_all: bool = False) -> Floats:
+        """sum (c - d)^2 var with c, d products over the axes: three products of sums by level.
+
+        `in_all` sums over the answers too, which for all combinations of rows is again one product.
+        """
         sums: list[list[Floats]] = [[], [], []]
         for axis, rows in enumerate(part.rows):
             plain, met = self._terms(axis, rows)
             starts = self.axes[axis].level_starts
             for place, squares in enumerate((plain * plain, plain * met, met * met)):
-                sums[place].append(np.add.reduceat(squares, starts, axis=1))
+                by_level = np.add.reduceat(squares, starts, axis=1)
+                is_summed = in_all and part.index is None
+                sums[place].append(by_level.sum(axis=0, keepdims=True) if is_summed else by_level)
         combine = _every(table) if part.index is None else _paired(table, part.index)
-        found = combine(sums[0]) - 2 * combine(sums[1]) + combine(sums[2])
-        # A query that the exact totals fix has variance 0 up to rounding.
-        return np.maximum(found, 0.0)
+        return combine(sums[0]) - 2 * combine(sums[1]) + combine(sums[2])
 
 
 def along_axes(maps: Sequence[Floats | Ints], values: Floats) -> Floats:

@@ -184,12 +184,18 @@ class MarginalStrategy:
                 continue
             precisions = self._precisions(inner, variances)
             share = precisions[number] / precisions.sum() / self._rest(axes, inner)
-            factors = []
-            for axis in outer:
-                size = self._shape[axis]
-                factors.append(np.eye(size)[cell[axes.index(axis)]] - 1 / size if axis in inner else np.ones(size))
+            factors = [self._factor(axis, axes, inner, cell) for axis in outer]
             found += share * reduce(lambda a, b: np.multiply.outer(a, b).reshape(-1), factors, np.ones(1))
         return found
+
+    def _factor(self, axis: int, axes: Axes, inner: Axes, cell: Sequence[int]) -> Floats:
+        """Along one axis: the cell minus the mean where the residual has it, else the sum."""
+        size = self._shape[axis]
+        if axis not in inner:
+            return np.ones(size)
+        centred = np.full(size, -1 / size)
+        centred[cell[axes.index(axis)]] += 1
+        return centred
 
     @property
     def _shape(self) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blowfishdb.mechanisms.axis_levels import AxisChoice, CoarseLevel, candidate_levels
+from blowfishdb.mechanisms.axis_rows import AxisRows
 from blowfishdb.mechanisms.product_queries import ProductPart
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph, Factor
@@ -118,35 +119,34 @@ class _Search:
         for _ in range(SWEEPS):
             before = error
             for axis in range(len(self.shape)):
-                error, choices[axis], lost[:, axis] = self._best_on(axis, self._gram(axis, values), lost)
+                error, choices[axis], lost[:, axis] = self._best_on(axis, values, lost)
                 for part, known in zip(self.parts, values, strict=True):
                     known[axis] = _row_variances(choices[axis], part.rows[axis])
             if error > 0.999 * before:
                 break
         return error, tuple(choices)
 
-    def _gram(self, axis: int, values: list[list[Floats]]) -> Floats:
-        """Sum over the queries of row row' on one axis, each weighted by its variance on the others."""
-        gram = np.zeros((self.shape[axis], self.shape[axis]))
-        for part, known in zip(self.parts, values, strict=True):
-            rows = part.rows[axis]
-            gram += rows.T @ (part.shares(known, axis)[:, None] * rows)
-        return gram
-
-    def _best_on(self, axis: int, gram: Floats, lost: Floats) -> tuple[float, AxisChoice, Floats]:
+    def _best_on(self, axis: int, values: list[list[Floats]], lost: Floats) -> tuple[float, AxisChoice, Floats]:
+        """The error, the choice for one axis and what it loses; each row counts by its queries' other variances."""
+        rows = [part.rows[axis] for part in self.parts]
+        counts = [part.shares(known, axis) for part, known in zip(self.parts, values, strict=True)]
+        trace = float(sum(count @ own.squares() for own, count in zip(rows, counts, strict=True)))
+        energies = [own.energies(count) for own, count in zip(rows, counts, strict=True)]
         kept = np.prod(1 - np.delete(lost, axis, axis=1), axis=1)[:, None]
         # Products over many axes must stay below the limit of exact sums.
         grain = 2 ** min(6, 18 // len(self.shape))
         found = []
         for option in self.options[axis]:
-            level = option.level
-            shares = np.zeros(1) if level is None else SHARES
-            spread = np.array([np.trace(gram)]) if level is None else level.total_variances(gram, shares)
-            own = self.moves[:, axis, None] * (1 - shares * (1 - option.moved[:, None]))
-            error = _loss(kept * (1 - own), self.leaves) ** 2 * spread
+            level, shares, spread = option.level, np.zeros(1), np.array([trace])
+            if level is not None:
+                vectors = level.spectrum[1]
+                summed = np.sum([energy(vectors) for energy in energies], axis=0)
+                shares, spread = SHARES, level.total_variances(summed, trace, SHARES)
+            own_loss = self.moves[:, axis, None] * (1 - shares * (1 - option.moved[:, None]))
+            error = _loss(kept * (1 - own_loss), self.leaves) ** 2 * spread
             place = int(np.argmin(error))
             choice = AxisChoice(self.shape[axis], level, float(shares[place]), grain)
-            found.append((float(error[place]), choice, own[:, place]))
+            found.append((float(error[place]), choice, own_loss[:, place]))
         return min(found, key=lambda one: one[0])
 
 
@@ -156,8 +156,8 @@ def _loss(kept: Floats, leaves: bool) -> Floats:
     return np.maximum(value, 1.0) if leaves else value
 
 
-def _row_variances(choice: AxisChoice, rows: Floats) -> Floats:
+def _row_variances(choice: AxisChoice, rows: AxisRows) -> Floats:
     """The least-squares variance of each row when the column norm of the axis is 1."""
     fine, coarse = choice.weights
     norm = fine + (0 if choice.level is None else coarse * choice.level.height)
-    return np.asarray(np.einsum("ij,ij->i", rows @ choice.covariance, rows) * norm**2)
+    return rows.quadratic(choice.covariance) * norm**2

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from blowfishdb.mechanisms.axis_rows import AxisRows, RunRows, axis_rows
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import Identity, Kronecker, Rectangles, Stacked, as_intervals
-
-AXIS_ENTRIES = 2**25
-"""Entries of one axis' rows that may be written out."""
+from blowfishdb.model.workload import Identity, Intervals, Kronecker, Rectangles, Stacked, as_intervals
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,20 +21,20 @@ class ProductPart:
     `index[q, axis]` names the row of query q on each axis; None stands for every combination, in row-major order.
     """
 
-    rows: tuple[Floats, ...]
+    rows: tuple[AxisRows, ...]
     index: Ints | None
 
     @property
     def count(self) -> int:
         if self.index is not None:
             return int(self.index.shape[0])
-        return math.prod(axis.shape[0] for axis in self.rows)
+        return math.prod(axis.count for axis in self.rows)
 
     def rows_of(self, queries: Ints) -> Ints:
         """The row on each axis of the given queries."""
         if self.index is not None:
             return self.index[queries]
-        places = np.unravel_index(queries, tuple(axis.shape[0] for axis in self.rows))
+        places = np.unravel_index(queries, tuple(axis.count for axis in self.rows))
         return np.stack(places, axis=1).astype(np.int64)
 
     def shares(self, values: Sequence[Floats], axis: int) -> Floats:
@@ -44,12 +42,12 @@ class ProductPart:
         others = [k for k in range(len(self.rows)) if k != axis]
         if self.index is None:
             rest = math.prod(float(values[k].sum()) for k in others)
-            return np.full(self.rows[axis].shape[0], rest)
+            return np.full(self.rows[axis].count, rest)
         product = np.ones(self.count)
         for k in others:
             product = product * values[k][self.index[:, k]]
         return np.asarray(
-            np.bincount(self.index[:, axis], weights=product, minlength=self.rows[axis].shape[0]), dtype=np.float64
+            np.bincount(self.index[:, axis], weights=product, minlength=self.rows[axis].count), dtype=np.float64
         )
 
 
@@ -65,20 +63,17 @@ def product_parts(workload: Rows, shape: tuple[int, ...]) -> tuple[ProductPart, 
     if isinstance(workload, Rectangles) and workload.grid == shape:
         return _from_boxes(workload)
     if isinstance(workload, Kronecker) and tuple(f.shape[1] for f in workload.factors) == shape:
-        if any(factor.shape[0] * factor.shape[1] > AXIS_ENTRIES for factor in workload.factors):
-            return None
-        return (ProductPart(tuple(f.dense().astype(np.float64) for f in workload.factors), None),)
+        rows = [axis_rows(factor) for factor in workload.factors]
+        known = tuple(axis for axis in rows if axis is not None)
+        return (ProductPart(known, None),) if len(known) == len(rows) else None
     return None
 
 
-def _from_boxes(boxes: Rectangles) -> tuple[ProductPart, ...] | None:
+def _from_boxes(boxes: Rectangles) -> tuple[ProductPart, ...]:
     rows, index = [], []
     for axis, size in enumerate(boxes.grid):
         keys, places = np.unique(boxes.low[:, axis] * (size + 1) + boxes.high[:, axis], return_inverse=True)
-        if keys.size * size > AXIS_ENTRIES:
-            return None
-        low, high, cell = keys // (size + 1), keys % (size + 1), np.arange(size)
-        rows.append(((low[:, None] <= cell) & (cell < high[:, None])).astype(np.float64))
+        rows.append(RunRows(Intervals(size, keys // (size + 1), keys % (size + 1))))
         index.append(places.reshape(-1))
     return (ProductPart(tuple(rows), np.stack(index, axis=1)),)
 
