@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -220,3 +222,12 @@ def test_a_protected_order_of_rows_is_refused() -> None:
     with pytest.raises(DocumentError, match="protected") as caught:
         read_document(text % json.dumps(unit), "json")
     assert caught.value.line == 3 and caught.value.path == "policy.unit"
+
+
+def test_the_examples_of_the_guide_work() -> None:
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "policies.md").read_text(encoding="utf-8")
+    blocks = dict(re.findall(r"```(python|toml)\n(.*?)```", guide, re.DOTALL))
+    assert read_document(blocks["toml"]).policy.unit == person("patient", at_most=5, order_by="visit_id")
+    scope: dict[str, Any] = {}
+    exec(blocks["python"], scope)
+    scope["policy"].check(scope["people"])
