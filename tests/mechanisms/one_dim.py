@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
+from scipy.linalg import null_space
 
 from blowfishdb.mechanisms.estimator import EstimatingStrategy
 from blowfishdb.model.arrays import Floats
@@ -70,15 +71,16 @@ def workloads(draw: st.DrawFn, cells: int) -> Rows:
 
 
 def dense_decoder(strategy: EstimatingStrategy, variances: Floats) -> tuple[Floats, Floats]:
-    """The least-squares maps from noisy and from exact rows to cells, by the constrained normal equations."""
+    """The least-squares maps from noisy and exact rows to cells, by whitened rows on the exact rows' null space."""
     plan = strategy.plan(Fraction(1))
     cells = strategy.problem.graph.cells
     noisy = np.concatenate([np.zeros((0, cells)), *(part.rows.dense() for part in plan.parts)])
-    exact = np.zeros((0, cells)) if plan.exact is None else plan.exact.dense()
-    weighted = noisy.T / variances if noisy.size else np.zeros((cells, 0))
-    system = np.block([[weighted @ noisy, exact.T], [exact, np.zeros((len(exact), len(exact)))]])
-    inverse = np.linalg.pinv(system, rcond=1e-13)
-    return inverse[:cells, :cells] @ weighted, inverse[:cells, cells:]
+    exact = np.zeros((0, cells)) if plan.exact is None else plan.exact.dense().astype(np.float64)
+    free = null_space(exact) if exact.size else np.eye(cells)
+    whitener = 1.0 / np.sqrt(variances)
+    noisy_map = free @ np.linalg.pinv(whitener[:, None] * noisy @ free) * whitener
+    exact_map = (np.eye(cells) - noisy_map @ noisy) @ np.linalg.pinv(exact)
+    return noisy_map, exact_map
 
 
 def certified_error(strategy: EstimatingStrategy, epsilon: Fraction = Fraction(1)) -> tuple[float, Certificate]:

@@ -18,6 +18,9 @@ SHARPNESS = 150.0
 LEAST_LOG = -7.5
 """No share falls below exp of this while searching; it would only cost digits."""
 
+LEAST_ERROR = 1e-12
+"""Errors below this, of queries that free totals answer, count as this much."""
+
 
 def whole_weights(share: float, height: int, rows: int) -> Ints:
     """One weight for each of `rows` rows with entries up to `height`, rounded down to keep within the share."""
@@ -36,6 +39,7 @@ def best_shares(
     def objective(logs: Floats) -> tuple[float, Floats]:
         shares = np.exp(logs)
         value, slope = error(shares)
+        value = max(value, LEAST_ERROR)
         edge = losses @ shares
         top = float(edge.max())
         powers = (edge / top) ** SHARPNESS
