@@ -167,7 +167,7 @@ def test_amounts_beyond_every_account_are_refused_at_once(ledger: Ledger) -> Non
 
 
 @pytest.mark.parametrize("field", ["analyst", "key", "request_digest", "program_digest"])
-@pytest.mark.parametrize("wrong", ["", "x" * 201, "a\x00b", "a\nb", "\ud800"])
+@pytest.mark.parametrize("wrong", ["", "x" * 201, "a\x00b", "a\nb", "\ud800", "a\u200bb"])
 def test_names_that_cannot_be_stored_are_refused(field: str, wrong: str) -> None:
     from blowfishdb.ledger import Charge
 

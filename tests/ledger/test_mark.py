@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,27 @@ def test_many_writers_leave_the_highest(tmp_path: Path) -> None:
     assert mark.read() == at(59)
 
 
+def test_who_waited_marks_for_all_who_wait_behind(tmp_path: Path) -> None:
+    mark, asked = HighWaterMark(tmp_path / "mark"), []
+
+    def newest() -> Head:
+        asked.append(1)
+        return at(50)
+
+    mark.advance(at(1), newest)
+    assert (mark.read(), asked) == (at(1), [])
+    before = threading.active_count()
+    with mark._held():
+        waiters = [threading.Thread(target=mark.advance, args=(at(n), newest)) for n in (10, 20, 30)]
+        for waiter in waiters:
+            waiter.start()
+        while threading.active_count() < before + 2 * len(waiters):
+            time.sleep(0.001)
+    for waiter in waiters:
+        waiter.join()
+    assert (mark.read(), asked) == (at(50), [1])
+
+
 def test_a_ledger_ahead_of_its_mark_opens(place: Place) -> None:
     """The process died between commit and mark."""
     with place.open() as ledger:
@@ -122,7 +144,7 @@ def test_a_restored_backup_is_refused_until_the_curator_accepts_it(file_place: P
     with file_place.open() as ledger:
         ledger.charge(charge_of(account, 1, "a"))
     shutil.copy(backup, tmp_path / "ledger.db")
-    with pytest.raises(LedgerRolledBack) as caught:
+    with pytest.raises(LedgerRolledBack, match="ends at entry 2") as caught:
         file_place.open()
     assert (caught.value.found, caught.value.expected) == (2, 3)
     head = accept_restored_ledger(file_place.url, mark=file_place.mark, by="cora", reason="disk died")

@@ -128,6 +128,19 @@ def test_newer_foreign_and_damaged_files_are_refused(place: Place, tmp_path: Pat
         open_sqlite(tmp_path)
 
 
+def test_a_ledger_that_vanished_does_not_come_back_empty(place: Place, tmp_path: Path) -> None:
+    with place.open() as ledger:
+        opened(ledger, 1)
+        store = ledger.store
+        assert isinstance(store, SqliteStore)
+        while store._readers:
+            store._readers.pop().close()
+        (tmp_path / "ledger.db").rename(tmp_path / "gone.db")
+        with pytest.raises(LedgerUnavailable):
+            ledger.accounts()
+        assert not (tmp_path / "ledger.db").exists()
+
+
 def test_a_forked_child_must_open_its_own(place: Place) -> None:
     with place.open() as ledger:
         account = opened(ledger, 1)

@@ -8,19 +8,28 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from blowfishdb.errors import LedgerUnavailable
 
 
-def acquire(path: Path, seconds: float) -> int:
-    """A descriptor that holds the exclusive lock of the file; closing it lets go."""
+@dataclass(frozen=True)
+class Held:
+    """The exclusive lock of a file; closing the descriptor lets go. `was_busy` when it had to be waited for."""
+
+    descriptor: int
+    was_busy: bool
+
+
+def acquire(path: Path, seconds: float) -> Held:
+    """The exclusive lock of the file, made where it does not exist; LedgerUnavailable after the deadline."""
     descriptor = _open(path)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return descriptor
+        return Held(descriptor, was_busy=False)
     except BlockingIOError:
-        return _Waiting(descriptor).outcome(seconds)
+        return Held(_Waiting(descriptor).outcome(seconds), was_busy=True)
 
 
 @contextmanager
@@ -31,11 +40,11 @@ def in_turn(path: Path, seconds: float) -> Iterator[None]:
     try:
         held = acquire(path.with_name(path.name + "-lock"), max(0.0, until - time.monotonic()))
     finally:
-        os.close(turn)
+        os.close(turn.descriptor)
     try:
         yield
     finally:
-        os.close(held)
+        os.close(held.descriptor)
 
 
 def _open(path: Path) -> int:

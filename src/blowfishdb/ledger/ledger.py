@@ -80,7 +80,7 @@ class Ledger:
             return self._write(lambda cursor: post_charge(cursor, charge, body, self.reached))
         self.reached(COMMITTED)
         _check_not_behind(seen, receipt.sequence - 1)
-        self.mark.advance(Head(self.id, receipt.sequence, receipt.hash))
+        self.mark.advance(Head(self.id, receipt.sequence, receipt.hash), self.head)
         self.reached(MARKED)
         return receipt
 
@@ -214,7 +214,7 @@ class Ledger:
             result = work(cursor)
             head = load_head(cursor)
         self.reached(COMMITTED)
-        self.mark.advance(head)
+        self.mark.advance(head, self.head)
         self.reached(MARKED)
         return result
 

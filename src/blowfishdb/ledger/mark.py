@@ -12,7 +12,7 @@ from pathlib import Path
 from blowfishdb.errors import LedgerRolledBack, LedgerUnavailable
 from blowfishdb.ledger.base import PATIENCE
 from blowfishdb.ledger.chain import digest
-from blowfishdb.ledger.file_lock import acquire
+from blowfishdb.ledger.file_lock import Held, acquire
 from blowfishdb.ledger.values import Head
 
 _sync_content = getattr(os, "fdatasync", os.fsync)
@@ -37,33 +37,39 @@ class HighWaterMark:
             raise LedgerUnavailable(f"cannot read the high-water mark: {problem.strerror}") from None
         return _furthest(content)
 
-    def advance(self, head: Head) -> None:
-        """Makes sure, durably, that the mark is at least here; refuses a head that contradicts it."""
-        with self._held() as descriptor:
-            content = os.pread(descriptor, 2 * SLOT, 0)
+    def advance(self, head: Head, newest: Callable[[], Head] | None = None) -> None:
+        """Makes sure, durably, that the mark is at least here; refuses a head that contradicts it.
+
+        `newest` reads the ledger's head. Who had to wait marks that one, for all who wait behind: they need no write.
+        """
+        with self._held() as held:
+            content = os.pread(held.descriptor, 2 * SLOT, 0)
             known = _furthest(content)
             if known is not None:
                 _check_same_history(known, head)
                 if head.sequence <= known.sequence:
                     return
-            _write(descriptor, head, 1 if known is not None and _slot(content[:SLOT]) == known else 0)
+            furthest = newest() if newest is not None and held.was_busy else head
+            _check_same_history(head, furthest)
+            slot = 1 if known is not None and _slot(content[:SLOT]) == known else 0
+            _write(held.descriptor, max(head, furthest, key=lambda one: one.sequence), slot)
 
     def replace(self, head: Head) -> None:
         """Sets the mark to this head whatever it was: the curator accepted a restored ledger."""
-        with self._held() as descriptor:
+        with self._held() as held:
             for slot in (0, 1):
-                _write(descriptor, head, slot)
+                _write(held.descriptor, head, slot)
 
     @contextmanager
-    def _held(self) -> Iterator[int]:
+    def _held(self) -> Iterator[Held]:
         is_new = not self.path.exists()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = acquire(self.path, PATIENCE)
+            held = acquire(self.path, PATIENCE)
             try:
-                yield descriptor
+                yield held
             finally:
-                os.close(descriptor)
+                os.close(held.descriptor)
             if is_new:
                 _sync_folder(self.path.parent)
         except OSError as problem:

@@ -123,7 +123,9 @@ def open_sqlite(path: Path, patience: float = PATIENCE) -> SqliteStore:
 
 
 def _connect(path: Path, patience: float) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+    # mode=rw: a ledger that vanished must not come back empty.
+    address = f"{path.as_uri()}?mode=rw"
+    connection = sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None, check_same_thread=False)
     # FULL: with less, a power cut may forget the last charges, and forgotten budget is spent twice.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")

@@ -20,11 +20,11 @@ LARGEST_DOCUMENT = 4 * 2**20
 
 
 def check_text(text: str, what: str, longest: int = LONGEST_NAME) -> None:
-    """Refuses empty or overlong text and characters that cannot be stored or seen."""
+    """Refuses empty or overlong text and characters that cannot be seen: two names must not merely look alike."""
     if not isinstance(text, str) or not 0 < len(text) <= longest:
         raise InvalidInput(f"{what} is text of 1 to {longest:,} characters")
-    if any(ord(sign) < 32 or ord(sign) == 127 or 0xD800 <= ord(sign) < 0xE000 for sign in text):
-        raise InvalidInput(f"{what} holds no control characters")
+    if not text.isprintable():
+        raise InvalidInput(f"{what} holds visible characters and plain spaces only")
 
 
 def check_document(document: str, what: str) -> None:
