@@ -5,36 +5,30 @@ from __future__ import annotations
 import importlib
 import logging
 import uuid
-from types import ModuleType, TracebackType
+from collections.abc import Callable
+from types import ModuleType
+from typing import TypeVar
 
 from blowfishdb.errors import BlowfishError, DriverMissing, SourceFailed
 
-CURATOR_LOG = logging.getLogger("blowfishdb.curator")
+logger = logging.getLogger("blowfishdb.curator")
+Result = TypeVar("Result")
 
 
-class shielded:
-    """A block in which whatever a driver raises becomes SourceFailed with an incident number; our own errors pass.
+def shielded(source: str, work: Callable[[], Result]) -> Result:
+    """The result of the work; whatever a driver raises becomes SourceFailed with an incident number.
 
-    The message of a driver may quote a person's row, so it goes nowhere but to the curator's log.
+    The message of a driver may quote a person's row, so it goes nowhere but to the curator's log, and SourceFailed
+    is raised after the driver's exception is gone, so that it does not even travel as a context.
     """
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not isinstance(problem, Exception) or isinstance(problem, BlowfishError):
-            return
+    try:
+        return work()
+    except BlowfishError:
+        raise
+    except Exception:
         incident = uuid.uuid4().hex[:12]
-        CURATOR_LOG.error("incident %s at %s", incident, self._source, exc_info=problem)
-        failure = SourceFailed(incident)
-        # An exception carries the one it was raised after; the driver's must not travel with ours.
-        failure.__suppress_context__ = True
-        raise failure from None
+        logger.exception("incident %s at %s", incident, source)
+    raise SourceFailed(incident)
 
 
 def driver(module: str, scheme: str, extra: str) -> ModuleType:

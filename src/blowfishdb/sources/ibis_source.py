@@ -36,8 +36,7 @@ class IbisSource:
 
     @cached_property
     def _identity(self) -> str:
-        with shielded(type(self._engine).__name__):
-            return self._engine.identity(self._table)
+        return shielded(type(self._engine).__name__, lambda: self._engine.identity(self._table))
 
     @cached_property
     def _tables(self) -> Tables:
@@ -56,8 +55,7 @@ class IbisSource:
         return Tables(main, joined)
 
     def _describe(self, table: TableName) -> Table:
-        with shielded(type(self._engine).__name__):
-            columns = self._engine.columns(table)
+        columns = shielded(type(self._engine).__name__, lambda: self._engine.columns(table))
         if not columns:
             raise SourceError(f"there is no table {table.name!r} that this source may read")
         return Table(table, columns)
@@ -76,9 +74,12 @@ class IbisSource:
     def count(self, cells: Cells, unit: Row | Person = ROW, *, deadline: float | None = None) -> Ints:
         """How many rows fall into each cell, row-major; of each person only the rows that the unit lets count."""
         statement = make_statement(self._tables, cells, unit, self._engine)
-        with shielded(self._identity):
+
+        def counted() -> Ints:
             rows = self._engine.fetch(self._engine.write(statement.expression), deadline)
             place, numbers = statement.flat_cells(cells, rows)
             counts = np.zeros(math.prod(cells.graph.shape), dtype=np.int64)
             np.add.at(counts, place[place >= 0], numbers[place >= 0])
-        return counts
+            return counts
+
+        return shielded(self._identity, counted)

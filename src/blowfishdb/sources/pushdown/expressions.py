@@ -48,6 +48,13 @@ def marked_text(column: Expr) -> Expr:
     return function(TEXT_MARK, "string")(column)
 
 
+def null_flag(value: Expr) -> Expr:
+    """1 where the value is NULL, else 0; not every engine can cast a truth value."""
+    import ibis
+
+    return ibis.cases((value.isnull(), ibis.literal(1, "int64")), else_=ibis.literal(0, "int64"))
+
+
 def whole_double(number: int) -> Expr:
     """A whole number up to 2^53 as a double; as an integer it is read exactly by every parser."""
     import ibis

@@ -15,6 +15,7 @@ from blowfishdb.model.domain import Attribute, Bins, Categorical, Dates, Integer
 from blowfishdb.model.segments import Segments
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.engine import Engine, Expr
+from blowfishdb.sources.pushdown.expressions import null_flag
 
 Fetched: TypeAlias = Sequence[Sequence[object]]
 CHOICE_LIMIT = 256
@@ -108,7 +109,7 @@ def _category_key(attribute: Categorical, column: Expr, kind: ColumnType, engine
     def finish(grouped: Sequence[Expr]) -> tuple[Expr, ...]:
         value = grouped[0]
         nothing = ibis.null("string" if is_text else "int64")
-        return ibis.cases((value.isin(listed), value), else_=nothing), value.isnull().cast("int64")
+        return ibis.cases((value.isin(listed), value), else_=nothing), null_flag(value)
 
     def decode(fetched: Fetched) -> Ints:
         index, unlisted, _ = attribute.read(_objects(fetched[0]))

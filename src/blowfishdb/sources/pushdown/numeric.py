@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from blowfishdb.model.arrays import Ints
@@ -39,7 +40,10 @@ def number_key(attribute: Integers | Bins, cut: Segments, column: Expr, kind: Co
             return raw_key(attribute, column)
     if kind.kind == Kind.INTEGER and isinstance(attribute, Integers) and _by_value(cut):
         return _integer_key(attribute, column)
-    return _double_key(attribute, cut, column.cast("float64"), engine, can_be_nan=kind.kind == Kind.REAL)
+    if kind.kind == Kind.INTEGER and isinstance(attribute, Integers):
+        return _double_key(attribute, cut, _whole(attribute, column), engine)
+    nan = kind.kind == Kind.REAL and engine.has_nan
+    return _double_key(attribute, cut, _real(attribute, column.cast("float64"), nan), engine)
 
 
 def _by_value(cut: Segments) -> bool:
@@ -60,35 +64,63 @@ def _integer_key(attribute: Integers, column: Expr) -> Key:
     return Key(key.columns, key.decode, finish)
 
 
-def _double_key(attribute: Integers | Bins, cut: Segments, number: Expr, engine: Engine, can_be_nan: bool) -> Key:
+@dataclass(frozen=True)
+class Number:
+    """A double, whether it lies below or above the declared values, and whether it can be NaN.
+
+    `certain`: its place on the double line decides that as well, so that arithmetic may come first.
+    """
+
+    value: Expr
+    below: Expr
+    above: Expr
+    nan: bool
+    certain: bool
+
+    def guarded(self, inside: Expr, first: int, count: int) -> Expr:
+        """The number of a step: `inside` is only worked out for declared values, NaN is NULL."""
+        import ibis
+
+        unknown = [(self.value.isnan(), ibis.null("float64"))] if self.nan else []
+        return ibis.cases(
+            *unknown,
+            (self.below, whole_double(first - 1)),
+            (self.above, whole_double(first + count)),
+            (self.value.notnull(), inside.cast("float64")),
+        )
+
+
+def _real(attribute: Integers | Bins, value: Expr, nan: bool) -> Number:
+    low, high = exact_double(_edge(attribute, 0)), exact_double(_edge(attribute, attribute.size))
+    return Number(value, value < low, value >= high, nan, certain=True)
+
+
+def _whole(attribute: Integers, column: Expr) -> Number:
+    """A whole number; next to 2^53 its double no longer tells whether it is declared."""
+    import ibis
+
+    below = column < ibis.literal(attribute.low, "int64")
+    above = column >= ibis.literal(attribute.high + 1, "int64")
+    certain = max(abs(attribute.low), abs(attribute.high)) < LARGEST
+    return Number(column.cast("float64"), below, above, False, certain)
+
+
+def _double_key(attribute: Integers | Bins, cut: Segments, number: Number, engine: Engine) -> Key:
     segments = int(cut.starts.size)
-    ends = _edge(attribute, 0), _edge(attribute, attribute.size)
-    nan = can_be_nan and engine.has_nan
-
-    def guarded(inside: Expr, first: int, count: int) -> Expr:
-        return _guarded(number, inside, ends, (first - 1, first + count), nan)
-
-    search = engine.bucket(number, [float(_edge(attribute, int(start))) for start in cut.starts[1:]])
+    search = engine.bucket(number.value, [float(_edge(attribute, int(start))) for start in cut.starts[1:]])
     if search is not None:
-        return Key((guarded(search, 0, segments),), segment_decoder(cut))
-    by_steps = _step_key(attribute, cut, number, engine, nan, guarded)
+        return Key((number.guarded(search, 0, segments),), segment_decoder(cut))
+    by_steps = _step_key(attribute, cut, number, engine)
     if by_steps is not None:
         return by_steps
     if segments <= CHOICE_LIMIT:
         edges = [exact_double(_edge(attribute, int(start))) for start in cut.starts[1:]]
-        inside = choice(number, edges, range(segments))
-        return Key((guarded(inside, 0, segments),), segment_decoder(cut))
-    return raw_key(attribute, number)
+        inside = choice(number.value, edges, range(segments))
+        return Key((number.guarded(inside, 0, segments),), segment_decoder(cut))
+    return raw_key(attribute, number.value)
 
 
-def _step_key(
-    attribute: Integers | Bins,
-    cut: Segments,
-    number: Expr,
-    engine: Engine,
-    nan: bool,
-    guarded: Callable[[Expr, int, int], Expr],
-) -> Key | None:
+def _step_key(attribute: Integers | Bins, cut: Segments, number: Number, engine: Engine) -> Key | None:
     """Arithmetic, where the declared values have equal widths and there are not far too many steps."""
     if isinstance(attribute, Bins) and attribute.width is None:
         return None
@@ -101,9 +133,10 @@ def _step_key(
         return None
     decode = step_decoder(attribute, step, way.origin)
     whole = attribute.size % step == 0
-    if engine.errors_on_overflow or not whole:
-        return Key((guarded(way.step(number), way.origin, grid.count),), decode)
-    return Key((way.step(number),), decode, _clamp(way.origin, grid.count, nan))
+    stepped = way.step(number.value)
+    if engine.errors_on_overflow or not whole or not number.certain:
+        return Key((number.guarded(stepped, way.origin, grid.count),), decode)
+    return Key((stepped,), decode, _clamp(way.origin, grid.count, number.nan))
 
 
 def _clamp(first: int, count: int, nan: bool) -> Callable[[Sequence[Expr]], tuple[Expr, ...]]:
@@ -120,20 +153,6 @@ def _clamp(first: int, count: int, nan: bool) -> Callable[[Sequence[Expr]], tupl
     return finish
 
 
-def _guarded(number: Expr, inside: Expr, ends: tuple[Fraction, Fraction], codes: tuple[int, int], nan: bool) -> Expr:
-    """The number's place: `inside` is only worked out between the ends, beyond them the codes stand, NaN is NULL."""
-    import ibis
-
-    low, high = exact_double(ends[0]), exact_double(ends[1])
-    unknown = [(number.isnan(), ibis.null("float64"))] if nan else []
-    return ibis.cases(
-        *unknown,
-        (number < low, whole_double(codes[0])),
-        (number >= high, whole_double(codes[1])),
-        (number >= low, inside.cast("float64")),
-    )
-
-
 def _edge(attribute: Integers | Bins, index: int) -> Fraction:
     """The left edge of a declared value; for whole numbers beyond 2^53 the next double."""
     if isinstance(attribute, Bins):
@@ -147,9 +166,12 @@ def _dynamic_key(attribute: Integers | Bins, cut: Segments, column: Expr, engine
     import ibis
 
     stored = function("typeof", "string")(column)
-    number = ibis.cases((stored.isin(["integer", "real"]), column.cast("float64")))
+    number = ibis.cases((stored.isin(["integer", "real"]), column))
     text = ibis.cases((stored == "text", engine.text(column.cast("string"))))
-    numbers = _double_key(attribute, cut, number, engine, can_be_nan=False)
+    if isinstance(attribute, Integers):
+        numbers = _double_key(attribute, cut, _whole(attribute, number), engine)
+    else:
+        numbers = _double_key(attribute, cut, _real(attribute, number.cast("float64"), nan=False), engine)
     texts = raw_key(attribute, text)
 
     def decode(fetched: Fetched) -> Ints:

@@ -15,6 +15,7 @@ from blowfishdb.model.policy import Person, Row
 from blowfishdb.sources.base import ColumnType, Join, Kind
 from blowfishdb.sources.engine import Engine, Expr
 from blowfishdb.sources.location import TableName
+from blowfishdb.sources.pushdown.expressions import null_flag
 from blowfishdb.sources.pushdown.keys import Key, check_type, make_key
 
 IBIS_TYPES = {
@@ -158,7 +159,7 @@ def _bounded(main: Expr, kept: Mapping[str, Expr], table: Table, unit: Row | Per
         return main.select(**kept) if kept else main
     person = _comparable(main[unit.id], table.find(unit.id, MATCHED, "the id of a person"), engine)
     order = _comparable(main[unit.order_by], table.find(unit.order_by, ORDERED, "the order of rows"), engine)
-    keyed = main.select(**kept, person=person, key=order, keyless=order.isnull().cast("int64"))
+    keyed = main.select(**kept, person=person, key=order, keyless=null_flag(order))
     window = ibis.window(group_by=keyed.person, order_by=[keyed.keyless, keyed.key], range=(None, 0))
     ranked = keyed.select(*kept, "person", rank=keyed.count().over(window))
     return ranked.filter((ranked["rank"] <= unit.at_most) & ranked.person.notnull())

@@ -1,0 +1,71 @@
+"""One suite of questions, the same counts from every engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from blowfishdb.sources import open_source
+from tests.sources import stores
+from tests.sources.cases import CASES, Case
+from tests.sources.reference import expected_counts
+from tests.sources.tables import SAMPLES
+
+EVERY_CASE = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+
+
+def check(url: str, case: Case, *, finite: bool = False) -> None:
+    joins = [join for join, _ in case.joined]
+    source = open_source(f"{url}#{stores.fragment(case.table.name)}", joins)
+    table = stores.without_infinities(case.table) if finite else case.table
+    cells = case.cells()
+    wanted = expected_counts(table, cells, case.unit, case.joined)
+    found = source.count(cells, case.unit)
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.fixture(scope="session")
+def duckdb_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("stores") / "samples.duckdb"
+    stores.load_duckdb(path, SAMPLES)
+    return path
+
+
+@pytest.fixture(scope="session")
+def sqlite_store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return stores.load_sqlite(tmp_path_factory.mktemp("stores") / "samples.sqlite", SAMPLES)
+
+
+@pytest.fixture(scope="session")
+def postgres_store(postgres_server: str) -> str:
+    return stores.load_postgres(postgres_server, SAMPLES)
+
+
+@pytest.fixture(scope="session")
+def mariadb_store(mariadb_server: str) -> str:
+    return stores.load_mariadb(mariadb_server, SAMPLES)
+
+
+@EVERY_CASE
+def test_duckdb(duckdb_store: Path, case: Case) -> None:
+    check(f"duckdb:///{duckdb_store}", case)
+
+
+@EVERY_CASE
+def test_sqlite(sqlite_store: str, case: Case) -> None:
+    check(sqlite_store, case)
+
+
+@pytest.mark.postgres
+@EVERY_CASE
+def test_postgres(postgres_store: str, case: Case) -> None:
+    check(postgres_store, case)
+
+
+@pytest.mark.mariadb
+@EVERY_CASE
+def test_mariadb(mariadb_store: str, case: Case) -> None:
+    check(mariadb_store, case, finite=True)
