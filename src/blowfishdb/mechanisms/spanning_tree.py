@@ -14,6 +14,7 @@ from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.entries import chosen_rows
 from blowfishdb.model.arrays import Bools, Floats, Ints
 from blowfishdb.model.cellgraph import ZERO
+from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload import Intervals, Sparse
 from blowfishdb.plan.plan import Measurement, Plan
@@ -22,6 +23,8 @@ from blowfishdb.plan.problem import Problem
 NAME = "spanning-tree"
 EDGES = 4_000_000
 CELLS = 250_000
+LINE_CELLS = 4096
+"""Longer ordered axes belong to the mechanisms that never list edges."""
 ENTRIES = 20_000_000
 CHUNK = 4_000_000
 
@@ -111,6 +114,8 @@ def propose(problem: Problem) -> TreeStrategy:
 def listed_edges(mechanism: str, problem: Problem) -> Ints:
     """All edges of the policy with the vertex that no row counts written as the number of cells."""
     graph = problem.graph
+    if len(graph.factors) == 1 and isinstance(graph.factors[0], WindowGraph) and graph.cells > LINE_CELLS:
+        raise Declined(mechanism, "a long ordered axis is served better by 'ordered' and 'optimized', which list no edges")
     if graph.cells > CELLS:
         raise Declined(mechanism, f"there are {graph.cells:,} cells, more than {CELLS:,}")
     bound = graph.value_edge_bound + graph.cells
