@@ -115,7 +115,7 @@ def listed_edges(mechanism: str, problem: Problem) -> Ints:
     """All edges of the policy with the vertex that no row counts written as the number of cells."""
     graph = problem.graph
     if len(graph.factors) == 1 and isinstance(graph.factors[0], WindowGraph) and graph.cells > LINE_CELLS:
-        raise Declined(mechanism, "a long ordered axis is served better by 'ordered' and 'optimized', which list no edges")
+        raise Declined(mechanism, "a long ordered axis is left to 'ordered' and 'optimized', which list no edges")
     if graph.cells > CELLS:
         raise Declined(mechanism, f"there are {graph.cells:,} cells, more than {CELLS:,}")
     bound = graph.value_edge_bound + graph.cells
