@@ -73,15 +73,16 @@ class SumCovariance:
         return [(np.maximum(block - 1, 0), before), (block, share)]
 
     def of_difference(self, low: list[tuple[Ints, Floats]], high: list[tuple[Ints, Floats]]) -> Floats:
-        """The variance of the point `high` minus the point `low`."""
+        """The variance of the point `high` minus the point `low`; one point may serve many."""
         terms = [*((node, -weight) for node, weight in low), *high]
-        total = np.zeros(terms[0][0].size)
+        terms = [(node, weight) for node, weight in terms if np.any(weight)]
+        total = np.zeros(1)
         for place, (node, weight) in enumerate(terms):
-            total += weight**2 * self.variance[node]
+            total = total + weight**2 * self.variance[node]
             for other, other_weight in terms[:place]:
                 first, last = np.minimum(node, other), np.maximum(node, other)
                 fade = np.exp(np.minimum(self.log_gain[last] - self.log_gain[first], 0.0))
-                total += 2 * weight * other_weight * self.variance[last] * fade
+                total = total + 2 * weight * other_weight * self.variance[last] * fade
         return total
 
 

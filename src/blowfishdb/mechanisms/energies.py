@@ -9,7 +9,7 @@ import numpy as np
 from blowfishdb.mechanisms.shares import best_shares, level_error
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import AllRanges, as_intervals
+from blowfishdb.model.workload import AllRanges, Intervals, as_intervals
 
 FAN_OUTS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 50, 64)
 """Children per node that are tried; the best for ranges lie between 10 and 24."""
@@ -20,6 +20,9 @@ LEAST_FAN_OUT = 6
 DIRECT_WORK = 20_000_000
 """Workloads that are not intervals are probed entry by entry up to this size; beyond, all ranges stand in for them."""
 
+MOST_RANGES = 5_000
+"""Longer lists of ranges are judged by an even choice of this many."""
+
 
 @dataclass(frozen=True, eq=False)
 class LevelPlan:
@@ -28,6 +31,15 @@ class LevelPlan:
     sizes: tuple[int, ...]
     shares: Floats
     error: float
+
+
+def probe(workload: Rows) -> Rows:
+    """The workload itself, or an even choice of its rows where it is a long list of ranges."""
+    spans = None if isinstance(workload, AllRanges) else as_intervals(workload)
+    if spans is None:
+        return workload
+    every = -(-spans.shape[0] // MOST_RANGES)
+    return Intervals(spans.cells, spans.low[every // 2 :: every], spans.high[every // 2 :: every])
 
 
 def block_energy(workload: Rows, size: int) -> float:
@@ -73,6 +85,7 @@ def level_plans(workload: Rows, length: int, *, free: bool, equal: bool) -> list
     free, and trees go all the way up; otherwise shares are optimised and the topmost or all levels may be missing.
     """
     energy: dict[int, float] = {}
+    workload = probe(workload)
     candidates = [] if equal else [[1]]
     for fan_out in [f for f in FAN_OUTS if f < length]:
         sizes = [1]

@@ -36,9 +36,10 @@ class _End:
 
 def span_range_variances(tree: BlockTree, up: Upward, covariance: SumCovariance, low: Ints, high: Ints) -> Floats:
     """The variance of each range sum; a range does not leave the span it starts in."""
-    none = np.zeros(low.size)
-    left, right = _End(low, none, none), _End(high, none, none)
-    slope, rest = none, none
+    if low.size and np.all(low == low[0]):
+        low = low[:1]
+    left, right = (_End(place, np.zeros(place.size), np.zeros(place.size)) for place in (low, high))
+    slope, rest = np.zeros((2, high.size))
     for level, own, sums in zip(tree.levels, up.own, up.sums, strict=False):
         children = np.diff(np.append(level.first_child, own.size))
         parent = np.append(np.repeat(np.arange(sums.size), children), sums.size)
