@@ -8,8 +8,9 @@ from blowfishdb.accuracy.intervals import HalfWidths, intervals
 from blowfishdb.accuracy.quote import Quote
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compiled import Compiled
-from blowfishdb.engine.labels import answer_labels
+from blowfishdb.engine.labels import answer_tables
 from blowfishdb.engine.measure import measure
+from blowfishdb.engine.present.words import question_words
 from blowfishdb.inference.consistent import (
     Consistent,
     consistent_cdf,
@@ -35,7 +36,8 @@ def release(compiled: Compiled, quote: Quote, counts: Ints) -> Answer:
         raw = strategy.decode(noisy, exact, np.asarray(variance(scales)))
     return Answer(
         kind=compiled.query.kind,
-        labels=answer_labels(compiled),
+        title=question_words(compiled.query),
+        tables=answer_tables(compiled),
         raw=raw,
         consistent=_consistent(compiled, raw, widths, _public_total(compiled, counts)),
         widths=widths,

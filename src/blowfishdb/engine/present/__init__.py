@@ -1,0 +1,1 @@
+"""How answers look: tables, plots, pages, notes and stored text. Everything here reads released answers only."""
