@@ -6,13 +6,15 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import CannotCertify
-from blowfishdb.model.arrays import Ints, check_sum, total_weight
+from blowfishdb.model.arrays import Ints, Numbers, check_sum, total_weight
 from blowfishdb.model.cellgraph import ZERO, CellGraph
 from blowfishdb.model.rows import Rows
 from blowfishdb.plan.plan import EdgePlan
 from blowfishdb.plan.worst_edge import WorstEdge, worst_of
 
 CHUNK_ENTRIES = 8_000_000
+NARROW = 63
+"""Coefficients up to this size differ by what one byte can hold."""
 
 
 def worst_noised_edge(plan: EdgePlan, graph: CellGraph) -> WorstEdge:
@@ -42,16 +44,27 @@ def _check_decoder(plan: EdgePlan) -> None:
     answers, step = plan.workload.shape[0], max(1, CHUNK_ENTRIES // max(1, plan.edges.shape[0], plan.cells))
     for start in range(0, answers, step):
         chosen = np.arange(start, min(start + step, answers))
-        if not np.array_equal(product[chosen].toarray(), _moved(plan.workload, chosen, plan.edges)):
+        if not _agree(_coefficients(plan.workload, chosen), plan.edges, product[chosen]):
             raise CannotCertify("the decoder of an edge plan does not reproduce its workload on every edge")
 
 
-def _moved(workload: Rows, chosen: Ints, edges: Ints) -> Ints:
-    """How much each chosen answer changes when one record moves along each edge: rows of workload @ P."""
+def _coefficients(workload: Rows, chosen: Ints) -> Numbers:
+    """The chosen rows of the workload and a 0 for the ZERO vertex, in the narrowest type that holds differences."""
     unit = np.zeros((workload.shape[0], chosen.size), dtype=np.int64)
     unit[chosen, np.arange(chosen.size)] = 1
-    at_cells = np.vstack([workload.transpose_dot(unit), np.zeros((1, chosen.size), dtype=np.int64)])
-    return np.asarray((at_cells[edges[:, 0]] - at_cells[edges[:, 1]]).T)
+    rows = np.zeros((chosen.size, workload.shape[1] + 1), dtype=np.int64)
+    rows[:, :-1] = workload.transpose_dot(unit).T
+    return rows.astype(np.int8) if np.abs(rows).max() <= NARROW else rows
+
+
+def _agree(rows: Numbers, edges: Ints, product: csr_array) -> bool:
+    """Whether each row's difference along each edge is the given sparse product: equal where stored, 0 elsewhere."""
+    moved = rows[:, edges[:, 0]] - rows[:, edges[:, 1]]
+    answer = np.repeat(np.arange(product.shape[0]), np.diff(product.indptr))
+    if not np.array_equal(moved[answer, product.indices], product.data):
+        return False
+    moved[answer, product.indices] = 0
+    return not moved.any()
 
 
 def _weighted_column_norms(strategy: csr_array, weights: Ints) -> Ints:
