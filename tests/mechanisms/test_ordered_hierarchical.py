@@ -41,7 +41,7 @@ def test_no_window_holds_two_boundaries(problem):
 
 
 @settings(max_examples=40)
-@given(st.integers(8, 60), st.integers(1, 12))
+@given(st.integers(8, 60), st.integers(2, 12))
 def test_sums_and_levels_cost_what_they_should(cells, theta):
     if theta + 1 >= cells:
         return
@@ -101,7 +101,7 @@ def test_predicted_errors_equal_simulated_ones():
     assert abs(seen.sum() / wrong - 1) > 0.02
 
 
-def test_declines_full_graphs_and_vanishing_records():
-    for problem in (threshold(20, 19), threshold(20, 3, "secret"), threshold(20, 3, "only")):
+def test_declines_lines_full_graphs_and_vanishing_records():
+    for problem in (threshold(20, 19), threshold(20, 1), threshold(20, 3, "secret"), threshold(20, 3, "only")):
         with pytest.raises(Declined, match="running sums"):
             ordered_hierarchical.propose(problem)

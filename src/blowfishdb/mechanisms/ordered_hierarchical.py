@@ -33,11 +33,13 @@ def propose(problem: Problem) -> EstimatingStrategy:
     if not np.any(axis.chains):
         raise Declined(NAME, "running sums need windows shorter than the axis and records that cannot vanish")
     window = typical_window(axis)
+    if window == 1:
+        raise Declined(NAME, "windows of one step leave no tree between running sums: use 'ordered'")
     cells = max(STAND_IN, 4 * window)
     shown = (axis, problem.workload)
     if axis.cells > cells:
         shown = (even_axis(cells, window), like(problem.workload, cells))
-    fan_outs = [fan_out for fan_out in FAN_OUTS if fan_out < window] or [max(window, 1)]
+    fan_outs = [fan_out for fan_out in FAN_OUTS if fan_out < window] or [window]
     tried = [_best_split(*shown, TreeShape(_sizes(fan_out, window), "hops")) for fan_out in fan_outs]
     _, shape, split = min(tried, key=lambda one: one[0])
     return EstimatingStrategy(NAME, problem, _correction(axis, shape, split))
