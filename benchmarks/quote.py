@@ -20,6 +20,7 @@ from blowfishdb.plan.problem import Problem
 
 ALLOWED = {100_000: 0.3, 1_000_000: 3.0}
 ALPHA, BETA = 500.0, 0.05
+WARM = 300
 
 
 def run(data: Path | None) -> Iterator[Row]:
@@ -28,7 +29,7 @@ def run(data: Path | None) -> Iterator[Row]:
     for cells, allowed in ALLOWED.items():
         for policy, theta in (("line", 1), ("threshold 100", 100), ("full", cells - 1)):
             for workload in (Identity, Prefix):
-                quote(_problem(workload(2_000), min(theta, 1_999)), ALPHA, BETA)
+                quote(_problem(workload(WARM), min(theta, WARM - 1)), ALPHA, BETA)
                 yield _timed(
                     f"{cells:.0e} cells, {policy}, {workload.__name__}", _problem(workload(cells), theta), allowed
                 )

@@ -21,7 +21,7 @@ CONFIDENCE = 0.999
 MOST_SAMPLES = 10_000
 NUMBERS = 3_000_000
 """Noise variables times samples that are drawn in all; larger problems get fewer samples."""
-BATCH = 400_000
+BATCH = 1_000_000
 """Noise variables times samples that are decoded at once."""
 
 
