@@ -175,5 +175,5 @@ def _translated() -> Iterator[None]:
         if type(problem) in (sqlite3.IntegrityError, sqlite3.DatabaseError):
             raise LedgerCorrupt(f"the ledger file contradicts itself ({problem})") from None
         raise LedgerUnavailable(
-            f"the ledger cannot be written or read now ({problem}). Nothing was charged; try again with the same key."
+            f"the ledger cannot be written or read now ({problem}). Try again with the same key."
         ) from None
