@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from blowfishdb.sources import open_source
+from blowfishdb.sources import Source, open_source
 from tests.sources import stores
-from tests.sources.cases import CASES, Case
+from tests.sources.cases import CASES, JOINED, Case
 from tests.sources.reference import expected_counts
 from tests.sources.tables import SAMPLES
 
 EVERY_CASE = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 
 
+@functools.cache
+def opened(url: str, joined: bool) -> Source:
+    """A source that is shared by the tests of a table, so that its columns are read once."""
+    return open_source(url, [join for join, _ in JOINED] if joined else ())
+
+
 def check(url: str, case: Case, *, finite: bool = False) -> None:
-    joins = [join for join, _ in case.joined]
-    source = open_source(f"{url}#{stores.fragment(case.table.name)}", joins)
+    source = opened(f"{url}#{stores.fragment(case.table.name)}", bool(case.joined))
     table = stores.without_infinities(case.table) if finite else case.table
     cells = case.cells()
     wanted = expected_counts(table, cells, case.unit, case.joined)
