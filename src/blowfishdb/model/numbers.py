@@ -5,13 +5,15 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterable
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 from blowfishdb.errors import InvalidInput
 
 LARGEST = 2**53
 """Whole numbers up to here are exact as floats, so that binning never rounds."""
+LARGEST_EXPONENT = 400
+"""Powers of ten beyond this are refused: a few characters such as 1e999999999 would fill the memory as a fraction."""
 
 
 def exact(value: object, what: str, error: type[InvalidInput] = InvalidInput) -> Fraction:
@@ -19,10 +21,20 @@ def exact(value: object, what: str, error: type[InvalidInput] = InvalidInput) ->
     plain = value.item() if hasattr(value, "item") else value
     if isinstance(plain, bool) or not isinstance(plain, int | float | str | Decimal | Fraction):
         raise error(f"{what} must be a number, not {value!r}")
+    if isinstance(plain, str | Decimal) and _is_vast(plain):
+        raise error(f"{what} must be a number below 1e{LARGEST_EXPONENT} in size")
     try:
         return Fraction(repr(plain)) if isinstance(plain, float) else Fraction(plain)
     except (ValueError, OverflowError, ZeroDivisionError):
         raise error(f"{what} must be a finite number, not {value!r}") from None
+
+
+def _is_vast(written: str | Decimal) -> bool:
+    try:
+        return abs(Decimal(written).adjusted()) > LARGEST_EXPONENT
+    except InvalidOperation:
+        # No plain decimal: perhaps a fraction such as 1/3, whose digits are all written out.
+        return False
 
 
 def whole(value: object, what: str, error: type[InvalidInput] = InvalidInput) -> int:

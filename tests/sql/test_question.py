@@ -1,0 +1,120 @@
+"""Statements become the questions that the Python face asks."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from blowfishdb.errors import AccuracyError, QueryError
+from blowfishdb.model.predicate import Axis, Comparison, Either, IsNull, IsOutside, Member, Negation, atoms, col
+from blowfishdb.sql import Accuracy, Asked, merged, parse, read_question
+
+ATTRIBUTES = ("age", "state", "Cost", "day", 'odd "name', "Größe")
+
+
+def question(text: str) -> Asked:
+    return read_question(parse(text), ATTRIBUTES)
+
+
+def where(condition: str) -> object:
+    return question(f"SELECT COUNT(*) FROM t WHERE {condition}").where
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT COUNT(*) FROM t", Asked("count")),
+        ("SELECT age, COUNT(*) FROM t GROUP BY age", Asked("count", (Axis("age"),))),
+        ("select AGE, count(*) as n from T group by Age;", Asked("count", (Axis("age"),))),
+        (
+            "SELECT state, bin(age, 10), COUNT(*) FROM t GROUP BY state, bin(age, 10)",
+            Asked("count", (Axis("state"), Axis("age", width=10))),
+        ),
+        ("SELECT bin(age, 2.5) b, COUNT(*) FROM t GROUP BY b", Asked("count", (Axis("age", width=Fraction(5, 2)),))),
+        ("SELECT COUNT(*), state FROM t GROUP BY 2", Asked("count", (Axis("state"),))),
+        (
+            "SELECT bin_edges(age, 0, 18, 65), COUNT(*) FROM t GROUP BY ALL",
+            Asked("count", (Axis("age", edges=(0, 18, 65)),)),
+        ),
+        (
+            "SELECT DATE_TRUNC('month', day), COUNT(*) FROM t GROUP BY 1",
+            Asked("count", (Axis("day", unit="month"),)),
+        ),
+        ("SELECT SUM(Cost) FROM t", Asked("sum", of=Axis("Cost"))),
+        ("SELECT AVG(cost) FROM t", Asked("mean", of=Axis("Cost"))),
+        ("SELECT CDF(age) FROM t", Asked("cdf", of=Axis("age"))),
+        ("SELECT CDF(bin(age, 5)) FROM t", Asked("cdf", of=Axis("age", width=5))),
+        ("SELECT MEDIAN(age) FROM t", Asked("quantiles", of=Axis("age"), levels=(Fraction(1, 2),))),
+        (
+            "SELECT QUANTILES(age, .1, 0.25) FROM t",
+            Asked("quantiles", of=Axis("age"), levels=(Fraction(1, 10), Fraction(1, 4))),
+        ),
+        ('SELECT "odd ""name", COUNT(*) FROM "t x" GROUP BY 1', Asked("count", (Axis('odd "name'),))),
+        ("SELECT Größe, COUNT(*) FROM t /* why */ GROUP BY Größe -- end", Asked("count", (Axis("Größe"),))),
+    ],
+)
+def test_a_statement_asks_the_same_as_python(text: str, expected: Asked) -> None:
+    assert question(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("age >= 18", col("age") >= 18),
+        ("18 <= age", col("age") >= 18),
+        ("t.age < -1.5", col("age") < Fraction(-3, 2)),
+        ("state = 'NC'", col("state") == "NC"),
+        ("state <> 'N''C'", Negation(Comparison("state", "==", "N'C"))),
+        ("state IN ('NC', 'VA')", Member("state", ("NC", "VA"))),
+        ("state NOT IN ('NC')", Negation(Member("state", ("NC",)))),
+        ("age BETWEEN 18 AND 65", col("age").between(18, 65)),
+        ("age IS NULL", IsNull("age")),
+        ("age IS NOT NULL", Negation(IsNull("age"))),
+        ("OUTSIDE(state)", IsOutside("state")),
+        ("day > DATE '2024-02-29'", col("day") > "2024-02-29"),
+        ("state = TRUE", Comparison("state", "==", True)),
+        ("NOT (age < 3 OR age > 9)", ~((col("age") < 3) | (col("age") > 9))),
+        ("age < 3 OR age > 9 AND state = 'a'", (col("age") < 3) | ((col("age") > 9) & (col("state") == "a"))),
+    ],
+)
+def test_conditions(written: str, expected: object) -> None:
+    assert where(written) == expected
+
+
+def test_long_runs_of_conditions_stay_shallow() -> None:
+    run = question("SELECT COUNT(*) FROM t WHERE " + " OR ".join(f"age = {n}" for n in range(150))).where
+    assert [atom.value for atom in atoms(run) if isinstance(atom, Comparison)] == list(range(150))
+    depth, layer = 0, [run]
+    while layer:
+        layer = [part for node in layer if isinstance(node, Either) for part in (node.first, node.second)]
+        depth += 1
+    assert depth <= 10
+
+
+def test_explain_and_options() -> None:
+    statement = parse("EXPLAIN SELECT COUNT(*) FROM t OPTIONS (within = 50, confidence = 0.95)")
+    assert statement.explain
+    assert statement.options == Accuracy(alpha=50.0, beta=0.05)
+    other = parse("SELECT COUNT(*) FROM t OPTIONS (epsilon = 0.1, mechanism = 'identity', per_query = TRUE)")
+    assert not other.explain
+    assert other.options == Accuracy(epsilon="0.1", mechanism="identity", per_query=True)
+
+
+def test_a_column_called_options_is_no_option() -> None:
+    statement = parse('SELECT "options", COUNT(*) FROM t GROUP BY "options"')
+    assert read_question(statement, ["options"]).groups == (Axis("options"),)
+
+
+def test_keywords_add_to_options_and_must_not_contradict_them() -> None:
+    assert merged(Accuracy(alpha=50), Accuracy(beta=0.1)) == Accuracy(alpha=50, beta=0.1)
+    assert merged(Accuracy(alpha=50), Accuracy(alpha=50.0)) == Accuracy(alpha=50)
+    with pytest.raises(AccuracyError, match="alpha is 50 in OPTIONS and 60 outside"):
+        merged(Accuracy(alpha=50), Accuracy(alpha=60))
+
+
+def test_case_matters_where_names_differ_by_case_alone() -> None:
+    with pytest.raises(QueryError, match="no attribute 'AGE'"):
+        read_question(parse("SELECT COUNT(*) FROM t WHERE AGE > 3"), ["age", "Age"])
+    with pytest.raises(QueryError, match="no attribute 'AGE'"):
+        read_question(parse('SELECT COUNT(*) FROM t WHERE "AGE" > 3'), ["age"])

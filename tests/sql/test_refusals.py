@@ -1,0 +1,157 @@
+"""Whatever is not a question is refused with a typed error and the nearest thing that works."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from blowfishdb.errors import QueryError
+from blowfishdb.sql import Asked, parse, read_question
+
+ATTRIBUTES = ("age", "state", "day")
+
+
+def question(text: str) -> Asked:
+    return read_question(parse(text), ATTRIBUTES)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "statement is expected"),
+        (";;", "statement is expected"),
+        ("SELECT * FROM visits", r"Rows are never shown. What works: SELECT <attributes>, COUNT\(\*\) FROM visits"),
+        ("SELECT t.* FROM t", "Rows are never shown"),
+        ("SELECT age FROM t", "Rows are never shown"),
+        ("SELECT age, COUNT(*) FROM t", "add GROUP BY age"),
+        ("SELECT COUNT(*) FROM t GROUP BY age", "add it after SELECT"),
+        ("SELECT age, COUNT(*) FROM t GROUP BY state", "'age' is selected but not grouped"),
+        ("SELECT aeg, COUNT(*) FROM t GROUP BY aeg", "did you mean 'age'"),
+        ("SELECT COUNT(*) FROM t WHERE aeg = 3", "did you mean 'age'"),
+        ("SELECT COUNT(*) FROM t WHERE u.age = 3", "no attribute"),
+        ('SELECT COUNT(*) FROM t WHERE state = "NC"', "single quotes"),
+        ("SELECT COUNT(*) FROM t WHERE age = state", "another attribute"),
+        ("SELECT COUNT(*) FROM t WHERE age = NULL", "IS NULL"),
+        ("SELECT COUNT(*) FROM t WHERE age = ?", "placeholders"),
+        ("SELECT COUNT(*) FROM t WHERE age = :secret", "placeholders"),
+        ("SELECT COUNT(*) FROM t WHERE state LIKE 'N%'", "IN"),
+        ("SELECT COUNT(*) FROM t WHERE age IN (SELECT 1)", "never a query"),
+        ("SELECT COUNT(*) FROM t WHERE EXISTS (SELECT 1)", "subqueries"),
+        ("SELECT COUNT(*) FROM t WHERE age > (SELECT 1)", "no plain value"),
+        ("SELECT COUNT(*) FROM t WHERE age > 1 + 1", "no plain value"),
+        ("SELECT COUNT(*) FROM t WHERE age + 1 > 2", "no attribute"),
+        ("SELECT COUNT(*) FROM t WHERE pg_sleep(10)", "cannot be a condition"),
+        ("SELECT COUNT(*) FROM t WHERE state", "compare it"),
+        ("SELECT COUNT(*) FROM t WHERE age > 1e999999999", "out of range"),
+        ("SELECT COUNT(*) FROM t WHERE age > " + "9" * 5000, "at most 40 characters"),
+        ("SELECT COUNT(*) FROM t WHERE state = '" + "x" * 5000 + "'", "at most 1,000 characters"),
+        ("SELECT COUNT(age) FROM t", "IS NOT NULL"),
+        ("SELECT COUNT(DISTINCT age) FROM t", "GROUP BY the attribute"),
+        ("SELECT COUNT(*) FILTER (WHERE age > 1) FROM t", "not known"),
+        ("SELECT COUNT(*), SUM(age) FROM t", "one aggregate at a time"),
+        ("SELECT state, SUM(age) FROM t GROUP BY state", "Groups have counts only"),
+        ("SELECT MIN(age) FROM t", "QUANTILES"),
+        ("SELECT MAX(age) FROM t", "QUANTILES"),
+        ("SELECT STDDEV(age) FROM t", "QUANTILES"),
+        ("SELECT SUM(DISTINCT age) FROM t", "one attribute"),
+        ("SELECT SUM(age * 2) FROM t", "one attribute"),
+        ("SELECT QUANTILES(age, 2) FROM t", "between 0 and 1"),
+        ("SELECT COUNT(*) OVER () FROM t", "CDF"),
+        ("SELECT MONTH(day), COUNT(*) FROM t GROUP BY 1", "DATE_TRUNC"),
+        ("SELECT bin(age), COUNT(*) FROM t GROUP BY 1", "a width"),
+        ("SELECT bin(age, 'x'), COUNT(*) FROM t GROUP BY 1", "a number"),
+        ("SELECT age, COUNT(*) FROM t GROUP BY 2", "names no attribute"),
+        ("SELECT age, COUNT(*) FROM t GROUP BY ROLLUP (age)", "marginals"),
+        ("SELECT COUNT(*) FROM t; DROP TABLE t", "One statement at a time"),
+        ("DROP TABLE t", "not 'DROP'"),
+        ("COPY t TO '/tmp/x'", "not 'COPY'"),
+        ("EXPLAIN ANALYZE SELECT COUNT(*) FROM t", "never runs anything"),
+        ("EXPLAIN EXPLAIN SELECT COUNT(*) FROM t", "not 'EXPLAIN'"),
+        ("WITH x AS (SELECT 1) SELECT COUNT(*) FROM x", "WITH"),
+        ("SELECT COUNT(*) FROM t UNION SELECT 1", "UNION"),
+        ("SELECT COUNT(*) FROM t, u", "declared by the curator"),
+        ("SELECT COUNT(*) FROM t JOIN u USING (id)", "declared by the curator"),
+        ("SELECT COUNT(*) FROM (SELECT * FROM t)", "Subqueries"),
+        ("SELECT COUNT(*) FROM read_csv('/etc/passwd')", "name of one dataset"),
+        ("SELECT COUNT(*) FROM a.t", "one name"),
+        ("SELECT COUNT(*) FROM t TABLESAMPLE (10 PERCENT)", "nothing but an alias"),
+        ("SELECT COUNT(*)", "FROM is missing"),
+        ("SELECT DISTINCT age FROM t", "DISTINCT"),
+        ("SELECT COUNT(*) FROM t HAVING COUNT(*) > 3", "HAVING"),
+        ("SELECT COUNT(*) FROM t ORDER BY 1", "ORDER BY"),
+        ("SELECT COUNT(*) FROM t LIMIT 3", "LIMIT"),
+        ("SELECT /*+ x */ COUNT(*) FROM t", "Hints"),
+        ("SELECT COUNT(*) FROM t WHERE", "cannot be read"),
+        ("SELECT 'open", "left open"),
+        ("SELECT COUNT(*) FROM t OPTIONS (alpa = 3)", "did you mean 'alpha'"),
+        ("SELECT COUNT(*) FROM t OPTIONS (alpha = 3,)", "missing after the last comma"),
+        ("SELECT COUNT(*) FROM t OPTIONS (alpha = 3, alpha = 4)", "twice"),
+        ("SELECT COUNT(*) FROM t OPTIONS (alpha 3)", "name = value"),
+        ("SELECT COUNT(*) FROM t OPTIONS (alpha = 3) WHERE age = 1", "ends the statement"),
+        ("SELECT COUNT(*) FROM t OPTIONS (alpha = x)", "is a number"),
+        ("SELECT COUNT(*) FROM t OPTIONS (epsilon = 'nan')", "out of range"),
+        ("SELECT COUNT(*) FROM t OPTIONS (mechanism = identity)", "is a text"),
+        ("SELECT COUNT(*) FROM t WHERE " + " AND ".join(["age > 1"] * 300), "at most 200 conditions"),
+        ("SELECT COUNT(*) FROM t WHERE " + "(" * 100 + "age > 1" + ")" * 100, "40 deep"),
+        ("SELECT COUNT(*) FROM t WHERE " + "NOT " * 3000 + "age > 1", "deep"),
+        ("SELECT " + "- " * 3000 + "1 FROM t", "deep"),
+        ("SELECT " + "CASE WHEN " * 1000 + "1 FROM t", "deep"),
+        ("SELECT COUNT(*) FROM t -- " + "x" * 30_000, "at most 20,000 characters"),
+    ],
+)
+def test_refused(text: str, said: str) -> None:
+    with pytest.raises(QueryError, match=said):
+        question(text)
+
+
+def test_what_is_no_text_is_refused() -> None:
+    with pytest.raises(QueryError):
+        parse(None)  # type: ignore[arg-type]
+
+
+def test_messages_are_short_and_visible_whatever_was_written() -> None:
+    with pytest.raises(QueryError) as caught:
+        question('SELECT "' + "\x1b[31m" * 500 + '", COUNT(*) FROM t GROUP BY 1')
+    assert len(str(caught.value)) < 400
+    assert str(caught.value).isprintable()
+
+
+def test_refusals_leave_no_trace_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG), pytest.raises(QueryError):
+        question("EXPLAIN DELETE FROM t WHERE name = 'somebody'")
+    assert caplog.text == ""
+
+
+SALAD = """SELECT FROM WHERE GROUP BY COUNT(*) COUNT ( ) * , ; age state "age" t 'x' 1 -1 1e9 = < >= <> AND OR NOT IN
+    BETWEEN IS NULL OPTIONS (alpha = 50) EXPLAIN bin(age, 5) CDF(age) CASE WHEN THEN ELSE END CAST AS DATE :: JOIN
+    UNION WITH -- /* */ . [ ] { } $ @ ? : || :p ILIKE ANY ALL OVER PARTITION INTERVAL ARRAY STRUCT LATERAL VALUES
+    EXISTS DISTINCT LIMIT é \u202e \x00"""
+WORDS = st.sampled_from(SALAD.split())
+
+
+@given(st.lists(WORDS, max_size=30).map(" ".join))
+@example("SELECT COUNT ( * ) FROM t WHERE age IN ( )")
+def test_word_salad_is_a_question_or_a_query_error(text: str) -> None:
+    try:
+        assert isinstance(question(text), Asked)
+    except QueryError as refusal:
+        assert str(refusal)
+
+
+@given(st.lists(WORDS, max_size=12).map(" ".join))
+def test_salad_after_where_is_a_question_or_a_query_error(text: str) -> None:
+    try:
+        assert isinstance(question(f"SELECT age, COUNT(*) FROM t WHERE {text} GROUP BY age"), Asked)
+    except QueryError as refusal:
+        assert str(refusal)
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_a_question_or_a_query_error(text: str) -> None:
+    try:
+        assert isinstance(question(text), Asked)
+    except QueryError as refusal:
+        assert str(refusal)
