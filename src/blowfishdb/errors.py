@@ -269,6 +269,17 @@ class DriverMissing(SourceError):
         self.extra = extra
 
 
+class ExtraMissing(BlowfishError, ImportError):
+    """A way to look at an answer that needs a package which is not installed, with the extra that installs it."""
+
+    code = "extra-missing"
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"this needs {package}, which is not installed: pip install 'blowfishdb[{extra}]'")
+        self.package = package
+        self.extra = extra
+
+
 class SourceFailed(BlowfishError):
     """A data source that failed while it was read; what it said is in the curator's log only."""
 
