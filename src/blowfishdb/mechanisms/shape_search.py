@@ -28,6 +28,9 @@ POLISHED_CELLS = 256
 RAMPS = ((1.0, 0.75), (1.3, 1.0))
 """Distance between running sums and length of their ramps, in windows."""
 
+MOST_TRIED = 6
+"""Node sizes are taken from this many best by level energies."""
+
 SHORT_WINDOW = 2
 """Up to this window, running sums at every cell may win, which trees handle best."""
 
@@ -49,23 +52,35 @@ def choose(axis: Axis, workload: Rows) -> Choice:
     if not np.any(axis.chains):
         return _choose_without_sums(axis, workload)
     window = typical_window(axis)
-    cells = max(2 * POLISHED_CELLS, 24 * window)
-    if window > SHORT_WINDOW and _fits(axis, _within(workload, window), window):
-        shown = (axis, workload) if axis.cells <= cells else (even_axis(cells, window), like(workload, cells))
-        shapes: list[SmoothShape | TreeShape] = [*_smooth_shapes(*shown, window), SmoothShape(_whole(*shown))]
+    inner = [plan.sizes for plan in level_plans(workload, window, free=True, equal=False)] if window > 1 else [()]
+    smooth = [sizes for sizes in inner[:MOST_TRIED] if _fits(axis, sizes, window)]
+    shapes: list[SmoothShape | TreeShape] = []
+    if smooth and window > SHORT_WINDOW:
+        shown = _stand_in(axis, workload, window, max(2 * POLISHED_CELLS, 24 * window))
+        within = {smooth[0]} | ({()} if axis.cells <= POLISHED_CELLS else set())
+        shapes += [SmoothShape(sizes, ramp) for sizes in sorted(within) for ramp in RAMPS]
+        shapes.append(SmoothShape(_whole(*shown)))
     else:
-        cells = max(POLISHED_CELLS // 2, min(24 * window, max(2048, 4 * window)))
-        shown = (axis, workload) if axis.cells <= cells else (even_axis(cells, window), like(workload, cells))
-        shapes = [*_tree_shapes(shown[1], window), TreeShape(_whole(*shown))]
+        few = max(POLISHED_CELLS // 2, min(24 * window, max(2048, 4 * window)))
+        shown = _stand_in(axis, workload, window, few)
+        shapes += [TreeShape((), "cells")] if window <= SHORT_WINDOW else []
+        shapes += [TreeShape(inner[0], "hops")] if window > 1 else []
+        shapes.append(TreeShape(_whole(*shown)))
     return min((_tuned(*shown, shape) for shape in shapes), key=lambda choice: choice.error)
+
+
+def _stand_in(axis: Axis, workload: Rows, window: int, cells: int) -> tuple[Axis, Rows]:
+    """An axis of at most so many cells with the same windows: errors hardly depend on its length."""
+    return (axis, workload) if axis.cells <= cells else (even_axis(cells, window), like(workload, cells))
 
 
 def _choose_without_sums(axis: Axis, workload: Rows) -> Choice:
     plans = level_plans(workload, _longest(axis), free=_is_free(axis), equal=False)
-    if _fits(axis, plans[0].sizes, None):
-        tried = plans[:3] if axis.cells <= POLISHED_CELLS else plans[:1]
-        tuned = [_tuned(axis, workload, SmoothShape(plan.sizes)) for plan in tried]
-        return min(tuned, key=lambda choice: choice.error)
+    smooth = [plan for plan in plans[:MOST_TRIED] if _fits(axis, plan.sizes, None)]
+    if smooth:
+        fewer = [plan for plan in smooth if len(plan.sizes) < len(smooth[0].sizes)]
+        tried = smooth[:3] if axis.cells <= POLISHED_CELLS else [smooth[0], *fewer[:1]]
+        return min((_tuned(axis, workload, SmoothShape(p.sizes)) for p in tried), key=lambda choice: choice.error)
     best = plans[0]
     return Choice(TreeShape(best.sizes), np.append(best.shares, 0.0), best.error)
 
@@ -81,21 +96,6 @@ def _is_free(axis: Axis) -> bool:
 def _whole(axis: Axis, workload: Rows) -> tuple[int, ...]:
     """The best node sizes when windows are ignored."""
     return level_plans(workload, _longest(axis), free=_is_free(axis), equal=False)[0].sizes
-
-
-def _within(workload: Rows, window: int) -> tuple[int, ...]:
-    """The best node sizes inside one window when running sums take care of the rest."""
-    return level_plans(workload, window, free=True, equal=False)[0].sizes if window > 1 else ()
-
-
-def _smooth_shapes(axis: Axis, workload: Rows, window: int) -> list[SmoothShape]:
-    inner = {_within(workload, window)} | ({()} if axis.cells <= POLISHED_CELLS else set())
-    return [SmoothShape(sizes, ramp) for sizes in sorted(inner) for ramp in RAMPS]
-
-
-def _tree_shapes(workload: Rows, window: int) -> list[TreeShape]:
-    hops, single = TreeShape(_within(workload, window), "hops"), TreeShape((), "cells")
-    return [single] if window == 1 else [hops, single] if window <= SHORT_WINDOW else [hops]
 
 
 def _fits(axis: Axis, spacings: tuple[int, ...], window: int | None) -> bool:

@@ -88,6 +88,8 @@ class TreeShape:
 
 def _few_values(weights: Ints) -> Ints:
     """The weights, rounded down to at most MOST_WEIGHTS different ones between the least and the largest."""
+    if np.unique(weights).size <= MOST_WEIGHTS:
+        return weights
     least = int(weights.min())
     step = (int(weights.max()) - least) // MOST_WEIGHTS + 1
     return least + (weights - least) // step * step

@@ -15,8 +15,8 @@ GRID = 2**24
 SHARPNESS = 150.0
 """The largest loss is smoothed by a power mean of this order while searching; the certificate uses the true one."""
 
-LEAST_LOG = -7.5
-"""No share falls below exp of this while searching; it would only cost digits."""
+LEAST_LOG, MOST_LOG = -7.5, 4.0
+"""Logarithms of shares stay between these while searching; beyond, they would only cost digits."""
 
 LEAST_ERROR = 1e-12
 """Errors below this, of queries that free totals answer, count as this much."""
@@ -37,7 +37,8 @@ def best_shares(
     """
 
     def objective(logs: Floats) -> tuple[float, Floats]:
-        shares = np.exp(logs)
+        inside = np.clip(logs, LEAST_LOG, MOST_LOG)
+        shares = np.exp(inside)
         value, slope = error(shares)
         value = max(value, LEAST_ERROR)
         edge = losses @ shares
@@ -46,15 +47,13 @@ def best_shares(
         mean = float(powers.sum())
         loss_slope = losses.T @ (powers / edge.clip(min=1e-300)) / mean
         smooth = np.log(top) + np.log(mean) / SHARPNESS
-        return np.log(value) + 2 * smooth, (slope / value + 2 * loss_slope) * shares
+        return np.log(value) + 2 * smooth, (slope / value + 2 * loss_slope) * shares * (inside == logs)
 
     best = (np.inf, np.ones(losses.shape[1]))
     for start in starts:
-        bounds = [(LEAST_LOG, 4.0)] * losses.shape[1]
-        found = minimize(
-            objective, np.log(start), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40, "ftol": 1e-6}
-        )
-        shares = np.exp(found.x)
+        # BFGS works in plain numpy; L-BFGS-B would call threaded linear algebra on 5 x 5 matrices at every step.
+        found = minimize(objective, np.log(start), jac=True, method="BFGS", options={"maxiter": 40, "gtol": 1e-3})
+        shares = np.exp(np.clip(found.x, LEAST_LOG, MOST_LOG))
         shares = shares / float((losses @ shares).max())
         value = error(shares)[0]
         if value < best[0]:
