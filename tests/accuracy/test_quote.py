@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from blowfishdb.accuracy.bound import Bound
 from blowfishdb.accuracy.intervals import intervals
 from blowfishdb.accuracy.quote import accuracy_at, quote
+from blowfishdb.accuracy.setting import certified
 from blowfishdb.errors import AccuracyError, Declined
 from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
 from blowfishdb.model.cellgraph import CellGraph
@@ -134,3 +136,27 @@ def test_intervals_cover_each_answer_and_all_of_them(name, workload):
 def test_large_problems_are_quoted_without_listing_ranges():
     offer = quote(on_threshold(AllRanges(50_000), 1), 50.0, 0.05, SIMPLE).best
     assert offer.mechanism == "ordered" and offer.method == "bound"
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.4, 3.0])
+@pytest.mark.parametrize("guarantee", ["simultaneous", "per-query"])
+def test_small_alpha_is_kept_by_strategies_that_mix_variables(alpha, guarantee):
+    problem = on_threshold(Prefix(12), 11)
+    found = quote(problem, alpha, 0.05, {**SIMPLE, **HIERARCHY}, guarantee)
+    assert {o.mechanism for o in found.offers} == {"identity", "ordered", "hierarchy"}
+    for offer in found.offers:
+        errors = np.abs(fresh_errors(problem, offer.strategy, offer.plan, 10_000, seed=5)) > alpha
+        failures = errors.any(axis=0).sum() if guarantee == "simultaneous" else errors.sum(axis=1).max()
+        assert not significantly_above(int(failures), 10_000, 0.05)
+
+
+def test_bounds_from_variances_alone_hold(monkeypatch):
+    monkeypatch.setattr("blowfishdb.accuracy.bound.WRITTEN_OUT", 0)
+    problem = on_threshold(Prefix(30), 29)
+    for alpha in (2.0, 40.0):
+        candidate = certified(problem, hierarchy.propose)
+        epsilon = Bound(candidate, True).least_epsilon(alpha, 0.05)
+        plan, _ = candidate.at(epsilon)
+        errors = np.abs(fresh_errors(problem, candidate.strategy, plan, 10_000, seed=5)).max(axis=0)
+        assert not significantly_above(int(np.sum(errors > alpha)), 10_000, 0.05)
+        assert Bound(candidate, True).alpha(epsilon, 0.05) <= alpha * (1 + 1e-5)

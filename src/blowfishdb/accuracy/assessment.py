@@ -26,8 +26,6 @@ SAMPLES_BEYOND_SHARP_BOUND = 2_000
 """With fewer samples the confidence correction costs more than a sharp bound loses."""
 FEWEST_SAMPLES = 250
 """With fewer samples the confidence correction would cost too much, and larger problems too much time."""
-COARSE = 10_000
-"""One over an epsilon so small that rounding noise to whole numbers does not matter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +77,12 @@ class Assessment:
             return self._exact.price(REFERENCE_BETA)
         if self._bound is not None and self._bound.is_sharp:
             return self._bound.price
-        coarse = self.setting.variances(Fraction(1, COARSE))
-        answers = self.setting.problem.workload.shape[0]
         if isinstance(self.setting.problem.workload, AllRanges):
-            typical = self.setting.total_variance(coarse) / answers
+            answers = self.setting.problem.workload.shape[0]
+            typical = self.setting.total_variance(self.setting.coarse_variances) / answers
         else:
-            typical = float(self.setting.strategy.answer_variances(coarse).max())
-        return LIKELY_LARGEST * math.sqrt(typical) / COARSE
+            typical = float(self.setting.coarse_answer_variances.max())
+        return LIKELY_LARGEST * math.sqrt(typical) / self.setting.coarse_unit * float(self.setting.plan.unit)
 
     def _least_unclamped(self, alpha: float, beta: float, simulate: bool) -> tuple[Fraction | None, Method]:
         if self._exact is not None:

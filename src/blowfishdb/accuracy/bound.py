@@ -12,17 +12,16 @@ import numpy as np
 
 from blowfishdb.accuracy.equal_terms import EqualTerms
 from blowfishdb.accuracy.grid import first_passing, least_passing
-from blowfishdb.accuracy.setting import CountsTerms, Setting
+from blowfishdb.accuracy.setting import LEAST_SCALE, CountsTerms, Setting
 from blowfishdb.accuracy.sum_tails import LaplaceSums, from_coefficients, from_variances
 from blowfishdb.errors import TooLarge
 from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.noise import distribution
 
 WRITTEN_OUT = 3_000_000
 """Coefficients (answers times noise variables) up to which every answer's tail is bounded on its own."""
 MOST_ANSWERS = 4_000_000
 """Answers whose variances are listed at most."""
-COARSE = 1e4
-"""A noise scale at which whole numbers are as good as real ones."""
 CLASS_WIDTH = 0.01
 """Variances are rounded up by at most this much, in logarithms, so that a million answers are few classes."""
 SMALLEST = 1e-6
@@ -43,7 +42,10 @@ class Tails(Protocol):
 
 
 def tails_of(setting: Setting, variances: Floats) -> tuple[Tails, bool]:
-    """The sharpest bounds that the size allows, and whether they hold at every noise level."""
+    """The sharpest bounds that the size allows, and whether they hold at every noise level.
+
+    Where only variances are used they do up to the factor that `rounding` gives.
+    """
     strategy, weights = setting.strategy, setting.weights
     if isinstance(strategy, CountsTerms) and weights.min() == weights.max():
         found = strategy.term_counts()
@@ -54,7 +56,7 @@ def tails_of(setting: Setting, variances: Floats) -> tuple[Tails, bool]:
         raise TooLarge("answers to bound one by one", answers, MOST_ANSWERS, "Ask for fewer ranges.")
     if answers * weights.size <= WRITTEN_OUT:
         return written_out(setting, variances), False
-    sums, place = variances_alone(setting, variances)
+    sums, place = variances_alone(setting)
     return replace(sums, count=np.bincount(place).astype(np.float64)), False
 
 
@@ -65,16 +67,25 @@ def written_out(setting: Setting, variances: Floats) -> LaplaceSums:
     return from_coefficients(coefficients, 1.0 / setting.weights, np.ones(coefficients.shape[0]))
 
 
-def variances_alone(setting: Setting, variances: Floats) -> tuple[LaplaceSums, Ints]:
+def variances_alone(setting: Setting) -> tuple[LaplaceSums, Ints]:
     """Bounds from the answers' variances, rounded up to a few classes, and the class of each answer."""
-    found = setting.strategy.answer_variances(variances)
+    found = setting.coarse_answer_variances
     largest = max(float(found.max()), np.finfo(np.float64).tiny)
     steps = np.ceil(np.log(np.maximum(found / largest, SMALLEST)) / CLASS_WIDTH)
     classes, place = np.unique(steps, return_inverse=True)
-    rounded = largest * np.exp(classes * CLASS_WIDTH)
-    per_unit = float(np.max(1.0 / (setting.weights.astype(np.float64) ** 2 * variances)))
-    norms = np.sqrt(rounded / variances.min())
-    return from_variances(rounded * per_unit, norms, np.ones(rounded.shape)), place
+    half = largest * np.exp(classes * CLASS_WIDTH) / (2.0 * setting.coarse_unit**2)
+    norms = np.sqrt(half) * float(setting.weights.max())
+    return from_variances(half, norms, np.ones(half.shape)), place
+
+
+def rounding(setting: Setting, epsilon: Fraction) -> float:
+    """How much larger than the discrete variances the continuous ones are at most.
+
+    Least squares at this level does no worse than with the weights of another, so sum (c_j / w_j)^2 and |c|^2 grow
+    at most by this factor over their values for continuous noise.
+    """
+    scale = float(setting.plan.unit / epsilon) / float(setting.weights.max())
+    return float(2.0 * scale**2 / distribution.variance(max(scale, LEAST_SCALE)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,17 +100,21 @@ class Bound:
         tails, at_every_level = self._coarse
         unit = float(self.setting.plan.unit)
         guess = Fraction(self.price / max(alpha, 1.0))
-        start = least_passing(lambda e: self._failure(tails, unit / float(e), alpha) <= beta, guess)
+        start = least_passing(
+            lambda e: self._failure(tails, unit / float(e), alpha) <= beta or self.setting.silence(e) <= beta, guess
+        )
         if at_every_level:
             return start if limit is None or start < limit else None
-        return first_passing(lambda e: self._failure_at(e, alpha) <= beta, start, limit)
+        _, highest = self.setting.served()
+        stop = highest if limit is None else min(limit, highest)
+        return first_passing(lambda e: self._failure_at(e, alpha) <= beta, start, stop)
 
     def alpha(self, epsilon: Fraction, beta: float) -> float:
         """An alpha proven to hold at this epsilon, the least up to PRECISION; a whole number where errors are."""
-        tails, at_every_level = self._coarse
-        if not at_every_level:
-            tails, _ = tails_of(self.setting, self.setting.variances(epsilon))
-        unit = float(self.setting.plan.unit / epsilon)
+        if self.setting.silence(epsilon) <= beta:
+            return 0.0
+        _, at_every_level = self._coarse
+        tails, unit = self._tails_at(epsilon), float(self.setting.plan.unit / epsilon)
         found = least_alpha(lambda a: self._failure(tails, unit, a) <= beta, self.price / float(epsilon), PRECISION)
         return float(np.floor(found)) if at_every_level else found
 
@@ -113,21 +128,28 @@ class Bound:
     def price(self) -> float:
         """About alpha times epsilon at the reference beta, where noise is so large that rounding does not matter."""
         tails, _ = self._coarse
-        coarse = COARSE * float(self.setting.weights.max())
+        coarse = self.setting.coarse_unit
         found = least_alpha(lambda a: self._failure(tails, coarse, a) <= REFERENCE_BETA, coarse, ROUGHLY)
         return found / coarse * float(self.setting.plan.unit)
 
     def _failure_at(self, epsilon: Fraction, alpha: float) -> float:
-        tails, _ = tails_of(self.setting, self.setting.variances(epsilon))
-        return self._failure(tails, float(self.setting.plan.unit / epsilon), alpha)
+        proven = self._failure(self._tails_at(epsilon), float(self.setting.plan.unit / epsilon), alpha)
+        return min(proven, self.setting.silence(epsilon))
+
+    def _tails_at(self, epsilon: Fraction) -> Tails:
+        tails, at_every_level = self._coarse
+        if at_every_level:
+            return tails
+        if self.is_sharp or not isinstance(tails, LaplaceSums):
+            return tails_of(self.setting, self.setting.variances(epsilon))[0]
+        return tails.inflated(rounding(self.setting, epsilon))
 
     def _failure(self, tails: Tails, unit: float, alpha: float) -> float:
         return tails.failure(unit, alpha) if self.together else tails.worst(unit, alpha)
 
     @cached_property
     def _coarse(self) -> tuple[Tails, bool]:
-        weights = self.setting.weights
-        return tails_of(self.setting, 2.0 * (COARSE * weights.max() / weights) ** 2)
+        return tails_of(self.setting, self.setting.coarse_variances)
 
 
 def least_alpha(passes: Callable[[float], bool], guess: float, precision: float) -> float:

@@ -13,9 +13,6 @@ from blowfishdb.accuracy.setting import Setting
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.noise import distribution
 
-COARSE = 1e4
-"""A noise scale at which whole numbers are as good as real ones."""
-
 
 @dataclass(frozen=True, eq=False)
 class ExactTails:
@@ -52,7 +49,7 @@ class ExactTails:
         weights, counts = self._groups
         if weights.size == 0:
             return 0.0
-        coarse = COARSE * float(weights.max())
+        coarse = self.setting.coarse_unit
         return self._quantile(coarse / weights, counts, beta) * float(self.setting.plan.unit) / coarse
 
     def _quantile(self, scales: Floats, counts: Ints, beta: float) -> float:

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.accuracy.assessment import Assessment
-from blowfishdb.accuracy.bound import WRITTEN_OUT, variances_alone, written_out
+from blowfishdb.accuracy.bound import WRITTEN_OUT, rounding, variances_alone, written_out
 from blowfishdb.accuracy.equal_terms import equal_term_tails, many_terms, rounded_terms
 from blowfishdb.accuracy.setting import CountsTerms, Setting
 from blowfishdb.errors import AccuracyError
@@ -59,7 +59,8 @@ def _per_answer(setting: Setting, beta: float) -> Floats:
     if setting.problem.workload.shape[0] * scales.size <= WRITTEN_OUT:
         sums = written_out(setting, variances)
         return _solve(lambda alpha: sums.tails(unit, alpha), beta, unit * sums.norm)
-    sums, place = variances_alone(setting, variances)
+    known, place = variances_alone(setting)
+    sums = known.inflated(rounding(setting, Fraction(1)))
     return _solve(lambda alpha: sums.tails(unit, alpha), beta, unit * np.sqrt(sums.rest))[place]
 
 

@@ -7,17 +7,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from blowfishdb.accuracy.assessment import Assessment, Guarantee, Method
 from blowfishdb.accuracy.setting import Candidate, certified
 from blowfishdb.errors import AccuracyError, BlowfishError, CannotCertify, Declined, TooLarge
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
 from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.model.workload import AllRanges
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.problem import Problem
 
 SIMULATED = 2
 """So many of the best-ranked strategies are simulated; the others carry a proven price, "at most"."""
+LOOSEST = 1e10
+"""A larger alpha costs what this one does: the sampler serves no more noise anyway."""
 WORTH_SIMULATING = 1.6
 """A strategy ranked this much dearer than the best one cannot win by simulation."""
 
@@ -71,7 +76,7 @@ def quote(
         raise AccuracyError(f"alpha is a number >= 0, not {alpha}")
 
     def offer(candidate: Candidate, assessment: Assessment, simulate: bool) -> Quote:
-        epsilon, method = assessment.least_epsilon(float(alpha), float(beta), simulate=simulate)
+        epsilon, method = assessment.least_epsilon(min(float(alpha), LOOSEST), float(beta), simulate=simulate)
         return _quote(candidate, guarantee, epsilon, float(alpha), float(beta), method)
 
     return _collected(problem, mechanisms, guarantee, offer, lambda found: (found.epsilon, found.rmse))
@@ -155,5 +160,9 @@ def _quote(
 def _rmse(candidate: Candidate, epsilon: Fraction) -> float:
     if candidate.is_exact:
         return 0.0
-    total = candidate.total_variance(candidate.variances(epsilon))
+    if candidate.is_coarse(epsilon) and not isinstance(candidate.problem.workload, AllRanges):
+        unit = float(candidate.plan.unit / epsilon) / candidate.coarse_unit
+        total = float(np.sum(candidate.coarse_answer_variances)) * unit**2
+    else:
+        total = candidate.total_variance(candidate.variances(epsilon))
     return math.sqrt(max(total, 0.0) / candidate.problem.workload.shape[0])

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from blowfishdb.accuracy.bound import COARSE, PRECISION, WRITTEN_OUT, Tails, least_alpha
+from blowfishdb.accuracy.bound import PRECISION, WRITTEN_OUT, Tails, least_alpha
 from blowfishdb.accuracy.grid import first_passing, least_passing
 from blowfishdb.accuracy.setting import GivesCoefficients, Setting
 from blowfishdb.accuracy.sum_tails import from_coefficients
@@ -21,7 +21,6 @@ NUMBERS = 1_600_000
 """Coefficients that are computed in all."""
 GOLDEN = (5**0.5 - 1) / 2
 """Spreads the sample within its strata, so that it never keeps step with the strategy's blocks."""
-LARGE_SCALE = 10.0
 MARGIN = 1.5
 """The estimated sum of tails is multiplied by this; tests show that its error is far smaller."""
 TYPICAL = 4.0
@@ -46,10 +45,12 @@ class SampledTails:
         """The first grid epsilon that passes; None when it is not below `limit`."""
         unit = float(self.setting.plan.unit)
         guess = Fraction(unit / max(alpha, 1.0))
-        start = least_passing(lambda e: self._coarse.failure(unit / float(e), alpha) <= beta, guess)
-        if limit is not None and start >= limit:
-            return None
-        return first_passing(lambda e: self._failure_at(e, alpha) <= beta, start, limit)
+        start = least_passing(
+            lambda e: self._coarse.failure(unit / float(e), alpha) <= beta or self.setting.silence(e) <= beta, guess
+        )
+        _, highest = self.setting.served()
+        stop = highest if limit is None else min(limit, highest)
+        return first_passing(lambda e: self._failure_at(e, alpha) <= beta, start, stop)
 
     def alpha(self, epsilon: Fraction, beta: float) -> float:
         """The least alpha that passes at this epsilon, from above."""
@@ -58,23 +59,23 @@ class SampledTails:
         return least_alpha(lambda a: tails.failure(unit, a) <= beta, unit, PRECISION)
 
     def _failure_at(self, epsilon: Fraction, alpha: float) -> float:
-        return self._tails_at(epsilon).failure(float(self.setting.plan.unit / epsilon), alpha)
+        found = self._tails_at(epsilon).failure(float(self.setting.plan.unit / epsilon), alpha)
+        return min(found, self.setting.silence(epsilon))
 
     def _tails_at(self, epsilon: Fraction) -> Tails:
         """Least squares weighs noise by its variance, which whole numbers change only where scales are small."""
-        if float(self.setting.plan.unit / epsilon) / float(self.setting.weights.max()) >= LARGE_SCALE:
+        if self.setting.is_coarse(epsilon):
             return self._coarse
         return self._tails(self.setting.variances(epsilon))
 
     @cached_property
     def _coarse(self) -> Tails:
-        weights = self.setting.weights
-        return self._tails(2.0 * (COARSE * weights.max() / weights) ** 2)
+        return self._tails(self.setting.coarse_variances)
 
     def _tails(self, variances: Floats) -> Tails:
         """One answer from each of equally weighty stretches, weighted by the inverse of its chance to be chosen."""
         strategy, weights = self.setting.strategy, self.setting.weights
-        found = strategy.answer_variances(variances)
+        found = self.setting.coarse_answer_variances
         relative = found.max() / np.maximum(found, found.max() / 100.0)
         share = LEAST_SHARE + np.exp(TYPICAL**2 / 2.0 * (1.0 - relative))
         mass = np.cumsum(share)

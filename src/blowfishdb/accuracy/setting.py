@@ -17,6 +17,11 @@ from blowfishdb.plan.certificate import Certificate, calibrate, certify
 from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.problem import Problem
 
+COARSE = 1e4
+LARGE_SCALE = 10.0
+LEAST_SCALE = 0.01
+"""Noise of a smaller scale is zero for all purposes; formulas treat it as if it had this one."""
+
 
 @runtime_checkable
 class EstimatesCells(Protocol):
@@ -83,7 +88,33 @@ class Setting:
     def variances(self, epsilon: Fraction) -> Floats:
         """The variance of each noise variable."""
         values, place = self.weight_classes
-        return np.asarray(distribution.variance(float(self.plan.unit / epsilon) / values)[place])
+        scales = np.maximum(float(self.plan.unit / epsilon) / values, LEAST_SCALE)
+        return np.asarray(distribution.variance(scales)[place])
+
+    def silence(self, epsilon: Fraction) -> float:
+        """The probability that some noise variable is not 0."""
+        values, place = self.weight_classes
+        scales = np.maximum(float(self.plan.unit / epsilon) / values, LEAST_SCALE)
+        return distribution.simultaneous_tail(scales, np.bincount(place), 0.0)
+
+    @property
+    def coarse_unit(self) -> float:
+        """A unit so large that rounding noise to whole numbers does not matter."""
+        return COARSE * float(self.weights.max())
+
+    @cached_property
+    def coarse_variances(self) -> Floats:
+        """The variances of continuous noise at that unit."""
+        return np.asarray(2.0 * (self.coarse_unit / self.weights) ** 2)
+
+    @cached_property
+    def coarse_answer_variances(self) -> Floats:
+        """The expected squared error of each answer at that unit."""
+        return self.strategy.answer_variances(self.coarse_variances)
+
+    def is_coarse(self, epsilon: Fraction) -> bool:
+        """Whether all noise is so large that least squares weighs it like continuous noise, to 0.1 %."""
+        return float(self.plan.unit / epsilon) >= LARGE_SCALE * float(self.weights.max())
 
     def total_variance(self, variances: Floats) -> float:
         """The summed expected squared error of all answers."""

@@ -114,9 +114,8 @@ class Simulation:
     def _continuous_errors(self) -> Floats:
         """Errors at epsilon 1 if noise were continuous."""
         scales = self.setting.scales(Fraction(1))
-        coarse = self.setting.scales(1 / Fraction(int(self.setting.weights.max())))
         return np.concatenate(
-            [self._decoded(part * scales[:, None], 2.0 * coarse**2) for part in self._batches()], axis=1
+            [self._decoded(part * scales[:, None], self.setting.coarse_variances) for part in self._batches()], axis=1
         )
 
     def _errors(self, epsilon: Fraction) -> Iterator[Floats]:

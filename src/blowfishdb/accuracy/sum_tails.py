@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -52,6 +52,11 @@ class LaplaceSums:
         plain = np.min(self._log_mgf - self._tilt * (alpha / unit)[:, None], axis=1, initial=0.0)
         best = np.minimum(plain, self._shifted(unit, alpha))
         return np.where(self.norm > 0, np.minimum(1.0, 2.0 * np.exp(best)), 0.0)
+
+    def inflated(self, factor: float) -> LaplaceSums:
+        """The bounds for answers known by variance alone that vary more by this factor."""
+        root = np.sqrt(factor)
+        return replace(self, rest=factor * self.rest, cap=root * self.cap, norm=root * self.norm)
 
     def _shifted(self, unit: float, alpha: Floats) -> Floats:
         """P(D > a) P(F >= -d) <= P(D + F > a - d), where D + F is the continuous sum and F its rounding."""
