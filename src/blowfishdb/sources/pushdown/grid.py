@@ -81,30 +81,35 @@ def stepping(grid: Grid) -> Stepping | None:
                 if np.array_equal(formula(edges), shifted) and np.array_equal(formula(before), shifted - 1):
                     return candidate
     furthest = max(abs(grid.start), abs(grid.start + grid.count * grid.width), grid.scale)
-    return Stepping(_corrected(grid)) if furthest <= CORRECTION_LIMIT else None
+    return _corrected(grid) if furthest <= CORRECTION_LIMIT else None
 
 
 def _candidates(grid: Grid) -> list[tuple[Formula, Stepping]]:
     found: list[tuple[Formula, Stepping]] = []
     width, scale = float(grid.width), float(grid.scale)
-    if grid.start % grid.width == 0 and max(grid.width, grid.scale) <= LARGEST:
-
-        def multiplied(x: Expr) -> Expr:
-            scaled = x if grid.scale == 1 else x * whole_double(grid.scale)
-            return floor(scaled if grid.width == 1 else scaled / whole_double(grid.width))
-
-        found.append((lambda x: np.floor(x * scale / width), Stepping(multiplied, grid.start // grid.width)))
+    if _is_aligned(grid):
+        way = Stepping(lambda x: floor(_multiple(grid, x)), grid.start // grid.width)
+        found.append((lambda x: np.floor(x * scale / width), way))
     low, step = grid.edge(0), Fraction(grid.width, grid.scale)
-    found.append(
-        (
-            lambda x: np.floor((x - float(low)) / float(step)),
-            Stepping(lambda x: floor((x - exact_double(low)) / exact_double(step))),
-        )
-    )
+    found.append((lambda x: np.floor((x - float(low)) / float(step)), Stepping(lambda x: floor(_quotient(grid, x)))))
     return found
 
 
-def _corrected(grid: Grid) -> Callable[[Expr], Expr]:
+def _is_aligned(grid: Grid) -> bool:
+    """Whether the edges are multiples of the width, so that nothing need be subtracted."""
+    return grid.start % grid.width == 0 and max(grid.width, grid.scale) <= LARGEST
+
+
+def _multiple(grid: Grid, x: Expr) -> Expr:
+    scaled = x if grid.scale == 1 else x * whole_double(grid.scale)
+    return scaled if grid.width == 1 else scaled / whole_double(grid.width)
+
+
+def _quotient(grid: Grid, x: Expr) -> Expr:
+    return (x - exact_double(grid.edge(0))) / exact_double(Fraction(grid.width, grid.scale))
+
+
+def _corrected(grid: Grid) -> Stepping:
     """The nearest edge by arithmetic, less one where the number lies below it.
 
     Numerators up to 2^50 keep the rounding errors of the quotient below one half, so the nearest edge is one of the
@@ -112,11 +117,14 @@ def _corrected(grid: Grid) -> Callable[[Expr], Expr]:
     """
     import ibis
 
+    aligned = _is_aligned(grid)
+
     def step(x: Expr) -> Expr:
-        quotient = (x - exact_double(grid.edge(0))) / exact_double(Fraction(grid.width, grid.scale))
-        nearest = floor(quotient + exact_double(Fraction(1, 2)))
-        edge = whole_double(grid.start) + nearest * whole_double(grid.width)
+        place = _multiple(grid, x) if aligned else _quotient(grid, x)
+        nearest = floor(place + exact_double(Fraction(1, 2)))
+        edge = nearest if grid.width == 1 else nearest * whole_double(grid.width)
+        edge = edge if aligned else whole_double(grid.start) + edge
         edge = edge if grid.scale == 1 else edge / whole_double(grid.scale)
         return nearest - ibis.cases((x < edge, whole_double(1)), else_=whole_double(0))
 
-    return step
+    return Stepping(step, grid.start // grid.width if aligned else 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -23,6 +23,8 @@ EPOCH = datetime.datetime(1970, 1, 1)
 FIRST_SECOND = -62_135_596_800
 LAST_SECOND = 253_402_214_400
 """The first and the last midnight of the years that Python's calendar knows, 1 to 9999."""
+DAYS_LIMIT = 4096
+"""Days that are grouped as they are, before they are compared."""
 MARGIN = 2 * DAY
 """More than any zone's clock is away from UTC."""
 
@@ -34,18 +36,20 @@ def date_key(attribute: Dates, cut: Segments, column: Expr, kind: ColumnType) ->
     first, after = (int(day) for day in attribute.starts(np.array([0, attribute.size])))
     segments = int(cut.starts.size)
     literal = _day if kind.kind == Kind.DATE else _midnight
-    if segments <= CHOICE_LIMIT and after - first > 16 * segments:
-        edges = [literal(int(day)) for day in attribute.starts(np.append(cut.starts, attribute.size))]
-        place = choice(column, edges, range(-1, segments + 1))
-        return Key((ibis.cases((column.notnull(), place)),), segment_decoder(cut))
-    read = raw_key(attribute, column).decode
-    if kind.kind == Kind.TIMESTAMP:
-        return Key((_between(column, literal(first - 1), literal(after)).cast("date"),), read)
+    by_day = kind.kind == Kind.DATE and after - first <= DAYS_LIMIT
 
-    def finish(grouped: Sequence[Expr]) -> tuple[Expr, ...]:
-        return (_between(grouped[0], literal(first - 1), literal(after)),)
+    def place(day: Expr) -> Expr:
+        edges = [literal(int(start)) for start in attribute.starts(np.append(cut.starts, attribute.size))]
+        return ibis.cases((day.notnull(), choice(day, edges, range(-1, segments + 1))))
 
-    return Key((column,), read, finish)
+    if segments <= CHOICE_LIMIT:
+        if by_day:
+            return Key((column,), segment_decoder(cut), lambda grouped: (place(grouped[0]),))
+        return Key((place(column),), segment_decoder(cut))
+    low, high = literal(first - 1), literal(after)
+    if kind.kind == Kind.DATE:
+        return Key((column,), raw_key(attribute, column).decode, lambda grouped: (_between(grouped[0], low, high),))
+    return Key((_between(column, low, high).cast("date"),), raw_key(attribute, column).decode)
 
 
 def _day(number: int) -> Expr:

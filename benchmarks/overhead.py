@@ -1,0 +1,94 @@
+"""Seconds of a pushed-down count against the raw SQL GROUP BY, on a DuckDB table of ten million rows.
+
+The aim for a whole release of 100 bins is 1.3 times the raw GROUP BY plus 50 ms. Both sides take turns, each on a
+connection of its own, and each shows its best round.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+
+from benchmarks.harness import Row, measure
+from blowfishdb.model.cells import Cells, compile_cells
+from blowfishdb.model.domain import bins, categorical, dates, domain, integers
+from blowfishdb.model.policy import ROW, Person, Policy
+from blowfishdb.model.predicate import Axis, Predicate, col
+from blowfishdb.sources import open_source
+
+ROWS = 10_000_000
+ROUNDS = 5
+ALLOWED_SECONDS = 0.05
+STATES = [f"S{number}" for number in range(50)]
+DOMAIN = domain(
+    {
+        "age": integers(0, 99),
+        "amount": bins(0, 100, width=1),
+        "weight": bins(0, 10, width="0.1"),
+        "fine": bins(0, 1, width="0.01"),
+        "state": categorical(STATES),
+        "day": dates("2020-01-01", "2023-12-31"),
+    }
+)
+MAKE = f"""CREATE TABLE people AS SELECT i AS row_key, hash(i) % {ROWS // 10} AS person,
+    (hash(i + 1) % 100)::INTEGER AS age, (hash(i + 2) % 1000000007) / 1e7 AS amount,
+    (hash(i + 3) % 1000000007) / 1e8 AS weight, (hash(i + 4) % 1000000007) / 1000000007 AS fine,
+    'S' || (hash(i + 5) % 50) AS state, DATE '2020-01-01' + (hash(i + 6) % 1461)::INTEGER AS day
+    FROM range({ROWS}) t(i)"""
+CASES: list[tuple[str, str, list[str | Axis], Predicate | None]] = [
+    ("100 whole numbers", "SELECT age, COUNT(*) FROM people GROUP BY 1", ["age"], None),
+    ("100 bins of a double", "SELECT floor(amount), COUNT(*) FROM people GROUP BY 1", ["amount"], None),
+    ("100 bins of width 0.1", "SELECT floor(weight * 10), COUNT(*) FROM people GROUP BY 1", ["weight"], None),
+    ("100 bins of width 0.01", "SELECT floor(fine * 100), COUNT(*) FROM people GROUP BY 1", ["fine"], None),
+    ("50 categories", "SELECT state, COUNT(*) FROM people GROUP BY 1", ["state"], None),
+    ("48 months", "SELECT date_trunc('month', day), COUNT(*) FROM people GROUP BY 1", [col("day").by("month")], None),
+    (
+        "100 whole numbers, filtered",
+        "SELECT age, COUNT(*) FROM people WHERE amount < 50 GROUP BY 1",
+        ["age"],
+        col("amount") < 50,
+    ),
+]
+
+
+def run(data: Path | None) -> Iterator[Row]:
+    """One row a question; `ratio` counts our seconds beyond the allowed 50 ms."""
+    del data
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "people.duckdb"
+        with duckdb.connect(str(file)) as connection:
+            connection.execute(MAKE)
+        for name, sql, group_by, where in CASES:
+            yield _compare(name, file, sql, compile_cells(DOMAIN, Policy(), group_by, where))
+        yield _bounded(file)
+
+
+def _compare(name: str, file: Path, sql: str, cells: Cells) -> Row:
+    source = open_source(f"duckdb:///{file}#people")
+    raw_seconds, our_seconds, peaks = [], [], []
+    for _ in range(ROUNDS):
+        _, seconds, _ = measure(lambda: _raw(file, sql))
+        raw_seconds.append(seconds)
+        _, seconds, peak = measure(lambda: source.count(cells))
+        our_seconds.append(seconds)
+        peaks.append(peak)
+    ours, raw = min(our_seconds), min(raw_seconds)
+    ratio = max(ours - ALLOWED_SECONDS, 0.0) / raw
+    return Row(name, ours, raw, ratio, seconds=ours, peak_mb=max(peaks), note=f"plain ratio {ours / raw:.2f}")
+
+
+def _raw(file: Path, sql: str) -> object:
+    with duckdb.connect(str(file), read_only=True) as connection:
+        return connection.execute(sql).fetchall()
+
+
+def _bounded(file: Path) -> Row:
+    source = open_source(f"duckdb:///{file}#people")
+    cells = compile_cells(DOMAIN, Policy(), ["age"])
+    unit = Person("person", at_most=3, order_by="row_key")
+    plain = min(measure(lambda: source.count(cells, ROW))[1] for _ in range(2))
+    _, seconds, peak = measure(lambda: source.count(cells, unit))
+    return Row("at most 3 rows per person, against all rows", seconds, plain, seconds / plain, seconds, peak)
