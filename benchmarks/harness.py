@@ -53,9 +53,7 @@ class Row:
     def to_json(self) -> str:
         """One line of JSON with the fields that apply."""
         fields = dataclasses.asdict(self)
-        return json.dumps(
-            {name: value for name, value in fields.items() if value is not None and value != ""}
-        )
+        return json.dumps({name: value for name, value in fields.items() if value is not None and value != ""})
 
 
 class Benchmark(Protocol):
@@ -97,9 +95,7 @@ def print_json(rows: Iterable[Row]) -> None:
 def print_table(title: str, rows: Iterable[Row]) -> None:
     """Print a readable table with only the columns that some row fills."""
     known = list(rows)
-    names = [
-        f.name for f in dataclasses.fields(Row) if any(getattr(r, f.name) not in (None, "") for r in known)
-    ]
+    names = [f.name for f in dataclasses.fields(Row) if any(getattr(r, f.name) not in (None, "") for r in known)]
     table = Table(title=title, title_justify="left")
     for name in names:
         is_text = name in ("case", "note")

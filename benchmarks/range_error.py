@@ -16,8 +16,8 @@ import numpy as np
 
 from benchmarks.harness import Row, measure
 from blowfishdb.mechanisms import hierarchy, identity, optimized
-from blowfishdb.mechanisms.estimator import EstimatingStrategy
 from blowfishdb.mechanisms.identity import IdentityStrategy
+from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import AllRanges

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.harness import Row, measure
 from blowfishdb.mechanisms import optimized, ordered_hierarchical
-from blowfishdb.mechanisms.estimator import EstimatingStrategy
+from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import AllRanges

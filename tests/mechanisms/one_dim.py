@@ -9,7 +9,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from scipy.linalg import null_space
 
-from blowfishdb.mechanisms.estimator import EstimatingStrategy
+from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
 from blowfishdb.model.arrays import Floats
 from blowfishdb.model.cellgraph import CellGraph, Presence
 from blowfishdb.model.graphs.window import WindowGraph

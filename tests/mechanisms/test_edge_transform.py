@@ -11,7 +11,7 @@ from blowfishdb.errors import CannotCertify, Declined
 from blowfishdb.mechanisms import edge_transform, kronecker
 from blowfishdb.mechanisms.edge_lines import LineTree, candidate_sizes, unit_steps
 from blowfishdb.mechanisms.edge_transform import EdgeStrategy, on_lines, on_single_edges
-from blowfishdb.mechanisms.product_queries import as_boxes
+from blowfishdb.mechanisms.products.queries import as_boxes
 from blowfishdb.mechanisms.spanning_tree import TreeStrategy
 from blowfishdb.model.graphs.explicit import EdgeGraph
 from blowfishdb.model.workload import AllRanges, Identity, Kronecker, Prefix, Sparse, Stacked, all_marginals, total

@@ -8,9 +8,9 @@ from scipy.sparse import csr_array
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import kronecker
-from blowfishdb.mechanisms.axis_levels import AxisChoice, candidate_levels, component_level, smooth_level
-from blowfishdb.mechanisms.axis_rows import DenseRows, axis_rows
-from blowfishdb.mechanisms.product_queries import product_parts
+from blowfishdb.mechanisms.products.axis_levels import AxisChoice, candidate_levels, component_level, smooth_level
+from blowfishdb.mechanisms.products.axis_rows import DenseRows, axis_rows
+from blowfishdb.mechanisms.products.queries import product_parts
 from blowfishdb.model.workload import AllRanges, Intervals, Kronecker, Prefix, Rectangles, Sparse, all_marginals
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate, certify

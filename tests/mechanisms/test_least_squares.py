@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blowfishdb.mechanisms.axis import read_axis
-from blowfishdb.mechanisms.block_tree import grow
-from blowfishdb.mechanisms.coarse_least_squares import CoarseCorrection
-from blowfishdb.mechanisms.estimator import EstimatingStrategy
-from blowfishdb.mechanisms.smooth_rows import hats
-from blowfishdb.mechanisms.tree_least_squares import TreeCorrection
+from blowfishdb.mechanisms.one_axis.axis import read_axis
+from blowfishdb.mechanisms.one_axis.block_tree import grow
+from blowfishdb.mechanisms.one_axis.coarse_least_squares import CoarseCorrection
+from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
+from blowfishdb.mechanisms.one_axis.smooth_rows import hats
+from blowfishdb.mechanisms.one_axis.tree_least_squares import TreeCorrection
 from tests.mechanisms.one_dim import dense_decoder, problems, threshold
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered_hierarchical
-from blowfishdb.mechanisms.coarse_rows import window_maxima
-from blowfishdb.mechanisms.energies import block_energy
-from blowfishdb.mechanisms.smooth_rows import hats, ramps
+from blowfishdb.mechanisms.one_axis.coarse_rows import window_maxima
+from blowfishdb.mechanisms.one_axis.energies import block_energy
+from blowfishdb.mechanisms.one_axis.smooth_rows import hats, ramps
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse, Stacked
 from tests.mechanisms.one_dim import certified_error, check_strategy, problems, threshold, workloads
 

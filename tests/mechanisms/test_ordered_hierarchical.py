@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import ordered_hierarchical
-from blowfishdb.mechanisms.axis import read_axis
-from blowfishdb.mechanisms.shares import GRID
-from blowfishdb.mechanisms.windows import hop_starts
+from blowfishdb.mechanisms.one_axis.axis import read_axis
+from blowfishdb.mechanisms.one_axis.shares import GRID
+from blowfishdb.mechanisms.one_axis.windows import hop_starts
 from blowfishdb.model.workload import Intervals
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.plan import Measurement, Plan

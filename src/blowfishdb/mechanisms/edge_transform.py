@@ -10,7 +10,7 @@ from scipy.sparse import coo_array, csr_array, eye_array, hstack
 
 from blowfishdb.errors import Declined, TooLarge
 from blowfishdb.mechanisms.edge_lines import choose_family, line_strategy, sides_by_steps, unit_steps
-from blowfishdb.mechanisms.product_queries import as_boxes
+from blowfishdb.mechanisms.products.queries import as_boxes
 from blowfishdb.mechanisms.spanning_tree import TreeStrategy, best_forest, listed_edges, tree_strategy
 from blowfishdb.model.arrays import Floats, Ints, as_ints
 from blowfishdb.model.cellgraph import ZERO

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from blowfishdb.mechanisms.axis import read_axis
-from blowfishdb.mechanisms.block_tree import grow
-from blowfishdb.mechanisms.energies import level_plans
-from blowfishdb.mechanisms.estimator import EstimatingStrategy
-from blowfishdb.mechanisms.tree_least_squares import TreeCorrection
+from blowfishdb.mechanisms.one_axis.axis import read_axis
+from blowfishdb.mechanisms.one_axis.block_tree import grow
+from blowfishdb.mechanisms.one_axis.energies import level_plans
+from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
+from blowfishdb.mechanisms.one_axis.tree_least_squares import TreeCorrection
 from blowfishdb.plan.problem import Problem
 
 NAME = "hierarchy"

@@ -12,10 +12,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.axis_levels import AxisChoice, component_level
-from blowfishdb.mechanisms.axis_rows import AxisRows
-from blowfishdb.mechanisms.product_choice import axis_components, choose_axes
-from blowfishdb.mechanisms.product_queries import ProductPart, product_parts
+from blowfishdb.mechanisms.products.axis_levels import AxisChoice, component_level
+from blowfishdb.mechanisms.products.axis_rows import AxisRows
+from blowfishdb.mechanisms.products.choice import axis_components, choose_axes
+from blowfishdb.mechanisms.products.queries import ProductPart, product_parts
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Kronecker, Sparse
 from blowfishdb.plan.plan import KroneckerMeasurement, Plan

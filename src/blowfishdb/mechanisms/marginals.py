@@ -12,8 +12,8 @@ from functools import cached_property, reduce
 import numpy as np
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.marginal_weights import best_weights, residual_sizes
-from blowfishdb.mechanisms.product_choice import ways_to_move
+from blowfishdb.mechanisms.products.choice import ways_to_move
+from blowfishdb.mechanisms.products.marginal_weights import best_weights, residual_sizes
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.rows import Rows

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from blowfishdb.mechanisms.axis import read_axis
-from blowfishdb.mechanisms.estimator import EstimatingStrategy
-from blowfishdb.mechanisms.shape_search import choose
+from blowfishdb.mechanisms.one_axis.axis import read_axis
+from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
+from blowfishdb.mechanisms.one_axis.shape_search import choose
 from blowfishdb.plan.problem import Problem
 
 NAME = "optimized"

@@ -6,11 +6,11 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.axis import Axis, read_axis
-from blowfishdb.mechanisms.estimator import EstimatingStrategy, total_variance
-from blowfishdb.mechanisms.shapes import TreeShape
-from blowfishdb.mechanisms.tree_least_squares import TreeCorrection
-from blowfishdb.mechanisms.windows import even_axis, like, typical_window
+from blowfishdb.mechanisms.one_axis.axis import Axis, read_axis
+from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy, total_variance
+from blowfishdb.mechanisms.one_axis.shapes import TreeShape
+from blowfishdb.mechanisms.one_axis.tree_least_squares import TreeCorrection
+from blowfishdb.mechanisms.one_axis.windows import even_axis, like, typical_window
 from blowfishdb.model.arrays import Floats
 from blowfishdb.model.rows import Rows
 from blowfishdb.plan.problem import Problem

@@ -1,0 +1,130 @@
+"""What a one-dimensional strategy needs from least squares, and the answers it makes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from blowfishdb.mechanisms.entries import chosen_rows
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.rows import Rows
+from blowfishdb.model.workload import AllRanges, Intervals, as_intervals
+from blowfishdb.plan.plan import Measurement, Plan
+from blowfishdb.plan.problem import Problem
+
+LEAST_VARIANCE = 4e-22
+"""The variance of discrete noise of scale 1/50: anything less is zero for all purposes and spoils divisions."""
+
+CHUNK = 256
+"""Queries that are not intervals are answered this many at a time."""
+
+
+class Estimator(Protocol):
+    """Weighted least squares for one set of noisy and free rows, in which every noisy cell is measured on its own.
+
+    The plan's first part is the noisy cells in increasing order.
+    """
+
+    @property
+    def parts(self) -> tuple[Measurement, ...]: ...
+
+    @property
+    def exact(self) -> Intervals | None: ...
+
+    @property
+    def noisy(self) -> Ints:
+        """The cells of the first part."""
+        ...
+
+    def estimate(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """The best linear unbiased estimate of every cell, for vectors or column matrices."""
+        ...
+
+    def range_variances(self, low: Ints, high: Ints, variances: Floats) -> Floats:
+        """The variance of the estimated sum of the cells low <= c < high, for each pair."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatingStrategy:
+    """Answers every query from the least-squares estimate of the cells."""
+
+    mechanism: str
+    problem: Problem
+    estimator: Estimator
+
+    @property
+    def direct(self) -> Ints | None:
+        """None: answers mix many noise variables."""
+        return None
+
+    def plan(self, unit: Fraction) -> Plan:
+        """The measurements, at the given noise level."""
+        return Plan(unit, self.estimator.parts, self.estimator.exact)
+
+    def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """The count of every cell; takes vectors or column matrices."""
+        return self.estimator.estimate(measured, exact, np.maximum(variances, LEAST_VARIANCE))
+
+    def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """The answer to every query."""
+        return np.asarray(self.problem.workload.dot(self.estimate_cells(measured, exact, variances)))
+
+    def answer_variances(self, variances: Floats) -> Floats:
+        """The expected squared error of each answer, exact."""
+        return answer_variances(self.estimator, self.problem.workload, np.maximum(variances, LEAST_VARIANCE))
+
+    def total_variance(self, variances: Floats) -> float:
+        """The summed expected squared error of all answers; all ranges are never listed."""
+        return total_variance(self.estimator, self.problem.workload, np.maximum(variances, LEAST_VARIANCE))
+
+    def coefficients(self, queries: Ints, variances: Floats) -> Floats:
+        """For each of the given answers its coefficient on every noise variable."""
+        spread = np.maximum(variances, LEAST_VARIANCE)
+        towards = covariance_dot(self.estimator, chosen_rows(self.problem.workload, queries).T, spread)
+        none = np.empty((0, queries.size))
+        seen = np.concatenate([none, *(part.rows.dot(towards) for part in self.estimator.parts)])
+        return np.asarray((seen / spread[:, None]).T)
+
+
+def covariance_dot(estimator: Estimator, rows: Floats | Ints, variances: Floats) -> Floats:
+    """The covariance of the cell estimates times the given column(s).
+
+    Least squares returns covariance x A' R^-1 y; with y = R row on the noisy cells alone, A' R^-1 y is the row.
+    """
+    noisy = estimator.noisy
+    spread = variances[: noisy.size].reshape(-1, *(1,) * (rows.ndim - 1))
+    measured = np.zeros((variances.size, *rows.shape[1:]))
+    measured[: noisy.size] = rows[noisy] * spread
+    free = np.zeros((0 if estimator.exact is None else estimator.exact.shape[0], *rows.shape[1:]))
+    return estimator.estimate(measured, free, variances)
+
+
+def answer_variances(estimator: Estimator, workload: Rows, variances: Floats) -> Floats:
+    """The expected squared error of each answer, exact."""
+    spans = as_intervals(workload)
+    if spans is not None:
+        return estimator.range_variances(spans.low, spans.high, variances)
+    found = np.empty(workload.shape[0])
+    for start in range(0, found.size, CHUNK):
+        chosen = np.arange(start, min(start + CHUNK, found.size))
+        rows = chosen_rows(workload, chosen).T
+        found[chosen] = np.einsum("ij,ij->j", rows, covariance_dot(estimator, rows, variances))
+    return found
+
+
+def total_variance(estimator: Estimator, workload: Rows, variances: Floats) -> float:
+    """The summed expected squared error of all answers; all ranges are never listed.
+
+    The sum of (F_j - F_i)^2 over i < j is (n + 1) sum F_j^2 - (sum F_j)^2, F the n + 1 running sums.
+    """
+    if not isinstance(workload, AllRanges):
+        return float(np.sum(answer_variances(estimator, workload, variances)))
+    place = np.arange(workload.cells + 1)
+    each = estimator.range_variances(np.zeros_like(place), place, variances)
+    times = (workload.cells - place[:-1]).astype(np.float64)
+    together = float(times @ covariance_dot(estimator, times, variances))
+    return float(place.size * np.sum(each) - together)
