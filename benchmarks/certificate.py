@@ -39,6 +39,7 @@ def floor_seconds(count: int) -> float:
 
 def run(data: Path | None) -> Iterator[Row]:
     """Growth over the number of cells, then every kind of threshold at the full size, then a product plan."""
+    del data
     _, warm_up, _ = measure(lambda: certify(random_intervals(2000, 2000), one_axis(threshold(2000, 5))))
     yield Row("first use in a process (loads the compiled kernel)", seconds=warm_up)
     for cells in (10_000, 100_000, 1_000_000):
