@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from blowfishdb.accuracy.quote import accuracy_at, quote
+    from blowfishdb.catalog.curator import Curator, curate
+    from blowfishdb.catalog.dataset import Dataset
+    from blowfishdb.engine.answer import Answer
     from blowfishdb.engine.compiled import compile_query
+    from blowfishdb.engine.preview import Preview
     from blowfishdb.mechanisms.table import MECHANISMS
     from blowfishdb.model.document import read_document, write_document
     from blowfishdb.model.domain import bins, categorical, dates, domain, integers, timestamps
@@ -20,10 +24,16 @@ if TYPE_CHECKING:
     from blowfishdb.model.predicate import col
     from blowfishdb.model.query import query
     from blowfishdb.plan.certificate import certify
+    from blowfishdb.session.session import Session, connect
+    from blowfishdb.sources.base import Join
 
 _HOME = {
     "accuracy.quote": ("accuracy_at", "quote"),
+    "catalog.curator": ("Curator", "curate"),
+    "catalog.dataset": ("Dataset",),
+    "engine.answer": ("Answer",),
     "engine.compiled": ("compile_query",),
+    "engine.preview": ("Preview",),
     "mechanisms.table": ("MECHANISMS",),
     "model.document": ("read_document", "write_document"),
     "model.domain": ("bins", "categorical", "dates", "domain", "integers", "timestamps"),
@@ -33,18 +43,28 @@ _HOME = {
     "model.predicate": ("col",),
     "model.query": ("query",),
     "plan.certificate": ("certify",),
+    "session.session": ("Session", "connect"),
+    "sources.base": ("Join",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "MECHANISMS",
+    "Answer",
+    "Curator",
+    "Dataset",
+    "Join",
     "Policy",
+    "Preview",
+    "Session",
     "accuracy_at",
     "bins",
     "categorical",
     "certify",
     "col",
     "compile_query",
+    "connect",
+    "curate",
     "custom",
     "dates",
     "domain",

@@ -151,15 +151,23 @@ class BudgetExceeded(LedgerError):
 
     code = "budget-exceeded"
 
-    def __init__(self, requested: Fraction, remaining_dataset: Fraction, remaining_analyst: Fraction | None) -> None:
+    def __init__(
+        self,
+        requested: Fraction,
+        remaining_dataset: Fraction,
+        remaining_analyst: Fraction | None,
+        instead: tuple[str, ...] = (),
+    ) -> None:
         own = "" if remaining_analyst is None else f" and {remaining_analyst} for this analyst"
+        advice = f"With what is left you can have: {', or '.join(instead)}." if instead else "Ask for less accuracy."
         super().__init__(
-            f"this costs epsilon {requested}; {remaining_dataset} is left for the data{own}. "
-            "Ask for less accuracy, or ask the curator to renew the budget."
+            f"not run, nothing charged: this costs epsilon {requested}; {remaining_dataset} is left for the data{own}. "
+            f"{advice} The curator can renew the budget."
         )
         self.requested = requested
         self.remaining_dataset = remaining_dataset
         self.remaining_analyst = remaining_analyst
+        self.instead = instead
 
 
 class AmountTooFine(LedgerError):
@@ -287,4 +295,75 @@ class SourceFailed(BlowfishError):
 
     def __init__(self, incident: str) -> None:
         super().__init__(f"the data source failed; ask the curator about incident {incident}")
+        self.incident = incident
+
+
+class CatalogError(InvalidInput):
+    """A configuration or dataset that cannot serve, and what to write instead."""
+
+    code = "invalid-catalog"
+
+
+class UnknownDataset(CatalogError):
+    """A dataset that the configuration does not name."""
+
+    code = "unknown-dataset"
+
+
+class NotInForce(CatalogError):
+    """A dataset whose configuration says another policy or domain than the ledger has in force."""
+
+    code = "not-in-force"
+
+    def __init__(self, dataset: str, kind: str) -> None:
+        super().__init__(
+            f"the {kind} of {dataset} in the configuration is not the one in force. The curator puts it in force "
+            f"with set_{kind}, which carries past loss over, or takes the edit back."
+        )
+        self.dataset = dataset
+        self.kind = kind
+
+
+class DeadlinePassed(BlowfishError):
+    """A deadline that passed before anything was charged or read."""
+
+    code = "deadline-passed"
+
+    def __init__(self, deadline: float) -> None:
+        super().__init__(f"not run, nothing charged: {deadline:g} seconds passed before any data was read")
+        self.deadline = deadline
+
+
+class ReleaseFailed(BlowfishError):
+    """A release that failed after it was charged; the detail is in the curator's log only.
+
+    How and when a release fails can depend on the data, so the charge stands. While `can_retry`, the same question
+    with the same key goes on under the same charge.
+    """
+
+    code = "release-failed"
+
+    def __init__(self, incident: str, epsilon: Fraction, key: str, *, can_retry: bool) -> None:
+        what_next = (
+            "Ask the same again, with the same key, to retry without a second charge."
+            if can_retry
+            else "Its charge is used up; ask again with another key, which is charged anew."
+        )
+        super().__init__(
+            f"the release failed; ask the curator about incident {incident}. The charge of {epsilon} stands, because "
+            f"how and when a release fails can depend on the data. {what_next}"
+        )
+        self.incident = incident
+        self.epsilon = epsilon
+        self.key = key
+        self.can_retry = can_retry
+
+
+class InternalError(BlowfishError):
+    """Something that should not happen; nothing was charged by it, and the detail is in the curator's log only."""
+
+    code = "internal-error"
+
+    def __init__(self, incident: str) -> None:
+        super().__init__(f"something went wrong inside; ask the curator about incident {incident}")
         self.incident = incident

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from blowfishdb.accuracy.intervals import HalfWidths, intervals
 from blowfishdb.accuracy.quote import Quote
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.answer_table import AnswerTable
 from blowfishdb.engine.compiled import Compiled
 from blowfishdb.engine.labels import answer_tables
 from blowfishdb.engine.measure import measure
@@ -23,10 +26,27 @@ from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.plan import EdgePlan
 
 
-def release(compiled: Compiled, quote: Quote, counts: Ints) -> Answer:
-    """The answer that the quote promised; the plan is the quoted one, never a new one."""
-    plan, strategy, problem = quote.plan, quote.strategy, compiled.problem
-    widths = intervals(problem, strategy, plan, quote.beta)
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """All of an answer that is known before data is read: its words, labels, half-widths, and the plan to run."""
+
+    compiled: Compiled
+    quote: Quote
+    title: str
+    tables: tuple[AnswerTable, ...]
+    widths: HalfWidths
+
+
+def outline(compiled: Compiled, quote: Quote) -> Outline:
+    """The data-independent part of a release; the plan is the quoted one, never a new one."""
+    widths = intervals(compiled.problem, quote.strategy, quote.plan, quote.beta)
+    return Outline(compiled, quote, question_words(compiled.query), answer_tables(compiled), widths)
+
+
+def finish(ready: Outline, counts: Ints) -> Answer:
+    """Draws the noise and makes the answer that the quote promised."""
+    compiled, quote, widths = ready.compiled, ready.quote, ready.widths
+    plan, strategy = quote.plan, quote.strategy
     measured = measure(plan, quote.certificate, counts)
     if isinstance(plan, EdgePlan):
         raw = measured.noisy.astype(np.float64)
@@ -36,8 +56,8 @@ def release(compiled: Compiled, quote: Quote, counts: Ints) -> Answer:
         raw = strategy.decode(noisy, exact, np.asarray(variance(scales)))
     return Answer(
         kind=compiled.query.kind,
-        title=question_words(compiled.query),
-        tables=answer_tables(compiled),
+        title=ready.title,
+        tables=ready.tables,
         raw=raw,
         consistent=_consistent(compiled, raw, widths, _public_total(compiled, counts)),
         widths=widths,
@@ -45,6 +65,11 @@ def release(compiled: Compiled, quote: Quote, counts: Ints) -> Answer:
         mechanism=quote.mechanism,
         certificate=quote.certificate,
     )
+
+
+def release(compiled: Compiled, quote: Quote, counts: Ints) -> Answer:
+    """The answer that the quote promised, from counts that are at hand; charges nothing and stores nothing."""
+    return finish(outline(compiled, quote), counts)
 
 
 def _public_total(compiled: Compiled, counts: Ints) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from blowfishdb.mechanisms import (
+    direct,
     edge_transform,
     hierarchy,
     identity,
@@ -21,6 +22,7 @@ from blowfishdb.mechanisms.strategy import Mechanism
 MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
     {
         identity.NAME: identity.propose,
+        direct.NAME: direct.propose,
         ordered.NAME: ordered.propose,
         hierarchy.NAME: hierarchy.propose,
         ordered_hierarchical.NAME: ordered_hierarchical.propose,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from blowfishdb.errors import DomainError, QueryError, TooLarge
 from blowfishdb.model.cells import Cells
+from blowfishdb.model.measures import mean_rows, sum_rows
+from blowfishdb.model.numbers import exact
 from blowfishdb.model.predicate import PREDICATES, Axis, Column, Predicate, as_axes
 from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload import (
@@ -22,7 +25,7 @@ from blowfishdb.model.workload import (
     marginals,
 )
 
-Kind = Literal["count", "histogram", "histogram2d", "cdf", "ranges", "marginals"]
+Kind = Literal["count", "histogram", "histogram2d", "cdf", "ranges", "marginals", "sum", "mean", "quantiles"]
 Box: TypeAlias = tuple[tuple[int, int], ...]
 """A half-open range [low, high) of ordinary cells for each axis, in the order of the query's axes."""
 
@@ -33,7 +36,11 @@ AXES: dict[str, tuple[int, int]] = {
     "cdf": (1, 1),
     "ranges": (1, 16),
     "marginals": (1, 16),
+    "sum": (1, 1),
+    "mean": (1, 1),
+    "quantiles": (1, 1),
 }
+MOST_LEVELS = 1000
 LISTED_RANGES = 2048
 """All ranges beside special cells are listed one by one, up to this many ordinary cells."""
 
@@ -45,7 +52,8 @@ class Query:
     count: how many records pass the filter. histogram, histogram2d: one count per cell. cdf: running counts along
     one ordered axis; its special cells (NULL, outside) stand beside the order and follow as counts of their own.
     ranges: the given boxes, or all ranges of one axis; special cells are in no range. marginals: the tables of the
-    given sets of attributes, or of all sets of `ways` attributes.
+    given sets of attributes, or of all sets of `ways` attributes. sum, mean: of one bounded numeric attribute.
+    quantiles: the values below which the shares `levels` of the records lie, read off a cdf.
     """
 
     kind: Kind
@@ -54,6 +62,7 @@ class Query:
     boxes: tuple[Box, ...] = ()
     subsets: tuple[tuple[str, ...], ...] = ()
     ways: int | None = None
+    levels: tuple[Fraction, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -72,6 +81,8 @@ class Query:
             raise QueryError("marginals need either subsets of attributes or ways, a number of attributes")
         if self.kind != "marginals" and (self.subsets or self.ways is not None):
             raise QueryError("only marginals take subsets or ways")
+        if self.levels and self.kind != "quantiles":
+            raise QueryError("only quantiles take levels")
 
 
 def query(
@@ -88,10 +99,28 @@ def query(
     return Query(kind, axes, where, tuple(boxes), tuple(tuple(subset) for subset in subsets), ways)
 
 
+def levels_of(levels: Iterable[object]) -> tuple[Fraction, ...]:
+    """The shares for quantiles, each strictly between 0 and 1."""
+    listed = [levels] if isinstance(levels, str | int | float | Fraction) else list(levels)
+    if not 0 < len(listed) <= MOST_LEVELS:
+        raise QueryError(f"quantiles need 1 to {MOST_LEVELS} levels such as [0.25, 0.5, 0.75]")
+    found = tuple(exact(level, "a level", QueryError) for level in listed)
+    if not all(0 < level < 1 for level in found):
+        raise QueryError("a level lies strictly between 0 and 1: 0.5 asks for the median")
+    return found
+
+
 def workload(asked: Query, cells: Cells) -> Rows:
-    """The linear queries over the cells that answer the question, in the order in which answers are shown."""
-    if asked.kind == "cdf":
+    """The linear queries over the cells that answer the question, in the order in which answers are shown.
+
+    Quantiles are read off a cdf, and a mean off a sum and a count; those are what their rows ask.
+    """
+    if asked.kind in ("cdf", "quantiles"):
         return _running(cells)
+    if asked.kind == "sum":
+        return sum_rows(cells)
+    if asked.kind == "mean":
+        return mean_rows(cells)
     if asked.kind == "ranges":
         return _boxes(asked, cells) if asked.boxes else _all_ranges(cells)
     if asked.kind == "marginals":

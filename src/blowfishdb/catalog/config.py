@@ -1,0 +1,202 @@
+"""The one configuration file: where the ledger is, and the datasets with their domains, policies and budgets."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import tomlkit
+from tomlkit.items import Table
+
+from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.errors import CatalogError, DocumentError, InvalidInput, UnknownDataset
+from blowfishdb.model.document import read_document
+from blowfishdb.model.numbers import suggest
+from blowfishdb.model.positions import line_of, toml_lines
+from blowfishdb.sources.base import Join
+
+USUAL_CONFIG = "blowfish.toml"
+USUAL_LEDGER = "sqlite:///blowfish.ledger"
+KEYS = ("ledger", "mark", "datasets")
+DATASET_KEYS = ("source", "epsilon", "per_analyst", "domain", "policy", "joins")
+JOIN_KEYS = ("table", "foreign_key", "key", "attributes")
+VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a configuration file says. Addresses still hold ${NAME} where a secret comes from the environment."""
+
+    path: Path
+    ledger: str = USUAL_LEDGER
+    mark: str | None = None
+    datasets: Mapping[str, Dataset] = field(default_factory=dict)
+
+    def dataset(self, name: str) -> Dataset:
+        """The dataset of that name; UnknownDataset names the nearest one."""
+        if not isinstance(name, str) or name not in self.datasets:
+            raise UnknownDataset(f"there is no dataset {str(name)[:200]!r}; {suggest(name, self.datasets)}")
+        return self.datasets[name]
+
+    def ledger_url(self) -> str:
+        """Where the ledger is, with secrets filled in and a relative path taken from the configuration's folder."""
+        return located(filled_in(self.ledger), self.path.parent)
+
+    def mark_path(self) -> Path | None:
+        """Where the ledger's high-water mark is kept, unless in its usual place."""
+        return None if self.mark is None else self.path.parent / filled_in(self.mark)
+
+    def reachable(self, address: str) -> str:
+        """A source's address with secrets filled in and a relative path taken from the configuration's folder."""
+        return located(filled_in(address), self.path.parent)
+
+
+def read_config(path: str | Path) -> Config:
+    """The configuration at the path; CatalogError or DocumentError with the line of the first mistake."""
+    place = Path(path).expanduser().absolute()
+    try:
+        text = place.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise CatalogError(f"there is no configuration {place.name}; a curator makes one by adding a dataset") from None
+    except (OSError, UnicodeDecodeError):
+        raise CatalogError(f"the configuration {place.name} cannot be read") from None
+    try:
+        content: dict[str, Any] = tomllib.loads(text, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        raise DocumentError(f"this is not valid TOML: {error}") from None
+    _only(content, KEYS, "the configuration")
+    written = _table(content.get("datasets", {}), "datasets")
+    return Config(
+        path=place,
+        ledger=_text(content.get("ledger", USUAL_LEDGER), "ledger"),
+        mark=None if "mark" not in content else _text(content["mark"], "mark"),
+        datasets={name: _dataset(name, _table(entry, f"datasets.{name}"), text) for name, entry in written.items()},
+    )
+
+
+def write_dataset(path: Path, dataset: Dataset) -> None:
+    """Puts a dataset into the file, made if need be; comments and the other datasets stay as they are."""
+    document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
+    if "ledger" not in document:
+        document["ledger"] = USUAL_LEDGER
+    if "datasets" not in document:
+        document["datasets"] = tomlkit.table(is_super_table=True)
+    datasets = document["datasets"]
+    if not isinstance(datasets, Table | dict):
+        raise CatalogError("datasets is a table of the configuration")
+    datasets[dataset.name] = dataset.written()
+    _replace(path, tomlkit.dumps(document))
+
+
+def erase_dataset(path: Path, name: str) -> None:
+    """Takes a dataset out of the file; its account stays in the ledger."""
+    document = tomlkit.parse(path.read_text(encoding="utf-8"))
+    del document["datasets"][name]
+    _replace(path, tomlkit.dumps(document))
+
+
+def filled_in(address: str) -> str:
+    """The address with every ${NAME} replaced by what the environment says; the value is never shown."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in os.environ:
+            raise CatalogError(f"the environment variable {found[1]} is not set")
+        return os.environ[found[1]]
+
+    return VARIABLE.sub(value, address)
+
+
+def located(address: str, folder: Path) -> str:
+    """The address with a relative file taken from the folder of the configuration, not from where a command runs."""
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        return str(folder / Path(address).expanduser())
+    if scheme not in ("duckdb", "sqlite") or not rest.startswith("/") or rest.startswith("//"):
+        return address
+    file, mark, table = rest[1:].partition("#")
+    plain = unquote(file)
+    if not plain or (Path(f"/{plain}").exists() and not (folder / plain).exists()):
+        return address
+    return f"{scheme}:///{quote(str(folder / plain))}{mark}{table}"
+
+
+def _dataset(name: str, entry: Mapping[str, Any], text: str) -> Dataset:
+    where = f"datasets.{name}"
+    _only(entry, DATASET_KEYS, where)
+    for key in ("source", "domain"):
+        if key not in entry:
+            raise CatalogError(f"{where}: the key {key!r} is missing")
+    declared = {"version": 1, "domain": entry["domain"], "policy": entry.get("policy", {})}
+    try:
+        document = read_document(tomlkit.dumps(_written(declared)))
+        return Dataset(
+            name,
+            source=_text(entry["source"], f"{where}.source"),
+            domain=document.domain,
+            policy=document.policy,
+            epsilon=entry.get("epsilon", 1),
+            per_analyst=entry.get("per_analyst"),
+            joins=[_join(_table(join, f"{where}.joins"), where) for join in entry.get("joins", [])],
+        )
+    except DocumentError as error:
+        path = (*where.split(".", 1), *error.path.split("."))
+        said = str(error).partition(": ")[2] if error.line is not None else str(error)
+        raise DocumentError(
+            f"{where}.{said}", path=f"{where}.{error.path}", line=line_of(toml_lines(text), path)
+        ) from None
+    except InvalidInput as error:
+        raise CatalogError(f"{where}: {error}") from None
+
+
+def _join(entry: Mapping[str, Any], where: str) -> Join:
+    _only(entry, JOIN_KEYS, f"{where}.joins")
+    missing = [key for key in JOIN_KEYS if key not in entry]
+    if missing:
+        raise CatalogError(f"{where}.joins: the key {missing[0]!r} is missing")
+    return Join(entry["table"], entry["foreign_key"], entry["key"], _table(entry["attributes"], f"{where}.joins"))
+
+
+def _written(value: Any) -> Any:
+    """Decimals as text, which the writer keeps exactly."""
+    if isinstance(value, dict):
+        return {key: _written(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_written(inner) for inner in value]
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def _only(entry: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    for key in entry:
+        if key not in known:
+            raise CatalogError(f"{where} has no key {key!r}; {suggest(key, known)}")
+
+
+def _table(value: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise CatalogError(f"{where} is a table")
+    return value
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise CatalogError(f"{where} is a text")
+    return value
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes all or nothing: a reader never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)

@@ -1,0 +1,231 @@
+"""The curator's side: datasets, versions, budgets, and the books. Everything that changes is recorded in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_config, write_dataset
+from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.catalog.opening import Catalog, read_in_force
+from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch
+from blowfishdb.engine.demand import Number, short_number
+from blowfishdb.errors import CatalogError, ChangeRefused, SourceError
+from blowfishdb.ledger import (
+    Account,
+    AnalystBudget,
+    Entry,
+    Ledger,
+    Terms,
+    Verification,
+    VersionChange,
+    open_ledger,
+)
+from blowfishdb.ledger.values import VersionKind, check_text
+from blowfishdb.ledger.verification import Progress
+from blowfishdb.model.domain import Attribute, Domain
+from blowfishdb.model.domain import domain as make_domain
+from blowfishdb.model.numbers import suggest
+from blowfishdb.model.policy import Person, Policy
+from blowfishdb.sources.base import ColumnType, Join
+from blowfishdb.sources.registry import open_source
+
+
+class Curator:
+    """The keeper of a configuration and its ledger. Reads schemas, never rows."""
+
+    def __init__(self, config: Config, ledger: Ledger, by: str) -> None:
+        self._catalog = Catalog(config, ledger)
+        self._by = by
+
+    def __enter__(self) -> Curator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Curator of {self.config.path.name}: {', '.join(self.config.datasets) or 'no datasets yet'}>"
+
+    @property
+    def config(self) -> Config:
+        """What the configuration says now."""
+        return self._catalog.config
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger, for whoever keeps the books."""
+        return self._catalog.ledger
+
+    def close(self) -> None:
+        """Lets go of the ledger."""
+        self.ledger.close()
+
+    # --- datasets
+
+    def datasets(self) -> list[str]:
+        """The names of all datasets."""
+        return list(self.config.datasets)
+
+    def dataset(self, name: str) -> Dataset:
+        """One dataset as the configuration declares it."""
+        return self.config.dataset(name)
+
+    def columns(self, source: str, joins: Sequence[Join] = ()) -> Mapping[str, ColumnType]:
+        """The columns at an address, from the schema alone."""
+        return open_source(self.config.reachable(source), joins).columns()
+
+    def add(self, dataset: Dataset) -> Account:
+        """Registers a dataset: its account in the ledger first, then its place in the configuration."""
+        if dataset.name in self.config.datasets and self.config.datasets[dataset.name] != dataset:
+            raise CatalogError(
+                f"there is a dataset {dataset.name} already; change it with set_policy, set_domain, renew and "
+                "limit_analyst, or remove it first"
+            )
+        source = open_source(self.config.reachable(dataset.source), dataset.joins)
+        _check_columns(dataset, source.columns())
+        terms = Terms(
+            source.identity(),
+            dataset.epsilon,
+            dataset.policy_document(),
+            dataset.domain_document(),
+            dataset.per_analyst,
+        )
+        account = self.ledger.register(terms, name=dataset.name, by=self._by)
+        self._save(dataset)
+        self._catalog.sources[dataset.name] = source
+        return account
+
+    def remove(self, name: str) -> None:
+        """Takes a dataset out of the configuration. Its account, and what was spent, stay in the ledger."""
+        self.config.dataset(name)
+        erase_dataset(self.config.path, name)
+        self._reload()
+
+    # --- versions
+
+    def what_would_change(self, name: str, *, policy: Policy) -> tuple[VersionChange, Stretch]:
+        """What a new policy would do to past loss; changes nothing."""
+        account, in_force = self._in_force(name)
+        new = in_force.declared_as(policy=policy)
+        stretch = policy_stretch(in_force.domain, in_force.policy, policy)
+        change = self.ledger.what_would_change(account.id, "policy", new.policy_document(), stretch.factor)
+        return change, stretch
+
+    def set_policy(self, name: str, policy: Policy, *, reason: str) -> VersionChange:
+        """Puts a new policy in force and multiplies past loss by its stretch; ChangeRefused when that has no bound."""
+        account, in_force = self._in_force(name)
+        new = in_force.declared_as(policy=policy)
+        stretch = policy_stretch(in_force.domain, in_force.policy, policy)
+        return self._new_version(account, "policy", new, stretch, reason)
+
+    def set_domain(
+        self,
+        name: str,
+        domain: Domain | Mapping[str, Attribute | Sequence[str]],
+        *,
+        reason: str,
+        joins: Sequence[Join] | None = None,
+    ) -> VersionChange:
+        """Puts a new domain in force; once something was released, attributes may only come or go."""
+        account, in_force = self._in_force(name)
+        declared = domain if isinstance(domain, Domain) else make_domain(domain)
+        new = in_force.declared_as(domain=declared, joins=joins)
+        source = open_source(self.config.reachable(new.source), new.joins)
+        _check_columns(new, source.columns())
+        change = self._new_version(account, "domain", new, domain_stretch(in_force, new), reason)
+        self._catalog.sources[name] = source
+        return change
+
+    def refreshed(self, name: str, description: str) -> Account:
+        """Notes that the rows were refreshed: old answers no longer replay, and the spent budget stays."""
+        return self.ledger.new_snapshot(self._catalog.account(name).id, description, by=self._by)
+
+    # --- budgets
+
+    def account(self, name: str) -> Account:
+        """The account of a dataset: limit, spent, versions."""
+        return self._catalog.account(name)
+
+    def analysts(self, name: str) -> list[AnalystBudget]:
+        """What each analyst spent and may spend."""
+        return self.ledger.analysts(self._catalog.account(name).id)
+
+    def renew(self, name: str, epsilon: Number, *, reason: str) -> Account:
+        """Raises what the data may lose in all, on record; what was spent stays spent."""
+        limit = short_number(epsilon, "epsilon")
+        account = self.ledger.renew(self._catalog.account(name).id, limit, by=self._by, reason=reason)
+        dataset = self.config.dataset(name)
+        self._save(dataset.limited_to(limit, dataset.per_analyst))
+        return account
+
+    def limit_everyone(self, name: str, epsilon: Number | None, *, reason: str) -> Account:
+        """Sets what each analyst without a limit of their own may spend; None: only the data's limit holds."""
+        limit = None if epsilon is None else short_number(epsilon, "epsilon")
+        account = self.ledger.limit_everyone(self._catalog.account(name).id, limit, by=self._by, reason=reason)
+        dataset = self.config.dataset(name)
+        self._save(dataset.limited_to(dataset.epsilon, limit))
+        return account
+
+    def limit_analyst(self, name: str, analyst: str, epsilon: Number | None, *, reason: str) -> AnalystBudget:
+        """Gives one analyst a limit of their own; None returns them to the limit of everyone."""
+        limit = None if epsilon is None else short_number(epsilon, "epsilon")
+        account = self._catalog.account(name).id
+        return self.ledger.limit_analyst(account, analyst, limit, by=self._by, reason=reason)
+
+    # --- books
+
+    def entries(self, name: str | None = None, *, after: int = 0) -> Iterator[Entry]:
+        """The ledger's entries in order: all of them, or those of one dataset."""
+        account = None if name is None else self._catalog.account(name).id
+        return self.ledger.entries(after=after, account=account)
+
+    def verify(self, progress: Progress | None = None) -> Verification:
+        """Recomputes every hash and every balance."""
+        return self.ledger.verify(progress)
+
+    # --- inside
+
+    def _in_force(self, name: str) -> tuple[Account, Dataset]:
+        """The account and the dataset as the ledger has it in force; the file may hold an edit that is not."""
+        account = self._catalog.account(name)
+        return account, read_in_force(self.config.dataset(name), account, self.ledger)
+
+    def _new_version(
+        self, account: Account, kind: VersionKind, new: Dataset, stretch: Stretch, reason: str
+    ) -> VersionChange:
+        document = new.policy_document() if kind == "policy" else new.domain_document()
+        try:
+            change = self.ledger.new_version(account.id, kind, document, stretch.factor, by=self._by, reason=reason)
+        except ChangeRefused as refusal:
+            raise ChangeRefused(f"{refusal} ({stretch.why})") from None
+        self._save(new)
+        return change
+
+    def _save(self, dataset: Dataset) -> None:
+        write_dataset(self.config.path, dataset)
+        self._reload()
+
+    def _reload(self) -> None:
+        self._catalog = Catalog(read_config(self.config.path), self.ledger, self._catalog.sources)
+
+
+def curate(config: str | Path = USUAL_CONFIG, *, by: str = "curator") -> Curator:
+    """Opens a configuration for its curator; one that does not exist yet is made when the first dataset is added."""
+    check_text(by, "the curator's name")
+    path = Path(config).expanduser().absolute()
+    found = read_config(path) if path.exists() else Config(path)
+    return Curator(found, open_ledger(found.ledger_url(), mark=found.mark_path()), by)
+
+
+def _check_columns(dataset: Dataset, columns: Mapping[str, ColumnType]) -> None:
+    """Every declared attribute, and whatever tells people apart, is a column; known from the schema alone."""
+    needed = list(dataset.domain)
+    if isinstance(dataset.policy.unit, Person):
+        needed += [dataset.policy.unit.id, dataset.policy.unit.order_by]
+    for name in needed:
+        if name not in columns:
+            raise SourceError(f"the data has no column {name!r}; {suggest(name, columns)}")

@@ -1,0 +1,132 @@
+"""One dataset as a curator declares it: where the rows are, what is known and hidden of them, what it may cost."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from blowfishdb.engine.demand import Number, short_number
+from blowfishdb.errors import CatalogError
+from blowfishdb.ledger.values import check_text
+from blowfishdb.model.domain import Attribute, Domain
+from blowfishdb.model.domain import domain as make_domain
+from blowfishdb.model.numbers import show
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.written import write_domain, write_policy
+from blowfishdb.sources.base import Join
+
+USUAL_EPSILON = Fraction(1)
+PASSWORD = re.compile(r"^[a-z0-9+]+://[^/@:#]*:(?P<password>[^/@#]+)@", re.IGNORECASE)
+SECRET = re.compile(r"\$\{\w+\}")
+
+
+@dataclass(frozen=True, init=False)
+class Dataset:
+    """A table with its declared domain, its policy and its budget. No policy means that everything is secret."""
+
+    name: str
+    source: str
+    domain: Domain
+    policy: Policy
+    epsilon: Fraction
+    per_analyst: Fraction | None
+    joins: tuple[Join, ...]
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        source: str,
+        domain: Domain | Mapping[str, Attribute | Sequence[str]],
+        policy: Policy | None = None,
+        epsilon: Number = USUAL_EPSILON,
+        per_analyst: Number | None = None,
+        joins: Sequence[Join] = (),
+    ) -> None:
+        check_text(name, "a dataset's name")
+        if not isinstance(source, str) or not source:
+            raise CatalogError("a source is an address such as duckdb:///shop.duckdb#sales")
+        own = None if per_analyst is None else short_number(per_analyst, "per_analyst")
+        found: dict[str, object] = {
+            "name": name,
+            "source": source,
+            "domain": domain if isinstance(domain, Domain) else make_domain(domain),
+            "policy": Policy() if policy is None else policy,
+            "epsilon": short_number(epsilon, "epsilon"),
+            "per_analyst": own,
+            "joins": tuple(joins),
+        }
+        for field, value in found.items():
+            object.__setattr__(self, field, value)
+        if self.epsilon < 0 or (own is not None and own < 0):
+            raise CatalogError("budgets are not negative")
+        password = PASSWORD.match(source)
+        if password and not SECRET.fullmatch(password["password"]):
+            raise CatalogError(
+                "a password does not belong into the configuration: write ${NAME} in its place and set NAME in the "
+                "environment"
+            )
+        self.policy.check(self.domain)
+
+    def declared_as(
+        self, *, domain: Domain | None = None, policy: Policy | None = None, joins: Sequence[Join] | None = None
+    ) -> Dataset:
+        """The same data and budgets with another domain, policy or joins."""
+        return Dataset(
+            self.name,
+            source=self.source,
+            domain=self.domain if domain is None else domain,
+            policy=self.policy if policy is None else policy,
+            epsilon=self.epsilon,
+            per_analyst=self.per_analyst,
+            joins=self.joins if joins is None else joins,
+        )
+
+    def limited_to(self, epsilon: Fraction, per_analyst: Fraction | None) -> Dataset:
+        """The same dataset with other budgets."""
+        return Dataset(
+            self.name,
+            source=self.source,
+            domain=self.domain,
+            policy=self.policy,
+            epsilon=epsilon,
+            per_analyst=per_analyst,
+            joins=self.joins,
+        )
+
+    def policy_document(self) -> str:
+        """The policy as the ledger keeps it."""
+        return json.dumps(write_policy(self.policy), sort_keys=True, ensure_ascii=False)
+
+    def domain_document(self) -> str:
+        """The domain and the joins that feed it, as the ledger keeps them."""
+        return json.dumps(
+            {"attributes": write_domain(self.domain), "joins": [write_join(join) for join in self.joins]},
+            sort_keys=True,
+            ensure_ascii=False,
+        )
+
+    def written(self) -> dict[str, Any]:
+        """The dataset as its table in the configuration."""
+        entry: dict[str, Any] = {"source": self.source, "epsilon": show(self.epsilon)}
+        if self.per_analyst is not None:
+            entry["per_analyst"] = show(self.per_analyst)
+        entry["domain"] = write_domain(self.domain)
+        entry["policy"] = write_policy(self.policy)
+        if self.joins:
+            entry["joins"] = [write_join(join) for join in self.joins]
+        return entry
+
+
+def write_join(join: Join) -> dict[str, Any]:
+    """A join as its table in the configuration."""
+    return {
+        "table": join.table,
+        "foreign_key": join.foreign_key,
+        "key": join.key,
+        "attributes": dict(join.attributes),
+    }

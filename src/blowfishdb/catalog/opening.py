@@ -1,0 +1,76 @@
+"""Opens what the configuration names: the ledger, the sources, and each dataset at the versions in force."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from blowfishdb.catalog.config import Config, read_config
+from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.engine.holding import Holding
+from blowfishdb.errors import CatalogError, NotInForce
+from blowfishdb.ledger import Ledger, account_id, open_ledger
+from blowfishdb.ledger.values import Account
+from blowfishdb.model.document import read_document
+from blowfishdb.sources.base import Join, Source
+from blowfishdb.sources.registry import open_source
+
+
+@dataclass(frozen=True, eq=False)
+class Catalog:
+    """An open ledger and the datasets of one configuration. For the engine and the curator, never for an analyst."""
+
+    config: Config
+    ledger: Ledger = field(repr=False)
+    sources: dict[str, Source] = field(default_factory=dict, repr=False)
+
+    def source(self, name: str) -> Source:
+        """The rows of a dataset, opened at first use; reads none of them."""
+        if name not in self.sources:
+            dataset = self.config.dataset(name)
+            self.sources[name] = open_source(self.config.reachable(dataset.source), dataset.joins)
+        return self.sources[name]
+
+    def account(self, name: str) -> Account:
+        """The account of a dataset, found by the identity of its data."""
+        return self.ledger.account(account_id(self.source(name).identity()))
+
+    def holding(self, name: str) -> Holding:
+        """A dataset ready to be asked; NotInForce when its configuration was edited without a new version."""
+        dataset, account = self.config.dataset(name), self.account(name)
+        self._check_in_force(dataset, account)
+        return Holding(
+            name=dataset.name,
+            domain=dataset.domain,
+            policy=dataset.policy,
+            account=account.id,
+            policy_version=account.policy_version,
+            domain_version=account.domain_version,
+            snapshot=account.snapshot,
+            source=self.source(name),
+        )
+
+    def _check_in_force(self, dataset: Dataset, account: Account) -> None:
+        if dataset.name not in account.names:
+            raise CatalogError(f"the dataset {dataset.name} is not registered; the curator adds it")
+        if self.ledger.document(account.id, "policy", account.policy_version) != dataset.policy_document():
+            raise NotInForce(dataset.name, "policy")
+        if self.ledger.document(account.id, "domain", account.domain_version) != dataset.domain_document():
+            raise NotInForce(dataset.name, "domain")
+
+
+def read_in_force(dataset: Dataset, account: Account, ledger: Ledger) -> Dataset:
+    """The dataset with the domain, joins and policy that the ledger has in force, whatever the file says by now."""
+    declared = json.loads(ledger.document(account.id, "domain", account.domain_version))
+    policy = json.loads(ledger.document(account.id, "policy", account.policy_version))
+    written = json.dumps({"version": 1, "domain": declared["attributes"], "policy": policy})
+    document = read_document(written, "json")
+    joins = [Join(j["table"], j["foreign_key"], j["key"], j["attributes"]) for j in declared["joins"]]
+    return dataset.declared_as(domain=document.domain, policy=document.policy, joins=joins)
+
+
+def open_catalog(path: str | Path) -> Catalog:
+    """The catalog of a configuration file."""
+    config = read_config(path)
+    return Catalog(config, open_ledger(config.ledger_url(), mark=config.mark_path()))

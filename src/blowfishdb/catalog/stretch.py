@@ -1,0 +1,93 @@
+"""How much a change of policy or domain stretches what past releases promised, exactly, or why that has no bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.errors import PolicyError
+from blowfishdb.model.distance import stretch as attribute_stretch
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.policy import Person, Policy
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The most old steps that one new step makes; `factor` is None when no number of steps does, and `why` says so.
+
+    Past loss on a new edge is at most `factor` times what was charged (proof: docs/proofs/release.md).
+    """
+
+    factor: Fraction | None
+    why: str
+
+
+def policy_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
+    """What happens to past loss when the policy changes and the domain stays."""
+    unit = _unit_refusal(old, new)
+    if unit is not None:
+        return Stretch(None, unit)
+    if new.presence != "public" and old.presence == "public":
+        return Stretch(None, "presence was public, and past releases may have told who is there")
+    if old.presence == "only":
+        return Stretch(Fraction(1 if new.presence == "only" else 2), "any two records were two steps apart")
+    if new.presence == "only":
+        return Stretch(Fraction(1), "only presence is hidden from now on, and it was hidden before")
+    values = _value_stretch(domain, old, new)
+    if old.presence == "secret":
+        # Absence joins any two records by two steps, whatever their values.
+        return Stretch(Fraction(2) if values.factor is None else min(values.factor, Fraction(2)), values.why)
+    return values
+
+
+def domain_stretch(old: Dataset, new: Dataset) -> Stretch:
+    """What happens to past loss when the domain changes: nothing where attributes only come or go."""
+    for name in new.domain:
+        if name in old.domain and old.domain[name] != new.domain[name]:
+            return Stretch(None, f"{name} is declared in another way, so old and new cells cannot be compared")
+    origins = [{name: _origin(dataset, name) for name in dataset.domain} for dataset in (old, new)]
+    for name in new.domain:
+        if name in old.domain and origins[0][name] != origins[1][name]:
+            return Stretch(None, f"{name} is joined in another way, so old and new values cannot be compared")
+    return Stretch(Fraction(1), "no past release looked at an attribute that is new")
+
+
+def _origin(dataset: Dataset, name: str) -> object:
+    for join in dataset.joins:
+        if name in join.attributes:
+            return join.table, join.foreign_key, join.key, join.attributes[name]
+    return None
+
+
+def _unit_refusal(old: Policy, new: Policy) -> str | None:
+    """Why past loss per unit says nothing about the new unit; None when a new unit is part of an old one."""
+    if not isinstance(new.unit, Person):
+        return None
+    if not isinstance(old.unit, Person):
+        return "each row was protected on its own, and past releases counted all rows of a person"
+    if (old.unit.id, old.unit.order_by) != (new.unit.id, new.unit.order_by):
+        return "people were told apart by another column, or their rows counted in another order"
+    return None
+
+
+def _value_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
+    if old.joint != new.joint:
+        return Stretch(None, "joint thresholds changed, and their distances cannot be compared")
+    factors: list[int] = [1 for _ in new.joint]
+    worst = "no pair of values moves further apart"
+    for name in domain:
+        if new.grid_of(name) is not None:
+            continue
+        try:
+            found = attribute_stretch(domain[name], old.family(name), new.family(name))
+        except PolicyError as error:
+            return Stretch(None, f"{name}: {error}")
+        if found is None:
+            return Stretch(None, f"{name}: values that were not hidden from each other would be hidden now")
+        if found > max(factors, default=1):
+            worst = f"{name}: values one new step apart were {found} old steps apart"
+        factors.append(found)
+    if old.composition == "attribute" and new.composition == "record":
+        return Stretch(Fraction(max(1, sum(factors))), "all attributes may move at once, and moved one by one before")
+    return Stretch(Fraction(max(1, *factors)) if factors else Fraction(1), worst)

@@ -1,0 +1,80 @@
+"""What somebody can have instead with the budget that is left; reads no data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+from blowfishdb.engine.compiled import compile_query
+from blowfishdb.engine.demand import SMALLEST, USUAL_BETA, Demand
+from blowfishdb.engine.quoting import best_for
+from blowfishdb.engine.request import Prepared
+from blowfishdb.errors import BlowfishError, QueryError
+from blowfishdb.model.domain import Bins, Domain, Integers
+from blowfishdb.model.numbers import exact
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.predicate import Axis
+from blowfishdb.model.query import Query
+from blowfishdb.plan.problem import Problem
+
+COARSER = 10
+"""Fewer bins are tried at so many times the width."""
+COUNTED = ("histogram", "cdf")
+
+
+def instead(domain: Domain, policy: Policy, wanted: Prepared, left: Fraction) -> tuple[str, ...]:
+    """A wider alpha at the same beta, at the usual one, or fewer bins: what `left` buys, in words."""
+    epsilon = _short(left)
+    if epsilon < SMALLEST:
+        return ()
+    demanded, said = wanted.request.demanded, []
+    for beta in dict.fromkeys([demanded.beta, max(demanded.beta, USUAL_BETA)]):
+        own = replace(demanded, beta=beta)
+        alpha = _alpha(wanted.compiled.problem, epsilon, own)
+        if alpha is not None:
+            said.append(f"within {alpha:,.4g} ({own.confidence})")
+    coarse = _coarser(domain, wanted.compiled.query)
+    if coarse is not None:
+        words = _coarse_words(domain, policy, coarse, epsilon, demanded)
+        said += [] if words is None else [words]
+    return tuple(said)
+
+
+def _alpha(problem: Problem, epsilon: Fraction, demanded: Demand) -> float | None:
+    try:
+        return best_for(problem, epsilon, demanded).alpha
+    except BlowfishError:
+        return None
+
+
+def _coarse_words(domain: Domain, policy: Policy, coarse: Query, epsilon: Fraction, demanded: Demand) -> str | None:
+    try:
+        problem = compile_query(domain, policy, coarse).problem
+    except BlowfishError:
+        return None
+    alpha = _alpha(problem, epsilon, demanded)
+    return None if alpha is None else f"{problem.graph.cells} bins within {alpha:,.4g} ({demanded.confidence})"
+
+
+def _coarser(domain: Domain, asked: Query) -> Query | None:
+    """The same question over bins about ten times as wide; None where that makes no sense."""
+    if asked.kind not in COUNTED or len(asked.axes) != 1:
+        return None
+    axis = asked.axes[0]
+    attribute = domain.find(axis.attribute)
+    if not isinstance(attribute, Integers | Bins) or axis.edges or axis.groups or attribute.size < 2 * COARSER:
+        return None
+    if isinstance(attribute, Bins) and attribute.width is None:
+        return None
+    step = Fraction(1) if isinstance(attribute, Integers) else attribute.width or Fraction(1)
+    own = step if axis.width is None else exact(axis.width, "the width", QueryError)
+    return replace(asked, axes=(Axis(axis.attribute, width=COARSER * own),))
+
+
+def _short(amount: Fraction) -> Fraction:
+    """A short fraction at most the amount: three digits, rounded down."""
+    if amount <= 0:
+        return Fraction(0)
+    power = Fraction(10) ** (math.floor(math.log10(amount)) - 2)
+    return math.floor(amount / power) * power

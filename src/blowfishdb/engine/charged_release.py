@@ -1,0 +1,173 @@
+"""A release from question to stored answer: charged durably before any data is read, published once, replayed free.
+
+The order of the steps is the proof (docs/proofs/release.md): nothing that a request publishes was drawn twice.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.release import finish
+from blowfishdb.engine.request import Prepared, Request
+from blowfishdb.engine.unprotected import not_protected
+from blowfishdb.errors import AccuracyError, DeadlinePassed, DigestMismatch, InvalidInput, ReleaseFailed, SourceFailed
+from blowfishdb.ledger import Charge, Ledger, Receipt
+from blowfishdb.ledger.values import check_text
+from blowfishdb.model.explain import explain
+
+logger = logging.getLogger("blowfishdb.curator")
+
+Progress = Callable[[str], None]
+STEPS = ("quote", "charge", "answer", "done")
+"""What a progress callback hears. None is called between the draw of noise and the record of the answer."""
+FAILED = b'{"failed": '
+
+
+@dataclass(frozen=True)
+class Run:
+    """How one release is to run: under which key, who hears of its steps, and when it must not begin any more."""
+
+    key: str | None = None
+    progress: Progress | None = None
+    deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.key is not None:
+            check_text(self.key, "a key")
+        if self.progress is not None and not callable(self.progress):
+            raise InvalidInput("progress is a function that takes the name of a step")
+        number = isinstance(self.deadline, int | float) and not isinstance(self.deadline, bool)
+        if self.deadline is not None and not (number and 0 < self.deadline < 10**7):
+            raise AccuracyError("a deadline is a positive number of seconds")
+
+    def report(self, step: str) -> None:
+        """Tells whoever listens."""
+        if self.progress is not None:
+            self.progress(step)
+
+
+def charged_release(
+    ledger: Ledger, holding: Holding, analyst: str, request: Request, prepared: Callable[[], Prepared], run: Run
+) -> Answer:
+    """The answer to a request: the stored one when there is one, else a new one that is charged and stored first."""
+    started = time.monotonic()
+    key = run.key or request.digest
+    kept = ledger.replay(holding.account, request.digest, analyst=analyst)
+    if kept is not None and not (_is_failure(kept.payload) and kept.receipt.charge.key != key):
+        run.report("done")
+        return _published(kept.payload, kept.receipt)
+    run.report("quote")
+    ready = prepared()
+    ready.outline  # noqa: B018  # made now, because nothing that can fail may come after the charge
+    left = None if run.deadline is None else run.deadline - (time.monotonic() - started)
+    if left is not None and left <= 0:
+        raise DeadlinePassed(run.deadline or 0)
+    run.report("charge")
+    receipt = ledger.charge(_charge(holding, analyst, ready, key))
+    stored = ledger.answer_for(receipt)
+    if stored is None:
+        check_receipt(receipt, ready)
+        run.report("answer")
+        stored = ledger.store_answer(receipt, _measured(holding, ready, receipt, left))
+    run.report("done")
+    return _published(stored, receipt)
+
+
+def check_receipt(receipt: Receipt, ready: Prepared) -> None:
+    """DigestMismatch unless the receipt paid for exactly this plan; noise is drawn for no other."""
+    certificate = ready.best.certificate
+    if receipt.charge.program_digest != certificate.plan_digest or receipt.charge.epsilon != certificate.epsilon:
+        raise DigestMismatch("the charge on record was made for another plan. Ask with a new key.")
+
+
+def _charge(holding: Holding, analyst: str, ready: Prepared, key: str) -> Charge:
+    best = ready.best
+    return Charge(
+        account=holding.account,
+        analyst=analyst,
+        epsilon=best.certificate.epsilon,
+        key=key,
+        request_digest=ready.request.digest,
+        program_digest=best.certificate.plan_digest,
+        policy_version=holding.policy_version,
+        domain_version=holding.domain_version,
+        snapshot=holding.snapshot,
+        certificate=_certificate_document(ready),
+    )
+
+
+def _certificate_document(ready: Prepared) -> str:
+    best, certificate = ready.best, ready.best.certificate
+    return json.dumps(
+        {
+            "question": ready.outline.title[:2000],
+            "mechanism": best.mechanism,
+            "epsilon": str(certificate.epsilon),
+            "alpha": best.alpha,
+            "beta": best.beta,
+            "witness": certificate.witness,
+            "is_tight": certificate.is_tight,
+            "plan": certificate.plan_digest,
+            "graph": certificate.graph_digest,
+        },
+        ensure_ascii=False,
+    )
+
+
+def _measured(holding: Holding, ready: Prepared, receipt: Receipt, deadline: float | None) -> bytes:
+    """The payload of this receipt's one draw: an answer, or the note that making it failed.
+
+    Failing to count comes before any noise, so it may be tried again. Once noise is drawn, a failure is itself an
+    output of the mechanism: it is stored as such, and the receipt is never measured again.
+    """
+    charge = receipt.charge
+    incident = ""
+    try:
+        counts = holding.source.count(ready.compiled.cells, holding.policy.unit, deadline=deadline)
+    except SourceFailed as failure:
+        incident = failure.incident
+    except Exception:  # noqa: BLE001  # whatever it is, it may quote a row
+        incident = _log_incident(holding)
+    if incident:
+        raise ReleaseFailed(incident, charge.epsilon, charge.key, can_retry=True)
+    try:
+        answer = finish(ready.outline, counts)
+        return _described(answer, holding).to_json().encode()
+    except Exception:  # noqa: BLE001  # whatever it is, it may depend on the noise
+        return FAILED + json.dumps(_log_incident(holding)).encode() + b"}"
+
+
+def _log_incident(holding: Holding) -> str:
+    incident = uuid.uuid4().hex[:12]
+    logger.exception("incident %s in a release of %s", incident, holding.name)
+    return incident
+
+
+def _described(answer: Answer, holding: Holding) -> Answer:
+    return replace(
+        answer,
+        dataset=holding.name,
+        policy_version=holding.policy_version,
+        protected=explain(holding.domain, holding.policy),
+        unprotected=not_protected(holding.domain, holding.policy),
+        released=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _is_failure(payload: bytes) -> bool:
+    return payload.startswith(FAILED)
+
+
+def _published(payload: bytes, receipt: Receipt) -> Answer:
+    if _is_failure(payload):
+        incident = str(json.loads(payload)["failed"])
+        raise ReleaseFailed(incident, receipt.charge.epsilon, receipt.charge.key, can_retry=False)
+    return Answer.from_json(payload)

@@ -1,0 +1,184 @@
+"""What a release would cost, before anything is read or charged: every offer, why one wins, and the worst pair."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from blowfishdb.accuracy.assessment import Method
+from blowfishdb.accuracy.quote import Quote
+from blowfishdb.engine.dear_filter import DearColumn, dear_columns
+from blowfishdb.engine.demand import Demand
+from blowfishdb.engine.present.words import question_words
+from blowfishdb.engine.request import Prepared
+from blowfishdb.engine.unprotected import not_protected
+from blowfishdb.engine.worst_pair import worst_pair
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.explain import explain
+from blowfishdb.model.policy import Policy
+
+HOW_KNOWN: dict[Method, str] = {"exact": "exact", "simulated": "simulated", "bound": "at most"}
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What one mechanism asks or promises: all answers within alpha for epsilon; `method` tells how that is known."""
+
+    mechanism: str
+    epsilon: Fraction
+    alpha: float
+    rmse: float
+    method: Method
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Preview:
+    """The price list of one question; no data was read, and nothing was charged."""
+
+    dataset: str
+    title: str
+    cells: int
+    answers: int
+    demanded: Demand
+    offers: tuple[Offer, ...]
+    declined: Mapping[str, str]
+    why: str
+    worst_pair: str
+    protected: tuple[str, ...]
+    unprotected: tuple[str, ...]
+    dear: tuple[DearColumn, ...]
+    left: Fraction | None = None
+
+    @property
+    def best(self) -> Offer:
+        """The offer that would run."""
+        return self.offers[0]
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism that would run."""
+        return self.best.mechanism
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What the release would cost."""
+        return self.best.epsilon
+
+    @property
+    def alpha(self) -> float:
+        """How far off an answer may be, except with probability beta."""
+        return self.best.alpha
+
+    def with_budget(self, left: Fraction) -> Preview:
+        """The same preview for somebody who has so much left."""
+        return replace(self, left=left)
+
+    def to_dict(self) -> dict[str, object]:
+        """Everything as plain data, ready for JSON."""
+        return {
+            "dataset": self.dataset,
+            "question": self.title,
+            "cells": self.cells,
+            "answers": self.answers,
+            "demand": self.demanded.written(),
+            "offers": [
+                {
+                    "mechanism": offer.mechanism,
+                    "epsilon": str(offer.epsilon),
+                    "alpha": offer.alpha,
+                    "rmse": offer.rmse,
+                    "method": offer.method,
+                }
+                for offer in self.offers
+            ],
+            "declined": dict(self.declined),
+            "why": self.why,
+            "worst_pair": self.worst_pair,
+            "protected": list(self.protected),
+            "not_protected": list(self.unprotected),
+            "dear_columns": [
+                {"column": d.column, "now": d.now, "if_public": d.if_public, "if_partitioned": d.if_partitioned}
+                for d in self.dear
+            ],
+            "left": None if self.left is None else str(self.left),
+        }
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        return "\n".join([self._head(), *self._offer_lines(), *self._notes()])
+
+    def _head(self) -> str:
+        scope = "every answer" if self.demanded.guarantee == "simultaneous" else "each answer"
+        if self.demanded.epsilon is not None:
+            return f"{self.title}: {self.answers:,} answers for epsilon {self.demanded.epsilon}"
+        return (
+            f"{self.title}: {self.answers:,} answers, {scope} within {float(self.demanded.alpha or 0):g} "
+            f"({self.demanded.confidence})"
+        )
+
+    def _offer_lines(self) -> list[str]:
+        wide = max(len(offer.mechanism) for offer in self.offers)
+        lines = [f"  {'mechanism':<{wide}}   {'epsilon':>9}   {'within':>9}   {'rmse':>9}"]
+        for place, offer in enumerate(self.offers):
+            mark = "   <- would run" if place == 0 else ""
+            how = f"   {HOW_KNOWN[offer.method]}" if offer.method == "bound" else ""
+            lines.append(
+                f"  {offer.mechanism:<{wide}}   {float(offer.epsilon):>9.4g}   {offer.alpha:>9.4g}   "
+                f"{offer.rmse:>9.4g}{how}{mark}"
+            )
+        return lines
+
+    def _notes(self) -> list[str]:
+        said = [f"Why: {self.why}", f"Worst pair: {self.worst_pair}."]
+        unit = "cost" if self.demanded.epsilon is None else "be within"
+        for dear in self.dear:
+            others = (("public", dear.if_public), ("partitioned where the filter cuts", dear.if_partitioned))
+            ways = [f"if it were {word} it would {unit} {price:.4g}" for word, price in others if price is not None]
+            said.append(f"The filter on {dear.column} makes this dear: {', '.join(ways)}.")
+        if self.unprotected:
+            said.append(f"Not protected: {' '.join(self.unprotected)}")
+        if self.left is not None:
+            after = self.left - self.epsilon
+            rest = f"this leaves {float(after):.4g}" if after >= 0 else "this is too dear"
+            said.append(f"You have {float(self.left):.4g} left; {rest}.")
+        return said
+
+
+def make_preview(name: str, domain: Domain, policy: Policy, prepared: Prepared) -> Preview:
+    """The preview of a request that was compiled and quoted; Declined when no mechanism serves it."""
+    quotes, demanded, compiled = prepared.quotes, prepared.request.demanded, prepared.compiled
+    best = quotes.best
+    return Preview(
+        dataset=name,
+        title=question_words(compiled.query),
+        cells=compiled.problem.graph.cells,
+        answers=compiled.problem.workload.shape[0],
+        demanded=demanded,
+        offers=tuple(Offer(q.mechanism, q.epsilon, q.alpha, q.rmse, q.method) for q in quotes.offers),
+        declined=quotes.declined,
+        why=_why(quotes.offers, demanded),
+        worst_pair=worst_pair(compiled, best.certificate),
+        protected=explain(domain, policy),
+        unprotected=not_protected(domain, policy),
+        dear=dear_columns(domain, policy, compiled.query, demanded, best),
+    )
+
+
+def _why(offers: tuple[Quote, ...], demanded: Demand) -> str:
+    first = offers[0]
+    if first.epsilon == 0:
+        return "the policy hides nothing that these answers depend on, so they are exact and free."
+    if len(offers) == 1:
+        return f"{first.mechanism} is the only mechanism that serves this question as asked."
+    second = offers[1]
+    if demanded.epsilon is None:
+        one, two, what = float(first.epsilon), float(second.epsilon), "asks the least epsilon"
+    else:
+        one, two, what = first.alpha, second.alpha, "promises the closest answers"
+    if two <= one:
+        return f"{first.mechanism} {what}, as does {second.mechanism}, with the smaller expected error."
+    times = f" ({two / one:.2g} times)" if one > 0 else ""
+    return f"{first.mechanism} {what}: {one:.4g} against {two:.4g}{times} of {second.mechanism}."

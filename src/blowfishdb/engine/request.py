@@ -1,0 +1,60 @@
+"""One question with its demand, of one dataset at the versions in force; and everything known before data is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from blowfishdb.accuracy.quote import Quote, Quotes
+from blowfishdb.engine.compiled import Compiled, compile_query
+from blowfishdb.engine.demand import Demand
+from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.quoting import quotes_for
+from blowfishdb.engine.release import Outline, outline
+from blowfishdb.engine.written_query import request_digest, write_query
+from blowfishdb.errors import TooLarge
+from blowfishdb.model.query import Query
+
+MOST_ANSWERS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked, how well, and the digest that the same request always has."""
+
+    asked: Query
+    demanded: Demand
+    digest: str
+
+
+def make_request(holding: Holding, asked: Query, demanded: Demand) -> Request:
+    """The request; refuses questions that hold anything but plain values."""
+    return Request(asked, demanded, request_digest(write_query(asked), demanded.written(), holding.versions()))
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A request compiled and quoted; no data was read."""
+
+    request: Request
+    compiled: Compiled
+    quotes: Quotes
+
+    @property
+    def best(self) -> Quote:
+        """The offer that would run."""
+        return self.quotes.best
+
+    @cached_property
+    def outline(self) -> Outline:
+        """The parts of the answer that no data changes; made before the charge, so that they cannot fail after it."""
+        answers = self.compiled.problem.workload.shape[0]
+        if answers > MOST_ANSWERS:
+            raise TooLarge("answers of one release", answers, MOST_ANSWERS, "Ask for wider bins or fewer ranges.")
+        return outline(self.compiled, self.best)
+
+
+def prepare(holding: Holding, request: Request) -> Prepared:
+    """Compiles and quotes a request."""
+    compiled = compile_query(holding.domain, holding.policy, request.asked)
+    return Prepared(request, compiled, quotes_for(compiled.problem, request.demanded))

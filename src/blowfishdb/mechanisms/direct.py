@@ -1,0 +1,89 @@
+"""Direct: measures the asked rows themselves; the way to answer one sum, one mean or a few ranges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from blowfishdb.errors import Declined
+from blowfishdb.model.arrays import Bools, Floats, Ints
+from blowfishdb.model.cellgraph import ZERO
+from blowfishdb.model.workload import Identity, Sparse
+from blowfishdb.plan.columns import sparse_columns
+from blowfishdb.plan.plan import Measurement, Plan
+from blowfishdb.plan.problem import Problem
+
+NAME = "direct"
+MOST_ROWS = 64
+MOST_ENTRIES = 2**22
+
+
+def propose(problem: Problem) -> DirectStrategy:
+    """Serves a few rows; rows that no edge of the policy changes are exact.
+
+    Where no record can leave or be absent the total is exact, so each row may be shifted by a constant at no cost: it
+    is shifted to begin at 0, which the certificate prices exactly for rising rows.
+    """
+    answers, cells = problem.workload.shape
+    if isinstance(problem.workload, Identity):
+        raise Declined(NAME, "every cell is asked for, which is what identity measures")
+    if answers > MOST_ROWS or answers * cells > MOST_ENTRIES:
+        raise Declined(NAME, f"it measures up to {MOST_ROWS} asked rows, each with its own noise")
+    rows = np.asarray(sparse_columns(problem.workload).toarray(), dtype=np.int64)
+    labels = problem.graph.components()
+    is_total_known = not np.any(labels == ZERO)
+    shifts = rows.min(axis=1) if is_total_known else np.zeros(answers, dtype=np.int64)
+    return DirectStrategy(problem, rows - shifts[:, None], shifts, _unchanged(rows, labels))
+
+
+def _unchanged(rows: Ints, labels: Ints) -> Bools:
+    """The rows that are constant on every component, and 0 where a record can leave or be absent."""
+    kept = np.flatnonzero(labels != ZERO)
+    _, first, inverse = np.unique(labels[kept], return_index=True, return_inverse=True)
+    is_constant = np.all(rows[:, kept] == rows[:, kept[first[inverse]]], axis=1)
+    return np.asarray(is_constant & ~np.any(rows[:, labels == ZERO], axis=1), dtype=np.bool_)
+
+
+@dataclass(frozen=True, eq=False)
+class DirectStrategy:
+    """One noise variable per row that the policy can change. `rows` are the asked ones less their `shifts`."""
+
+    problem: Problem
+    rows: Ints
+    shifts: Ints
+    is_exact: Bools
+
+    @property
+    def mechanism(self) -> str:
+        return NAME
+
+    @cached_property
+    def direct(self) -> Ints:
+        return np.where(self.is_exact, -1, np.cumsum(~self.is_exact) - 1).astype(np.int64)
+
+    def plan(self, unit: Fraction) -> Plan:
+        noisy, exact = self.rows[~self.is_exact], self.rows[self.is_exact]
+        parts = (Measurement(Sparse(noisy), np.ones(1, dtype=np.int64)),) if noisy.size else ()
+        if np.any(self.shifts):
+            exact = np.concatenate([exact, np.ones((1, self.rows.shape[1]), dtype=np.int64)])
+        return Plan(unit, parts, Sparse(exact) if exact.size else None)
+
+    def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        del variances
+        answers = np.empty((self.shifts.size, *measured.shape[1:]))
+        answers[~self.is_exact] = measured
+        answers[self.is_exact] = exact[: np.count_nonzero(self.is_exact)]
+        return answers + np.multiply.outer(self.shifts, exact[-1]) if np.any(self.shifts) else answers
+
+    def answer_variances(self, variances: Floats) -> Floats:
+        found = np.zeros(self.shifts.size)
+        found[~self.is_exact] = variances
+        return found
+
+    def coefficients(self, queries: Ints, variances: Floats) -> Floats:
+        """For each of the given answers its coefficient on every noise variable."""
+        del variances
+        return np.eye(self.shifts.size)[:, ~self.is_exact][queries]

@@ -1,0 +1,10 @@
+"""The public Python face: connect, ask, preview, release."""
+
+from blowfishdb.catalog.curator import Curator, curate
+from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.session.desk import Budget
+from blowfishdb.session.question import Question
+from blowfishdb.session.session import Session, connect
+from blowfishdb.session.table import Table
+
+__all__ = ["Budget", "Curator", "Dataset", "Question", "Session", "Table", "connect", "curate"]

@@ -1,0 +1,152 @@
+"""The desk between an analyst and the data: it takes questions and hands out previews, answers and budgets.
+
+An analyst's objects hold these functions and nothing else, so no attribute of theirs leads to a source, to the ledger
+or to a count. Inside one Python process that is a convention with good manners, not a wall: somebody who runs code
+next to the data can read memory. Where analysts are not trusted, they talk to a server.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from threading import RLock
+from typing import TypeVar
+
+from blowfishdb.catalog.opening import Catalog, open_catalog
+from blowfishdb.engine.affordable import instead
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charged_release import Run, charged_release
+from blowfishdb.engine.demand import Demand
+from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.preview import Preview, make_preview
+from blowfishdb.engine.request import Prepared, Request, make_request, prepare
+from blowfishdb.errors import BlowfishError, BudgetExceeded, InternalError
+from blowfishdb.ledger.values import check_text
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.query import Query
+
+logger = logging.getLogger("blowfishdb.curator")
+Result = TypeVar("Result")
+REMEMBERED = 16
+"""So many quotes are remembered, so that a release after its preview does not quote again."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one analyst spent on a dataset and may still spend; None where only the data's own limit holds."""
+
+    dataset: str
+    analyst: str
+    spent: Fraction
+    limit: Fraction | None
+    remaining: Fraction
+    dataset_limit: Fraction
+    dataset_remaining: Fraction
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Desk:
+    """What an analyst may ask for."""
+
+    analyst: str
+    names: Callable[[], list[str]]
+    declared: Callable[[str], tuple[Domain, Policy]]
+    budget: Callable[[str], Budget]
+    preview: Callable[[str, Query, Demand], Preview]
+    release: Callable[[str, Query, Demand, Run], Answer]
+    close: Callable[[], None]
+
+
+def open_desk(config: str | Path, analyst: str) -> Desk:
+    """The desk for one analyst over the datasets of a configuration."""
+    check_text(analyst, "an analyst's name")
+    catalog = open_catalog(config)
+    quoted: OrderedDict[str, Prepared] = OrderedDict()
+    turn = RLock()
+
+    def names() -> list[str]:
+        return list(catalog.config.datasets)
+
+    def declared(name: str) -> tuple[Domain, Policy]:
+        dataset = catalog.config.dataset(name)
+        return dataset.domain, dataset.policy
+
+    def budget(name: str) -> Budget:
+        return shielded(turn, lambda: _budget(catalog, name, analyst))
+
+    def prepared(holding: Holding, request: Request) -> Prepared:
+        if request.digest not in quoted:
+            quoted[request.digest] = prepare(holding, request)
+            while len(quoted) > REMEMBERED:
+                quoted.popitem(last=False)
+        return quoted[request.digest]
+
+    def preview(name: str, asked: Query, demanded: Demand) -> Preview:
+        def work() -> Preview:
+            holding = catalog.holding(name)
+            request = make_request(holding, asked, demanded)
+            found = make_preview(holding.name, holding.domain, holding.policy, prepared(holding, request))
+            own = _budget(catalog, name, analyst)
+            return found.with_budget(min(own.remaining, own.dataset_remaining))
+
+        return shielded(turn, work)
+
+    def release(name: str, asked: Query, demanded: Demand, run: Run) -> Answer:
+        def work() -> Answer:
+            holding = catalog.holding(name)
+            request = make_request(holding, asked, demanded)
+
+            def ready() -> Prepared:
+                return prepared(holding, request)
+
+            try:
+                return charged_release(catalog.ledger, holding, analyst, request, ready, run)
+            except BudgetExceeded as refusal:
+                requested, data, own = refusal.requested, refusal.remaining_dataset, refusal.remaining_analyst
+                left = data if own is None else min(data, own)
+                offers = instead(holding.domain, holding.policy, ready(), left)
+                raise BudgetExceeded(requested, data, own, offers) from None
+
+        return shielded(turn, work)
+
+    def close() -> None:
+        catalog.ledger.close()
+
+    return Desk(analyst, names, declared, budget, preview, release, close)
+
+
+def shielded(turn: RLock, work: Callable[[], Result]) -> Result:
+    """The result of the work; errors leave without the frames they passed through, which could hold counts."""
+    failure: BlowfishError
+    try:
+        with turn:
+            return work()
+    except BlowfishError as error:
+        failure = error
+    except Exception:
+        incident = uuid.uuid4().hex[:12]
+        logger.exception("incident %s", incident)
+        failure = InternalError(incident)
+    failure.__cause__ = failure.__context__ = None
+    raise failure.with_traceback(None)
+
+
+def _budget(catalog: Catalog, name: str, analyst: str) -> Budget:
+    account = catalog.account(name)
+    own = catalog.ledger.budget_of(account.id, analyst)
+    remaining = max(Fraction(0), account.remaining)
+    return Budget(
+        dataset=name,
+        analyst=analyst,
+        spent=own.spent,
+        limit=own.limit,
+        remaining=remaining if own.remaining is None else min(own.remaining, remaining),
+        dataset_limit=account.limit,
+        dataset_remaining=remaining,
+    )

@@ -1,0 +1,94 @@
+"""An analyst's session: the datasets by name, the budget left, and questions in Python or SQL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from blowfishdb.catalog.config import USUAL_CONFIG
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charged_release import Progress
+from blowfishdb.engine.demand import Number
+from blowfishdb.engine.preview import Preview
+from blowfishdb.session.desk import Budget, Desk, open_desk
+from blowfishdb.session.table import Table
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Session:
+    """One analyst's view of the datasets of a configuration."""
+
+    analyst: str
+    _desk: Desk = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"<Session of {self.analyst}: {', '.join(self.datasets()) or 'no datasets'}>"
+
+    def __getitem__(self, name: str) -> Table:
+        domain, _ = self._desk.declared(name)
+        return Table(name, domain, None, self._desk)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def datasets(self) -> list[str]:
+        """The names of the datasets."""
+        return self._desk.names()
+
+    def budget(self, name: str) -> Budget:
+        """What this analyst spent on a dataset, and what is left."""
+        return self._desk.budget(name)
+
+    def sql(
+        self,
+        text: str,
+        *,
+        alpha: Number | None = None,
+        beta: Number | None = None,
+        epsilon: Number | None = None,
+        accuracy: Number | None = None,
+        confidence: Number | None = None,
+        mechanism: str | None = None,
+        per_query: bool = False,
+        key: str | None = None,
+        progress: Progress | None = None,
+        deadline: float | None = None,
+    ) -> Answer | Preview:
+        """The answer to a SELECT; for EXPLAIN SELECT the preview. The text is parsed, never executed."""
+        from blowfishdb.sql import accuracy_of, ask, merged, parse, read_question
+
+        statement = parse(text)
+        table = self[statement.table]
+        question = ask(table, read_question(statement, table.domain))
+        given = accuracy_of(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query or None)
+        wanted = merged(statement.options, given)
+        each = bool(wanted.per_query)
+        if statement.explain:
+            return question.preview(
+                wanted.alpha, wanted.beta, epsilon=wanted.epsilon, mechanism=wanted.mechanism, per_query=each
+            )
+        return question.release(
+            wanted.alpha,
+            wanted.beta,
+            epsilon=wanted.epsilon,
+            mechanism=wanted.mechanism,
+            per_query=each,
+            key=key,
+            progress=progress,
+            deadline=deadline,
+        )
+
+    def close(self) -> None:
+        """Lets go of the ledger."""
+        self._desk.close()
+
+
+def connect(config: str | Path = USUAL_CONFIG, *, analyst: str) -> Session:
+    """A session for one analyst over the datasets of a configuration file."""
+    return Session(analyst, open_desk(config, analyst))
