@@ -1,0 +1,80 @@
+"""Numbers as people read them; the low end of an interval is rounded down and the high end up, so it stays true."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from blowfishdb.engine.answer import Answer
+from blowfishdb.model.numbers import show
+
+SHORT_EPSILON = 12
+"""An epsilon with a longer exact form is shown rounded up, with a sign that says so."""
+
+
+@dataclass(frozen=True)
+class Digits:
+    """So many places after the point."""
+
+    places: int
+
+    def value(self, number: float) -> str:
+        """The number, rounded to the nearest."""
+        return self._text(round(number, self.places))
+
+    def low(self, number: float) -> str:
+        """The number, rounded down."""
+        step = 10.0**self.places
+        return self._text(math.floor(number * step) / step)
+
+    def high(self, number: float) -> str:
+        """The number, rounded up."""
+        step = 10.0**self.places
+        return self._text(math.ceil(number * step) / step)
+
+    def _text(self, number: float) -> str:
+        return f"{number + 0.0:,.{self.places}f}"
+
+
+def digits_of(answer: Answer) -> Digits:
+    """Whole numbers for counts and sums; else two digits of the narrowest interval."""
+    if answer.is_counts or answer.raw.size == 0:
+        return Digits(0)
+    widths = answer.bounds.high - answer.bounds.low
+    narrowest = float(widths[widths > 0.0].min(initial=math.inf))
+    if not math.isfinite(narrowest):
+        return Digits(2)
+    return Digits(min(max(1 - math.floor(math.log10(narrowest)), 0), 6))
+
+
+def percent(beta: float) -> str:
+    """The confidence that an error probability leaves: 0.05 becomes "95 %"."""
+    left = (1 - Decimal(repr(float(beta)))) * 100
+    return f"{left.normalize():f} %"
+
+
+def epsilon_words(epsilon: Fraction) -> str:
+    """Epsilon exactly where that is short, else to three digits, rounded up."""
+    exact = show(epsilon)
+    if len(exact) <= SHORT_EPSILON:
+        return exact
+    places = max(2 - math.floor(math.log10(epsilon)), 0)
+    return f"≈ {math.ceil(epsilon * 10**places) / 10**places:.{places}f}"
+
+
+def printable(text: str) -> str:
+    """The text without characters that could steer a terminal or turn the direction of writing."""
+    return "".join(sign if sign.isprintable() else "�" for sign in text)
+
+
+def accuracy_words(answer: Answer) -> str:
+    """How near the truth all values are: "every value within 50 (95 %)"."""
+    if answer.together is not None:
+        return f"all intervals hold together ({percent(answer.beta)})"
+    if answer.widths.simultaneous == 0.0:
+        return "exact"
+    width = digits_of(answer).high(answer.widths.simultaneous)
+    every = "within" if answer.raw.size == 1 else "every value within"
+    return f"{every} {width} ({percent(answer.beta)})"
