@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from tests.sources.tables import Cell, Sample
@@ -101,11 +102,12 @@ def without_infinities(sample: Sample) -> Sample:
     return Sample(sample.name, sample.columns, tuple(row for row in sample.rows if finite(row)))
 
 
-def load_mariadb(url: str, samples: tuple[Sample, ...]) -> str:
+def mariadb_connection(url: str) -> Any:
+    """A connection that closes itself at the end of a block."""
     import pymysql
 
     parts = urlsplit(url)
-    connection = pymysql.connect(
+    return pymysql.connect(
         host=parts.hostname or "",
         port=parts.port or 0,
         user=parts.username,
@@ -114,7 +116,10 @@ def load_mariadb(url: str, samples: tuple[Sample, ...]) -> str:
         charset="utf8mb4",
         init_command="SET SESSION time_zone = '+00:00'",
     )
-    with connection, connection.cursor() as cursor:
+
+
+def load_mariadb(url: str, samples: tuple[Sample, ...]) -> str:
+    with mariadb_connection(url) as connection, connection.cursor() as cursor:
         for sample in samples:
             cursor.execute(create(sample, MARIADB, backticked) + " CHARACTER SET utf8mb4")
             for row in without_infinities(sample).rows:

@@ -157,8 +157,10 @@ def _bounded(main: Expr, kept: Mapping[str, Expr], table: Table, unit: Row | Per
 
     if isinstance(unit, Row):
         return main.select(**kept) if kept else main
-    person = _comparable(main[unit.id], table.find(unit.id, MATCHED, "the id of a person"), engine)
-    order = _comparable(main[unit.order_by], table.find(unit.order_by, ORDERED, "the order of rows"), engine)
+    id_type = table.find(unit.id, MATCHED, "the id of a person")
+    order_type = table.find(unit.order_by, ORDERED, "the order of rows")
+    person = _comparable(main[unit.id], id_type, engine)
+    order = _comparable(main[unit.order_by], order_type, engine)
     keyed = main.select(**kept, person=person, key=order, keyless=null_flag(order))
     window = ibis.window(group_by=keyed.person, order_by=[keyed.keyless, keyed.key], range=(None, 0))
     ranked = keyed.select(*kept, "person", rank=keyed.count().over(window))
@@ -186,7 +188,6 @@ def _ibis_table(table: Table, wanted: Iterable[str]) -> Expr:
     import ibis
 
     needed = {name: IBIS_TYPES[kind.kind] for name, kind in table.columns.items() if name in set(wanted)}
-    first = next((name for name, kind in table.columns.items() if kind.kind in IBIS_TYPES), None)
-    if not needed and first is not None:
-        needed = {first: IBIS_TYPES[table.columns[first].kind]}
+    # Ibis wants a column even where none is looked at.
+    needed = needed or {next(iter(table.columns)): "int64"}
     return ibis.table(needed, name=table.name.name, database=table.name.schema)

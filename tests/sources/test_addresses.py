@@ -1,0 +1,135 @@
+"""Addresses: what they name, how they are refused, and that one table has one identity."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from blowfishdb.errors import DriverMissing, SourceError
+from blowfishdb.sources import Kind, open_source
+from blowfishdb.sources.location import TableName, parse_location, parse_table
+from tests.sources import stores
+from tests.sources.tables import NUMBERS, SHOPS
+
+
+@pytest.mark.parametrize(
+    ("text", "table"),
+    [
+        ("people", TableName("people")),
+        ("shop.people", TableName("people", "shop")),
+        ('"a.b"', TableName("a.b")),
+        ('s."a""b"', TableName('a"b', "s")),
+        ("odd name", TableName("odd name")),
+    ],
+)
+def test_table_names(text: str, table: TableName) -> None:
+    assert parse_table(text) == table
+
+
+@pytest.mark.parametrize("text", [".", "a.", "a.b.c", 'a"b', '"a', "a..b", '""'])
+def test_bad_table_names_are_refused(text: str) -> None:
+    with pytest.raises(SourceError):
+        parse_table(text)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "people", "data.xlsx", "oracle://host/db#t", "duckdb:///nowhere.duckdb#t", "none/*.parquet", "sqlite:///#t"],
+)
+def test_bad_addresses_are_refused(url: str) -> None:
+    with pytest.raises(SourceError):
+        open_source(url)
+
+
+def test_an_address_without_a_table_is_refused(tmp_path: Path) -> None:
+    url = stores.load_duckdb(tmp_path / "a.duckdb", (SHOPS,))
+    with pytest.raises(SourceError, match="#table"):
+        open_source(url)
+
+
+def test_a_missing_driver_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pymysql", None)
+    with pytest.raises(DriverMissing) as caught:
+        open_source("mysql://user:secret@host/db#t")
+    assert caught.value.extra == "mysql"
+    assert "secret" not in str(caught.value)
+
+
+def test_passwords_are_never_shown() -> None:
+    location = parse_location("postgresql://ann:secret%21@host:5433/db#t")
+    assert location.password == "secret!"
+    assert "secret" not in repr(location)
+
+
+def test_one_duckdb_table_has_one_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stores.load_duckdb(tmp_path / "a.duckdb", (SHOPS,))
+    os.symlink(tmp_path / "a.duckdb", tmp_path / "link.duckdb")
+    monkeypatch.chdir(tmp_path)
+    spellings = [
+        "duckdb:///a.duckdb#shops",
+        f"duckdb:///{tmp_path}/a.duckdb#main.SHOPS",
+        f"duckdb://{tmp_path}/a.duckdb#shops",
+        "duckdb:///./link.duckdb#Shops",
+    ]
+    assert len({open_source(url).identity() for url in spellings}) == 1
+    stores.load_duckdb(tmp_path / "b.duckdb", (SHOPS,))
+    assert open_source("duckdb:///b.duckdb#shops").identity() != open_source(spellings[0]).identity()
+
+
+def test_one_set_of_files_has_one_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").mkdir()
+    duckdb.sql("SELECT 1 AS a").write_parquet(str(tmp_path / "data" / "1.parquet"))
+    os.symlink(tmp_path / "data", tmp_path / "link")
+    monkeypatch.chdir(tmp_path)
+    spellings = [
+        "data/*.parquet",
+        "link/*.parquet",
+        f"{tmp_path}/data/../data/*.parquet",
+        f"file://{tmp_path}/data/*.parquet",
+    ]
+    first = {open_source(url).identity() for url in spellings}
+    duckdb.sql("SELECT 2 AS a").write_parquet(str(tmp_path / "data" / "2.parquet"))
+    assert len(first | {open_source(url).identity() for url in spellings}) == 1
+
+
+def test_one_sqlite_table_has_one_identity(tmp_path: Path) -> None:
+    stores.load_sqlite(tmp_path / "a.sqlite", (SHOPS,))
+    spellings = [f"sqlite:///{tmp_path}/a.sqlite#shops", f"sqlite:///{tmp_path}/./a.sqlite#main.SHOPS"]
+    assert len({open_source(url).identity() for url in spellings}) == 1
+
+
+@pytest.mark.postgres
+def test_one_postgres_table_has_one_identity(postgres_url: str) -> None:
+    import psycopg
+
+    stores.load_postgres(postgres_url, (SHOPS,))
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("DROP ROLE IF EXISTS reader")
+        connection.execute("CREATE ROLE reader LOGIN PASSWORD 'hush-hush'")
+        connection.execute("GRANT SELECT ON shops TO reader")
+    local = postgres_url.replace("postgres@127.0.0.1", "reader:hush-hush@localhost")
+    spellings = [f"{postgres_url}#shops", f"{local}#public.shops", f"{local.replace('postgresql:', 'postgres:')}#shops"]
+    found = {open_source(url).identity() for url in spellings}
+    assert len(found) == 1
+    assert "hush" not in found.pop()
+
+
+@pytest.mark.mariadb
+def test_one_mariadb_table_has_one_identity(mariadb_server: str) -> None:
+    other = mariadb_server.replace("127.0.0.1", "localhost").replace("mysql:", "mariadb:")
+    found = {open_source(url).identity() for url in (f"{mariadb_server}#shops", f"{other}#test.shops")}
+    assert len(found) == 1
+    assert "throw-away" not in found.pop()
+
+
+def test_columns_come_from_the_schema(tmp_path: Path) -> None:
+    url = stores.load_duckdb(tmp_path / "a.duckdb", (NUMBERS,))
+    kinds = {name: found.kind for name, found in open_source(f"{url}#numbers").columns().items()}
+    assert kinds["i"] == Kind.INTEGER
+    assert kinds["big"] == Kind.DECIMAL
+    assert kinds["written"] == Kind.TEXT
+    with pytest.raises(SourceError, match="no table"):
+        open_source(f"{url}#absent").columns()

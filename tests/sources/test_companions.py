@@ -1,0 +1,60 @@
+"""Breaks one thing at a time and sees the conformance suite notice."""
+
+from __future__ import annotations
+
+import pytest
+
+from blowfishdb.sources.mysql import MySQL
+from blowfishdb.sources.pushdown import moments, numeric, statement
+from tests.sources import stores
+from tests.sources.cases import CASES
+from tests.sources.tables import SAMPLES, WORDS
+from tests.sources.test_conformance import check
+
+BY_NAME = {case.name: case for case in CASES}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return stores.load_duckdb(tmp_path_factory.mktemp("companions") / "a.duckdb", SAMPLES)
+
+
+def fails(url: str, name: str, *, finite: bool = False) -> None:
+    with pytest.raises(AssertionError):
+        check(url, BY_NAME[name], finite=finite)
+
+
+@pytest.mark.parametrize("name", ["at most one row", "bound before filter", "bound, all rows"])
+def test_rows_that_are_not_bounded(url: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statement, "_bounded", lambda main, kept, table, unit, engine: main.select(**kept))
+    fails(url, name)
+
+
+def test_keys_that_occur_twice(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def every_row(table, join, columns, engine):  # type: ignore[no-untyped-def]
+        raw = statement._ibis_table(table, {join.key, *columns})
+        return raw.select(key=raw[join.key], **{f"c{i}": raw[column] for i, column in enumerate(columns)})
+
+    monkeypatch.setattr(statement, "_dimension", every_row)
+    fails(url, "joined by number")
+
+
+def test_a_clock_that_never_changes(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moments, "zone_changes", lambda zone, begin, end: ((), (3600,)))
+    fails(url, "summer time")
+
+
+def test_edges_that_are_one_off(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    edge = numeric._edge
+    monkeypatch.setattr(numeric, "_edge", lambda attribute, index: edge(attribute, index) + 1)
+    fails(url, "irregular")
+
+
+@pytest.mark.mariadb
+def test_collations_that_ignore_case(mariadb_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with stores.mariadb_connection(mariadb_server) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE other")
+    other = f"{mariadb_server.rsplit('/', 1)[0]}/other"
+    stores.load_mariadb(other, (WORDS,))
+    monkeypatch.setattr(MySQL, "text", lambda engine, column: column)
+    fails(other, "odd words", finite=True)

@@ -1,0 +1,176 @@
+"""What goes wrong says nothing about rows: refusals by type, incidents without text, statements without variety."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import traceback
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from blowfishdb.errors import SourceError, SourceFailed
+from blowfishdb.model.cells import Cells, compile_cells
+from blowfishdb.model.domain import Attribute, bins, categorical, dates, domain, integers, timestamps
+from blowfishdb.model.policy import Person, Policy
+from blowfishdb.model.predicate import col
+from blowfishdb.sources import Join, open_source
+from blowfishdb.sources.sqlite import SQLite
+from tests.sources import stores
+from tests.sources.tables import EMPTY, MOMENTS, NUMBERS, SHOPS, VISITS
+
+
+def cells_of(name: str, attribute: Attribute) -> Cells:
+    return compile_cells(domain({name: attribute}), Policy(), [name])
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return stores.load_duckdb(tmp_path_factory.mktemp("failures") / "a.duckdb", (NUMBERS, MOMENTS, VISITS, SHOPS))
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "attribute"),
+    [
+        ("numbers", "i", categorical(["1", "2"])),
+        ("numbers", "i", dates("2024-01-01", "2024-01-02")),
+        ("numbers", "b", timestamps("2024-01-01", "2024-01-02")),
+        ("numbers", "written", categorical([1, 2])),
+        ("moments", "d", integers(0, 1)),
+        ("moments", "z", dates("2024-01-01", "2024-01-02")),
+        ("moments", "t", bins(0, 1, width=1)),
+        ("numbers", "absent", integers(0, 1)),
+    ],
+)
+def test_columns_of_the_wrong_type_are_refused(url: str, table: str, name: str, attribute: Attribute) -> None:
+    with pytest.raises(SourceError, match=name):
+        open_source(f"{url}#{table}").count(cells_of(name, attribute))
+
+
+@pytest.mark.parametrize(
+    "unit", [Person("absent", 1, "k"), Person("k", 1, "absent"), Person("x", 1, "k"), Person("k", 1, "b")]
+)
+def test_bounds_that_cannot_work_are_refused(url: str, unit: Person) -> None:
+    with pytest.raises(SourceError):
+        open_source(f"{url}#numbers").count(cells_of("i", integers(0, 9)), unit)
+
+
+@pytest.mark.parametrize(
+    "join",
+    [
+        Join("absent", "shop", "number", {"region": "region"}),
+        Join("shops", "absent", "number", {"region": "region"}),
+        Join("shops", "shop", "absent", {"region": "region"}),
+        Join("shops", "shop", "number", {"region": "absent"}),
+        Join("shops", "shop", "number", {"amount": "area"}),
+        Join("shops", "person", "number", {"region": "region"}),
+        Join("shops", "shop", "area", {"region": "region"}),
+    ],
+)
+def test_joins_that_cannot_work_are_refused(url: str, join: Join) -> None:
+    with pytest.raises(SourceError):
+        open_source(f"{url}#visits", [join]).count(cells_of("region", categorical(["east"])))
+
+
+def test_two_joins_cannot_give_one_attribute(url: str) -> None:
+    join = Join("shops", "shop", "number", {"region": "region"})
+    with pytest.raises(SourceError, match="same name"):
+        open_source(f"{url}#visits", [join, join])
+    with pytest.raises(SourceError):
+        Join("shops", "shop", "number", {})
+
+
+def test_an_engine_that_fails_says_nothing_to_the_analyst(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A view that divides a secret text by zero stands for everything an engine may say."""
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
+        connection.execute("CREATE TABLE raw AS SELECT 'the secret of ann' AS s")
+        connection.execute("CREATE VIEW rows AS SELECT CAST(s AS INTEGER) AS i FROM raw")
+    source = open_source(f"duckdb:///{tmp_path}/a.duckdb#rows")
+    with caplog.at_level(logging.ERROR, "blowfishdb.curator"), pytest.raises(SourceFailed) as caught:
+        source.count(cells_of("i", integers(0, 9)))
+    shown = "".join(traceback.format_exception(caught.value, chain=True)) + repr(vars(caught.value))
+    assert "secret" not in shown
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+    assert caught.value.incident in str(caught.value)
+    assert caught.value.incident in caplog.text
+    assert "the secret of ann" in caplog.text
+
+
+def check_deadline(url: str) -> None:
+    source = open_source(f"{url}#slow")
+    assert source.columns().keys() == {"i"}
+    with pytest.raises(SourceFailed):
+        source.count(cells_of("i", integers(0, 9)), deadline=0.2)
+
+
+SLOW = "CREATE VIEW slow AS SELECT CAST(a.n * b.n % 7 AS {whole}) AS i FROM {numbers} a, {numbers} b"
+
+
+def test_a_deadline_ends_a_count_in_duckdb(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
+        connection.execute("CREATE TABLE numbers AS SELECT range AS n FROM range(3000000)")
+        connection.execute(SLOW.format(whole="BIGINT", numbers="numbers"))
+    check_deadline(f"duckdb:///{tmp_path}/a.duckdb")
+
+
+def test_a_deadline_ends_a_count_in_sqlite(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "a.sqlite")
+    counting = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000) SELECT n FROM c"
+    connection.execute(f"CREATE TABLE numbers AS {counting}")
+    connection.execute("CREATE VIEW slow AS SELECT a.rowid AS i FROM numbers a, numbers b, numbers c")
+    connection.close()
+    source = open_source(f"sqlite:///{tmp_path}/a.sqlite#slow")
+    with pytest.raises(SourceFailed):
+        source.count(compile_cells(domain({"i": integers(0, 9)}), Policy()), deadline=0.2)
+
+
+@pytest.mark.postgres
+def test_a_deadline_ends_a_count_in_postgres(postgres_url: str) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("CREATE TABLE numbers AS SELECT n FROM generate_series(1, 30000) n")
+        connection.execute(SLOW.format(whole="BIGINT", numbers="numbers").encode())
+    check_deadline(postgres_url)
+
+
+@pytest.mark.mariadb
+def test_a_deadline_ends_a_count_in_mariadb(mariadb_server: str) -> None:
+    with stores.mariadb_connection(mariadb_server) as connection, connection.cursor() as cursor:
+        numbers = "(SELECT seq AS n FROM seq_1_to_100000)"
+        cursor.execute(SLOW.format(whole="SIGNED", numbers=numbers))
+    check_deadline(mariadb_server)
+
+
+def test_texts_that_are_no_text_do_not_fail(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "a.sqlite")
+    connection.execute("CREATE TABLE t (i INTEGER, s TEXT COLLATE NOCASE)")
+    rows = ["x'ff', CAST(x'ff' AS TEXT)", "'abc', x'00'", "' 7 ', 'a'", "7.5, 'A'", "'1_0', NULL", "9e999, 'b'"]
+    for row in rows:
+        connection.execute(f"INSERT INTO t VALUES ({row})")
+    connection.commit()
+    connection.close()
+    source = open_source(f"sqlite:///{tmp_path}/a.sqlite#t")
+    assert list(source.count(cells_of("i", integers(0, 9, outside="cell")))) == [*[0] * 7, 2, 0, 0, 2, 2]
+    assert list(source.count(cells_of("s", categorical(["a", "b"])))) == [1, 1, 1, 3]
+
+
+def test_statements_do_not_depend_on_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+    fetch = SQLite.fetch
+
+    def recorded(engine: SQLite, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+        sent.append(sql)
+        return fetch(engine, sql, deadline)
+
+    monkeypatch.setattr(SQLite, "fetch", recorded)
+    declared = domain({"i": integers(0, 9), "x": bins(0, 1, width="0.1"), "s": ["a"]})
+    cells = compile_cells(declared, Policy(), ["i", "x"], col("s") == "a")
+    for number, rows in enumerate([(), ((1, 0.5, "a", None),) * 50]):
+        sample = type(EMPTY)("empty", EMPTY.columns, rows)
+        url = stores.load_sqlite(tmp_path / f"{number}.sqlite", (sample,))
+        open_source(f"{url}#empty").count(cells, Person("s", 60, "i"))
+    assert len(sent) == 2
+    assert sent[0] == sent[1]

@@ -1,0 +1,82 @@
+"""CSV and Parquet files: no guessing of types, no row that can make a count fail."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from blowfishdb.errors import SourceError
+from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.domain import bins, dates, domain, integers
+from blowfishdb.model.policy import Policy
+from blowfishdb.sources import Kind, open_source
+
+DOMAIN = domain({"age": integers(0, 9, outside="cell"), "a b": ["x", "x, y"], "d": dates("2024-01-01", "2024-01-02")})
+TEXT = """age,"a b",d
+1,x,2024-01-01
+2,"x, y",2024-01-02
+abc,X,soon
+99
+3,x,2024-01-01,too,many
+"",,
+4,"un"q"uoted",2024-01-01
+"""
+
+
+def counts(url: str, *group_by: str) -> list[int]:
+    return [int(n) for n in open_source(url).count(compile_cells(DOMAIN, Policy(), group_by))]
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.tsv"])
+def test_csv_files(tmp_path: Path, name: str) -> None:
+    content = TEXT.replace("x, y", "x; y").replace(",", "\t").replace("x; y", "x, y") if "tsv" in name else TEXT
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content.encode()) if name.endswith("gz") else content.encode())
+    url = str(path)
+    assert {kind.kind for kind in open_source(url).columns().values()} == {Kind.TEXT}
+    assert counts(url, "age") == [0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 2, 1]
+    assert counts(url, "a b") == [2, 1, 2, 2]
+    assert counts(url, "d") == [3, 1, 3]
+
+
+def test_one_odd_row_changes_no_type(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("age,a b,d\n" + "1,x,2024-01-01\n" * 30000 + "oops,x,2024-01-01\n")
+    found = counts(str(tmp_path / "a.csv"), "age")
+    assert found[1] == 30000
+    assert found[10] == 1
+
+
+def test_patterns_of_parquet_files(tmp_path: Path) -> None:
+    for number in range(3):
+        duckdb.sql(f"SELECT {number} AS age, 'x' AS \"a b\", DATE '2024-01-01' AS d").write_parquet(
+            str(tmp_path / f"{number}.parquet")
+        )
+    assert counts(f"{tmp_path}/*.parquet", "age")[:4] == [1, 1, 1, 0]
+    assert counts(f"{tmp_path}/1.parquet", "age")[:4] == [0, 1, 0, 0]
+
+
+def test_names_of_files_cannot_smuggle_sql(tmp_path: Path) -> None:
+    folder = tmp_path / "it's'); DROP"
+    folder.mkdir()
+    (folder / "a'.csv").write_text("age,a b,d\n1,x,2024-01-01\n")
+    assert counts(str(folder / "a'.csv"), "age")[1] == 1
+
+
+def test_a_first_line_without_names_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,a\n1,2\n")
+    with pytest.raises(SourceError, match="first line"):
+        open_source(str(tmp_path / "a.csv")).columns()
+
+
+def test_numbers_in_text_are_read_like_numbers(tmp_path: Path) -> None:
+    values = ["0.29", " 0.3 ", "29e-2", "1e400", "-1e400", "nan", "x", "0.30000000000000004", "1_0", "+.5"]
+    values += ["0.28999999999999999999", "Infinity", "1e-400", "0x1p3"]
+    (tmp_path / "a.csv").write_text("v\n" + "\n".join(values) + "\n")
+    declared = domain({"v": bins(0, 1, width="0.01", outside="cell")})
+    cells = compile_cells(declared, Policy(), ["v"])
+    wanted = np.bincount(cells.cell_of({"v": declared["v"].encode(np.array(values, dtype=object))}), minlength=102)
+    np.testing.assert_array_equal(open_source(str(tmp_path / "a.csv")).count(cells), wanted)

@@ -1,0 +1,98 @@
+"""The arithmetic of equal steps: exact on every double, and a formula that is not gets refused."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import duckdb
+import ibis
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ibis.backends.sql.compilers.duckdb import compiler
+
+from blowfishdb.model.domain import Bins, Integers, bins, integers
+from blowfishdb.sources.pushdown import grid as module
+from blowfishdb.sources.pushdown.expressions import exact_double
+from blowfishdb.sources.pushdown.grid import Grid, grid_of, stepping
+
+DUCKDB = duckdb.connect()
+
+
+def run(expression: object, values: list[float]) -> list[float]:
+    """What DuckDB makes of the expression for each double."""
+    sql = compiler.to_sqlglot(expression).sql(dialect="duckdb")
+    DUCKDB.execute("CREATE OR REPLACE TABLE doubles (place INTEGER, x DOUBLE)")
+    DUCKDB.executemany("INSERT INTO doubles VALUES (?, ?)", list(enumerate(values)))
+    return [row[0] for row in DUCKDB.execute(sql).fetchall()]
+
+
+def steps(grid: Grid, values: list[float]) -> list[int]:
+    table = ibis.table({"place": "int32", "x": "float64"}, name="doubles")
+    way = stepping(grid)
+    assert way is not None
+    shown = table.select("place", step=way.step(table.x)).order_by("place").select("step")
+    return [int(step) - way.origin for step in run(shown, values)]
+
+
+@st.composite
+def declared(draw: st.DrawFn) -> Bins | Integers:
+    if draw(st.booleans()):
+        low = draw(st.integers(-(10**6), 10**6))
+        return integers(low, low + draw(st.integers(0, 500)))
+    width = Fraction(draw(st.integers(1, 1000)), draw(st.sampled_from([1, 2, 3, 7, 10, 100, 1000, 1024])))
+    start = Fraction(draw(st.integers(-(10**6), 10**6)), draw(st.sampled_from([1, 3, 10, 64, 1000])))
+    if draw(st.booleans()):
+        start = width * draw(st.integers(-1000, 1000))
+    count = draw(st.integers(1, 200))
+    return bins(start, start + count * width, width=width)
+
+
+@settings(max_examples=60)
+@given(attribute=declared(), step=st.integers(1, 9), data=st.data())
+def test_steps_agree_with_the_declared_values(attribute: Bins | Integers, step: int, data: st.DataObject) -> None:
+    grid = grid_of(attribute, step)
+    edges = [float(grid.edge(index)) for index in range(grid.count + 1)]
+    chosen = data.draw(st.lists(st.sampled_from(edges), min_size=1, max_size=8))
+    values = [*chosen, *(math.nextafter(edge, side) for edge in chosen for side in (-math.inf, math.inf))]
+    inside = [value for value in values if edges[0] <= value < float(_end(attribute))]
+    if inside:
+        index, _, _ = attribute.read(np.array(inside))
+        assert steps(grid, inside) == list(index // step)
+
+
+def _end(attribute: Bins | Integers) -> Fraction:
+    return attribute.edge(attribute.size) if isinstance(attribute, Bins) else Fraction(attribute.high + 1)
+
+
+def test_a_formula_that_misses_an_edge_is_not_used() -> None:
+    # 0.29 * 100 is 28.999999999999996 in doubles, so multiplying cannot serve hundredths.
+    hundredths = grid_of(bins(0, 1, width="0.01"), 1)
+    formulas = [formula for formula, _ in module._candidates(hundredths)]
+    assert formulas[0](np.array([0.29]))[0] == 28
+    assert steps(hundredths, [0.29, math.nextafter(0.29, 0), 0.57, 0.58]) == [29, 28, 57, 58]
+
+
+def test_without_the_proof_the_wrong_formula_would_count_wrongly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.np, "array_equal", lambda a, b: True)
+    assert steps(grid_of(bins(0, 1, width="0.01"), 1), [0.29]) == [28]
+
+
+def test_bins_too_fine_for_doubles_have_no_arithmetic() -> None:
+    assert stepping(Grid(1, 3, 7, 2**52)) is None
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+@settings(max_examples=60)
+def test_literals_are_the_very_double(number: float) -> None:
+    sql = compiler.to_sqlglot(exact_double(Fraction(number)).name("x")).sql(dialect="duckdb")
+    assert DUCKDB.execute(sql).fetchall() == [(number,)]
+
+
+@given(st.fractions(-1000, 1000, max_denominator=10**6))
+@settings(max_examples=60)
+def test_fractions_are_rounded_to_the_nearest_double(number: Fraction) -> None:
+    sql = compiler.to_sqlglot(exact_double(number).name("x")).sql(dialect="duckdb")
+    assert DUCKDB.execute(sql).fetchall() == [(float(number),)]
