@@ -69,6 +69,11 @@ class Assessment:
             raise declined(self.setting, TOO_LARGE)
         return min(found)
 
+    @property
+    def reach(self) -> float:
+        """A strategy priced this much above the best one may still turn out to be the best."""
+        return 1.6 if self._simulation.samples >= FEWEST_SAMPLES else 1.06
+
     def price(self) -> float:
         """alpha times epsilon at the reference beta, by a quick estimate that ranks strategies."""
         if self.setting.is_exact:
@@ -77,6 +82,8 @@ class Assessment:
             return self._exact.price(REFERENCE_BETA)
         if self._bound is not None and self._bound.is_sharp:
             return self._bound.price
+        if self._can_sample:
+            return self._sampled.price()
         if isinstance(self.setting.problem.workload, AllRanges):
             answers = self.setting.problem.workload.shape[0]
             typical = self.setting.total_variance(self.setting.coarse_variances) / answers
@@ -127,9 +134,14 @@ class Assessment:
         found: list[Simulation | SampledTails] = []
         if self._simulation.samples >= needed and self._simulation.can_show(beta):
             found.append(self._simulation)
-        if self._together and self._bound is not None and not is_sharp and SampledTails.serves(self.setting):
+        if self._can_sample:
             found.append(self._sampled)
         return found
+
+    @property
+    def _can_sample(self) -> bool:
+        is_crude = self._bound is not None and not self._bound.is_sharp
+        return self._together and is_crude and SampledTails.serves(self.setting)
 
     @property
     def _together(self) -> bool:

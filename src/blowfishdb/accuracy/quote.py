@@ -23,8 +23,6 @@ SIMULATED = 2
 """So many of the best-ranked strategies are simulated; the others carry a proven price, "at most"."""
 LOOSEST = 1e10
 """A larger alpha costs what this one does: the sampler serves no more noise anyway."""
-WORTH_SIMULATING = 1.6
-"""A strategy ranked this much dearer than the best one cannot win by simulation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +125,7 @@ def _collected(
     priced.sort(key=lambda entry: entry[:2])
     offers = []
     for place, (price, name, candidate, assessment) in enumerate(priced):
-        worth_it = place < SIMULATED and price <= WORTH_SIMULATING * priced[0][0]
+        worth_it = place < SIMULATED and price <= assessment.reach * priced[0][0]
         try:
             offers.append(offer(candidate, assessment, worth_it))
         except (Declined, TooLarge) as refusal:

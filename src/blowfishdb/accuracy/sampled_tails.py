@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from blowfishdb.accuracy.bound import PRECISION, WRITTEN_OUT, Tails, least_alpha
+from blowfishdb.accuracy.bound import PRECISION, REFERENCE_BETA, ROUGHLY, WRITTEN_OUT, Tails, least_alpha
 from blowfishdb.accuracy.grid import first_passing, least_passing
 from blowfishdb.accuracy.setting import GivesCoefficients, Setting
 from blowfishdb.accuracy.sum_tails import from_coefficients
@@ -16,8 +16,9 @@ from blowfishdb.model.arrays import Floats
 
 SAMPLED = 64
 """Answers that are looked at; fewer where their coefficients would fill the memory."""
-FEWEST = 12
-NUMBERS = 1_600_000
+FEWEST = 8
+AT_A_GLANCE = 2
+NUMBERS = 1_200_000
 """Coefficients that are computed in all."""
 GOLDEN = (5**0.5 - 1) / 2
 """Spreads the sample within its strata, so that it never keeps step with the strategy's blocks."""
@@ -66,20 +67,29 @@ class SampledTails:
         """Least squares weighs noise by its variance, which whole numbers change only where scales are small."""
         if self.setting.is_coarse(epsilon):
             return self._coarse
-        return self._tails(self.setting.variances(epsilon))
+        return self._tails(self.setting.variances(epsilon), self._size)
+
+    def price(self) -> float:
+        """About alpha times epsilon at the reference beta, from very few answers."""
+        tails, unit = self._tails(self.setting.coarse_variances, AT_A_GLANCE), self.setting.coarse_unit
+        found = least_alpha(lambda a: tails.failure(unit, a) <= REFERENCE_BETA, unit, ROUGHLY)
+        return found / unit * float(self.setting.plan.unit)
 
     @cached_property
     def _coarse(self) -> Tails:
-        return self._tails(self.setting.coarse_variances)
+        return self._tails(self.setting.coarse_variances, self._size)
 
-    def _tails(self, variances: Floats) -> Tails:
+    @property
+    def _size(self) -> int:
+        return int(min(SAMPLED, max(FEWEST, NUMBERS // self.setting.weights.size)))
+
+    def _tails(self, variances: Floats, size: int) -> Tails:
         """One answer from each of equally weighty stretches, weighted by the inverse of its chance to be chosen."""
         strategy, weights = self.setting.strategy, self.setting.weights
         found = self.setting.coarse_answer_variances
         relative = found.max() / np.maximum(found, found.max() / 100.0)
         share = LEAST_SHARE + np.exp(TYPICAL**2 / 2.0 * (1.0 - relative))
         mass = np.cumsum(share)
-        size = int(min(SAMPLED, max(FEWEST, NUMBERS // weights.size)))
         jitter = ((np.arange(size) + 0.5) * GOLDEN) % 1.0
         chosen = np.searchsorted(mass, (np.arange(size) + jitter) / size * mass[-1])
         count = MARGIN * mass[-1] / (size * share[chosen])
