@@ -7,14 +7,15 @@ import numpy as np
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.present.colours import BAND, BAR, INK, MARK, shade
 from blowfishdb.engine.present.frame import Frame, label
-from blowfishdb.engine.present.numbers import digits_of
-from blowfishdb.engine.present.pooling import largest, pooled
+from blowfishdb.engine.present.numbers import ABOVE_ZERO, digits_of
+from blowfishdb.engine.present.pooling import largest, pooled, runs, tallest
 from blowfishdb.engine.present.svg import element, words
 from blowfishdb.engine.present.text import row_labels, shortened
 from blowfishdb.model.arrays import Floats
 
 TARGETS = 160
 """More answers than this share areas under the pointer."""
+PIXELS = 600
 SQUARES = (36, 48)
 LISTED = 40
 ROW = 22.0
@@ -46,13 +47,12 @@ def _ceiling(answer: Answer) -> float:
 
 def _targets(answer: Answer, frame: Frame, size: int) -> list[str]:
     """Areas side by side across the plot; one that stands for several answers tells of the tallest, or of the last."""
-    step = -(-size // TARGETS)
+    starts = runs(size, TARGETS)
     parts = []
-    for start in range(0, size, step):
-        stop = min(start + step, size)
+    for start, stop in zip(starts, [*starts[1:], size], strict=True):
         place = stop - 1 if answer.kind == "cdf" else start + int(answer.values[start:stop].argmax())
         lines = _tip_lines(answer, place)
-        if step > 1:
+        if stop - start > 1:
             lines.append(f"{'last' if answer.kind == 'cdf' else 'largest'} of {stop - start} here")
         x, wide = frame.left + frame.across * start / size, frame.across * (stop - start) / size
         parts.append(frame.tip((x, frame.top, wide, frame.down), lines))
@@ -64,31 +64,35 @@ def _path(points: list[tuple[float, float]]) -> str:
 
 
 def _bars(answer: Answer) -> tuple[Frame, list[str]]:
-    frame, axis, top = Frame(), answer.tables[0].axes[0], _ceiling(answer)
-    size = answer.raw.size
-    step = frame.across / size
-    gap = 0.07 * step if size <= TARGETS else 0.0
+    """One bar per answer; of more than there are pixels, the tallest of those that share one."""
+    axis, top = answer.tables[0].axes[0], _ceiling(answer)
+    frame = Frame().with_room_for(axis.labels)
+    places = tallest(answer.values, PIXELS)
+    step = frame.across / len(places)
+    gap = 0.07 * step if len(places) <= TARGETS else 0.0
 
     def height(value: float) -> float:
         return frame.floor - frame.down * max(value, 0.0) / top
 
     columns, whiskers = [], []
-    triples = zip(answer.values.tolist(), answer.bounds.low.tolist(), answer.bounds.high.tolist(), strict=True)
-    for place, (value, low, high) in enumerate(triples):
-        x = frame.left + step * place
-        columns.append(f"M{x + gap:.1f} {frame.floor:.1f}V{height(value):.1f}H{x + step - gap:.1f}V{frame.floor:.1f}Z")
-        whiskers.append(f"M{x + step / 2:.1f} {height(low):.1f}V{height(high):.1f}")
+    for column, place in enumerate(places):
+        x, value = frame.left + step * column, height(float(answer.values[place]))
+        low, high = height(float(answer.bounds.low[place])), height(float(answer.bounds.high[place]))
+        columns.append(f"M{x + gap:.1f} {frame.floor:.1f}V{value:.1f}H{x + step - gap:.1f}V{frame.floor:.1f}Z")
+        whiskers.append(f"M{x + step / 2:.1f} {low:.1f}V{high:.1f}")
+    thick = 1.4 if len(places) <= TARGETS else 0.5
     return frame, [
         frame.height_axis(0.0, top, answer.value_name),
         element("path", {"d": "".join(columns), "fill": BAR}),
-        element("path", {"d": "".join(whiskers), "stroke": MARK, "stroke-width": 1.4 if size <= TARGETS else 0.5}),
+        element("path", {"d": "".join(whiskers), "stroke": MARK, "stroke-width": thick}),
         frame.name_axis(axis.labels, axis.name),
-        *_targets(answer, frame, size),
+        *_targets(answer, frame, answer.raw.size),
     ]
 
 
 def _steps(answer: Answer) -> tuple[Frame, list[str]]:
-    frame, axis, plain = Frame(), answer.tables[0].axes[0], answer.running
+    axis, plain = answer.tables[0].axes[0], answer.running
+    frame = Frame().with_room_for(axis.labels[:plain])
     low, high, values = answer.bounds.low[:plain], answer.bounds.high[:plain], answer.values[:plain]
     top, floor = _ceiling(answer), 0.0
     if plain and float(low[0]) > 0.5 * top:
@@ -98,6 +102,7 @@ def _steps(answer: Answer) -> tuple[Frame, list[str]]:
     def curve(column: Floats) -> list[tuple[float, float]]:
         x = np.linspace(frame.left, frame.left + frame.across, plain + 1)
         y = frame.floor - frame.down * (np.maximum(column, floor) - floor) / (top - floor)
+        y = np.round(y, 1)
         changes = np.flatnonzero(np.diff(y, prepend=np.nan, append=np.nan) != 0.0)
         points: list[tuple[float, float]] = []
         for begin, end in zip(changes[:-1].tolist(), changes[1:].tolist(), strict=True):
@@ -110,7 +115,7 @@ def _steps(answer: Answer) -> tuple[Frame, list[str]]:
         for row, place in enumerate(range(plain, answer.raw.size))
     ]
     return frame, [
-        frame.height_axis(floor, top, "records up to here"),
+        frame.height_axis(floor, top, f"records up to here{ABOVE_ZERO if floor > 0.0 else ''}"),
         element("path", {"d": band, "fill": BAND, "fill-opacity": 0.8}),
         element("path", {"d": _path(curve(values)), "fill": "none", "stroke": MARK, "stroke-width": 1.6}),
         frame.name_axis(axis.labels[:plain], axis.name),
@@ -124,6 +129,7 @@ def _heat(answer: Answer) -> tuple[Frame, list[str]]:
     plane = pooled(answer.values, table, SQUARES)
     rows, columns = plane.values.shape
     frame = Frame(height=min(max(ROW * rows + 90.0, 260.0), 620.0), left=130.0, right=100.0)
+    frame = frame.with_room_for(plane.columns)
     top, digits = max(float(plane.values.max(initial=0.0)), 1e-12), digits_of(answer)
     high, wide = frame.down / rows, frame.across / columns
     squares = []
@@ -184,8 +190,8 @@ def _dots(answer: Answer) -> tuple[Frame, list[str]]:
         ends = {"x1": across(float(answer.bounds.low[place])), "x2": across(float(answer.bounds.high[place]))}
         lines = _tip_lines(answer, place)
         parts.append(label(frame.left - 9.0, y + 4.0, shortened(lines[0], 32), "end"))
-        parts.append(element("line", {**ends, "y1": y, "y2": y, "stroke": BAR, "stroke-width": 3}))
-        parts.append(element("circle", {"cx": across(float(answer.values[place])), "cy": y, "r": 4, "fill": MARK}))
+        parts.append(element("line", {**ends, "y1": y, "y2": y, "stroke": BAND, "stroke-width": 8}))
+        parts.append(element("circle", {"cx": across(float(answer.values[place])), "cy": y, "r": 3, "fill": MARK}))
         tips.append(frame.tip((frame.left, y - ROW / 2, frame.across, ROW), lines))
     if size > LISTED:
         said = {"x": 4, "y": frame.height - 6.0, "fill": INK, "class": "q"}

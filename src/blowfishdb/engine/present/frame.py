@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from blowfishdb.engine.present.colours import GRID, INK, PAPER, QUIET
 from blowfishdb.engine.present.pooling import regular
@@ -11,7 +11,10 @@ from blowfishdb.engine.present.svg import element, round_ticks, words
 from blowfishdb.engine.present.text import shortened
 
 LETTER = 6.6
-"""About the width of a letter of the tips, in pixels."""
+"""About the width of a letter, in pixels."""
+NAME = 16
+TILTED = 32
+"""Up to so many names are tilted rather than left out."""
 
 
 @dataclass(frozen=True)
@@ -76,19 +79,33 @@ class Frame:
         }
         return "".join(parts) + element("text", turned, words(name))
 
+    def with_room_for(self, labels: Sequence[str]) -> Frame:
+        """The same sheet, taller where names have to be tilted."""
+        more = 0.6 * LETTER * self._longest(labels) if self._tilts(labels) else 0.0
+        return replace(self, height=self.height + more, bottom=self.bottom + more)
+
+    def _longest(self, labels: Sequence[str]) -> int:
+        return min(max((len(text) for text in labels), default=1), NAME)
+
+    def _fit(self, labels: Sequence[str]) -> int:
+        """How many names fit side by side."""
+        return max(int(self.across / (LETTER * self._longest(labels) + 10.0)), 2)
+
+    def _tilts(self, labels: Sequence[str]) -> bool:
+        """Whether the names do not fit side by side, but are few enough to stand tilted."""
+        return self._fit(labels) < len(labels) <= TILTED
+
     def name_axis(self, labels: Sequence[str], name: str) -> str:
         """Names below the plot, as many as fit, and the attribute's name below them."""
-        longest = max((len(text) for text in labels), default=1)
-        fits = max(int(self.across / (LETTER * min(longest, 14) + 10.0)), 2)
-        parts = [
-            label(
-                self.left + self.across * (place + 0.5) / len(labels),
-                self.floor + 18.0,
-                shortened(labels[place], 14),
-                "middle",
-            )
-            for place in regular(labels, fits)
-        ]
+        tilts = self._tilts(labels)
+        parts = []
+        for place in regular(labels, len(labels) if tilts else self._fit(labels)):
+            x, y = self.left + self.across * (place + 0.5) / len(labels), self.floor + 18.0
+            about: dict[str, object] = {"x": x, "y": y, "text-anchor": "middle"}
+            if tilts:
+                x, y = x + 4.0, y - 4.0
+                about = {"x": x, "y": y, "text-anchor": "end", "transform": f"rotate(-38 {x:.1f} {y:.1f})"}
+            parts.append(element("text", about, words(shortened(labels[place], NAME))))
         return "".join(parts) + self._below(name)
 
     def number_axis(self, low: float, high: float, name: str) -> str:
@@ -101,7 +118,7 @@ class Frame:
 
     def _below(self, name: str) -> str:
         line = {"x1": self.left, "x2": self.width - self.right, "y1": self.floor, "y2": self.floor, "stroke": QUIET}
-        middle = {"x": self.left + self.across / 2, "y": self.floor + 42.0, "text-anchor": "middle", "class": "q"}
+        middle = {"x": self.left + self.across / 2, "y": self.height - 16.0, "text-anchor": "middle", "class": "q"}
         return element("line", line) + element("text", middle, words(shortened(name)))
 
     def sheet(self, mark: str, title: str, description: str, *parts: str) -> str:

@@ -13,6 +13,8 @@ from blowfishdb.model.numbers import show
 SHORT_EPSILON = 12
 """An epsilon with a longer exact form is shown rounded up, with a sign that says so."""
 
+ABOVE_ZERO = " (axis begins above 0)"
+
 
 @dataclass(frozen=True)
 class Digits:

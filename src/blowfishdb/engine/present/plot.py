@@ -12,9 +12,9 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.answer_table import AnswerAxis, AnswerTable
 from blowfishdb.engine.present.colours import BAND, BAR, GRID, INK, MARK, QUIET, STOPS
 from blowfishdb.engine.present.extras import needed
-from blowfishdb.engine.present.numbers import accuracy_words, digits_of, epsilon_words
-from blowfishdb.engine.present.pooling import regular
-from blowfishdb.engine.present.text import shortened, whose
+from blowfishdb.engine.present.numbers import ABOVE_ZERO, accuracy_words, digits_of, epsilon_words
+from blowfishdb.engine.present.pooling import largest, regular, runs, tallest
+from blowfishdb.engine.present.text import row_labels, shortened, whose
 from blowfishdb.model.arrays import Floats
 
 if TYPE_CHECKING:
@@ -25,9 +25,11 @@ NAMED_BARS = 40
 """More bars than this stand on a number line, where there is one, instead of over their names."""
 CAPS = 150
 """More error bars than this become a band."""
+PIXELS = 2_000
+"""Of more bars than this, the tallest of neighbours is drawn."""
 TICKS = 24
 DOTS = 100
-"""More dots than this are drawn without a name each."""
+"""Of more dots than this, the largest are drawn."""
 SKIPPED = 0.5
 """A curve that begins above this part of its height is drawn without the empty space below."""
 LABEL = 28
@@ -51,7 +53,7 @@ def save_plot(answer: Answer, path: str | PathLike[str], dpi: int = 160) -> None
 
 def _size(answer: Answer) -> tuple[float, float]:
     if _shape(answer) == "dots":
-        return 8.0, min(max(2.0 + 0.17 * answer.raw.size, 3.0), 18.0)
+        return 8.0, min(max(2.0 + 0.17 * min(answer.raw.size, DOTS), 3.0), 18.0)
     return (8.0, 6.2) if _shape(answer) == "heat" else (8.0, 4.6)
 
 
@@ -155,25 +157,19 @@ def _errors(answer: Answer) -> Floats:
 
 def _bars(answer: Answer, ax: Axes) -> None:
     axis = answer.tables[0].axes[0]
-    on_line = _on_line(axis)
-    edges = np.array(axis.edges) if on_line else np.arange(len(axis.labels) + 1) - 0.5
-    middles, wide = (edges[1:] + edges[:-1]) / 2, float(edges[1] - edges[0])
-    many = len(axis.labels) > CAPS
-    ax.bar(middles, answer.values, width=wide * (1.0 if many else 0.86), color=BAR, linewidth=0)
-    if many:
-        ax.fill_between(
-            np.repeat(edges, 2)[1:-1],
-            np.repeat(answer.bounds.low, 2),
-            np.repeat(answer.bounds.high, 2),
-            color=MARK,
-            alpha=0.28,
-            linewidth=0,
-            label="interval",
-        )
-    else:
-        crowd = len(axis.labels) > 25
+    on_line, size = _on_line(axis), len(axis.labels)
+    edges = np.array(axis.edges) if on_line else np.arange(size + 1) - 0.5
+    if size <= CAPS:
+        middles, wide, crowd = (edges[1:] + edges[:-1]) / 2, float(edges[1] - edges[0]), size > 25
+        ax.bar(middles, answer.values, width=wide * 0.86, color=BAR, linewidth=0)
         thick, caps = (1.0, 0.0) if crowd else (1.2, 3.0)
         ax.errorbar(middles, answer.values, _errors(answer), fmt="none", ecolor=MARK, elinewidth=thick, capsize=caps)
+    else:
+        places = tallest(answer.values, PIXELS)
+        ends = edges[[*runs(size, PIXELS), size]]
+        low, high = answer.bounds.low[places], answer.bounds.high[places]
+        ax.stairs(answer.values[places], ends, fill=True, color=BAR, linewidth=0)
+        ax.stairs(high, ends, baseline=low, fill=True, color=MARK, alpha=0.28, linewidth=0, label="interval")
     ax.set_xlim(float(edges[0]) - 0.02 * float(np.ptp(edges)), float(edges[-1]) + 0.02 * float(np.ptp(edges)))
     _count_limits(answer, ax)
     if on_line:
@@ -215,7 +211,7 @@ def _steps(answer: Answer, ax: Axes) -> None:
     _style(ax, "y")
     _thousands(ax, "y")
     ax.set_xlabel(_plain(shortened(axis.name)), color=INK)
-    ax.set_ylabel("records up to here", color=INK)
+    ax.set_ylabel(f"records up to here{ABOVE_ZERO if skips else ''}", color=INK)
     if plain < len(axis.labels):
         digits = digits_of(answer)
         beside = [
@@ -283,30 +279,31 @@ def _write_values(answer: Answer, table: AnswerTable, ax: Axes) -> None:
 
 def _dots(answer: Answer, ax: Axes) -> None:
     size = answer.raw.size
-    thin = size > DOTS
+    places = list(range(size)) if size <= DOTS else largest(answer.values, DOTS)
     ax.errorbar(
-        answer.values,
-        np.arange(size),
-        xerr=_errors(answer),
+        answer.values[places],
+        np.arange(len(places)),
+        xerr=_errors(answer)[:, places],
         fmt="o",
-        markersize=2.5 if thin else 4.5,
+        markersize=4.5,
         color=MARK,
         ecolor=BAR,
-        elinewidth=0.8 if thin else 1.8,
-        capsize=0 if thin else 2.5,
+        elinewidth=1.8,
+        capsize=2.5,
     )
-    labels = tuple(" × ".join(row) for table in answer.tables for row in table.rows())
-    _name_ticks(ax, AnswerAxis("", labels, len(labels)), "y", DOTS // 2 if thin else DOTS)
-    ax.set_ylim(size - 0.4, -0.6)
-    if len(answer.tables) > 1:
+    labels = tuple(" × ".join(part for part in row if part) for row in row_labels(answer, places))
+    _name_ticks(ax, AnswerAxis("", labels, len(labels)), "y", DOTS)
+    ax.set_ylim(len(places) - 0.4, -0.6)
+    if len(answer.tables) > 1 and size <= DOTS:
         _name_tables(answer, ax)
     _style(ax, "x")
     _thousands(ax, "x")
-    if size > 30:
+    if len(places) > 30:
         ax.tick_params(axis="y", labelsize=7.5)
     if answer.is_counts and answer.consistent.feasible:
         ax.set_xlim(0.0, 1.04 * max(float(answer.bounds.high.max(initial=1.0)), 1.0))
-    ax.set_xlabel(answer.value_name, color=INK)
+    chosen = f" (the {DOTS} largest of {size:,})" if size > DOTS else ""
+    ax.set_xlabel(f"{answer.value_name}{chosen}", color=INK)
     if len(answer.tables) == 1 and answer.is_counts:
         ax.set_ylabel(_plain(shortened(" × ".join(answer.tables[0].names))), color=INK)
 

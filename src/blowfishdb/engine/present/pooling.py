@@ -53,6 +53,19 @@ def _whole(label: str) -> int | None:
         return None
 
 
+def tallest(values: Floats, most: int) -> list[int]:
+    """The place of the largest value in each of at most so many runs of neighbours of (nearly) equal length."""
+    starts = runs(values.size, most)
+    ends = [*starts[1:], values.size]
+    return [low + int(values[low:high].argmax()) for low, high in zip(starts, ends, strict=True)]
+
+
+def runs(size: int, most: int) -> list[int]:
+    """Where at most so many runs of (nearly) equal length begin."""
+    count = min(size, most)
+    return [place * size // count for place in range(count)]
+
+
 def largest(values: Floats, most: int) -> list[int]:
     """The places of the largest values, in order of place."""
     return sorted(np.argsort(-values, kind="stable")[:most].tolist())
