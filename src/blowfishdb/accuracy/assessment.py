@@ -17,7 +17,7 @@ from blowfishdb.errors import AccuracyError, TooLarge
 from blowfishdb.model.workload import AllRanges
 
 Guarantee = Literal["simultaneous", "per-query"]
-Method = Literal["exact", "simulated", "bound"]
+Method = Literal["exact", "simulated", "bound", "estimated"]
 
 TOO_LARGE = "no proof of its accuracy is known at this size, and others promise more"
 LIKELY_LARGEST = 5.5
@@ -64,7 +64,7 @@ class Assessment:
         if self._bound is not None:
             found.append((self._bound.alpha(epsilon, beta), "bound"))
         if simulate:
-            found += [(other.alpha(epsilon, beta), "simulated") for other in self._estimates(beta)]
+            found += [(other.alpha(epsilon, beta), method) for other, method in self._estimates(beta)]
         if not found:
             raise declined(self.setting, TOO_LARGE)
         return min(found)
@@ -96,9 +96,9 @@ class Assessment:
             return self._exact.least_epsilon(alpha, beta), "exact"
         best: Fraction | None = None
         method: Method = "simulated"
-        for other in self._estimates(beta) if simulate else []:
+        for other, name in self._estimates(beta) if simulate else []:
             found = other.least_epsilon(alpha, beta, best)
-            best = found if found is not None else best
+            best, method = (found, name) if found is not None else (best, method)
         if self._bound is not None:
             found = self._bound.least_epsilon(alpha, beta, best)
             best, method = (found, "bound") if found is not None else (best, method)
@@ -126,16 +126,16 @@ class Assessment:
     def _sampled(self) -> SampledTails:
         return SampledTails(self.setting)
 
-    def _estimates(self, beta: float) -> list[Simulation | SampledTails]:
-        """The methods with a stated confidence rather than a proof."""
+    def _estimates(self, beta: float) -> list[tuple[Simulation | SampledTails, Method]]:
+        """The methods that rest on samples rather than on a proof."""
         is_sharp = self._bound is not None and self._bound.is_sharp
         is_all_ranges = isinstance(self.setting.problem.workload, AllRanges)
         needed = SAMPLES_BEYOND_SHARP_BOUND if is_sharp and not is_all_ranges else FEWEST_SAMPLES
-        found: list[Simulation | SampledTails] = []
+        found: list[tuple[Simulation | SampledTails, Method]] = []
         if self._simulation.samples >= needed and self._simulation.can_show(beta):
-            found.append(self._simulation)
+            found.append((self._simulation, "simulated"))
         if self._can_sample:
-            found.append(self._sampled)
+            found.append((self._sampled, "estimated"))
         return found
 
     @property

@@ -29,7 +29,8 @@ LOOSEST = 1e10
 class Quote:
     """A promise and the very plan that keeps it: all answers (or each) within alpha, except with probability beta.
 
-    `method` tells how the promise is known: exact tails, a simulation with 99.9 % confidence, or a proven bound.
+    `method` tells how the promise is known: exact tails, a simulation with 99.9 % confidence, a proven
+    bound, or (large problems) that bound estimated from some of the answers, without a stated confidence.
     `rmse` is the expected root mean squared error of the answers.
     """
 
