@@ -18,7 +18,12 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Policy
 
-HOW_KNOWN: dict[Method, str] = {"exact": "exact", "simulated": "simulated", "bound": "at most"}
+HOW_KNOWN: dict[Method, str] = {
+    "exact": "exact",
+    "simulated": "simulated",
+    "bound": "at most",
+    "estimated": "estimated",
+}
 
 
 @dataclass(frozen=True)
@@ -155,19 +160,22 @@ def make_preview(name: str, domain: Domain, policy: Policy, prepared: Prepared) 
         dataset=name,
         title=question_words(compiled.query),
         cells=compiled.problem.graph.cells,
-        answers=compiled.problem.workload.shape[0],
+        answers=compiled.answers,
         demanded=demanded,
-        offers=tuple(Offer(q.mechanism, q.epsilon, q.alpha, q.rmse, q.method) for q in quotes.offers),
+        offers=tuple(
+            Offer(q.mechanism, q.epsilon, q.alpha / compiled.scale, q.rmse / compiled.scale, q.method)
+            for q in quotes.offers
+        ),
         declined=quotes.declined,
-        why=_why(quotes.offers, demanded),
+        why=_why(quotes.offers, demanded, compiled.scale),
         worst_pair=worst_pair(compiled, best.certificate),
         protected=explain(domain, policy),
         unprotected=not_protected(domain, policy),
-        dear=dear_columns(domain, policy, compiled.query, demanded, best),
+        dear=dear_columns(domain, policy, compiled, demanded, best),
     )
 
 
-def _why(offers: tuple[Quote, ...], demanded: Demand) -> str:
+def _why(offers: tuple[Quote, ...], demanded: Demand, scale: int) -> str:
     first = offers[0]
     if first.epsilon == 0:
         return "the policy hides nothing that these answers depend on, so they are exact and free."
@@ -177,7 +185,7 @@ def _why(offers: tuple[Quote, ...], demanded: Demand) -> str:
     if demanded.epsilon is None:
         one, two, what = float(first.epsilon), float(second.epsilon), "asks the least epsilon"
     else:
-        one, two, what = first.alpha, second.alpha, "promises the closest answers"
+        one, two, what = first.alpha / scale, second.alpha / scale, "promises the closest answers"
     if two <= one:
         return f"{first.mechanism} {what}, as does {second.mechanism}, with the smaller expected error."
     times = f" ({two / one:.2g} times)" if one > 0 else ""
