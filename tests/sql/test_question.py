@@ -8,7 +8,7 @@ import pytest
 
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.predicate import Axis, Comparison, Either, IsNull, IsOutside, Member, Negation, atoms, col
-from blowfishdb.sql import Accuracy, Asked, merged, parse, read_question
+from blowfishdb.sql import Accuracy, Asked, accuracy_of, merged, parse, read_question
 
 ATTRIBUTES = ("age", "state", "Cost", "day", 'odd "name', "Größe")
 
@@ -95,10 +95,10 @@ def test_long_runs_of_conditions_stay_shallow() -> None:
 def test_explain_and_options() -> None:
     statement = parse("EXPLAIN SELECT COUNT(*) FROM t OPTIONS (within = 50, confidence = 0.95)")
     assert statement.explain
-    assert statement.options == Accuracy(alpha=50.0, beta=0.05)
+    assert statement.options == Accuracy(alpha=Fraction(50), beta=Fraction(1, 20))
     other = parse("SELECT COUNT(*) FROM t OPTIONS (epsilon = 0.1, mechanism = 'identity', per_query = TRUE)")
     assert not other.explain
-    assert other.options == Accuracy(epsilon="0.1", mechanism="identity", per_query=True)
+    assert other.options == Accuracy(epsilon=Fraction(1, 10), mechanism="identity", per_query=True)
 
 
 def test_a_column_called_options_is_no_option() -> None:
@@ -107,10 +107,14 @@ def test_a_column_called_options_is_no_option() -> None:
 
 
 def test_keywords_add_to_options_and_must_not_contradict_them() -> None:
-    assert merged(Accuracy(alpha=50), Accuracy(beta=0.1)) == Accuracy(alpha=50, beta=0.1)
-    assert merged(Accuracy(alpha=50), Accuracy(alpha=50.0)) == Accuracy(alpha=50)
+    written = parse("SELECT COUNT(*) FROM t OPTIONS (alpha = 50)").options
+    both = Accuracy(alpha=Fraction(50), beta=Fraction(1, 10))
+    assert merged(written, accuracy_of(confidence=0.9)) == both
+    assert merged(written, accuracy_of(accuracy="50", beta="1/10")) == both
     with pytest.raises(AccuracyError, match="alpha is 50 in OPTIONS and 60 outside"):
-        merged(Accuracy(alpha=50), Accuracy(alpha=60))
+        merged(written, accuracy_of(alpha=60))
+    with pytest.raises(AccuracyError, match="give one of them"):
+        accuracy_of(alpha=60, accuracy=60)
 
 
 def test_case_matters_where_names_differ_by_case_alone() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from blowfishdb.engine.demand import Number, short_number
 from blowfishdb.errors import AccuracyError, QueryError
-from blowfishdb.model.numbers import show, suggest
+from blowfishdb.model.numbers import suggest
 from blowfishdb.sql.literals import number
 from blowfishdb.sql.refusals import shown
 
@@ -24,16 +25,16 @@ class Accuracy:
     Every count within `alpha` except with probability `beta`, or the best accuracy that `epsilon` buys.
     """
 
-    alpha: float | None = None
-    beta: float | None = None
-    epsilon: str | None = None
+    alpha: Fraction | None = None
+    beta: Fraction | None = None
+    epsilon: Fraction | None = None
     mechanism: str | None = None
     per_query: bool | None = None
 
 
 def read_options(tokens: Sequence[Token]) -> Accuracy:
     """The accuracy that stands between the brackets of OPTIONS."""
-    found: dict[str, float | str | bool] = {}
+    found: dict[str, Fraction | str | bool] = {}
     for name, value in _pairs(tokens):
         key, read = _known(name)
         if key in found:
@@ -42,15 +43,38 @@ def read_options(tokens: Sequence[Token]) -> Accuracy:
     return Accuracy(**found)  # type: ignore[arg-type]  # each reader gives the type of its field
 
 
+def accuracy_of(
+    alpha: Number | None = None,
+    beta: Number | None = None,
+    epsilon: Number | None = None,
+    accuracy: Number | None = None,
+    confidence: Number | None = None,
+    mechanism: str | None = None,
+    per_query: bool | None = None,
+) -> Accuracy:
+    """The same from keywords of either vocabulary: `accuracy` is alpha, `confidence` is 1 - beta."""
+    if alpha is not None and accuracy is not None:
+        raise AccuracyError("alpha and accuracy are the same thing: give one of them")
+    if beta is not None and confidence is not None:
+        raise AccuracyError("confidence is 1 - beta: give one of them")
+    within = accuracy if alpha is None else alpha
+    risk = None if beta is None else short_number(beta, "beta")
+    return Accuracy(
+        alpha=None if within is None else short_number(within, "alpha"),
+        beta=risk if confidence is None else 1 - short_number(confidence, "confidence"),
+        epsilon=None if epsilon is None else short_number(epsilon, "epsilon"),
+        mechanism=mechanism,
+        per_query=per_query,
+    )
+
+
 def merged(written: Accuracy, given: Accuracy) -> Accuracy:
     """What the statement and the keywords say together; they must not contradict each other."""
-    both: dict[str, object] = {}
     for entry in fields(Accuracy):
         one, two = getattr(written, entry.name), getattr(given, entry.name)
         if one is not None and two is not None and one != two:
             raise AccuracyError(f"{entry.name} is {one} in OPTIONS and {two} outside: say it once")
-        both[entry.name] = two if one is None else one
-    return Accuracy(**both)  # type: ignore[arg-type]  # fields of two of the same kind
+    return replace(given, **{name: value for name, value in asdict(written).items() if value is not None})
 
 
 def _pairs(tokens: Sequence[Token]) -> list[tuple[str, Token]]:
@@ -68,10 +92,10 @@ def _pairs(tokens: Sequence[Token]) -> list[tuple[str, Token]]:
     return pairs
 
 
-def _known(name: str) -> tuple[str, Callable[[Token], float | str | bool]]:
+def _known(name: str) -> tuple[str, Callable[[Token], Fraction | str | bool]]:
     key = ALIASES.get(name.lower(), name.lower())
     if key == "confidence":
-        return "beta", lambda token: float(1 - _fraction(token))
+        return "beta", lambda token: 1 - _fraction(token)
     if key not in READERS:
         raise QueryError(f"there is no option {shown(name)}; {suggest(key, [*READERS, *ALIASES, 'confidence'])}")
     return key, READERS[key]
@@ -81,14 +105,6 @@ def _fraction(token: Token) -> Fraction:
     if token.token_type not in (TokenType.NUMBER, TokenType.STRING):
         raise QueryError(f"an option is a number, not {shown(token.text)}: {EXAMPLE}")
     return Fraction(number(token.text))
-
-
-def _number(token: Token) -> float:
-    return float(_fraction(token))
-
-
-def _epsilon(token: Token) -> str:
-    return show(_fraction(token))
 
 
 def _word(token: Token) -> str:
@@ -103,10 +119,10 @@ def _truth(token: Token) -> bool:
     return token.text.upper() == "TRUE"
 
 
-READERS: Mapping[str, Callable[[Token], float | str | bool]] = {
-    "alpha": _number,
-    "beta": _number,
-    "epsilon": _epsilon,
+READERS: Mapping[str, Callable[[Token], Fraction | str | bool]] = {
+    "alpha": _fraction,
+    "beta": _fraction,
+    "epsilon": _fraction,
     "mechanism": _word,
     "per_query": _truth,
 }

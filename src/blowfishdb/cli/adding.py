@@ -1,0 +1,169 @@
+"""From a curator's wish to a declared dataset; in a terminal each column is asked about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from blowfishdb.catalog import Dataset
+from blowfishdb.cli.declaring import HINT, attribute_words, family_words, named, read_attribute, read_family
+from blowfishdb.cli.output import console, exact, print_json, table
+from blowfishdb.errors import BlowfishError, CatalogError, DocumentError
+from blowfishdb.ledger.values import Account
+from blowfishdb.model.document import Document, read_document
+from blowfishdb.model.domain import Attribute, Domain
+from blowfishdb.model.numbers import suggest
+from blowfishdb.model.policy import ROW, Person, Policy, Row
+from blowfishdb.sources.base import ColumnType
+
+PERSON = re.compile(r"person\s+(?P<at_most>\d+)\s+by\s+(?P<order_by>\S+)")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the options of `dataset add` say."""
+
+    name: str
+    source: str
+    domain: list[str]
+    policy: list[str]
+    document: Path | None
+    person: str | None
+    at_most: int | None
+    order_by: str | None
+    epsilon: str
+    per_analyst: str | None
+
+
+def declare(wish: Wish, columns: Mapping[str, ColumnType], *, ask: bool) -> Dataset:
+    """The dataset that the options, or the answers in the terminal, declare."""
+    unit = _unit(wish)
+    if wish.document is not None:
+        if wish.domain or wish.policy:
+            raise CatalogError("say it in the document or with --domain and --policy, not both")
+        document = read_file(wish.document)
+        policy = document.policy
+        if unit is not None:
+            policy = Policy(policy.attributes, policy.composition, policy.presence, unit, policy.joint)
+        return _dataset(wish, document.domain, policy)
+    words = named(wish.domain, "--domain")
+    for name in words:
+        if name not in columns:
+            raise CatalogError(f"the data has no column {name!r}; {suggest(name, columns)}")
+    attributes = {name: _attribute(name, said, columns[name]) for name, said in words.items()}
+    if ask:
+        attributes, asked = _ask(wish, columns)
+        unit = unit or asked
+    if not attributes:
+        first = next(iter(columns), "age")
+        raise CatalogError(f"no column has a domain: add --domain '{first}=...' or --document FILE; {HINT}")
+    families = {name: read_family(said) for name, said in named(wish.policy, "--policy").items()}
+    return _dataset(wish, Domain(tuple(attributes.items())), Policy(families, unit=unit or ROW))
+
+
+def read_file(path: Path) -> Document:
+    """The document in a file; its name says whether it is JSON or TOML."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise DocumentError(f"the file {path.name} cannot be read") from None
+    return read_document(text, "json" if path.suffix == ".json" else "toml")
+
+
+def _attribute(name: str, words: str, column: ColumnType) -> Attribute:
+    try:
+        return read_attribute(words, column.kind)
+    except BlowfishError as error:
+        raise CatalogError(f"{name}: {error}") from None
+
+
+def _dataset(wish: Wish, domain: Domain, policy: Policy) -> Dataset:
+    return Dataset(
+        wish.name,
+        source=wish.source,
+        domain=domain,
+        policy=policy,
+        epsilon=wish.epsilon,
+        per_analyst=wish.per_analyst,
+    )
+
+
+def _unit(wish: Wish) -> Row | Person | None:
+    if wish.person is None:
+        if wish.at_most is not None or wish.order_by is not None:
+            raise CatalogError("--at-most and --order-by go with --person")
+        return None
+    if wish.at_most is None or wish.order_by is None:
+        raise CatalogError("a person needs --at-most (how many rows count) and --order-by (a row key that orders them)")
+    return Person(wish.person, wish.at_most, wish.order_by)
+
+
+def _ask(wish: Wish, columns: Mapping[str, ColumnType]) -> tuple[dict[str, Attribute], Person | None]:
+    """Asks about each column until its words make sense; an empty answer leaves it out."""
+    screen = console()
+    screen.print(
+        f"{wish.name}: {len(columns)} columns, no rows read. Nothing is inferred from the data; say what the public "
+        "may know anyway.\nEmpty: not used. ?: what can be said. person 5 by KEY: this column tells people apart.",
+        markup=False,
+    )
+    attributes: dict[str, Attribute] = {}
+    unit: Person | None = None
+    widest = max(map(len, columns))
+    for name, column in columns.items():
+        while True:
+            said = screen.input(f"  {name:<{widest}}  {column.kind.value:<9}  domain?  ", markup=False).strip()
+            if said == "?":
+                screen.print(f"    {HINT}", markup=False)
+                continue
+            found = PERSON.fullmatch(said)
+            try:
+                if found:
+                    unit = Person(name, int(found["at_most"]), found["order_by"])
+                elif said:
+                    attributes[name] = read_attribute(said, column.kind)
+                break
+            except BlowfishError as error:
+                screen.print(f"    {error}", style="yellow", markup=False)
+    return attributes, unit
+
+
+def show_added(
+    dataset: Dataset, account: Account, columns: Mapping[str, ColumnType], path: Path, *, as_json: bool
+) -> None:
+    """What was written where."""
+    unused = [name for name in columns if name not in dataset.domain]
+    if as_json:
+        print_json(
+            {
+                "name": dataset.name,
+                "account": account.id,
+                "config": str(path),
+                "attributes": list(dataset.domain),
+                "unused": unused,
+                "epsilon": exact(account.limit),
+                "spent": exact(account.spent),
+                "per_analyst": exact(account.analyst_limit),
+                "policy_version": account.policy_version,
+            }
+        )
+        return
+    screen = console()
+    screen.print(f"{dataset.name}: {len(columns)} columns, no rows read.", markup=False)
+    rows = [
+        (name, columns[name].kind.value, attribute_words(dataset.domain[name]), _hidden(dataset.policy, name))
+        for name in dataset.domain
+    ]
+    screen.print(table("", ("attribute", "column", "the public may know", "hidden"), rows))
+    if unused:
+        screen.print(f"Not used: {', '.join(unused)}", markup=False)
+    own = "" if account.analyst_limit is None else f", {exact(account.analyst_limit)} per analyst"
+    spent = "" if not account.spent else f" ({exact(account.spent)} of it spent: this data had an account already)"
+    screen.print(f"Budget: epsilon {exact(account.limit)} in all{own}{spent}.", markup=False)
+    screen.print(f"Written to {path.name} (policy version {account.policy_version}).", markup=False)
+    screen.print(f"Next: blowfish policy show {dataset.name}", style="dim", markup=False)
+
+
+def _hidden(policy: Policy, name: str) -> str:
+    return "jointly with others" if policy.grid_of(name) is not None else family_words(policy.family(name))

@@ -1,0 +1,221 @@
+"""Previews and answers on the screen, in JSON and in files."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from blowfishdb.cli.asked import Asked
+from blowfishdb.cli.output import console, print_json, short, table
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.preview import Preview
+from blowfishdb.errors import ExtraMissing, InvalidInput
+from blowfishdb.session import Question, Session
+
+__all__ = ["Accuracy", "Asked", "Keeping", "run_release", "run_sql", "show_preview"]
+
+STEP_WORDS = {
+    "quote": "choosing a mechanism",
+    "charge": "charging the ledger",
+    "answer": "counting, adding noise",
+    "done": "done",
+}
+FIGURES = (".png", ".svg", ".pdf")
+TABLES = (".csv", ".parquet", ".json")
+PRECISE = {"exact": "", "simulated": "", "bound": "at most"}
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How good the answer shall be, as the options say it."""
+
+    within: str | None
+    confidence: str | None
+    beta: str | None
+    epsilon: str | None
+    mechanism: str | None
+    per_query: bool
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What to keep of an answer; checked before anything is charged."""
+
+    plot: Path | None
+    save: Path | None
+    note: bool
+
+    def __post_init__(self) -> None:
+        for path, endings, option in ((self.plot, FIGURES, "--plot"), (self.save, TABLES, "--save")):
+            if path is None:
+                continue
+            if path.suffix.lower() not in endings:
+                raise InvalidInput(f"{option} writes {', '.join(endings)}; nothing was charged")
+            if not path.absolute().parent.is_dir():
+                raise InvalidInput(f"{option}: there is no folder {path.parent}; nothing was charged")
+        need_package(self.plot is not None, "matplotlib", "plot")
+        need_package(self.save is not None and self.save.suffix.lower() == ".parquet", "pyarrow", "frames")
+
+
+def need_package(needed: bool, package: str, extra: str) -> None:
+    """Refuses, before anything is charged, what a missing package could not do afterwards."""
+    if needed and find_spec(package) is None:
+        raise ExtraMissing(package, extra)
+
+
+def show_preview(question: Question, wanted: Accuracy, *, as_json: bool) -> None:
+    """Previews a question."""
+    with _steps("pricing", quiet=as_json):
+        found = question.preview(
+            wanted.within,
+            wanted.beta,
+            epsilon=wanted.epsilon,
+            confidence=wanted.confidence,
+            mechanism=wanted.mechanism,
+            per_query=wanted.per_query,
+        )
+    print_preview(found, as_json=as_json)
+    if not as_json:
+        console().print("Run it: blowfish release with the same options.", style="dim")
+
+
+def print_preview(found: Preview, *, as_json: bool) -> None:
+    """Prints a preview."""
+    if as_json:
+        print_json(found.to_dict())
+        return
+    screen = console()
+    rows = []
+    for place, offer in enumerate(found.offers):
+        mark = "<- would run" if place == 0 else PRECISE[offer.method]
+        rows.append((offer.mechanism, short(offer.epsilon), short(offer.alpha), short(offer.rmse), mark))
+    columns = ("mechanism", "epsilon", "within", "usual error", "")
+    screen.print(table(str(found).partition("\n")[0], columns, rows, right=columns[1:4]))
+    for line in notes(found):
+        screen.print(line, markup=False)
+
+
+def notes(found: Preview) -> list[str]:
+    """What a preview says below its offers."""
+    lines = str(found).split("\n")
+    return lines[2 + len(found.offers) :]
+
+
+def run_release(
+    session: Session,
+    question: Question,
+    wanted: Accuracy,
+    keeping: Keeping,
+    *,
+    key: str | None,
+    deadline: float | None,
+    as_json: bool,
+) -> None:
+    """Releases a question, prints the answer and keeps what was wished."""
+    with _steps("asking", quiet=as_json) as report:
+        answer = question.release(
+            wanted.within,
+            wanted.beta,
+            epsilon=wanted.epsilon,
+            confidence=wanted.confidence,
+            mechanism=wanted.mechanism,
+            per_query=wanted.per_query,
+            key=key,
+            progress=report,
+            deadline=deadline,
+        )
+    print_answer(session, answer, keeping, as_json=as_json)
+
+
+def run_sql(
+    session: Session,
+    statement: str,
+    wanted: Accuracy,
+    keeping: Keeping,
+    *,
+    key: str | None,
+    deadline: float | None,
+    as_json: bool,
+) -> None:
+    """Answers a statement, or shows the preview of one that begins with EXPLAIN."""
+    with _steps("asking", quiet=as_json) as report:
+        found = session.sql(
+            statement,
+            alpha=wanted.within,
+            beta=wanted.beta,
+            epsilon=wanted.epsilon,
+            confidence=wanted.confidence,
+            mechanism=wanted.mechanism,
+            per_query=wanted.per_query,
+            key=key,
+            progress=report,
+            deadline=deadline,
+        )
+    if isinstance(found, Preview):
+        print_preview(found, as_json=as_json)
+    else:
+        print_answer(session, found, keeping, as_json=as_json)
+
+
+def print_answer(session: Session, answer: Answer, keeping: Keeping, *, as_json: bool) -> None:
+    """Prints an answer and keeps what was wished."""
+    kept = _keep(answer, keeping)
+    if as_json:
+        sys.stdout.write(answer.to_json(indent=2) + "\n")
+        return
+    screen = console()
+    screen.print(answer.terminal())
+    if keeping.note:
+        screen.print(f"\n{answer.note()}", markup=False)
+    for path in kept:
+        screen.print(f"Written: {path}", style="dim", markup=False)
+    left = session.budget(answer.dataset)
+    screen.print(f"You have epsilon {short(left.remaining)} left for {answer.dataset}.", style="dim", markup=False)
+
+
+def _keep(answer: Answer, keeping: Keeping) -> list[Path]:
+    if keeping.save is not None:
+        _save(answer, keeping.save)
+    if keeping.plot is not None:
+        answer.save_plot(keeping.plot)
+    return [path for path in (keeping.save, keeping.plot) if path is not None]
+
+
+def _save(answer: Answer, path: Path) -> None:
+    ending = path.suffix.lower()
+    if ending == ".json":
+        path.write_text(answer.to_json(indent=2) + "\n", encoding="utf-8")
+    elif ending == ".csv":
+        rows = answer.rows()
+        with path.open("w", encoding="utf-8", newline="") as lines:
+            writer = csv.DictWriter(lines, list(rows[0]) if rows else [])
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        from pyarrow import parquet
+
+        parquet.write_table(answer.to_arrow(), path)
+
+
+def _silent(step: str) -> None:
+    del step
+
+
+@contextmanager
+def _steps(first: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A spinner that names the step, where somebody watches."""
+    screen = console(error=True)
+    if quiet or not screen.is_terminal:
+        yield _silent
+        return
+    with screen.status(f"{first} ...") as status:
+
+        def report(step: str) -> None:
+            status.update(f"{STEP_WORDS.get(step, step)} ...")
+
+        yield report

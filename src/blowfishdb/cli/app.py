@@ -1,0 +1,54 @@
+"""The commands and their groups."""
+
+from __future__ import annotations
+
+import typer
+
+from blowfishdb.cli.books import app as ledger
+from blowfishdb.cli.datasets import app as dataset
+from blowfishdb.cli.policies import app as policy
+from blowfishdb.cli.questions import preview, release, sql
+from blowfishdb.cli.tour import demo
+
+HELP = """Ask counting questions about sensitive tables, with proven privacy and stated accuracy.
+
+A curator adds a dataset: what the public may know about it, what is hidden, and its budget. An analyst previews a
+question for nothing and releases its answer. Every charge is in the ledger.
+
+\b
+Start here
+  blowfish demo                                            a tour with real census data, in a scratch folder
+\b
+For curators
+  blowfish dataset add visits --source postgresql://localhost/clinic#visits
+  blowfish policy what-if visits --attribute cost --within 50
+  blowfish ledger verify
+\b
+For analysts
+  blowfish preview visits --cdf cost --within 50           what it would cost; reads no data
+  blowfish release visits --cdf cost --within 50           the answer, charged and recorded
+  blowfish sql "SELECT ward, COUNT(*) FROM visits GROUP BY ward" --within 20
+"""
+
+GROUPS = (
+    ("dataset", dataset, "Add, list, show and remove datasets."),
+    ("policy", policy, "See, check, compare and change what is hidden."),
+    ("ledger", ledger, "See, verify and export what was charged."),
+)
+
+app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+app.command("demo")(demo)
+for name, group, help_text in GROUPS:
+    app.add_typer(group, name=name, help=help_text)
+app.command("preview")(preview)
+app.command("release")(release)
+app.command("sql")(sql)
+
+
+@app.callback(invoke_without_command=True)
+def blowfish(version: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
+    if version:
+        from importlib import metadata
+
+        typer.echo(f"blowfish {metadata.version('blowfishdb')}")
+        raise typer.Exit

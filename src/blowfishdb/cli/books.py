@@ -1,0 +1,104 @@
+"""blowfish ledger: show, verify, export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, login
+
+if TYPE_CHECKING:
+    from blowfishdb.catalog import Curator as CuratorSession
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command()
+def show(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A dataset; without it, all of them.")] = None,
+    last: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="Print so many of the newest entries.")] = 20,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Shows what happened: who asked, what it cost, what changed, and what is left.
+
+    \b
+    Examples
+      blowfish ledger show
+      blowfish ledger show visits --last 100
+    """
+    from blowfishdb.cli.entries import entry_content, show_entries
+    from blowfishdb.cli.output import print_json
+
+    with _books(config) as curator:
+        names = [name] if name is not None else curator.datasets()
+        accounts = {one: curator.account(one) for one in names}
+        entries = list(curator.entries(name))[-last:]
+    if as_json:
+        print_json([entry_content(entry) for entry in entries])
+    else:
+        show_entries(entries, accounts)
+
+
+@app.command()
+def verify(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
+    """Recomputes every hash and every balance from the entries. Exit code 5 when something is wrong.
+
+    \b
+    Example
+      blowfish ledger verify
+    """
+    from blowfishdb.cli.entries import verified
+    from blowfishdb.cli.output import console, print_json
+
+    with _books(config) as curator:
+        found = verified(curator, quiet=as_json)
+    fault = found.fault
+    if as_json:
+        shown = None if fault is None else {"sequence": fault.sequence, "reason": fault.reason}
+        print_json({"sound": found.is_sound, "entries": found.entries, "head": found.head, "fault": shown})
+    elif fault is None:
+        console().print(f"Sound: {found.entries:,} entries, every hash and every balance as recomputed.")
+        console().print(f"Head {found.head}", style="dim")
+    else:
+        place = "" if fault.sequence is None else f" at entry {fault.sequence}"
+        console(error=True).print(f"Not sound{place}: {fault.reason}", style="red", markup=False)
+    if fault is not None:
+        raise typer.Exit(5)
+
+
+@app.command()
+def export(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Where to; without it, the entries are printed.")
+    ] = None,
+    dataset: Annotated[str | None, typer.Option(metavar="NAME", help="Only the entries of this dataset.")] = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Writes every entry with its hashes, one JSON object per line, for auditors. Answers are not included.
+
+    \b
+    Examples
+      blowfish ledger export books.jsonl
+      blowfish ledger export --dataset visits | head
+    """
+    from blowfishdb.cli.entries import write_entries
+    from blowfishdb.cli.output import console, print_json
+
+    with _books(config) as curator:
+        count = write_entries(curator.entries(dataset), file)
+    if file is not None and as_json:
+        print_json({"file": str(file), "entries": count})
+    elif file is not None:
+        console().print(f"{count:,} entries written to {file}", markup=False)
+
+
+def _books(config: Path) -> CuratorSession:
+    from blowfishdb.catalog import curate, read_config
+
+    # Looking at the books makes no new ledger where the configuration is missing.
+    read_config(config)
+    return curate(config, by=login())

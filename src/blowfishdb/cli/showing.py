@@ -1,0 +1,58 @@
+"""A dataset on the screen, and as content for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blowfishdb.catalog import Dataset
+from blowfishdb.cli.declaring import attribute_words, family_words
+from blowfishdb.cli.output import budget_line, console, exact, short, table
+from blowfishdb.ledger.values import Account, AnalystBudget
+from blowfishdb.model.explain import explain
+from blowfishdb.model.written import write_domain, write_policy
+
+
+def dataset_content(dataset: Dataset, account: Account, analysts: Sequence[AnalystBudget]) -> dict[str, object]:
+    """Everything about a dataset, for programs."""
+    return {
+        "name": dataset.name,
+        "source": dataset.source,
+        "account": account.id,
+        "domain": write_domain(dataset.domain),
+        "policy": write_policy(dataset.policy),
+        "policy_words": list(explain(dataset.domain, dataset.policy)),
+        "policy_version": account.policy_version,
+        "domain_version": account.domain_version,
+        "snapshot": account.snapshot,
+        "epsilon": exact(account.limit),
+        "spent": exact(account.spent),
+        "remaining": exact(account.remaining),
+        "charges": account.charges,
+        "analysts": [{"name": one.analyst, "spent": exact(one.spent), "limit": exact(one.limit)} for one in analysts],
+    }
+
+
+def show_dataset(dataset: Dataset, account: Account, analysts: Sequence[AnalystBudget]) -> None:
+    """Prints a dataset."""
+    screen = console()
+    screen.print(f"{dataset.name}", style="bold", markup=False)
+    screen.print(f"  {dataset.source}", style="dim", markup=False)
+    rows = []
+    for name in dataset.domain:
+        joint = dataset.policy.grid_of(name) is not None
+        hidden = "jointly with others" if joint else family_words(dataset.policy.family(name))
+        rows.append((name, attribute_words(dataset.domain[name]), hidden))
+    screen.print(table("", ("attribute", "the public may know", "hidden"), rows))
+    show_words(dataset, account)
+    screen.print(f"\nBudget: epsilon {budget_line(account.spent, account.limit)}", markup=False)
+    if analysts:
+        lines = [(one.analyst, short(one.spent), short(one.limit), short(one.remaining)) for one in analysts]
+        screen.print(table("", ("analyst", "spent", "limit", "left"), lines, right=("spent", "limit", "left")))
+
+
+def show_words(dataset: Dataset, account: Account) -> None:
+    """Prints a policy in words."""
+    screen = console()
+    screen.print(f"Policy (version {account.policy_version}), in words", style="bold", markup=False)
+    for sentence in explain(dataset.domain, dataset.policy):
+        screen.print(f"  - {sentence}", markup=False)
