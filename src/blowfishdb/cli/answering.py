@@ -27,7 +27,7 @@ STEP_WORDS = {
 }
 FIGURES = (".png", ".svg", ".pdf")
 TABLES = (".csv", ".parquet", ".json")
-PRECISE = {"exact": "", "simulated": "", "bound": "at most"}
+PRECISE = {"exact": "", "simulated": "", "bound": "at most", "estimated": "estimated"}
 
 
 @dataclass(frozen=True)
