@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
-from blowfishdb.engine.compiled import compile_query
+from blowfishdb.engine.compiled import Compiled, compile_query
 from blowfishdb.engine.demand import SMALLEST, USUAL_BETA, Demand
-from blowfishdb.engine.quoting import best_for
+from blowfishdb.engine.quoting import alpha_for
 from blowfishdb.engine.request import Prepared
 from blowfishdb.errors import BlowfishError, QueryError
 from blowfishdb.model.domain import Bins, Domain, Integers
@@ -16,7 +16,6 @@ from blowfishdb.model.numbers import exact
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis
 from blowfishdb.model.query import Query
-from blowfishdb.plan.problem import Problem
 
 COARSER = 10
 """Fewer bins are tried at so many times the width."""
@@ -31,7 +30,7 @@ def instead(domain: Domain, policy: Policy, wanted: Prepared, left: Fraction) ->
     demanded, said = wanted.request.demanded, []
     for beta in dict.fromkeys([demanded.beta, max(demanded.beta, USUAL_BETA)]):
         own = replace(demanded, beta=beta)
-        alpha = _alpha(wanted.compiled.problem, epsilon, own)
+        alpha = _alpha(wanted.compiled, epsilon, own)
         if alpha is not None:
             said.append(f"within {alpha:,.4g} ({own.confidence})")
     coarse = _coarser(domain, wanted.compiled.query)
@@ -41,20 +40,20 @@ def instead(domain: Domain, policy: Policy, wanted: Prepared, left: Fraction) ->
     return tuple(said)
 
 
-def _alpha(problem: Problem, epsilon: Fraction, demanded: Demand) -> float | None:
+def _alpha(compiled: Compiled, epsilon: Fraction, demanded: Demand) -> float | None:
     try:
-        return best_for(problem, epsilon, demanded).alpha
+        return alpha_for(compiled, epsilon, demanded)
     except BlowfishError:
         return None
 
 
 def _coarse_words(domain: Domain, policy: Policy, coarse: Query, epsilon: Fraction, demanded: Demand) -> str | None:
     try:
-        problem = compile_query(domain, policy, coarse).problem
+        compiled = compile_query(domain, policy, coarse)
     except BlowfishError:
         return None
-    alpha = _alpha(problem, epsilon, demanded)
-    return None if alpha is None else f"{problem.graph.cells} bins within {alpha:,.4g} ({demanded.confidence})"
+    alpha = _alpha(compiled, epsilon, demanded)
+    return None if alpha is None else f"{compiled.problem.graph.cells} bins within {alpha:,.4g} ({demanded.confidence})"
 
 
 def _coarser(domain: Domain, asked: Query) -> Query | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain
+from blowfishdb.model.measures import Measure, measure_of
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query, workload
 from blowfishdb.plan.problem import Problem
@@ -13,14 +14,31 @@ from blowfishdb.plan.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """A query over a domain under a policy, as cells and as the problem that mechanisms solve."""
+    """A query over a domain under a policy, as cells and as the problem that mechanisms solve.
+
+    For sums and means `measure` tells what each cell counts for; their rows are in units of one over `scale`.
+    """
 
     query: Query
     cells: Cells
     problem: Problem
+    measure: Measure | None = None
+
+    @property
+    def answers(self) -> int:
+        """How many numbers the answer will have."""
+        if self.query.kind in ("sum", "mean"):
+            return 1
+        return len(self.query.levels) or self.problem.workload.shape[0]
+
+    @property
+    def scale(self) -> int:
+        """So many units of the problem's answers make one of the question's."""
+        return 1 if self.measure is None else self.measure.scale
 
 
 def compile_query(domain: Domain, policy: Policy, asked: Query) -> Compiled:
     """The cells and the problem of a question."""
     cells = compile_cells(domain, policy, asked.axes, asked.where)
-    return Compiled(asked, cells, Problem(cells.graph, workload(asked, cells)))
+    measure = measure_of(cells) if asked.kind in ("sum", "mean") else None
+    return Compiled(asked, cells, Problem(cells.graph, workload(asked, cells)), measure)

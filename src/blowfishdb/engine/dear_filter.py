@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from blowfishdb.accuracy.quote import Quote
-from blowfishdb.engine.compiled import compile_query
+from blowfishdb.engine.compiled import Compiled, compile_query
 from blowfishdb.engine.demand import Demand
 from blowfishdb.engine.quoting import quotes_for
 from blowfishdb.errors import BlowfishError
@@ -35,14 +35,17 @@ class DearColumn:
     if_partitioned: float | None
 
 
-def dear_columns(domain: Domain, policy: Policy, asked: Query, demanded: Demand, best: Quote) -> tuple[DearColumn, ...]:
+def dear_columns(
+    domain: Domain, policy: Policy, compiled: Compiled, demanded: Demand, best: Quote
+) -> tuple[DearColumn, ...]:
     """The filter's protected columns that cost something, dearest first."""
+    asked = compiled.query
     conditions = atoms(asked.where)
     names = [name for name in dict.fromkeys(atom.attribute for atom in conditions) if _is_replaceable(policy, name)]
     found = []
     for name in names[:MOST_COLUMNS]:
         blocks = _blocks(policy.applied(domain).find(name), [atom for atom in conditions if atom.attribute == name])
-        now = price(best, demanded)
+        now = price(compiled, best, demanded)
         free = _price_with(domain, policy, asked, demanded, name, public())
         cut = None if blocks is None else _price_with(domain, policy, asked, demanded, name, blocks)
         if any(other is not None and other <= FEWEST_GAIN * now for other in (free, cut)):
@@ -50,9 +53,9 @@ def dear_columns(domain: Domain, policy: Policy, asked: Query, demanded: Demand,
     return tuple(sorted(found, key=lambda dear: dear.now if dear.if_public is None else dear.if_public))
 
 
-def price(quote: Quote, demanded: Demand) -> float:
+def price(compiled: Compiled, quote: Quote, demanded: Demand) -> float:
     """What is compared: epsilon for a wanted accuracy, alpha for a given epsilon."""
-    return float(quote.epsilon) if demanded.epsilon is None else quote.alpha
+    return float(quote.epsilon) if demanded.epsilon is None else quote.alpha / compiled.scale
 
 
 def _is_replaceable(policy: Policy, name: str) -> bool:
@@ -66,8 +69,8 @@ def _price_with(
     """The price under another family for one column; None where no mechanism serves it."""
     try:
         other = replace(policy, attributes={**policy.attributes, name: family})
-        problem = compile_query(domain, other, asked).problem
-        return price(quotes_for(problem, demanded).best, demanded)
+        compiled = compile_query(domain, other, asked)
+        return price(compiled, quotes_for(compiled, demanded).best, demanded)
     except BlowfishError:
         return None
 

@@ -9,11 +9,13 @@ import numpy as np
 from blowfishdb.accuracy.intervals import HalfWidths, intervals
 from blowfishdb.accuracy.quote import Quote
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.answer_bounds import Bounds
 from blowfishdb.engine.answer_table import AnswerTable
 from blowfishdb.engine.compiled import Compiled
 from blowfishdb.engine.labels import answer_tables
 from blowfishdb.engine.measure import measure
 from blowfishdb.engine.present.words import question_words
+from blowfishdb.engine.statistics import STATISTICS, read_statistic, statistic_tables
 from blowfishdb.inference.consistent import (
     Consistent,
     consistent_cdf,
@@ -40,7 +42,8 @@ class Outline:
 def outline(compiled: Compiled, quote: Quote) -> Outline:
     """The data-independent part of a release; the plan is the quoted one, never a new one."""
     widths = intervals(compiled.problem, quote.strategy, quote.plan, quote.beta)
-    return Outline(compiled, quote, question_words(compiled.query), answer_tables(compiled), widths)
+    tables = statistic_tables(compiled) if compiled.query.kind in STATISTICS else answer_tables(compiled)
+    return Outline(compiled, quote, question_words(compiled.query), tables, widths)
 
 
 def finish(ready: Outline, counts: Ints) -> Answer:
@@ -54,16 +57,27 @@ def finish(ready: Outline, counts: Ints) -> Answer:
         scales = float(plan.unit) / plan.weights.astype(np.float64)
         noisy, exact = measured.noisy.astype(np.float64), measured.exact.astype(np.float64)
         raw = strategy.decode(noisy, exact, np.asarray(variance(scales)))
+    total = _public_total(compiled, counts)
+    if compiled.query.kind in STATISTICS:
+        found = read_statistic(compiled, raw, widths, total)
+        return _answer(ready, found.values, found.consistent, found.widths, found.together)
+    return _answer(ready, raw, _consistent(compiled, raw, widths, total), widths, None)
+
+
+def _answer(ready: Outline, raw: Floats, consistent: Consistent, widths: HalfWidths, together: Bounds | None) -> Answer:
+    quote = ready.quote
     return Answer(
-        kind=compiled.query.kind,
+        kind=ready.compiled.query.kind,
         title=ready.title,
         tables=ready.tables,
         raw=raw,
-        consistent=_consistent(compiled, raw, widths, _public_total(compiled, counts)),
+        consistent=consistent,
         widths=widths,
         beta=quote.beta,
         mechanism=quote.mechanism,
         certificate=quote.certificate,
+        together=together,
+        alone=together,
     )
 
 

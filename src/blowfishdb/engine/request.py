@@ -57,4 +57,4 @@ class Prepared:
 def prepare(holding: Holding, request: Request) -> Prepared:
     """Compiles and quotes a request."""
     compiled = compile_query(holding.domain, holding.policy, request.asked)
-    return Prepared(request, compiled, quotes_for(compiled.problem, request.demanded))
+    return Prepared(request, compiled, quotes_for(compiled, request.demanded))
