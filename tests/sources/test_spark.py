@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from blowfishdb.errors import SourceError, SourceFailed
+from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.domain import domain, integers
+from blowfishdb.model.policy import Policy
+from blowfishdb.sources import open_source
 from tests.sources import stores
 from tests.sources.cases import CASES
 from tests.sources.spark_session import running_spark
 from tests.sources.tables import SAMPLES
 from tests.sources.test_conformance import check
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.mark.java
@@ -26,3 +35,25 @@ def test_spark_counts_like_every_other_engine(tmp_path: Path) -> None:
             except AssertionError as difference:
                 wrong[case.name] = str(difference)
         assert wrong == {}
+        check_folder(tmp_path)
+        check_failure(session)
+
+
+def check_folder(folder: Path) -> None:
+    """A Parquet folder is the same data, whether DuckDB or Spark reads it."""
+    by_spark, by_duckdb = open_source(f"spark://local{folder}/0.parquet"), open_source(f"{folder}/0.parquet")
+    cells = CASES[0].cells()
+    assert by_spark.identity() == by_duckdb.identity()
+    assert list(by_spark.count(cells)) == list(by_duckdb.count(cells))
+    with pytest.raises(SourceError, match="no table"):
+        open_source("spark://local#absent").columns()
+
+
+def check_failure(session: SparkSession) -> None:
+    """What a statement of Spark says stays inside, and the session keeps its own settings."""
+    session.sql("CREATE TEMP VIEW broken AS SELECT raise_error('the secret of ann') AS i, 1 AS j")
+    session.sql("CREATE TEMP VIEW broken_numbers AS SELECT CAST(i AS BIGINT) AS i FROM broken")
+    with pytest.raises(SourceFailed) as caught:
+        open_source("spark://local#broken_numbers").count(compile_cells(domain({"i": integers(0, 9)}), Policy(), ["i"]))
+    assert "secret" not in str(caught.value)
+    assert session.conf.get("spark.sql.session.timeZone") == "Asia/Kolkata"

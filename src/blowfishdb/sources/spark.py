@@ -88,8 +88,9 @@ class Spark(Engine):
             return f"file:{real_pattern(self._folder)}"
         session = self._session()
         home = session.conf.get("spark.hadoop.hive.metastore.uris", None) or session.conf.get("spark.sql.warehouse.dir")
-        schema = table.schema or session.catalog.currentDatabase()
-        return f"spark:{home}#{schema}.{table.name}".lower()
+        # Spark takes names of any case for the same.
+        name = f"{table.schema or session.catalog.currentDatabase()}.{table.name}".lower()
+        return f"spark:{home}#{name}"
 
     def qualified(self, table: TableName) -> TableName:
         return table
