@@ -13,12 +13,13 @@ from urllib.parse import quote, urlsplit
 
 from tests.sources.tables import Cell, Sample
 
-COMMON = {"integer": "BIGINT", "boolean": "BOOLEAN", "date": "DATE"}
+COMMON = {"integer": "BIGINT", "boolean": "BOOLEAN", "date": "DATE", "single": "REAL", "tiny": "SMALLINT"}
 DUCKDB = {**COMMON, "real": "DOUBLE", "text": "VARCHAR", "timestamp": "TIMESTAMP", "instant": "TIMESTAMPTZ"}
 POSTGRES = {**COMMON, "real": "DOUBLE PRECISION", "text": "TEXT", "timestamp": "TIMESTAMP", "instant": "TIMESTAMPTZ"}
 SQLITE = {**COMMON, "real": "REAL", "text": "TEXT", "timestamp": "TIMESTAMP", "instant": "TIMESTAMP"}
 MARIADB = {
     **COMMON,
+    "single": "FLOAT",
     "real": "DOUBLE",
     "text": "VARCHAR(400)",
     "timestamp": "DATETIME(6) NULL",

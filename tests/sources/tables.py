@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass
 from decimal import Decimal
 
+import numpy as np
+
 UTC = datetime.UTC
 Moment = datetime.datetime
 Day = datetime.date
@@ -62,6 +64,8 @@ NUMBERS = from_columns(
         "m": ("decimal(12,2)", SMALL_DECIMALS),
         "big": ("decimal(38,10)", LONG_DECIMALS),
         "b": ("boolean", [True, False, None, True]),
+        "f": ("single", [None, *(float(np.float32(n)) for n in (0.1, 0.3, 0.7, -0.1, 2.5, 1e30, 0.2999999))]),
+        "tiny": ("tiny", [None, 0, 1, 7, -1, 99, 127, -128]),
         "written": (
             "text",
             ["1", " 2 ", "3.7", "abc", "", None, "1e3", "-5", "NaN", "inf", "99", "1e999", "0x10", "4"],

@@ -174,3 +174,26 @@ def test_statements_do_not_depend_on_the_rows(tmp_path: Path, monkeypatch: pytes
         open_source(f"{url}#empty").count(cells, Person("s", 60, "i"))
     assert len(sent) == 2
     assert sent[0] == sent[1]
+
+
+@pytest.mark.postgres
+def test_types_of_postgres_that_look_like_text(postgres_url: str) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("CREATE TYPE mood AS ENUM ('ok', 'bad'); CREATE DOMAIN age AS INTEGER CHECK (VALUE >= 0)")
+        connection.execute("CREATE TABLE people (m mood, c CHAR(5), v VARCHAR(5), a age, n NUMERIC, j JSON)")
+        connection.execute(
+            "INSERT INTO people VALUES ('ok', 'NC', 'NC ', 7, '1e400', '{}'), (NULL, 'VA', 'NC', 8, 'NaN', NULL)"
+        )
+    source = open_source(f"{postgres_url}#people")
+    assert list(source.count(cells_of("m", categorical(["bad", "ok"])))) == [0, 1, 1, 0]
+    assert list(source.count(cells_of("c", categorical(["NC"])))) == [1, 0, 1]
+    assert list(source.count(cells_of("v", categorical(["NC"])))) == [1, 0, 1]
+    assert list(source.count(cells_of("a", integers(7, 8)))) == [1, 1, 0]
+    assert list(source.count(cells_of("n", bins(0, 1, width=1, outside="cell")))) == [0, 1, 1]
+    with pytest.raises(SourceError, match="json"):
+        source.count(cells_of("j", categorical(["{}"])))
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("UPDATE people SET n = '-Infinity' WHERE a = 7; UPDATE people SET n = '1e-400' WHERE a = 8")
+    assert list(source.count(cells_of("n", bins(0, 1, width=1, outside="cell")))) == [1, 0, 1]

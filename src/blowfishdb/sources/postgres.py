@@ -46,13 +46,10 @@ class Postgres(Engine):
         self._location = location
         self._driver = driver("psycopg", "postgresql", "postgres")
 
-    def _connect(self, deadline: float | None = None) -> Connection[Any]:
-        where = self._location
-        limit = f" -c statement_timeout={max(1, int(deadline * 1000))}" if deadline is not None else ""
-        connection: Connection[Any] = self._driver.connect(
-            where.address.replace("postgres://", "postgresql://", 1),
-            options=f"-c default_transaction_read_only=on -c timezone=UTC -c jit=off{limit}",
-        )
+    def _connect(self) -> Connection[Any]:
+        address = self._location.address.replace("postgres://", "postgresql://", 1)
+        connection: Connection[Any] = self._driver.connect(address)
+        connection.read_only = True
         return connection
 
     def identity(self, table: TableName) -> str:
@@ -74,7 +71,11 @@ class Postgres(Engine):
         return found
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
-        with self._connect(deadline) as connection:
+        limit = max(1, int(deadline * 1000)) if deadline is not None else 0
+        with self._connect() as connection:
+            connection.execute(
+                f"SET LOCAL timezone = 'UTC'; SET LOCAL jit = off; SET LOCAL statement_timeout = {limit}"
+            )
             return connection.execute(sql.encode()).fetchall()
 
     def text(self, column: Expr) -> Expr:

@@ -20,7 +20,8 @@ from blowfishdb.sources.pushdown.keys import Key, check_type, make_key
 
 IBIS_TYPES = {
     Kind.INTEGER: "int64",
-    Kind.REAL: "float64",
+    # Written down as single precision, so that Ibis casts every real to double before anything is done with it.
+    Kind.REAL: "float32",
     Kind.DECIMAL: "decimal(38, 9)",
     Kind.BOOLEAN: "boolean",
     Kind.TEXT: "string",
