@@ -15,8 +15,9 @@ from blowfishdb.model.policy import Person, Row
 from blowfishdb.sources.base import ColumnType, Join, Kind
 from blowfishdb.sources.engine import Engine, Expr
 from blowfishdb.sources.location import TableName
+from blowfishdb.sources.pushdown.choose import check_type, make_key
 from blowfishdb.sources.pushdown.expressions import null_flag
-from blowfishdb.sources.pushdown.keys import Key, check_type, make_key
+from blowfishdb.sources.pushdown.keys import Key
 
 IBIS_TYPES = {
     Kind.INTEGER: "int64",
