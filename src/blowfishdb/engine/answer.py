@@ -75,6 +75,8 @@ class Answer:
         wrong = [f"{size} {what}" for what, size in sizes.items() if size != self.raw.size]
         if self.kind not in get_args(Kind):
             raise InvalidInput(f"an answer is of a kind in {', '.join(get_args(Kind))}, not {self.kind!r}")
+        if self.kind == "cdf" and [len(table.axes) for table in self.tables] != [1]:
+            raise InvalidInput("running counts are one table along one attribute")
         if wrong:
             raise InvalidInput(f"an answer with {self.raw.size} values has {' and '.join(wrong)}")
 

@@ -9,6 +9,7 @@ from blowfishdb.engine.present.colours import BAND, BAR, INK, MARK, shade
 from blowfishdb.engine.present.frame import Frame, label
 from blowfishdb.engine.present.numbers import ABOVE_ZERO, digits_of
 from blowfishdb.engine.present.pooling import largest, pooled, runs, tallest
+from blowfishdb.engine.present.shape import shape_of
 from blowfishdb.engine.present.svg import element, words
 from blowfishdb.engine.present.text import row_labels, shortened
 from blowfishdb.model.arrays import Floats
@@ -23,10 +24,8 @@ ROW = 22.0
 
 def chart(answer: Answer) -> tuple[Frame, list[str]]:
     """The sheet and what is drawn on it."""
-    axes = len(answer.tables[0].axes)
-    if answer.kind in ("histogram", "histogram2d") and axes <= 2:
-        return _bars(answer) if axes == 1 else _heat(answer)
-    return _steps(answer) if answer.kind == "cdf" else _dots(answer)
+    draw = {"bars": _bars, "heat": _heat, "steps": _steps, "dots": _dots}[shape_of(answer)]
+    return draw(answer)
 
 
 def _tip_lines(answer: Answer, place: int) -> list[str]:

@@ -57,5 +57,5 @@ def _policy(answer: Answer) -> list[str]:
 
 
 def _made(answer: Answer) -> list[str]:
-    day = f", {answer.released}" if answer.released else ""
+    day = f", {answer.released[:10]}" if answer.released else ""
     return [f"Made with BlowfishDB {answer.version}{day}; plan {answer.certificate.plan_digest[:12]}."]

@@ -73,10 +73,14 @@ def printable(text: str) -> str:
 
 def accuracy_words(answer: Answer) -> str:
     """How near the truth all values are: "every value within 50 (95 %)"."""
+    digits = digits_of(answer)
+    if answer.together is not None and answer.raw.size == 1:
+        low, high = digits.low(float(answer.bounds.low[0])), digits.high(float(answer.bounds.high[0]))
+        return f"between {low} and {high} ({percent(answer.beta)})"
     if answer.together is not None:
         return f"all intervals hold together ({percent(answer.beta)})"
     if answer.widths.simultaneous == 0.0:
         return "exact"
-    width = digits_of(answer).high(answer.widths.simultaneous)
+    width = digits.high(answer.widths.simultaneous)
     every = "within" if answer.raw.size == 1 else "every value within"
     return f"{every} {width} ({percent(answer.beta)})"

@@ -14,6 +14,7 @@ from blowfishdb.engine.present.colours import BAND, BAR, GRID, INK, MARK, QUIET,
 from blowfishdb.engine.present.extras import needed
 from blowfishdb.engine.present.numbers import ABOVE_ZERO, accuracy_words, digits_of, epsilon_words
 from blowfishdb.engine.present.pooling import largest, regular, runs, tallest
+from blowfishdb.engine.present.shape import shape_of
 from blowfishdb.engine.present.text import row_labels, shortened, whose
 from blowfishdb.model.arrays import Floats
 
@@ -52,20 +53,13 @@ def save_plot(answer: Answer, path: str | PathLike[str], dpi: int = 160) -> None
 
 
 def _size(answer: Answer) -> tuple[float, float]:
-    if _shape(answer) == "dots":
+    if shape_of(answer) == "dots":
         return 8.0, min(max(2.0 + 0.17 * min(answer.raw.size, DOTS), 3.0), 18.0)
-    return (8.0, 6.2) if _shape(answer) == "heat" else (8.0, 4.6)
-
-
-def _shape(answer: Answer) -> str:
-    axes = len(answer.tables[0].axes)
-    if answer.kind in ("histogram", "histogram2d") and axes <= 2:
-        return "bars" if axes == 1 else "heat"
-    return "steps" if answer.kind == "cdf" else "dots"
+    return (8.0, 6.2) if shape_of(answer) == "heat" else (8.0, 4.6)
 
 
 def _drawn(answer: Answer, ax: Axes) -> Axes:
-    {"bars": _bars, "steps": _steps, "heat": _heat, "dots": _dots}[_shape(answer)](answer, ax)
+    {"bars": _bars, "steps": _steps, "heat": _heat, "dots": _dots}[shape_of(answer)](answer, ax)
     _captions(answer, ax)
     return ax
 

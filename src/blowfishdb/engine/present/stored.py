@@ -24,7 +24,7 @@ SCHEMA = "blowfishdb-answer/1"
 def to_json(answer: Answer, *, indent: int | None = None) -> str:
     """The whole answer as JSON: exact numbers as text such as "41/100", floats in the digits that read back equal."""
     separators = (",", ":") if indent is None else (",", ": ")
-    return json.dumps(to_document(answer), allow_nan=False, ensure_ascii=False, indent=indent, separators=separators)
+    return json.dumps(to_document(answer), allow_nan=False, indent=indent, separators=separators)
 
 
 def from_json(text: str | bytes) -> Answer:
@@ -166,6 +166,6 @@ def _truth(value: object) -> bool:
 
 
 def _floats(values: object) -> Floats:
-    if not isinstance(values, list):
+    if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
         raise TypeError("a list of numbers was expected")
     return np.array(values, dtype=np.float64)

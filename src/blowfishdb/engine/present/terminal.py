@@ -13,6 +13,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.answer_table import AnswerTable
 from blowfishdb.engine.present.numbers import accuracy_words, digits_of, epsilon_words, printable
 from blowfishdb.engine.present.pooling import Pooled, evenly, largest, pooled
+from blowfishdb.engine.present.shape import shape_of
 from blowfishdb.engine.present.text import shortened, whose
 from blowfishdb.model.arrays import Floats
 
@@ -35,7 +36,7 @@ def drawing(answer: Answer) -> RenderableType:
     for table in answer.tables:
         if len(answer.tables) > 1:
             parts.append(Text(" × ".join(map(printable, table.names)), style="italic"))
-        parts.append(_squares(answer, table) if _is_plane(answer) else _bars(answer, table, start))
+        parts.append(_squares(answer, table) if shape_of(answer) == "heat" else _bars(answer, table, start))
         start += table.size
     if answer.consistent.note:
         parts.append(Text(printable(answer.consistent.note), style="yellow"))
@@ -45,10 +46,6 @@ def drawing(answer: Answer) -> RenderableType:
 def _heading(answer: Answer) -> Text:
     said = f"  epsilon {epsilon_words(answer.epsilon)}{whose(answer)} with {answer.mechanism}; {accuracy_words(answer)}"
     return Text.assemble((printable(answer.title), "bold"), "\n", (printable(said), "dim"))
-
-
-def _is_plane(answer: Answer) -> bool:
-    return answer.kind in ("histogram", "histogram2d") and len(answer.tables[0].axes) == 2
 
 
 def _bars(answer: Answer, table: AnswerTable, start: int) -> RenderableType:
