@@ -10,7 +10,8 @@ from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.catalog.opening import Catalog, read_in_force
 from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch
-from blowfishdb.engine.demand import Number, short_number
+from blowfishdb.engine.demand import Demand, Number, short_number
+from blowfishdb.engine.what_if import Pair, PolicyPrice, what_if
 from blowfishdb.errors import CatalogError, ChangeRefused, SourceError
 from blowfishdb.ledger import (
     Account,
@@ -28,6 +29,7 @@ from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.domain import domain as make_domain
 from blowfishdb.model.numbers import suggest
 from blowfishdb.model.policy import Person, Policy
+from blowfishdb.model.query import Query
 from blowfishdb.sources.base import ColumnType, Join
 from blowfishdb.sources.registry import open_source
 
@@ -104,6 +106,12 @@ class Curator:
         self.config.dataset(name)
         erase_dataset(self.config.path, name)
         self._reload()
+
+    def what_if(
+        self, name: str, policies: Mapping[str, Policy], asked: Query, demanded: Demand, pairs: Sequence[Pair] = ()
+    ) -> tuple[PolicyPrice, ...]:
+        """What one question would cost under each of the policies, and what each would hide; reads no data."""
+        return what_if(self.config.dataset(name).domain, policies, asked, demanded, pairs)
 
     # --- versions
 

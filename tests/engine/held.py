@@ -1,0 +1,89 @@
+"""A holding over counts that the test knows, with a source that can be told to fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+import blowfishdb as bf
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charged_release import Run, charged_release
+from blowfishdb.engine.demand import Demand, demand
+from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.request import Prepared, make_request, prepare
+from blowfishdb.ledger import Ledger, Terms, open_ledger
+from blowfishdb.model.arrays import Ints
+from blowfishdb.model.cells import Cells
+from blowfishdb.model.policy import ROW, Person, Row
+from blowfishdb.model.query import Query
+from blowfishdb.sources.base import ColumnType
+
+AGES = 20
+RAW = np.repeat(np.arange(AGES), np.arange(AGES) + 1)
+DOMAIN = bf.domain({"age": bf.integers(0, AGES - 1, null=0)})
+POLICY = bf.Policy({"age": bf.threshold(2)})
+HISTOGRAM = bf.query("histogram", "age")
+
+
+@dataclass
+class Rows:
+    """Known rows; `reads` counts how often they were looked at, `trouble` is raised instead where given."""
+
+    trouble: list[Exception] = field(default_factory=list)
+    reads: int = 0
+    deadlines: list[float | None] = field(default_factory=list)
+    before: Callable[[], None] | None = None
+
+    def identity(self) -> str:
+        return "test:rows"
+
+    def columns(self) -> Mapping[str, ColumnType]:
+        return {}
+
+    def count(self, cells: Cells, unit: Row | Person = ROW, *, deadline: float | None = None) -> Ints:
+        self.reads += 1
+        self.deadlines.append(deadline)
+        if self.before is not None:
+            self.before()
+        if self.trouble:
+            raise self.trouble.pop(0)
+        codes = {"age": DOMAIN["age"].encode(RAW)}
+        flat = cells.cell_of(codes) if cells.attributes else np.zeros(RAW.size, dtype=np.int64)
+        return np.bincount(flat[flat >= 0], minlength=cells.graph.cells).astype(np.int64)
+
+
+@dataclass
+class Bench:
+    """Everything one release needs."""
+
+    ledger: Ledger
+    rows: Rows
+    holding: Holding
+
+    def release(
+        self, asked: Query = HISTOGRAM, wanted: Demand | None = None, run: Run | None = None, analyst: str = "ana"
+    ) -> Answer:
+        request = make_request(self.holding, asked, wanted or demand(epsilon="0.5"))
+
+        def ready() -> Prepared:
+            return prepare(self.holding, request)
+
+        return charged_release(self.ledger, self.holding, analyst, request, ready, run or Run())
+
+    @property
+    def spent(self) -> Fraction:
+        return self.ledger.account(self.holding.account).spent
+
+
+def bench(folder: Path, limit: int = 10) -> Bench:
+    ledger = open_ledger(folder / "test.ledger", mark=folder / "test.mark")
+    rows = Rows()
+    account = ledger.register(
+        Terms(rows.identity(), limit=Fraction(limit), policy="{}", domain="{}"), name="rows", by="cora"
+    )
+    holding = Holding("rows", DOMAIN, POLICY, account.id, 1, 1, 1, rows)
+    return Bench(ledger, rows, holding)

@@ -1,0 +1,231 @@
+"""A release is charged before data is read, published once, replayed free; failures never draw a second answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.engine import charged_release as module
+from blowfishdb.engine.charged_release import Run, check_receipt
+from blowfishdb.engine.demand import demand
+from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.errors import (
+    BudgetExceeded,
+    DeadlinePassed,
+    DigestMismatch,
+    InvalidInput,
+    KeyReused,
+    ReleaseFailed,
+    SourceFailed,
+    StaleVersion,
+)
+from blowfishdb.ledger import Receipt
+from tests.engine.held import HISTOGRAM, RAW, Bench, bench
+
+HALF = Fraction(1, 2)
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Bench:
+    return bench(tmp_path)
+
+
+def test_the_charge_is_on_record_when_the_data_is_read(held: Bench) -> None:
+    seen = []
+    held.rows.before = lambda: seen.append(held.spent)
+    held.release()
+    assert seen == [HALF]
+
+
+def test_nothing_is_read_when_the_budget_does_not_allow_it(tmp_path: Path) -> None:
+    poor = bench(tmp_path, limit=0)
+    with pytest.raises(BudgetExceeded):
+        poor.release()
+    assert poor.rows.reads == 0
+
+
+def test_the_same_question_replays_for_free(held: Bench) -> None:
+    first, second = held.release(), held.release(wanted=demand(epsilon=0.5))
+    assert np.array_equal(first.raw, second.raw)
+    assert (held.rows.reads, held.spent) == (1, HALF)
+
+
+def test_another_analyst_or_another_accuracy_pays(held: Bench) -> None:
+    held.release()
+    held.release(analyst="ben")
+    held.release(wanted=demand(epsilon="0.25"))
+    assert (held.rows.reads, held.spent) == (3, Fraction(5, 4))
+
+
+def test_a_refreshed_table_does_not_replay(held: Bench) -> None:
+    held.release()
+    held.ledger.new_snapshot(held.holding.account, "new rows", by="cora")
+    held.holding = replace(held.holding, snapshot=2)
+    held.release()
+    assert (held.rows.reads, held.spent) == (2, Fraction(1))
+
+
+def test_a_quote_under_an_old_version_is_refused_before_reading(held: Bench) -> None:
+    held.ledger.new_snapshot(held.holding.account, "new rows", by="cora")
+    with pytest.raises(StaleVersion):
+        held.release()
+    assert held.rows.reads == 0
+
+
+def test_a_key_belongs_to_one_question(held: Bench) -> None:
+    held.release(run=Run(key="k"))
+    with pytest.raises(KeyReused):
+        held.release(wanted=demand(epsilon="0.25"), run=Run(key="k"))
+    assert held.rows.reads == 1
+
+
+@pytest.mark.parametrize("key", [None, "mine"])
+def test_a_source_that_failed_is_tried_again_under_the_same_charge(held: Bench, key: str | None) -> None:
+    held.rows.trouble = [SourceFailed("7f3a")]
+    with pytest.raises(ReleaseFailed, match="7f3a") as failure:
+        held.release(run=Run(key=key))
+    assert failure.value.can_retry
+    assert held.spent == HALF
+    answer = held.release(run=Run(key=key))
+    assert answer.raw.size == 20
+    assert (held.rows.reads, held.spent) == (2, HALF)
+
+
+def test_what_a_source_says_reaches_the_curator_only(held: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    held.rows.trouble = [RuntimeError("cannot cast 'Mr Secret'")]
+    with caplog.at_level(logging.ERROR, "blowfishdb.curator"), pytest.raises(ReleaseFailed) as failure:
+        held.release()
+    assert "Secret" not in str(failure.value)
+    assert failure.value.__context__ is None or "Secret" not in str(failure.value.__context__)
+    assert "Secret" in caplog.text
+    assert failure.value.incident in caplog.text
+
+
+def break_inference(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ArithmeticError("of 20, 41, 17")
+
+    monkeypatch.setattr(module, "finish", broken)
+
+
+def test_a_failure_after_the_draw_uses_the_charge_up(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as broken:
+        break_inference(broken)
+        with pytest.raises(ReleaseFailed) as first:
+            held.release()
+    assert not first.value.can_retry
+    assert "41" not in str(first.value)
+    with pytest.raises(ReleaseFailed) as second:
+        held.release()
+    assert (second.value.incident, held.rows.reads) == (first.value.incident, 1)
+    answer = held.release(run=Run(key="again"))
+    assert answer.raw.size == 20
+    assert (held.rows.reads, held.spent) == (2, Fraction(1))
+    assert np.array_equal(held.release().raw, answer.raw)
+
+
+def test_who_stores_second_publishes_the_first_answer(held: Bench) -> None:
+    def rival() -> None:
+        held.rows.before = None
+        rivals.append(held.release().raw)
+
+    rivals: list[object] = []
+    held.rows.before = rival
+    mine = held.release().raw
+    assert held.rows.reads == 2
+    assert np.array_equal(mine, rivals[0])
+    assert held.spent == HALF
+
+
+def test_a_crash_before_the_answer_is_stored_costs_nothing_more(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Crash(BaseException):
+        pass
+
+    def crash(*_: object) -> bytes:
+        raise Crash
+
+    with monkeypatch.context() as crashing:
+        crashing.setattr(type(held.ledger), "store_answer", crash)
+        with pytest.raises(Crash):
+            held.release()
+    assert held.spent == HALF
+    held.release()
+    assert held.spent == HALF
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda receipt: replace(receipt, charge=replace(receipt.charge, program_digest="0" * 64)),
+        lambda receipt: replace(receipt, charge=replace(receipt.charge, epsilon=Fraction(1, 10**6))),
+    ],
+)
+def test_a_receipt_for_another_plan_is_refused(held: Bench, forge: Callable[[Receipt], Receipt]) -> None:
+    kept = held.ledger.replay
+    held.release()
+    request = make_request(held.holding, HISTOGRAM, demand(epsilon="0.5"))
+    found = kept(held.holding.account, request.digest)
+    assert found is not None
+    ready = prepare(held.holding, request)
+    check_receipt(found.receipt, ready)
+    with pytest.raises(DigestMismatch):
+        check_receipt(forge(found.receipt), ready)
+    with pytest.raises(DigestMismatch):
+        held.ledger.answer_for(forge(found.receipt))
+
+
+def test_steps_are_told_and_none_lies_between_draw_and_record(held: Bench) -> None:
+    steps: list[str] = []
+    stored: list[bool] = []
+
+    def hear(step: str) -> None:
+        steps.append(step)
+        stored.append(any(entry.kind == "answer" for entry in held.ledger.entries()))
+
+    held.release(run=Run(progress=hear))
+    assert steps == ["quote", "charge", "answer", "done"]
+    assert stored == [False, False, False, True]
+    steps.clear()
+    held.release(run=Run(progress=hear))
+    assert steps == ["done"]
+
+
+def test_a_deadline_reaches_the_source_or_stops_before_the_charge(held: Bench) -> None:
+    held.release(run=Run(deadline=500))
+    assert held.rows.deadlines[0] is not None
+    assert 0 < held.rows.deadlines[0] < 500
+    with pytest.raises(DeadlinePassed):
+        held.release(wanted=demand(epsilon="0.125"), run=Run(deadline=1e-9))
+    assert (held.rows.reads, held.spent) == (1, HALF)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"key": ""}, {"key": "a\nb"}, {"key": "k" * 10**6}, {"progress": 7}, {"deadline": -1}]
+)
+def test_runs_that_make_no_sense(wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput):
+        Run(**wrong)  # type: ignore[arg-type]
+
+
+def test_intervals_hold(held: Bench) -> None:
+    truth = np.bincount(RAW)
+    misses = 0
+    for number in range(30):
+        answer = held.release(wanted=demand(epsilon=Fraction(1, 10 + number), beta=0.2))
+        misses += bool(np.any((truth < answer.bounds.low - 1e-9) | (truth > answer.bounds.high + 1e-9)))
+    # Each misses with probability at most 0.2; 16 or more of 30 would happen once in 20,000 runs.
+    assert misses < 16
+
+
+def test_exact_answers_are_recorded_and_free(held: Bench) -> None:
+    answer = held.release(bf.query("count"))
+    assert answer.raw.tolist() == [RAW.size]
+    assert held.spent == 0
+    assert [entry.kind for entry in held.ledger.entries()][-2:] == ["charge", "answer"]

@@ -1,0 +1,183 @@
+"""What an analyst holds leads to no source, no ledger and no count; what they send may be hostile."""
+
+from __future__ import annotations
+
+import datetime
+import traceback
+import types
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.catalog import Catalog, Config, Curator
+from blowfishdb.engine.holding import Holding
+from blowfishdb.errors import BlowfishError, QueryError, ReleaseFailed, TooLarge
+from blowfishdb.ledger import Ledger
+from blowfishdb.session import Session
+from blowfishdb.sources.engine import Engine
+from blowfishdb.sources.ibis_source import IbisSource
+from tests.session.places import clinic, session
+
+FORBIDDEN = (IbisSource, Engine, Ledger, Holding, Catalog, Config, Curator)
+
+
+def reachable(*starts: object) -> Iterator[object]:
+    """Everything that attributes, items and instance dictionaries lead to; functions are taken as closed."""
+    waiting, seen = list(starts), set()
+    while waiting:
+        thing = waiting.pop()
+        closed = isinstance(thing, str | bytes | int | float | type | types.ModuleType | types.BuiltinFunctionType)
+        if id(thing) in seen or closed or isinstance(thing, types.FunctionType):
+            continue
+        seen.add(id(thing))
+        yield thing
+        if isinstance(thing, dict):
+            waiting += [*thing.keys(), *thing.values()]
+        elif isinstance(thing, list | tuple | set | frozenset):
+            waiting += list(thing)
+        elif not isinstance(thing, np.ndarray):
+            waiting += list(getattr(thing, "__dict__", {}).values())
+            for kind in type(thing).__mro__:
+                waiting += [getattr(thing, name) for name in getattr(kind, "__slots__", ()) if hasattr(thing, name)]
+        if isinstance(thing, types.MethodType):
+            waiting.append(thing.__self__)
+
+
+def test_no_attribute_leads_to_the_data(db: Session) -> None:
+    table = db["visits"].where(bf.col("age") < 50)
+    question = table.histogram("ward")
+    preview, answer = question.preview(alpha=50), question.release(alpha=50)
+    true = np.array([500.0, 500.0, 500.0])
+    found = list(reachable(db, table, question, preview, answer, question.release, db.sql, db.budget))
+    assert len(found) > 50
+    for thing in found:
+        assert not isinstance(thing, FORBIDDEN), thing
+        if isinstance(thing, np.ndarray) and thing.shape == true.shape and thing is not answer.raw:
+            assert not np.array_equal(thing, true) or np.array_equal(answer.raw, true)
+    for thing in (db, table, question, preview, answer):
+        assert "clinic.duckdb" not in f"{thing!r}{thing}"
+
+
+def test_the_walk_would_find_a_source(tmp_path: Path) -> None:
+    path = clinic(tmp_path)
+    with bf.curate(path) as keeper:
+        keeper.account("visits")
+        assert any(isinstance(thing, FORBIDDEN) for thing in reachable(keeper))
+
+
+def test_an_error_carries_no_frames_of_the_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clinic(tmp_path)
+    db = session(tmp_path)
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("cannot cast 'Mr Secret'")
+
+    monkeypatch.setattr(IbisSource, "count", broken)
+    with pytest.raises(ReleaseFailed) as failure:
+        db["visits"].histogram("age").release(alpha=50)
+    error = failure.value
+    assert error.__cause__ is None
+    assert error.__context__ is None
+    text = "".join(traceback.format_exception(error))
+    assert "Secret" not in text
+    frames = [frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)]
+    assert "_measured" not in frames
+    assert "charged_release" not in frames
+
+
+def test_a_real_engine_failure_is_an_incident(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    db = session(tmp_path)
+    question = db["visits"].histogram("age")
+    question.preview(alpha=50)
+    with duckdb.connect(str(tmp_path / "clinic.duckdb")) as connection:
+        connection.execute("DROP TABLE visits")
+    with pytest.raises(ReleaseFailed) as failure:
+        question.release(alpha=50)
+    assert "visits" not in str(failure.value)
+    assert failure.value.can_retry
+
+
+class Shifty(str):
+    """A text that pretends to be another one."""
+
+    def __str__(self) -> str:
+        return "A1"
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        bf.col("ward") == Shifty("A2"),
+        bf.col("ward") == object(),
+        bf.col("ward").isin([["A1"]]),
+        bf.col("age") == 10**100,
+        bf.col("ward") == "x" * 10**6,
+        bf.col("age; DROP TABLE visits") == 1,
+        bf.col("ward") == "'; DROP TABLE visits; --",
+        bf.col("ward") == None,  # noqa: E711
+        bf.col("age") == float("nan"),
+        bf.col("age") == Decimal("sNaN"),
+        bf.col("age") < datetime.date(2024, 1, 1),
+        bf.col("age") == True,  # noqa: E712
+    ],
+)
+def test_odd_values_are_refused(db: Session, condition: object) -> None:
+    with pytest.raises(BlowfishError) as refusal:
+        db["visits"].where(condition).count().release(alpha=50)  # type: ignore[arg-type]
+    assert not isinstance(refusal.value, ReleaseFailed)
+    assert db.budget("visits").spent == 0
+
+
+def test_names_with_quotes_and_markup_are_only_names(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "odd.duckdb")) as connection:
+        connection.execute('CREATE TABLE t AS SELECT range % 4 AS "a""b; DROP TABLE t" FROM range(40)')
+    name = 'a"b; DROP TABLE t'
+    dataset = bf.Dataset(
+        "odd <b>", source="duckdb:///odd.duckdb#t", domain={name: bf.integers(0, 3, null=0)}, epsilon="100"
+    )
+    clinic(tmp_path, None)
+    with bf.curate(tmp_path / "blowfish.toml") as keeper:
+        keeper.add(dataset)
+    answer = session(tmp_path)["odd <b>"].histogram(name).release(epsilon="50")
+    assert answer.raw.tolist() == [10.0, 10.0, 10.0, 10.0]
+
+
+def test_deep_and_long_conditions_are_refused_not_crashed(db: Session) -> None:
+    condition: object = bf.col("age") == 1
+    for _ in range(20_000):
+        condition = ~condition  # type: ignore[operator]
+    with pytest.raises(TooLarge):
+        db["visits"].where(condition).count().preview(alpha=10)  # type: ignore[arg-type]
+    many = bf.col("age") == 1
+    for age in range(400):
+        many = many | (bf.col("age") == age % 100)  # type: ignore[assignment]
+    with pytest.raises(TooLarge):
+        db["visits"].where(many).count().preview(alpha=10)
+
+
+def test_huge_questions_are_refused_in_time(db: Session) -> None:
+    with pytest.raises(TooLarge):
+        db["visits"].ranges("age", [(0, 1)] * 200_000).preview(alpha=10)
+    with pytest.raises(QueryError):
+        db["visits"].quantiles("age", [0.5] * 5000)
+
+
+def test_analysts_have_names(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    for name in ("", "a\u200b\nb", "x" * 1000, 7, None):
+        with pytest.raises(BlowfishError):
+            session(tmp_path, name)  # type: ignore[arg-type]
+
+
+def test_two_analysts_are_charged_apart(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    ana, ben = session(tmp_path, "ana"), session(tmp_path, "ben")
+    ana["visits"].histogram("age").release(epsilon="0.5")
+    assert ben.budget("visits").spent == 0
+    assert ben.budget("visits").dataset_remaining == ana.budget("visits").dataset_remaining

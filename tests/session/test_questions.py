@@ -1,0 +1,142 @@
+"""Every question a table takes: its answer lies where its interval says, and the preview promised it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.errors import AccuracyError, BlowfishError, QueryError, UnknownDataset
+from blowfishdb.model.arrays import Floats
+from blowfishdb.session import Question, Session
+
+AGE = np.arange(3000) % 100
+WARD = np.arange(3000) % 3
+COST = (np.arange(3000) * 7) % 500 + 0.5
+
+
+def loud(question: Question) -> Floats:
+    """With this much epsilon the noise is almost surely 0, so answers can be compared with the truth."""
+    return question.release(epsilon="9").raw
+
+
+def near(found: object, truth: object, within: float = 12.0) -> bool:
+    return bool(np.all(np.abs(np.asarray(found) - np.asarray(truth)) <= within))
+
+
+def test_histogram(db: Session) -> None:
+    assert near(loud(db["visits"].histogram(bf.col("age").bins(10))), np.full(10, 300))
+
+
+def test_filters_hold_together(db: Session) -> None:
+    table = db["visits"].where(bf.col("ward") == "A2").where(bf.col("age") < 50)
+    assert near(loud(table.count()), [np.count_nonzero((WARD == 1) & (AGE < 50))])
+
+
+def test_cdf_and_ranges(db: Session) -> None:
+    running = [30 * (age + 1) for age in range(100)]
+    assert near(db["visits"].cdf("age").release(epsilon="5").raw, running)
+    ranges = db["visits"].ranges("age", [(0, 10), (95, 100)]).release(epsilon="5")
+    assert near(ranges.raw, [300, 150])
+    assert ranges.labels == ("0 to 9", "95 to 99")
+
+
+def test_rectangles(db: Session) -> None:
+    question = db["visits"].rectangles(
+        ["age", bf.col("cost").bins(100)], [((0, 50), (0, 200)), ((50, 100), (300, 500))]
+    )
+    truth = [np.count_nonzero((AGE < 50) & (COST < 200)), np.count_nonzero((AGE >= 50) & (COST >= 300))]
+    assert near(question.release(epsilon="9").raw, truth, 60)
+
+
+def test_two_dimensions_and_marginals(db: Session) -> None:
+    both = db["visits"].histogram2d("ward", bf.col("age").bins(50)).release(epsilon="2")
+    assert near(both.raw, np.full(6, 500), 40)
+    assert near(db["visits"].marginal("ward").release(epsilon="2").raw, np.full(3, 1000), 40)
+    assert near(db["visits"].marginals("ward", bf.col("age").bins(50), ways=1).release(epsilon="2").raw[:3], 1000, 40)
+
+
+def test_the_number_of_rows_is_public_and_free(db: Session) -> None:
+    answer = db["visits"].count().release(epsilon=1)
+    assert (answer.raw.tolist(), answer.epsilon) == ([3000.0], 0)
+    assert db.budget("visits").spent == 0
+
+
+def test_the_same_for_every_way_to_write_a_demand(db: Session) -> None:
+    question = db["visits"].cdf("age")
+    one = question.preview(alpha=50, beta=0.05)
+    two = question.quote(accuracy="50", confidence=0.95)
+    assert one.epsilon == two.epsilon
+    assert one.demanded == two.demanded
+    assert question.preview(epsilon=0.1).demanded.epsilon == Fraction(1, 10)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"alpha": 1, "epsilon": 1},
+        {"alpha": 1, "accuracy": 1},
+        {"alpha": 1, "beta": 0.1, "confidence": 0.9},
+        {"alpha": -1},
+        {"alpha": float("nan")},
+        {"alpha": float("inf")},
+        {"epsilon": 0},
+        {"epsilon": "1e999999999"},
+        {"epsilon": "9" * 5000},
+        {"epsilon": True},
+        {"epsilon": [1]},
+        {"alpha": 1, "beta": 0},
+        {"alpha": 1, "confidence": 1},
+        {"alpha": 1, "mechanism": "magic"},
+        {"alpha": 1, "mechanism": 7},
+    ],
+)
+def test_demands_that_make_no_sense(db: Session, wrong: dict[str, object]) -> None:
+    with pytest.raises(AccuracyError):
+        db["visits"].histogram("age").preview(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_named_mechanism_runs(db: Session) -> None:
+    answer = db["visits"].histogram("ward").release(alpha=100, mechanism="identity")
+    assert answer.mechanism == "identity"
+
+
+def test_answers_say_what_they_are(db: Session) -> None:
+    answer = db["visits"].where(bf.col("ward") == "A3").cdf("cost").release(accuracy=100)
+    assert answer.title == "CDF of cost where ward = 'A3'"
+    assert (answer.dataset, answer.policy_version) == ("visits", 1)
+    assert any("hidden" in sentence for sentence in answer.protected)
+    assert answer.unprotected
+    assert answer.released
+
+
+def test_unknown_names_are_named(db: Session) -> None:
+    with pytest.raises(UnknownDataset, match="visits"):
+        db["visit"]
+    with pytest.raises(QueryError, match="age"):
+        db["visits"].histogram("agee").preview(alpha=10)
+
+
+@pytest.mark.parametrize("axis", [7, None, ["age"], object()])
+def test_axes_are_names(db: Session, axis: object) -> None:
+    with pytest.raises(BlowfishError):
+        db["visits"].histogram(axis)  # type: ignore[arg-type]
+
+
+def test_sql_asks_the_same(db: Session) -> None:
+    answer = db.sql("SELECT ward, COUNT(*) FROM visits GROUP BY ward", alpha=100)
+    assert isinstance(answer, bf.Answer)
+    again = db["visits"].histogram("ward").release(alpha=100)
+    assert np.array_equal(answer.raw, again.raw)
+    preview = db.sql("EXPLAIN SELECT COUNT(*) FROM visits WHERE age < 10 OPTIONS (alpha = 50)")
+    assert isinstance(preview, bf.Preview)
+
+
+def test_representations_are_readable(db: Session) -> None:
+    table = db["visits"].where(bf.col("age") >= 18)
+    assert repr(db) == "<Session of ana: visits>"
+    assert repr(table) == "<Table visits where age >= 18: age, ward, cost>"
+    assert repr(table.cdf("cost")).startswith("<CDF of cost where age >= 18 of visits")
