@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from blowfishdb.cli import run
+from blowfishdb.cli import main
 
 if __name__ == "__main__":
-    sys.exit(run(["demo", *sys.argv[1:]]))
+    sys.argv.insert(1, "demo")
+    main()

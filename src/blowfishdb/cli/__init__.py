@@ -17,6 +17,8 @@ def main() -> None:
     """Runs the command that the shell gave, and ends the process with its exit code."""
     if not os.environ.get(SHOW_TRACEBACK):
         sys.excepthook = _say_little
+    # Our matrices are small: threads of the linear algebra library would cost more than they bring.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(run(sys.argv[1:]))
 
 

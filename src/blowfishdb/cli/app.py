@@ -17,7 +17,7 @@ question for nothing and releases its answer. Every charge is in the ledger.
 
 \b
 Start here
-  blowfish demo                                            a tour with real census data, in a scratch folder
+  blowfish demo            a tour with real census data, in a scratch folder
 \b
 For curators
   blowfish dataset add visits --source postgresql://localhost/clinic#visits
@@ -25,8 +25,8 @@ For curators
   blowfish ledger verify
 \b
 For analysts
-  blowfish preview visits --cdf cost --within 50           what it would cost; reads no data
-  blowfish release visits --cdf cost --within 50           the answer, charged and recorded
+  blowfish preview visits --cdf cost --within 50       what it would cost
+  blowfish release visits --cdf cost --within 50       the answer, charged
   blowfish sql "SELECT ward, COUNT(*) FROM visits GROUP BY ward" --within 20
 """
 

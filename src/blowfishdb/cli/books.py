@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, login
-
-if TYPE_CHECKING:
-    from blowfishdb.catalog import Curator as CuratorSession
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, OptionalName
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.command()
 def show(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="A dataset; without it, all of them.")] = None,
+    name: OptionalName = None,
     last: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="Print so many of the newest entries.")] = 20,
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
@@ -30,9 +27,10 @@ def show(
       blowfish ledger show visits --last 100
     """
     from blowfishdb.cli.entries import entry_content, show_entries
+    from blowfishdb.cli.opening import existing
     from blowfishdb.cli.output import print_json
 
-    with _books(config) as curator:
+    with existing(config) as curator:
         names = [name] if name is not None else curator.datasets()
         accounts = {one: curator.account(one) for one in names}
         entries = list(curator.entries(name))[-last:]
@@ -51,9 +49,10 @@ def verify(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
       blowfish ledger verify
     """
     from blowfishdb.cli.entries import verified
+    from blowfishdb.cli.opening import existing
     from blowfishdb.cli.output import console, print_json
 
-    with _books(config) as curator:
+    with existing(config) as curator:
         found = verified(curator, quiet=as_json)
     fault = found.fault
     if as_json:
@@ -86,19 +85,12 @@ def export(
       blowfish ledger export --dataset visits | head
     """
     from blowfishdb.cli.entries import write_entries
+    from blowfishdb.cli.opening import existing
     from blowfishdb.cli.output import console, print_json
 
-    with _books(config) as curator:
+    with existing(config) as curator:
         count = write_entries(curator.entries(dataset), file)
     if file is not None and as_json:
         print_json({"file": str(file), "entries": count})
     elif file is not None:
         console().print(f"{count:,} entries written to {file}", markup=False)
-
-
-def _books(config: Path) -> CuratorSession:
-    from blowfishdb.catalog import curate, read_config
-
-    # Looking at the books makes no new ledger where the configuration is missing.
-    read_config(config)
-    return curate(config, by=login())

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, Curator, login
-
-if TYPE_CHECKING:
-    from blowfishdb.catalog import Curator as CuratorSession
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, Curator, Name
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The dataset.")]
 
 
 @app.command()
@@ -75,10 +70,11 @@ def add(
           --person customer --at-most 5 --order-by order_id
     """
     from blowfishdb.cli.adding import Wish, declare, show_added
+    from blowfishdb.cli.opening import new_or_existing
     from blowfishdb.errors import CatalogError
 
     wish = Wish(name, source, domain or [], policy or [], document, person, at_most, order_by, epsilon, per_analyst)
-    with _curator(config, by) as curator:
+    with new_or_existing(config, by) as curator:
         if name in curator.datasets():
             raise CatalogError(f"there is a dataset {name} already; `blowfish dataset show {name}` shows it")
         columns = curator.columns(source)
@@ -96,9 +92,10 @@ def list_datasets(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> Non
     Example
       blowfish dataset list
     """
+    from blowfishdb.cli.opening import existing
     from blowfishdb.cli.output import budget_line, console, exact, print_json, table
 
-    with _curator(config, None) as curator:
+    with existing(config) as curator:
         rows = [(curator.dataset(name), curator.account(name)) for name in curator.datasets()]
     if as_json:
         print_json(
@@ -138,9 +135,10 @@ def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> 
     Example
       blowfish dataset show visits
     """
+    from blowfishdb.cli.opening import existing
     from blowfishdb.cli.showing import dataset_content, show_dataset
 
-    with _curator(config, None) as curator:
+    with existing(config) as curator:
         dataset, account, analysts = curator.dataset(name), curator.account(name), curator.analysts(name)
     if as_json:
         from blowfishdb.cli.output import print_json
@@ -163,9 +161,10 @@ def remove(
     Example
       blowfish dataset remove visits --yes
     """
+    from blowfishdb.cli.opening import existing
     from blowfishdb.cli.output import console, exact, print_json
 
-    with _curator(config, None) as curator:
+    with existing(config) as curator:
         account = curator.account(name)
         if not yes:
             typer.confirm(f"Remove {name}? Analysts can no longer ask about it", abort=True)
@@ -174,9 +173,3 @@ def remove(
         print_json({"removed": name, "spent": exact(account.spent)})
     else:
         console().print(f"{name} is removed; epsilon {exact(account.spent)} stays spent in the ledger.", markup=False)
-
-
-def _curator(config: Path, by: str | None) -> CuratorSession:
-    from blowfishdb.catalog import curate
-
-    return curate(config, by=by or login())

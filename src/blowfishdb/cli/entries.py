@@ -15,7 +15,7 @@ from blowfishdb.cli.output import budget_line, console, table
 from blowfishdb.errors import CatalogError
 from blowfishdb.ledger.values import Account, Entry, Verification
 
-SHOWN_HASH = 10
+SHOWN_HASH = 8
 
 
 def entry_content(entry: Entry) -> dict[str, object]:
@@ -35,24 +35,32 @@ def show_entries(entries: Sequence[Entry], accounts: Mapping[str, Account]) -> N
     names = {account.id: name for name, account in accounts.items()}
     rows = [_row(entry, names) for entry in entries]
     screen = console()
-    columns = ("no.", "when (UTC)", "what", "dataset", "who", "epsilon", "hash")
-    screen.print(table("", columns, rows, right=("no.", "epsilon")))
+    columns = ("no.", "when (UTC)", "what", "dataset", "who", "epsilon", "detail", "hash")
+    screen.print(table("", columns, rows, right=("no.", "epsilon"), folds=("detail",)))
     for name, account in accounts.items():
         screen.print(f"{name}: epsilon {budget_line(account.spent, account.limit)}", markup=False)
 
 
 def _row(entry: Entry, names: Mapping[str, str]) -> tuple[str, ...]:
     fields = entry.fields
-    amount = fields.get("epsilon", fields.get("limit"))
+    amount = fields.get("epsilon")
     return (
         str(entry.sequence),
-        str(fields.get("at", ""))[:19].replace("T", " "),
+        str(fields.get("at", ""))[:16].replace("T", " "),
         entry.kind,
         names.get(entry.account or "", ""),
         str(fields.get("analyst") or fields.get("by") or ""),
         "" if amount is None else _amount(amount),
+        _detail(fields),
         entry.hash[:SHOWN_HASH],
     )
+
+
+def _detail(fields: Mapping[str, object]) -> str:
+    """What is worth a word about an entry that is no charge."""
+    said = [f"limit {_amount(fields['limit'])}"] if fields.get("limit") is not None else []
+    said += [str(fields[key]) for key in ("reason", "description") if fields.get(key)]
+    return ", ".join(said)
 
 
 def _amount(written: object) -> str:

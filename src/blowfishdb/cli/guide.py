@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from importlib.resources import as_file, files
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
 import typer
@@ -84,9 +85,20 @@ def _loud(stop: Stop, command: list[str]) -> int:
     screen = console()
     screen.rule(style="dim")
     screen.print(stop.said, style="bold", markup=False)
-    screen.print(f"$ {shlex.join(['blowfish', *command])}\n", style="green", markup=False)
+    screen.print(f"$ {_written(command, screen.width)}\n", style="green", markup=False)
     sys.stdout.flush()
     return run(command)
+
+
+def _written(command: list[str], width: int) -> str:
+    """The command as one would type it, a line for each option where it is long."""
+    whole = shlex.join(["blowfish", *command])
+    if len(whole) + 2 <= width:
+        return whole
+    cuts = [0, *(place for place, word in enumerate(command) if word.startswith("--")), len(command)]
+    lines = [shlex.join(command[start:end]) for start, end in pairwise(cuts)]
+    lines[0] = f"blowfish {lines[0]}"
+    return " \\\n      ".join(lines)
 
 
 def _quiet(command: list[str]) -> int:

@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 import getpass
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+USUAL_CONFIG = Path("blowfish.toml")
+
+
+def dataset_names(incomplete: str) -> list[str]:
+    """The datasets whose names begin so, for the shell to complete; reads the configuration alone."""
+    import tomllib
+
+    try:
+        text = Path(os.environ.get("BLOWFISH_CONFIG") or USUAL_CONFIG).read_text(encoding="utf-8")
+        known = tomllib.loads(text).get("datasets", {})
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return []
+    return [name for name in known if name.startswith(incomplete)]
+
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The dataset.", autocompletion=dataset_names)]
+OptionalName = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME]", help="A dataset; without it, all of them.", autocompletion=dataset_names),
+]
 Config = Annotated[
     Path,
     typer.Option("--config", "-c", metavar="FILE", envvar="BLOWFISH_CONFIG", help="The configuration."),
@@ -38,8 +59,6 @@ Mechanism = Annotated[str | None, typer.Option(metavar="NAME", help="Use this me
 PerQuery = Annotated[
     bool, typer.Option("--per-query", help="The accuracy holds for each answer on its own, not for all at once.")
 ]
-
-USUAL_CONFIG = Path("blowfish.toml")
 
 
 def login() -> str:

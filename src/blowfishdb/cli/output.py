@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from blowfishdb.errors import BlowfishError, BudgetExceeded
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+    from rich.console import Console, RenderableType
 
 SIGNIFICANT = 3
 
@@ -36,16 +35,32 @@ def _plain(value: object) -> object:
 def print_error(error: BlowfishError, *, as_json: bool) -> None:
     """The error on the error stream: a sentence, or an object with its code."""
     if as_json:
-        fields = {"code": error.code, "message": error.message}
+        fields: dict[str, object] = {"code": error.code, "message": error.message}
+        if isinstance(error, BudgetExceeded):
+            amounts = (error.requested, error.remaining_dataset, error.remaining_analyst)
+            fields |= dict(zip(("requested", "left_dataset", "left_analyst"), map(exact, amounts), strict=True))
+            fields["instead"] = list(error.instead)
         sys.stderr.write(json.dumps({"error": fields}, ensure_ascii=False) + "\n")
         return
     from rich.text import Text
 
     # What is printed may hold names that somebody chose: signs that move the cursor are spelled out.
-    said = "".join(sign if sign.isprintable() or sign == "\n" else ascii(sign)[1:-1] for sign in error.message)
+    message = _budget_words(error) if isinstance(error, BudgetExceeded) else error.message
+    said = "".join(sign if sign.isprintable() or sign == "\n" else ascii(sign)[1:-1] for sign in message)
     said = said[:1].upper() + said[1:] + ("" if said.endswith((".", "?", "!")) else ".")
     style = "yellow" if isinstance(error, BudgetExceeded) else "red"
     console(error=True).print(Text(said, style=style))
+
+
+def _budget_words(error: BudgetExceeded) -> str:
+    """The refusal with numbers that people read; exact ones are in --json."""
+    own = error.remaining_dataset if error.remaining_analyst is None else error.remaining_analyst
+    left = min(own, error.remaining_dataset)
+    whose = "you have" if left == own else "the data has"
+    lines = ["Not run, nothing charged.", f"This needs epsilon {short(error.requested)}; {whose} {short(left)} left."]
+    if error.instead:
+        lines.append(f"\nWith {short(left)} you can have: {', or '.join(error.instead)}.")
+    return " ".join(lines).replace(" \n", "\n")
 
 
 def short(number: Fraction | float | None) -> str:
@@ -54,22 +69,41 @@ def short(number: Fraction | float | None) -> str:
         return "-"
     value = float(number)
     if value == 0 or 0.001 <= abs(value) < 1_000_000:
-        text = f"{value:,.{SIGNIFICANT}g}" if abs(value) < 1000 else f"{value:,.0f}"
-        return text
+        return f"{value:,.{SIGNIFICANT}g}" if abs(value) < 1000 else f"{value:,.0f}"
     return f"{value:.2e}"
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> Table:
-    """A quiet table: no frame, a rule under the heading."""
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[str] = (),
+    folds: Sequence[str] | None = None,
+) -> RenderableType:
+    """A quiet table: no frame, a rule under the heading; only the columns in `folds` are broken into lines."""
     from rich import box
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-    found = Table(title=Text(title, style="bold") if title else None, title_justify="left", box=box.SIMPLE_HEAD)
+    found = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        found.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        stays = folds is not None and column not in folds
+        found.add_column(column, justify="right" if column in right else "left", overflow="fold", no_wrap=stays)
     for row in rows:
         found.add_row(*(Text(cell) for cell in row))
+    return Group(Text(title, style="bold"), found) if title else found
+
+
+def bullets(sentences: Sequence[str]) -> RenderableType:
+    """Sentences, each with a dash and its own margin."""
+    from rich.table import Table
+    from rich.text import Text
+
+    found = Table.grid(padding=(0, 1))
+    for sentence in sentences:
+        found.add_row(Text(" -"), Text(sentence))
     return found
 
 
@@ -87,8 +121,3 @@ def budget_line(spent: Fraction, limit: Fraction | None) -> str:
     share = float(spent / limit) if limit else 1.0
     filled = min(10, round(10 * share))
     return f"{short(spent)} of {short(limit)} spent  {'█' * filled}{'░' * (10 - filled)}"
-
-
-def fields_of(content: Mapping[str, object]) -> str:
-    """Details of an entry in one line."""
-    return ", ".join(f"{key} {value}" for key, value in content.items() if value is not None)

@@ -7,11 +7,9 @@ from typing import Annotated
 
 import typer
 
-from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Beta, Confidence, Config, Curator, login
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Beta, Confidence, Config, Curator, Name
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The dataset.")]
 
 
 @app.command()
@@ -22,13 +20,13 @@ def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> 
     Example
       blowfish policy show visits
     """
-    from blowfishdb.catalog import curate
+    from blowfishdb.cli.opening import existing
     from blowfishdb.cli.output import print_json
     from blowfishdb.cli.showing import show_words
     from blowfishdb.model.explain import explain
     from blowfishdb.model.written import write_policy
 
-    with curate(config, by=login()) as curator:
+    with existing(config) as curator:
         dataset, account = curator.dataset(name), curator.account(name)
     if as_json:
         words = list(explain(dataset.domain, dataset.policy))
@@ -54,7 +52,7 @@ def check(
     """
     from blowfishdb.catalog import read_config
     from blowfishdb.cli.adding import read_file
-    from blowfishdb.cli.output import console, print_json
+    from blowfishdb.cli.output import bullets, console, print_json
     from blowfishdb.model.explain import explain
 
     if file is not None:
@@ -68,8 +66,7 @@ def check(
         return
     for name, sentences in words.items():
         console().print(f"{name}: {len(checked[name][0].names)} attributes, the policy fits.", markup=False)
-        for sentence in sentences:
-            console().print(f"  - {sentence}", markup=False)
+        console().print(bullets(sentences))
     if not words:
         console().print("The configuration is sound; it names no dataset yet.")
 
@@ -107,13 +104,13 @@ def what_if(
       blowfish policy what-if visits --attribute cost --within 50 --confidence 0.99 \\
           --theta 1000 --theta 5000 --policy "cuts 10000" --pair 900,1000 --pair 900,20000
     """
-    from blowfishdb.catalog import curate
+    from blowfishdb.cli.opening import existing
     from blowfishdb.cli.what_if import Comparison, compare, show_comparison
     from blowfishdb.engine.demand import demand
 
     wanted = demand(within, beta, confidence=confidence)
     asked = Comparison(attribute, wanted, [*(policy or []), *(f"within {one}" for one in theta or [])], pair or [])
-    with curate(config, by=login()) as curator:
+    with existing(config) as curator:
         dataset = curator.dataset(name)
     show_comparison(dataset, asked, compare(dataset, asked), as_json=as_json)
 
@@ -138,10 +135,10 @@ def set_policy(
       blowfish policy set visits --policy "cost=within 1000" --reason "approved in May" --dry-run
       blowfish policy set visits --document visits.toml --reason "approved in May"
     """
-    from blowfishdb.catalog import curate
     from blowfishdb.cli.changing import changed_policy, show_change
+    from blowfishdb.cli.opening import existing
 
-    with curate(config, by=by or login()) as curator:
+    with existing(config, by) as curator:
         new = changed_policy(curator.dataset(name), policy or [], document)
         change, stretch = curator.what_would_change(name, policy=new)
         if not dry_run:

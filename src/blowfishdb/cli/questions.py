@@ -16,12 +16,12 @@ from blowfishdb.cli.options import (
     Config,
     Epsilon,
     Mechanism,
+    Name,
     PerQuery,
     Within,
     login,
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The dataset.")]
 Histogram = Annotated[
     str | None, typer.Option(metavar="GROUPS", help='A count per group: age, or "sex, bin(age, 5)" for pairs.')
 ]

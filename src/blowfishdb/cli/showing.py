@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from blowfishdb.catalog import Dataset
 from blowfishdb.cli.declaring import attribute_words, family_words
-from blowfishdb.cli.output import budget_line, console, exact, short, table
+from blowfishdb.cli.output import budget_line, bullets, console, exact, short, table
 from blowfishdb.ledger.values import Account, AnalystBudget
 from blowfishdb.model.explain import explain
 from blowfishdb.model.written import write_domain, write_policy
@@ -54,5 +54,4 @@ def show_words(dataset: Dataset, account: Account) -> None:
     """Prints a policy in words."""
     screen = console()
     screen.print(f"Policy (version {account.policy_version}), in words", style="bold", markup=False)
-    for sentence in explain(dataset.domain, dataset.policy):
-        screen.print(f"  - {sentence}", markup=False)
+    screen.print(bullets(explain(dataset.domain, dataset.policy)))

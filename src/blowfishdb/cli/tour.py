@@ -40,7 +40,7 @@ STOPS = (
         "Was 100 dollars a good choice? The same accuracy under other policies, and what an adversary may learn.",
         (
             *("policy", "what-if", "adult", "--attribute", "capital_loss", "--within", "150"),
-            *("--theta", "1000", "--theta", "100", "--theta", "10", "--policy", "full", "--policy", "line"),
+            *("--policy", "full", "--theta", "1000", "--theta", "100", "--policy", "line"),
             *("--pair", "1000,1050", "--pair", "0,2000"),
         ),
     ),

@@ -57,7 +57,7 @@ class Price:
 
 
 def compare(dataset: Dataset, asked: Comparison) -> list[Price]:
-    """The price of each policy, in the given order; the policy in force is among them."""
+    """The price of each policy, dearest first; the policy in force is among them."""
     attribute = dataset.domain.find(asked.attribute, PolicyError)
     if dataset.policy.grid_of(asked.attribute) is not None:
         raise PolicyError(f"{asked.attribute} belongs to a joint threshold; its own policy cannot be compared")
@@ -66,7 +66,8 @@ def compare(dataset: Dataset, asked: Comparison) -> list[Price]:
     if current not in families:
         families = [*families, current]
     pairs = read_pairs(asked, attribute)
-    return [_price(dataset, asked, family, pairs, in_force=family == current) for family in families]
+    prices = [_price(dataset, asked, family, pairs, in_force=family == current) for family in families]
+    return sorted(prices, key=lambda price: math.inf if price.epsilon is None else price.epsilon, reverse=True)
 
 
 def usual_families(attribute: Attribute) -> list[Family]:
@@ -164,7 +165,7 @@ def show_comparison(dataset: Dataset, asked: Comparison, prices: list[Price], *,
         )
         for price in prices
     ]
-    screen.print(table(title, columns, rows, right=("epsilon",)))
+    screen.print(table(title, columns, rows, right=("epsilon",), folds=columns[3:]))
     screen.print("No data was read. Odds: how much likelier one value may come to look than the other.", style="dim")
 
 

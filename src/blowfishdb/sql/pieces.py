@@ -7,30 +7,39 @@ from collections.abc import Iterable
 from blowfishdb.errors import QueryError
 from blowfishdb.model.predicate import Axis, Predicate
 from blowfishdb.sql.options import Accuracy
-from blowfishdb.sql.question import read_question
+from blowfishdb.sql.question import Asked, read_question
 from blowfishdb.sql.statement import parse
+
+CONDITION = "a condition is written ward = 'A3' AND age >= 18"
+GROUPS = "groups are written sex, bin(age, 5), bin_edges(age, 0, 18, 65) or DATE_TRUNC('month', day)"
 
 
 def read_where(text: str, attributes: Iterable[str]) -> Predicate:
     """The condition that the text writes: `ward = 'A3' AND age >= 18`."""
-    statement = parse(f"SELECT COUNT(*) FROM t WHERE {_one_line(text)}")
-    asked = read_question(statement, attributes)
-    if asked.where is None or asked.groups or statement.options != Accuracy():
-        raise QueryError("a condition stands alone: ward = 'A3' AND age >= 18")
+    asked = _asked("SELECT COUNT(*) FROM t WHERE", text, "", attributes, CONDITION)
+    if asked.where is None or asked.groups:
+        raise QueryError(CONDITION)
     return asked.where
 
 
 def read_axes(text: str, attributes: Iterable[str]) -> tuple[Axis, ...]:
     """The groups that the text writes: `sex, bin(age, 5)`."""
-    statement = parse(f"SELECT {_one_line(text)}, COUNT(*) FROM t GROUP BY ALL")
-    asked = read_question(statement, attributes)
-    if asked.where is not None or not asked.groups or statement.options != Accuracy() or statement.table != "t":
-        raise QueryError("groups are attributes, bin(x, 10), bin_edges(x, 0, 18, 65) or DATE_TRUNC('month', x)")
+    asked = _asked("SELECT", text, ", COUNT(*) FROM t GROUP BY ALL", attributes, GROUPS)
+    if asked.where is not None or not asked.groups:
+        raise QueryError(GROUPS)
     return asked.groups
 
 
-def _one_line(text: str) -> str:
-    """The text on a line of its own, so that a comment in it cannot swallow what follows."""
-    if "/*" in text:
-        raise QueryError("leave comments out")
-    return f"\n{text}\n"
+def _asked(before: str, text: str, after: str, attributes: Iterable[str], advice: str) -> Asked:
+    """The question around a piece; the piece stands on a line of its own, so that no comment swallows the rest."""
+    if not isinstance(text, str) or "/*" in text:
+        raise QueryError(advice)
+    try:
+        statement = parse(f"{before}\n{text}\n{after}")
+        asked = read_question(statement, attributes)
+    except QueryError as error:
+        reason, _, _ = str(error).partition(". What works: ")
+        raise QueryError(f"{reason}; {advice}" if reason != str(error) else reason) from None
+    if statement.explain or statement.table != "t" or statement.options != Accuracy() or asked.measure != "count":
+        raise QueryError(advice)
+    return asked
