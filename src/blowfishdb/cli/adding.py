@@ -133,7 +133,9 @@ def show_added(
     dataset: Dataset, account: Account, columns: Mapping[str, ColumnType], path: Path, *, as_json: bool
 ) -> None:
     """What was written where."""
-    unused = [name for name in columns if name not in dataset.domain]
+    unit = dataset.policy.unit
+    keys = (unit.id, unit.order_by) if isinstance(unit, Person) else ()
+    unused = [name for name in columns if name not in dataset.domain and name not in keys]
     if as_json:
         print_json(
             {
@@ -156,6 +158,10 @@ def show_added(
         for name in dataset.domain
     ]
     screen.print(table("", ("attribute", "column", "the public may know", "hidden"), rows))
+    if isinstance(unit, Person):
+        screen.print(
+            f"People: by {unit.id}; {unit.at_most} rows of each count, first by {unit.order_by}.", markup=False
+        )
     if unused:
         screen.print(f"Not used: {', '.join(unused)}", markup=False)
     own = "" if account.analyst_limit is None else f", {exact(account.analyst_limit)} per analyst"

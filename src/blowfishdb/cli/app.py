@@ -31,7 +31,7 @@ For analysts
 """
 
 GROUPS = (
-    ("dataset", dataset, "Add, list, show and remove datasets."),
+    ("dataset", dataset, "Add, list, show and remove datasets; keep their budgets."),
     ("policy", policy, "See, check, compare and change what is hidden."),
     ("ledger", ledger, "See, verify and export what was charged."),
 )

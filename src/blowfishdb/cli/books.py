@@ -1,4 +1,4 @@
-"""blowfish ledger: show, verify, export."""
+"""blowfish ledger: show, verify, export, accept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, OptionalName
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, Curator, OptionalName, login
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -66,6 +66,31 @@ def verify(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
         console(error=True).print(f"Not sound{place}: {fault.reason}", style="red", markup=False)
     if fault is not None:
         raise typer.Exit(5)
+
+
+@app.command()
+def accept(
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why this copy is the right one, for the record.")],
+    by: Curator = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Accepts a ledger that was restored from a backup, or moved here. Charges that the copy lacks are forgotten.
+
+    \b
+    Example
+      blowfish ledger accept --reason "moved to the new server, entry 812 checked"
+    """
+    from blowfishdb.catalog import read_config
+    from blowfishdb.cli.output import console, print_json
+    from blowfishdb.ledger.opening import accept_restored_ledger
+
+    found = read_config(config)
+    head = accept_restored_ledger(found.ledger_url(), mark=found.mark_path(), by=by or login(), reason=reason)
+    if as_json:
+        print_json({"entries": head.sequence, "head": head.hash})
+    else:
+        console().print(f"Accepted, on record as entry {head.sequence}.")
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""blowfish dataset: add, list, show, remove."""
+"""blowfish dataset: add, list, show, remove, and upkeep."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, Curator, Name
+from blowfishdb.cli.upkeep import budget, refreshed
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -146,6 +147,10 @@ def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> 
         print_json(dataset_content(dataset, account, analysts))
     else:
         show_dataset(dataset, account, analysts)
+
+
+app.command()(budget)
+app.command()(refreshed)
 
 
 @app.command()

@@ -35,8 +35,8 @@ def show_entries(entries: Sequence[Entry], accounts: Mapping[str, Account]) -> N
     names = {account.id: name for name, account in accounts.items()}
     rows = [_row(entry, names) for entry in entries]
     screen = console()
-    columns = ("no.", "when (UTC)", "what", "dataset", "who", "epsilon", "detail", "hash")
-    screen.print(table("", columns, rows, right=("no.", "epsilon"), folds=("detail",)))
+    columns = ("no.", "when (UTC)", "what", "dataset", "who", "epsilon", "hash")
+    screen.print(table("", columns, rows, right=("no.", "epsilon"), folds=("what",)))
     for name, account in accounts.items():
         screen.print(f"{name}: epsilon {budget_line(account.spent, account.limit)}", markup=False)
 
@@ -47,20 +47,18 @@ def _row(entry: Entry, names: Mapping[str, str]) -> tuple[str, ...]:
     return (
         str(entry.sequence),
         str(fields.get("at", ""))[:16].replace("T", " "),
-        entry.kind,
+        ", ".join([entry.kind, *_details(fields)]),
         names.get(entry.account or "", ""),
         str(fields.get("analyst") or fields.get("by") or ""),
         "" if amount is None else _amount(amount),
-        _detail(fields),
         entry.hash[:SHOWN_HASH],
     )
 
 
-def _detail(fields: Mapping[str, object]) -> str:
+def _details(fields: Mapping[str, object]) -> list[str]:
     """What is worth a word about an entry that is no charge."""
     said = [f"limit {_amount(fields['limit'])}"] if fields.get("limit") is not None else []
-    said += [str(fields[key]) for key in ("reason", "description") if fields.get(key)]
-    return ", ".join(said)
+    return said + [str(fields[key]) for key in ("reason", "description") if fields.get(key)]
 
 
 def _amount(written: object) -> str:

@@ -19,7 +19,7 @@ import typer
 
 from blowfishdb.cli import run
 from blowfishdb.cli.output import console, print_json
-from blowfishdb.cli.tour import Stop
+from blowfishdb.cli.stops import Stop
 from blowfishdb.errors import CatalogError
 
 PLOT = "{plot}"

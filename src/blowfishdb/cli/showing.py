@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.console import RenderableType
+
 from blowfishdb.catalog import Dataset
 from blowfishdb.cli.declaring import attribute_words, family_words
 from blowfishdb.cli.output import budget_line, bullets, console, exact, short, table
@@ -28,7 +30,7 @@ def dataset_content(dataset: Dataset, account: Account, analysts: Sequence[Analy
         "spent": exact(account.spent),
         "remaining": exact(account.remaining),
         "charges": account.charges,
-        "analysts": [{"name": one.analyst, "spent": exact(one.spent), "limit": exact(one.limit)} for one in analysts],
+        "analysts": analyst_content(analysts),
     }
 
 
@@ -46,8 +48,18 @@ def show_dataset(dataset: Dataset, account: Account, analysts: Sequence[AnalystB
     show_words(dataset, account)
     screen.print(f"\nBudget: epsilon {budget_line(account.spent, account.limit)}", markup=False)
     if analysts:
-        lines = [(one.analyst, short(one.spent), short(one.limit), short(one.remaining)) for one in analysts]
-        screen.print(table("", ("analyst", "spent", "limit", "left"), lines, right=("spent", "limit", "left")))
+        screen.print(analyst_table(analysts))
+
+
+def analyst_content(analysts: Sequence[AnalystBudget]) -> list[dict[str, object]]:
+    """Who spent what, for programs."""
+    return [{"name": one.analyst, "spent": exact(one.spent), "limit": exact(one.limit)} for one in analysts]
+
+
+def analyst_table(analysts: Sequence[AnalystBudget]) -> RenderableType:
+    """Who spent what."""
+    lines = [(one.analyst, short(one.spent), short(one.limit), short(one.remaining)) for one in analysts]
+    return table("", ("analyst", "spent", "limit", "left"), lines, right=("spent", "limit", "left"))
 
 
 def show_words(dataset: Dataset, account: Account) -> None:

@@ -1,0 +1,96 @@
+"""blowfish dataset budget and refreshed: what a curator does from time to time, on record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, Curator, Name
+
+if TYPE_CHECKING:
+    from blowfishdb.ledger.values import Account, AnalystBudget
+
+Reason = Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")]
+
+
+def budget(
+    name: Name,
+    reason: Reason,
+    epsilon: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="What the data may lose in all: more than before.")
+    ] = None,
+    per_analyst: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="What each analyst may spend; 'none' for no limit of its own.")
+    ] = None,
+    analyst: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=NUMBER", help="What one analyst may spend; NAME=none: as everyone. Repeat it."),
+    ] = None,
+    by: Curator = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Renews a budget or sets limits of analysts. What was spent stays spent.
+
+    \b
+    Examples
+      blowfish dataset budget visits --epsilon 4 --reason "second year"
+      blowfish dataset budget visits --per-analyst 0.5 --analyst ana=1 --reason "agreed in May"
+    """
+    from blowfishdb.cli.declaring import named
+    from blowfishdb.cli.opening import existing
+    from blowfishdb.errors import CatalogError
+
+    own = named(analyst or [], "--analyst")
+    if epsilon is None and per_analyst is None and not own:
+        raise CatalogError("say what changes: --epsilon, --per-analyst or --analyst NAME=NUMBER")
+    with existing(config, by) as curator:
+        if epsilon is not None:
+            curator.renew(name, epsilon, reason=reason)
+        if per_analyst is not None:
+            curator.limit_everyone(name, _limit(per_analyst), reason=reason)
+        for one, limit in own.items():
+            curator.limit_analyst(name, one, _limit(limit), reason=reason)
+        _show(name, curator.account(name), curator.analysts(name), as_json=as_json)
+
+
+def refreshed(
+    name: Name,
+    description: Annotated[str, typer.Option(metavar="TEXT", help="What changed, for the record.")],
+    by: Curator = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Notes that the rows were refreshed: stored answers are no longer replayed, and the spent budget stays spent.
+
+    \b
+    Example
+      blowfish dataset refreshed visits --description "rows of May added"
+    """
+    from blowfishdb.cli.opening import existing
+    from blowfishdb.cli.output import console, print_json
+
+    with existing(config, by) as curator:
+        account = curator.refreshed(name, description)
+    if as_json:
+        print_json({"name": name, "snapshot": account.snapshot})
+    else:
+        console().print(f"{name} is at snapshot {account.snapshot} now.", markup=False)
+
+
+def _limit(written: str) -> str | None:
+    return None if written.strip().lower() == "none" else written
+
+
+def _show(name: str, account: Account, analysts: list[AnalystBudget], *, as_json: bool) -> None:
+    from blowfishdb.cli.output import budget_line, console, exact, print_json
+    from blowfishdb.cli.showing import analyst_content, analyst_table
+
+    if as_json:
+        limits = {"epsilon": exact(account.limit), "per_analyst": exact(account.analyst_limit)}
+        print_json({"name": name, **limits, "spent": exact(account.spent), "analysts": analyst_content(analysts)})
+        return
+    console().print(f"{name}: epsilon {budget_line(account.spent, account.limit)}", markup=False)
+    if analysts:
+        console().print(analyst_table(analysts))
