@@ -10,7 +10,9 @@ STRICT ?=
 # Test processes; JOBS=0 runs the tests in one.
 JOBS ?= auto
 ARGS ?=
-export HYPOTHESIS_PROFILE STRICT
+# Test processes share the cores already; threads of the linear algebra library would only fight for them.
+OPENBLAS_NUM_THREADS ?= 1
+export HYPOTHESIS_PROFILE STRICT OPENBLAS_NUM_THREADS
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint format bench system-parts clean
