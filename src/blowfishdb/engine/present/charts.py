@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.present.colours import BAND, BAR, INK, MARK, shade
 from blowfishdb.engine.present.frame import Frame, label
 from blowfishdb.engine.present.numbers import ABOVE_ZERO, digits_of
@@ -12,6 +11,7 @@ from blowfishdb.engine.present.pooling import largest, pooled, runs, tallest
 from blowfishdb.engine.present.shape import shape_of
 from blowfishdb.engine.present.svg import element, words
 from blowfishdb.engine.present.text import row_labels, shortened
+from blowfishdb.engine.released import Released
 from blowfishdb.model.arrays import Floats
 
 TARGETS = 160
@@ -22,13 +22,13 @@ LISTED = 40
 ROW = 22.0
 
 
-def chart(answer: Answer) -> tuple[Frame, list[str]]:
+def chart(answer: Released) -> tuple[Frame, list[str]]:
     """The sheet and what is drawn on it."""
     draw = {"bars": _bars, "heat": _heat, "steps": _steps, "dots": _dots}[shape_of(answer)]
     return draw(answer)
 
 
-def _tip_lines(answer: Answer, place: int) -> list[str]:
+def _tip_lines(answer: Released, place: int) -> list[str]:
     """The label, the value and its interval."""
     digits = digits_of(answer)
     running = "up to " if place < answer.running else ""
@@ -40,11 +40,11 @@ def _tip_lines(answer: Answer, place: int) -> list[str]:
     ]
 
 
-def _ceiling(answer: Answer) -> float:
+def _ceiling(answer: Released) -> float:
     return 1.05 * max(float(answer.bounds.high.max(initial=0.0)), 1.0)
 
 
-def _targets(answer: Answer, frame: Frame, size: int) -> list[str]:
+def _targets(answer: Released, frame: Frame, size: int) -> list[str]:
     """Areas side by side across the plot; one that stands for several answers tells of the tallest, or of the last."""
     starts = runs(size, TARGETS)
     parts = []
@@ -62,7 +62,7 @@ def _path(points: list[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
-def _bars(answer: Answer) -> tuple[Frame, list[str]]:
+def _bars(answer: Released) -> tuple[Frame, list[str]]:
     """One bar per answer; of more than there are pixels, the tallest of those that share one."""
     axis, top = answer.tables[0].axes[0], _ceiling(answer)
     frame = Frame().with_room_for(axis.labels)
@@ -89,7 +89,7 @@ def _bars(answer: Answer) -> tuple[Frame, list[str]]:
     ]
 
 
-def _steps(answer: Answer) -> tuple[Frame, list[str]]:
+def _steps(answer: Released) -> tuple[Frame, list[str]]:
     axis, plain = answer.tables[0].axes[0], answer.running
     frame = Frame().with_room_for(axis.labels[:plain])
     low, high, values = answer.bounds.low[:plain], answer.bounds.high[:plain], answer.values[:plain]
@@ -123,7 +123,7 @@ def _steps(answer: Answer) -> tuple[Frame, list[str]]:
     ]
 
 
-def _heat(answer: Answer) -> tuple[Frame, list[str]]:
+def _heat(answer: Released) -> tuple[Frame, list[str]]:
     table = answer.tables[0]
     plane = pooled(answer.values, table, SQUARES)
     rows, columns = plane.values.shape
@@ -154,7 +154,7 @@ def _heat(answer: Answer) -> tuple[Frame, list[str]]:
     ]
 
 
-def _colour_bar(answer: Answer, frame: Frame, top: float, factor: int) -> list[str]:
+def _colour_bar(answer: Released, frame: Frame, top: float, factor: int) -> list[str]:
     x, digits = frame.width - frame.right + 16.0, digits_of(answer)
     step = frame.down / 40
     parts = [
@@ -171,7 +171,7 @@ def _colour_bar(answer: Answer, frame: Frame, top: float, factor: int) -> list[s
     return [*parts, label(x, frame.floor + 18.0, said, "start")]
 
 
-def _dots(answer: Answer) -> tuple[Frame, list[str]]:
+def _dots(answer: Released) -> tuple[Frame, list[str]]:
     size = answer.raw.size
     places = list(range(size)) if size <= LISTED else largest(answer.values, LISTED)
     frame = Frame(height=ROW * len(places) + 76.0, left=230.0)

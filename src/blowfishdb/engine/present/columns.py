@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.present.extras import needed
+from blowfishdb.engine.released import Released
 from blowfishdb.model.arrays import Floats
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Labels: TypeAlias = list[str | None]
 
 
-def axis_columns(answer: Answer) -> dict[str, Labels]:
+def axis_columns(answer: Released) -> dict[str, Labels]:
     """The labels of each attribute; None where a marginal does not have that attribute."""
     found: dict[str, Labels] = {name: [] for table in answer.tables for name in table.names}
     for table in answer.tables:
@@ -26,7 +26,7 @@ def axis_columns(answer: Answer) -> dict[str, Labels]:
     return found
 
 
-def number_columns(answer: Answer) -> dict[str, Floats]:
+def number_columns(answer: Released) -> dict[str, Floats]:
     """The value, its interval that holds together with all others, the raw answer, and its interval on its own."""
     taken = {name for table in answer.tables for name in table.names}
     numbers = {
@@ -47,7 +47,7 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def rows(answer: Answer) -> list[dict[str, str | float | None]]:
+def rows(answer: Released) -> list[dict[str, str | float | None]]:
     """One dictionary per answer."""
     labels = axis_columns(answer)
     numbers = {name: column.tolist() for name, column in number_columns(answer).items()}
@@ -55,7 +55,7 @@ def rows(answer: Answer) -> list[dict[str, str | float | None]]:
     return [dict(zip(names, row, strict=True)) for row in zip(*labels.values(), *numbers.values(), strict=True)]
 
 
-def to_arrow(answer: Answer) -> pyarrow.Table:
+def to_arrow(answer: Released) -> pyarrow.Table:
     """A pyarrow table."""
     library = needed("pyarrow", "frames")
     labels = {name: library.array(column, library.string()) for name, column in axis_columns(answer).items()}
@@ -63,7 +63,7 @@ def to_arrow(answer: Answer) -> pyarrow.Table:
     return library.table({**labels, **numbers})
 
 
-def to_polars(answer: Answer) -> polars.DataFrame:
+def to_polars(answer: Released) -> polars.DataFrame:
     """A polars frame."""
     library = needed("polars", "frames")
     labels = [library.Series(name, column, library.String) for name, column in axis_columns(answer).items()]
@@ -72,7 +72,7 @@ def to_polars(answer: Answer) -> polars.DataFrame:
     return frame
 
 
-def to_pandas(answer: Answer) -> pandas.DataFrame:
+def to_pandas(answer: Released) -> pandas.DataFrame:
     """A pandas frame."""
     library = needed("pandas", "frames")
     labels = {name: library.Series(column, dtype=object) for name, column in axis_columns(answer).items()}

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.present.numbers import digits_of, epsilon_words, percent, printable
+from blowfishdb.engine.released import Released
 
 ALWAYS_UNPROTECTED = "What is true of many records alike is not hidden, and what an observer already knows stays known."
 
 
-def note(answer: Answer) -> str:
+def note(answer: Released) -> str:
     """Plain sentences, in one paragraph."""
     said = [_asked(answer), _cost(answer), _accuracy(answer), *_policy(answer), *_made(answer)]
     return printable(" ".join(part for part in said if part))
 
 
-def _asked(answer: Answer) -> str:
+def _asked(answer: Released) -> str:
     data = f", from the dataset {answer.dataset}" if answer.dataset else ""
     return f"{answer.title}{data}."
 
 
-def _cost(answer: Answer) -> str:
+def _cost(answer: Released) -> str:
     version = f" version {answer.policy_version}" if answer.policy_version is not None else ""
     if answer.epsilon == 0:
         return f"The policy{version} hides nothing that these numbers tell, so they are exact and cost nothing."
@@ -29,7 +29,7 @@ def _cost(answer: Answer) -> str:
     )
 
 
-def _accuracy(answer: Answer) -> str:
+def _accuracy(answer: Released) -> str:
     if answer.together is None and answer.widths.simultaneous == 0.0:
         return ""
     sure = percent(answer.beta)
@@ -47,15 +47,15 @@ def _accuracy(answer: Answer) -> str:
     return said
 
 
-def _width(answer: Answer) -> str:
+def _width(answer: Released) -> str:
     return digits_of(answer).high(answer.widths.simultaneous)
 
 
-def _policy(answer: Answer) -> list[str]:
+def _policy(answer: Released) -> list[str]:
     said = ["What the policy says:", *answer.protected] if answer.protected else []
     return [*said, "Not protected:", *answer.unprotected, ALWAYS_UNPROTECTED]
 
 
-def _made(answer: Answer) -> list[str]:
+def _made(answer: Released) -> list[str]:
     day = f", {answer.released[:10]}" if answer.released else ""
     return [f"Made with BlowfishDB {answer.version}{day}; plan {answer.certificate.plan_digest[:12]}."]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.released import Released
 from blowfishdb.model.numbers import show
 
 SHORT_EPSILON = 12
@@ -40,7 +40,7 @@ class Digits:
         return f"{number + 0.0:,.{self.places}f}"
 
 
-def digits_of(answer: Answer) -> Digits:
+def digits_of(answer: Released) -> Digits:
     """Whole numbers for counts and sums; else two digits of the narrowest interval."""
     if answer.is_counts or answer.raw.size == 0:
         return Digits(0)
@@ -71,7 +71,7 @@ def printable(text: str) -> str:
     return "".join(sign if sign.isprintable() else "�" for sign in text)
 
 
-def accuracy_words(answer: Answer) -> str:
+def accuracy_words(answer: Released) -> str:
     """How near the truth all values are: "every value within 50 (95 %)"."""
     digits = digits_of(answer)
     if answer.together is not None and answer.raw.size == 1:

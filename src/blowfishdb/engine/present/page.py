@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.present.colours import GRID, INK, PAPER, QUIET
 from blowfishdb.engine.present.note import note
 from blowfishdb.engine.present.numbers import accuracy_words, epsilon_words
+from blowfishdb.engine.present.picture import picture
 from blowfishdb.engine.present.svg import element, words
 from blowfishdb.engine.present.text import cells, column_names, shown_rows, whose
+from blowfishdb.engine.released import Released
 
 PAGE_ROWS = 2_000
 """A saved page lists up to this many rows, then the first and last ones."""
 
 
-def fragment(answer: Answer) -> str:
+def fragment(answer: Released) -> str:
     """What a notebook shows: the question, the picture, and the first and last rows."""
-    from blowfishdb.engine.present.interactive import picture
-
     body = [_heading(answer, "div"), picture(answer), table(answer, 10)]
     style = f"font:13px system-ui,sans-serif;color:{INK};background:{PAPER};padding:10px 12px;max-width:744px"
     return element("div", {"style": style}, *body)
 
 
-def whole_page(answer: Answer, svg: str) -> str:
+def whole_page(answer: Released, svg: str) -> str:
     """A page that stands alone: the picture, the note, and the values."""
     style = (
         f"body{{font:15px/1.5 system-ui,sans-serif;color:{INK};background:{PAPER};max-width:760px;margin:2rem auto;"
@@ -35,7 +34,7 @@ def whole_page(answer: Answer, svg: str) -> str:
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{"".join(body)}</body></html>\n'
 
 
-def _heading(answer: Answer, tag: str) -> str:
+def _heading(answer: Released, tag: str) -> str:
     said = f"epsilon {epsilon_words(answer.epsilon)}{whose(answer)} · {answer.mechanism} · {accuracy_words(answer)}"
     title = element(tag, {"style": "font-size:16px;font-weight:600;margin:0"}, words(answer.title))
     parts = [title, element("div", {"style": f"color:{QUIET};font-size:12px;margin:2px 0 8px"}, words(said))]
@@ -44,7 +43,7 @@ def _heading(answer: Answer, tag: str) -> str:
     return "".join(parts)
 
 
-def table(answer: Answer, most: int) -> str:
+def table(answer: Released, most: int) -> str:
     """The values with their intervals as an HTML table; of many rows the first and the last."""
     first, last = shown_rows(answer.raw.size, most)
     names = column_names(answer)

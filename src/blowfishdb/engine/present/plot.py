@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.answer_table import AnswerAxis, AnswerTable
 from blowfishdb.engine.present.colours import BAND, BAR, GRID, INK, MARK, QUIET, STOPS
 from blowfishdb.engine.present.extras import needed
@@ -16,6 +15,7 @@ from blowfishdb.engine.present.numbers import ABOVE_ZERO, accuracy_words, digits
 from blowfishdb.engine.present.pooling import largest, regular, runs, tallest
 from blowfishdb.engine.present.shape import shape_of
 from blowfishdb.engine.present.text import row_labels, shortened, whose
+from blowfishdb.engine.released import Released
 from blowfishdb.model.arrays import Floats
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ SKIPPED = 0.5
 LABEL = 28
 
 
-def plot(answer: Answer, ax: Axes | None = None) -> Axes:
+def plot(answer: Released, ax: Axes | None = None) -> Axes:
     """Draws the answer on the given axes, or on new ones of pyplot."""
     if ax is None:
         pyplot = needed("matplotlib.pyplot", "plot")
@@ -45,20 +45,20 @@ def plot(answer: Answer, ax: Axes | None = None) -> Axes:
     return _drawn(answer, ax)
 
 
-def save_plot(answer: Answer, path: str | PathLike[str], dpi: int = 160) -> None:
+def save_plot(answer: Released, path: str | PathLike[str], dpi: int = 160) -> None:
     """Writes the picture to a file; the ending chooses the format (png, svg, pdf)."""
     figure: Figure = needed("matplotlib.figure", "plot").Figure(figsize=_size(answer), layout="constrained")
     _drawn(answer, figure.add_subplot())
     figure.savefig(path, dpi=dpi)
 
 
-def _size(answer: Answer) -> tuple[float, float]:
+def _size(answer: Released) -> tuple[float, float]:
     if shape_of(answer) == "dots":
         return 8.0, min(max(2.0 + 0.17 * min(answer.raw.size, DOTS), 3.0), 18.0)
     return (8.0, 6.2) if shape_of(answer) == "heat" else (8.0, 4.6)
 
 
-def _drawn(answer: Answer, ax: Axes) -> Axes:
+def _drawn(answer: Released, ax: Axes) -> Axes:
     {"bars": _bars, "steps": _steps, "heat": _heat, "dots": _dots}[shape_of(answer)](answer, ax)
     _captions(answer, ax)
     return ax
@@ -69,7 +69,7 @@ def _plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _captions(answer: Answer, ax: Axes) -> None:
+def _captions(answer: Released, ax: Axes) -> None:
     """The question as title, and below it in small print what it cost, how, and how sure it is."""
     across = ax.figure.get_figwidth() if hasattr(ax.figure, "get_figwidth") else 8.0
     ratio = across / 8.0
@@ -143,13 +143,13 @@ def _number_ticks(ax: Axes, axis: AnswerAxis) -> None:
         _thousands(ax, "x")
 
 
-def _errors(answer: Answer) -> Floats:
+def _errors(answer: Released) -> Floats:
     """How far each interval reaches below and above its value."""
     values, bounds = answer.values, answer.bounds
     return np.maximum(np.stack([values - bounds.low, bounds.high - values]), 0.0)
 
 
-def _bars(answer: Answer, ax: Axes) -> None:
+def _bars(answer: Released, ax: Axes) -> None:
     axis = answer.tables[0].axes[0]
     on_line, size = _on_line(axis), len(axis.labels)
     edges = np.array(axis.edges) if on_line else np.arange(size + 1) - 0.5
@@ -176,13 +176,13 @@ def _bars(answer: Answer, ax: Axes) -> None:
     ax.set_ylabel(answer.value_name, color=INK)
 
 
-def _count_limits(answer: Answer, ax: Axes) -> None:
+def _count_limits(answer: Released, ax: Axes) -> None:
     top = float(answer.bounds.high.max(initial=1.0))
     if answer.consistent.feasible:
         ax.set_ylim(0.0, 1.06 * max(top, 1.0))
 
 
-def _steps(answer: Answer, ax: Axes) -> None:
+def _steps(answer: Released, ax: Axes) -> None:
     axis = answer.tables[0].axes[0]
     plain = axis.plain
     edges = np.array(axis.edges) if axis.edges else np.arange(plain + 1) - 0.5
@@ -222,7 +222,7 @@ def _steps(answer: Answer, ax: Axes) -> None:
         )
 
 
-def _heat(answer: Answer, ax: Axes) -> None:
+def _heat(answer: Released, ax: Axes) -> None:
     table = answer.tables[0]
     down, across = table.axes
     plane = answer.values.reshape(table.shape)
@@ -254,7 +254,7 @@ def _heat(answer: Answer, ax: Axes) -> None:
         _write_values(answer, table, ax)
 
 
-def _mark_width(answer: Answer, ax: Axes) -> None:
+def _mark_width(answer: Released, ax: Axes) -> None:
     """A bracket on the colour bar as long as an interval, so that one sees which colours mean different counts."""
     wide = 2 * answer.widths.simultaneous
     low, high = ax.get_ylim()
@@ -262,7 +262,7 @@ def _mark_width(answer: Answer, ax: Axes) -> None:
         ax.plot([0.5, 0.5], [low, low + wide], color="#d1603d", linewidth=2.5, solid_capstyle="butt")
 
 
-def _write_values(answer: Answer, table: AnswerTable, ax: Axes) -> None:
+def _write_values(answer: Released, table: AnswerTable, ax: Axes) -> None:
     """The numbers in the squares, dark on light and light on dark."""
     digits, top = digits_of(answer), max(float(answer.values.max()), 1e-12)
     for place, value in enumerate(answer.values.tolist()):
@@ -271,7 +271,7 @@ def _write_values(answer: Answer, table: AnswerTable, ax: Axes) -> None:
         ax.text(column, row, digits.value(value), ha="center", va="center", fontsize=8, color=ink)
 
 
-def _dots(answer: Answer, ax: Axes) -> None:
+def _dots(answer: Released, ax: Axes) -> None:
     size = answer.raw.size
     places = list(range(size)) if size <= DOTS else largest(answer.values, DOTS)
     ax.errorbar(
@@ -302,7 +302,7 @@ def _dots(answer: Answer, ax: Axes) -> None:
         ax.set_ylabel(_plain(shortened(" × ".join(answer.tables[0].names))), color=INK)
 
 
-def _name_tables(answer: Answer, ax: Axes) -> None:
+def _name_tables(answer: Released, ax: Axes) -> None:
     """A line above each marginal, with its attributes on the right."""
     start = 0
     for table in answer.tables:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.released import Released
 
 Shape: TypeAlias = Literal["bars", "heat", "steps", "dots"]
 
 
-def shape_of(answer: Answer) -> Shape:
+def shape_of(answer: Released) -> Shape:
     """Bars for one attribute, a heat map for two, steps for running counts, dots in intervals for all else."""
     if answer.running > 0:
         return "steps"

@@ -5,30 +5,31 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from blowfishdb.accuracy.intervals import HalfWidths
-from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.answer_bounds import Bounds
 from blowfishdb.engine.answer_table import AnswerAxis, AnswerTable
+from blowfishdb.engine.released import Released
 from blowfishdb.errors import DocumentError, InvalidInput
 from blowfishdb.inference.consistent import Consistent
 from blowfishdb.model.arrays import Floats
 from blowfishdb.plan.certificate import Certificate
 
+Kept = TypeVar("Kept", bound=Released)
 SCHEMA = "blowfishdb-answer/1"
 
 
-def to_json(answer: Answer, *, indent: int | None = None) -> str:
+def to_json(answer: Released, *, indent: int | None = None) -> str:
     """The whole answer as JSON: exact numbers as text such as "41/100", floats in the digits that read back equal."""
     separators = (",", ":") if indent is None else (",", ": ")
     return json.dumps(to_document(answer), allow_nan=False, indent=indent, separators=separators)
 
 
-def from_json(text: str | bytes) -> Answer:
-    """The answer that to_json wrote; DocumentError for anything else."""
+def from_json(text: str | bytes, make: type[Kept]) -> Kept:
+    """The answer that to_json wrote, as an object of the given class; DocumentError for anything else."""
     try:
         written = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
@@ -37,7 +38,7 @@ def from_json(text: str | bytes) -> Answer:
         found = written.get("schema") if isinstance(written, dict) else None
         raise DocumentError(f"this is no answer in the form {SCHEMA!r}, but {found!r}", path="schema")
     try:
-        return _from_document(written)
+        return _from_document(written, make)
     except InvalidInput as error:
         raise DocumentError(f"the stored answer contradicts itself: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -48,7 +49,7 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is no number of an answer")
 
 
-def to_document(answer: Answer) -> dict[str, Any]:
+def to_document(answer: Released) -> dict[str, Any]:
     """The answer as dictionaries and lists."""
     proof = answer.certificate
     return {
@@ -101,7 +102,7 @@ def _table(table: AnswerTable) -> dict[str, Any]:
     return {"crossed": table.crossed, "axes": axes}
 
 
-def _from_document(written: Mapping[str, Any]) -> Answer:
+def _from_document(written: Mapping[str, Any], make: type[Kept]) -> Kept:
     proof = written["certificate"]
     witness = proof["witness"]
     certificate = Certificate(
@@ -114,7 +115,7 @@ def _from_document(written: Mapping[str, Any]) -> Answer:
     if _text(written["epsilon"]) != str(certificate.epsilon):
         raise InvalidInput("its epsilon is not the certificate's")
     version = written["policy_version"]
-    return Answer(
+    return make(
         kind=written["kind"],
         title=_text(written["title"]),
         tables=tuple(_read_table(table) for table in written["tables"]),

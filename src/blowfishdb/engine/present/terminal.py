@@ -9,12 +9,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.answer_table import AnswerTable
 from blowfishdb.engine.present.numbers import accuracy_words, digits_of, epsilon_words, printable
 from blowfishdb.engine.present.pooling import Pooled, evenly, largest, pooled
 from blowfishdb.engine.present.shape import shape_of
 from blowfishdb.engine.present.text import shortened, whose
+from blowfishdb.engine.released import Released
 from blowfishdb.model.arrays import Floats
 
 BARS = 24
@@ -24,12 +24,12 @@ SHADES = " ░▒▓█"
 LABEL = 24
 
 
-def draw(console: Console, answer: Answer) -> None:
+def draw(console: Console, answer: Released) -> None:
     """Prints the answer as a plot."""
     console.print(drawing(answer))
 
 
-def drawing(answer: Answer) -> RenderableType:
+def drawing(answer: Released) -> RenderableType:
     """The plot, to print or to put into a panel."""
     parts: list[RenderableType] = [_heading(answer)]
     start = 0
@@ -43,12 +43,12 @@ def drawing(answer: Answer) -> RenderableType:
     return Group(*parts)
 
 
-def _heading(answer: Answer) -> Text:
+def _heading(answer: Released) -> Text:
     said = f"  epsilon {epsilon_words(answer.epsilon)}{whose(answer)} with {answer.mechanism}; {accuracy_words(answer)}"
     return Text.assemble((printable(answer.title), "bold"), "\n", (printable(said), "dim"))
 
 
-def _bars(answer: Answer, table: AnswerTable, start: int) -> RenderableType:
+def _bars(answer: Released, table: AnswerTable, start: int) -> RenderableType:
     """Bars: solid up to the low end, light up to the high end. Of many, some that stand for the rest."""
     places, remark = _chosen(answer, start, table.size)
     low, high = answer.bounds.low, answer.bounds.high
@@ -67,7 +67,7 @@ def _bars(answer: Answer, table: AnswerTable, start: int) -> RenderableType:
     return Group(grid, Text(f"  {remark}", style="dim")) if remark else grid
 
 
-def _chosen(answer: Answer, start: int, size: int) -> tuple[Sequence[int], str]:
+def _chosen(answer: Released, start: int, size: int) -> tuple[Sequence[int], str]:
     """Which answers to draw, and what to say about the others."""
     if size <= BARS:
         return range(start, start + size), ""
@@ -77,7 +77,7 @@ def _chosen(answer: Answer, start: int, size: int) -> tuple[Sequence[int], str]:
     return [start + place for place in found], f"the {BARS} largest of {size:,} values"
 
 
-def _squares(answer: Answer, table: AnswerTable) -> RenderableType:
+def _squares(answer: Released, table: AnswerTable) -> RenderableType:
     """Squares whose shade tells the value; many cells are added up."""
     plane = pooled(answer.values, table, SQUARES)
     top = max(float(plane.values.max(initial=0.0)), 1e-12)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.present.numbers import accuracy_words, digits_of, epsilon_words, printable
+from blowfishdb.engine.released import Released
 
 ROWS = 12
 """An answer with more rows shows its first and last ones."""
 LONGEST_LABEL = 40
 
 
-def heading(answer: Answer) -> str:
+def heading(answer: Released) -> str:
     """One line: what was asked, what it cost of which data, and how near the truth it is."""
     parts = [answer.title, f"epsilon {epsilon_words(answer.epsilon)}{whose(answer)}", accuracy_words(answer)]
     return "   ".join(printable(part) for part in parts)
 
 
-def whose(answer: Answer) -> str:
+def whose(answer: Released) -> str:
     """Of which data and under which policy, where that is known: " of visits (policy v2)"."""
     version = f" (policy v{answer.policy_version})" if answer.policy_version is not None else ""
     return f" of {answer.dataset}{version}" if answer.dataset else version
@@ -31,7 +31,7 @@ def shown_rows(size: int, most: int = ROWS) -> tuple[range, range]:
     return range(most // 2), range(size - most // 2, size)
 
 
-def cells(answer: Answer, places: Sequence[int]) -> list[list[str]]:
+def cells(answer: Released, places: Sequence[int]) -> list[list[str]]:
     """Label, value, low and high of the given answers, as text."""
     labels, digits = row_labels(answer, places), digits_of(answer)
     return [
@@ -45,7 +45,7 @@ def cells(answer: Answer, places: Sequence[int]) -> list[list[str]]:
     ]
 
 
-def row_labels(answer: Answer, places: Sequence[int]) -> list[list[str]]:
+def row_labels(answer: Released, places: Sequence[int]) -> list[list[str]]:
     """The labels of the given answers, one per column of the heading."""
     names = column_names(answer)
     found = []
@@ -59,7 +59,7 @@ def row_labels(answer: Answer, places: Sequence[int]) -> list[list[str]]:
     return found
 
 
-def column_names(answer: Answer) -> list[str]:
+def column_names(answer: Released) -> list[str]:
     """The attributes of the answer, in order."""
     return list(dict.fromkeys(name for table in answer.tables for name in table.names))
 
@@ -70,7 +70,7 @@ def shortened(label: str, most: int = LONGEST_LABEL) -> str:
     return safe if len(safe) <= most else f"{safe[: most - 1]}…"
 
 
-def as_text(answer: Answer) -> str:
+def as_text(answer: Released) -> str:
     """The heading and a small table, like a data frame's."""
     first, last = shown_rows(answer.raw.size)
     lines = [[*map(shortened, column_names(answer)), answer.value_name, "low", "high"], *cells(answer, first)]
