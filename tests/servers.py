@@ -7,6 +7,7 @@ from itertools import count
 
 import pytest
 
+from tools.mariadb_server import running_mariadb
 from tools.postgres_server import running_postgres
 
 _NUMBERS = count(1)
@@ -16,6 +17,13 @@ _NUMBERS = count(1)
 def postgres_server() -> Iterator[str]:
     """The address of a PostgreSQL server on loopback; mark tests that use it with `pytest.mark.postgres`."""
     with running_postgres() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[str]:
+    """The address of a MariaDB database on loopback; mark tests that use it with `pytest.mark.mariadb`."""
+    with running_mariadb() as url:
         yield url
 
 

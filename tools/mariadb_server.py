@@ -51,15 +51,10 @@ def running_mariadb() -> Iterator[str]:
         )
         command = [program("mariadbd"), "--no-defaults", f"--datadir={data}", f"--socket={socket}", f"--port={port}"]
         command += ["--bind-address=127.0.0.1", f"--init-file={start}", f"--log-error={log}", "--skip-name-resolve"]
-        command += [
-            "--innodb-flush-log-at-trx-commit=0",
-            "--innodb-buffer-pool-size=32M",
-            f"--pid-file={folder / 'pid'}",
-        ]
+        command += ["--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=32M"]
+        command += [f"--pid-file={folder / 'pid'}", *([f"--user={user}"] if user else [])]
         start.chmod(0o644)
-        server = subprocess.Popen(
-            [*command, *([f"--user={user}"] if user else [])], cwd=folder, stderr=subprocess.DEVNULL
-        )
+        server = subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL)
         url = f"mysql://{USER}:{PASSWORD}@127.0.0.1:{port}/{DATABASE}"
         try:
             _wait_until_ready(server, port, log)

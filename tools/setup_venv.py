@@ -54,7 +54,8 @@ def install(folder: Path) -> bool:
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-c", "constraints.txt"]
     log = folder / "setup.log"
     # The build backend is pinned like everything else, so the build must not fetch one of its own.
-    backend = [*pip, "hatchling", "editables"]
+    # setuptools is for PySpark, which is published as sources only.
+    backend = [*pip, "hatchling", "editables", "setuptools"]
     project = [*pip, "--no-build-isolation", "-e", ".[test]"]
     return run_quietly(backend, log) and run_quietly(project, log)
 

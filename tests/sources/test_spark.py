@@ -29,7 +29,7 @@ def test_spark_counts_like_every_other_engine(tmp_path: Path) -> None:
         url = stores.load_spark(tmp_path / "samples.duckdb", tmp_path, SAMPLES)
         wrong = {}
         for number, case in enumerate(CASES):
-            session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if number % 8 else "CODEGEN_ONLY")
+            session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if number % 16 else "CODEGEN_ONLY")
             try:
                 check(url, case)
             except AssertionError as difference:

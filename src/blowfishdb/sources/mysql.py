@@ -91,7 +91,7 @@ class MySQL(Engine):
             if deadline is not None:
                 cursor.execute(_time_limit(cursor.connection.server_version, deadline))
             cursor.execute(sql)
-            return list(cursor.fetchall())
+            return [tuple(_text(value) for value in row) for row in cursor.fetchall()]
 
     def text(self, column: Expr) -> Expr:
         return marked_text(column)
@@ -103,6 +103,11 @@ class MySQL(Engine):
     def seconds(self, column: Expr, kind: Kind) -> Expr:
         del kind
         return function("to_seconds", "int64")(column) - SECONDS_TO_1970
+
+
+def _text(value: object) -> object:
+    """Text comes back as the bytes it was compared as."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def _time_limit(version: str, deadline: float) -> str:

@@ -41,9 +41,9 @@ def raw_key(attribute: Attribute, column: Expr) -> Key:
 
 
 def as_objects(values: Sequence[object]) -> object:
-    """A column of Python objects; bytes of a text become text."""
+    """A column of Python objects."""
     column = np.empty(len(values), dtype=object)
-    column[:] = [value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values]
+    column[:] = values
     return column
 
 
