@@ -146,3 +146,9 @@ def test_raw_answers_are_called_so() -> None:
     assert "shown as they are (raw answers returned: why)" in raw.note()
     assert "raw answers returned: why" in repr(raw)
     assert "raw answers returned: why" in printed(raw)
+
+
+def test_quantiles_of_whole_numbers_are_whole() -> None:
+    answer = constructed(["25 %", "50 %"], [25.0, 38.0], kind="quantiles")
+    whole = replace(answer, together=Bounds(np.array([24.0, 38.0]), np.array([25.0, 39.0])))
+    assert repr(whole).splitlines()[2].split() == ["25", "%", "25", "24", "25"]

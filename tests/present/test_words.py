@@ -10,10 +10,10 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.answer_table import AnswerAxis, AnswerTable
-from blowfishdb.engine.present.words import condition_words, question_words
+from blowfishdb.engine.present.words import condition_words, policy_words, question_words
 from blowfishdb.errors import InvalidInput
 from blowfishdb.model.predicate import Predicate
-from tests.present.cases import QUESTIONS, constructed, released
+from tests.present.cases import DOMAIN, POLICY, QUESTIONS, constructed, released
 
 x, y = bf.col("x"), bf.col("y")
 
@@ -114,3 +114,11 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
         AnswerAxis("x", ("a", "b"), 2, (0.0, 1.0))
     with pytest.raises(InvalidInput, match="ordinary"):
         AnswerAxis("x", ("a", "b"), 3)
+
+
+def test_the_policy_is_told_as_far_as_the_question_goes() -> None:
+    said = policy_words(DOMAIN, POLICY, ("age", "ward"))
+    assert [sentence.partition(":")[0] for sentence in said if ": " in sentence[:10]] == ["age", "age", "ward"]
+    assert said[-1] == "No other attribute enters these numbers."
+    assert set(said[:-1]) < set(bf.explain(DOMAIN, POLICY))
+    assert policy_words(DOMAIN, POLICY, tuple(DOMAIN)) == bf.explain(DOMAIN, POLICY)

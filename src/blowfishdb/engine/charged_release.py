@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.present.words import policy_words
 from blowfishdb.engine.release import finish
 from blowfishdb.engine.request import Prepared, Request
 from blowfishdb.engine.unprotected import not_protected
 from blowfishdb.errors import AccuracyError, DeadlinePassed, DigestMismatch, InvalidInput, ReleaseFailed, SourceFailed
 from blowfishdb.ledger import Charge, Ledger, Receipt
 from blowfishdb.ledger.values import check_text
-from blowfishdb.model.explain import explain
 
 logger = logging.getLogger("blowfishdb.curator")
 
@@ -140,7 +140,7 @@ def _measured(holding: Holding, ready: Prepared, receipt: Receipt, deadline: flo
         raise ReleaseFailed(incident, charge.epsilon, charge.key, can_retry=True)
     try:
         answer = finish(ready.outline, counts)
-        return _described(answer, holding).to_json().encode()
+        return _described(answer, holding, ready.compiled.cells.attributes).to_json().encode()
     except Exception:  # noqa: BLE001  # whatever it is, it may depend on the noise
         return FAILED + json.dumps(_log_incident(holding)).encode() + b"}"
 
@@ -151,12 +151,12 @@ def _log_incident(holding: Holding) -> str:
     return incident
 
 
-def _described(answer: Answer, holding: Holding) -> Answer:
+def _described(answer: Answer, holding: Holding, attributes: tuple[str, ...]) -> Answer:
     return replace(
         answer,
         dataset=holding.name,
         policy_version=holding.policy_version,
-        protected=explain(holding.domain, holding.policy),
+        protected=policy_words(holding.domain, holding.policy, attributes),
         unprotected=not_protected(holding.domain, holding.policy),
         released=datetime.now(UTC).isoformat(timespec="seconds"),
     )

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
+
 from blowfishdb.engine.released import Released
 from blowfishdb.model.numbers import show
 
@@ -41,8 +43,11 @@ class Digits:
 
 
 def digits_of(answer: Released) -> Digits:
-    """Whole numbers for counts and sums; else two digits of the narrowest interval."""
-    if answer.is_counts or answer.raw.size == 0:
+    """Whole numbers where all are whole, and for counts; else two digits of the narrowest interval."""
+    if answer.is_counts:
+        return Digits(0)
+    shown = np.concatenate([answer.values, answer.bounds.low, answer.bounds.high])
+    if np.array_equal(shown, np.round(shown)):
         return Digits(0)
     widths = answer.bounds.high - answer.bounds.low
     narrowest = float(widths[widths > 0.0].min(initial=math.inf))

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Collection
 
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.explain import explain
+from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Both, Comparison, Either, IsNull, IsOutside, Member, Negation, Predicate
 from blowfishdb.model.query import Query
 
@@ -79,6 +83,13 @@ def _condition(condition: Predicate, depth: int) -> str:
             return f"{_condition(first, depth - 1)} and {_condition(second, depth - 1)}"
         case Either(first, second):
             return f"({_condition(first, depth - 1)} or {_condition(second, depth - 1)})"
+
+
+def policy_words(domain: Domain, policy: Policy, attributes: Collection[str]) -> tuple[str, ...]:
+    """The policy in words, as far as it concerns a question that looks at these attributes alone."""
+    others = tuple(f"{name}: " for name in domain if name not in attributes)
+    said = [sentence for sentence in explain(domain, policy) if not sentence.startswith(others)]
+    return (*said, "No other attribute enters these numbers.") if others else tuple(said)
 
 
 def _value(value: object) -> str:
