@@ -1,0 +1,129 @@
+"""blowfish dataset: what a curator adds, sees, renews and removes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.conftest import Run
+
+ADD = ("dataset", "add", "people", "--source", "people.csv")
+
+
+def test_adding_writes_the_configuration_and_an_account(people: Run, folder: Path) -> None:
+    written = (folder / "blowfish.toml").read_text()
+    assert "[datasets.people.domain.age]" in written
+    [listed] = people("dataset", "list", "--json").json
+    assert listed["attributes"] == ["age", "state", "cost"]
+    assert (listed["epsilon"], listed["spent"], listed["policy_version"]) == ("2", "0", 1)
+
+
+def test_what_is_added_is_said_in_words(blowfish: Run) -> None:
+    added = blowfish(*ADD, "--domain", "age=0..99 null=0", "--epsilon", "2")
+    assert added.code == 0
+    assert "5 columns, no rows read" in added.out
+    assert "Not used: state, cost, who, row" in added.out
+    assert "Budget: epsilon 2 in all." in added.out
+
+
+def test_adding_as_json(blowfish: Run) -> None:
+    added = blowfish(*ADD, "--domain", "age=0..99", "--json").json
+    assert added["attributes"] == ["age"]
+    assert added["unused"] == ["state", "cost", "who", "row"]
+
+
+def test_people_with_several_rows(blowfish: Run) -> None:
+    assert blowfish(*ADD, "--domain", "age=0..99", "--person", "who").code == 3
+    added = blowfish(*ADD, "--domain", "age=0..99", "--person", "who", "--at-most", "5", "--order-by", "row")
+    assert "People: by who; 5 rows of each count, first by row." in added.out
+    shown = blowfish("dataset", "show", "people", "--json").json
+    assert shown["policy"]["unit"] == {"person": "who", "at_most": 5, "order_by": "row"}
+
+
+def test_a_document_instead_of_words(blowfish: Run, folder: Path) -> None:
+    (folder / "people.toml").write_text(
+        'version = 1\n[domain]\nage = {kind = "integers", low = 0, high = 99}\n'
+        '[policy.attributes]\nage = {kind = "threshold", theta = 5}\n'
+    )
+    assert blowfish(*ADD, "--document", "people.toml", "--domain", "age=0..9").code == 3
+    assert blowfish(*ADD, "--document", "people.toml").code == 0
+    shown = blowfish("dataset", "show", "people", "--json").json
+    assert shown["policy"]["attributes"] == {"age": {"kind": "threshold", "theta": 5}}
+
+
+def test_what_cannot_work_is_refused_and_nothing_is_written(blowfish: Run, folder: Path) -> None:
+    for wrong, said in (
+        ((), "no column has a domain"),
+        (("--domain", "aeg=0..99"), "did you mean 'age'"),
+        (("--domain", "age=many"), "age: 'many' is no domain"),
+        (("--domain", "age=0..99", "--policy", "age=near"), "is no policy"),
+        (("--domain", "age=0..99", "--policy", "cost=full"), "no attribute 'cost'"),
+        (("--domain", "age=0..99", "--epsilon", "much"), "epsilon is a number"),
+        (("--document", "none.toml"), "cannot be read"),
+    ):
+        ended = blowfish(*ADD, *wrong)
+        assert ended.code == 3
+        assert said in " ".join(ended.err.split())
+    assert not (folder / "blowfish.toml").exists()
+
+
+def test_a_password_is_refused_and_never_shown(blowfish: Run, folder: Path) -> None:
+    address = "postgresql://ana:hunter2@127.0.0.1:1/clinic#visits"
+    ended = blowfish("dataset", "add", "visits", "--source", address, "--domain", "age=0..99")
+    assert ended.code in (3, 6)
+    assert "hunter2" not in ended.out + ended.err
+    assert not (folder / "blowfish.toml").exists()
+
+
+def test_the_same_data_under_another_name_shares_the_budget(people: Run) -> None:
+    assert (
+        people("release", "people", "--count", "--where", "age > 50", "--epsilon", "0.25", "--analyst", "ana").code == 0
+    )
+    people("dataset", "remove", "people", "--yes")
+    again = people(*ADD[:2], "humans", *ADD[3:], "--domain", "age=0..99 null=0", "--epsilon", "2", "--json")
+    assert again.code in (0, 5)
+    if again.code == 0:
+        assert again.json["spent"] == "0.25"
+
+
+def test_a_dataset_is_added_once(people: Run) -> None:
+    again = people(*ADD, "--domain", "age=0..99")
+    assert again.code == 3
+    assert "already" in again.err
+
+
+def test_show_tells_who_spent_what(people: Run) -> None:
+    people("release", "people", "--count", "--where", "age > 50", "--epsilon", "0.25", "--analyst", "ana")
+    shown = people("dataset", "show", "people")
+    assert "age: values at most 5 apart are hidden" in shown.out
+    assert "ana" in shown.out
+    content = people("dataset", "show", "people", "--json").json
+    assert content["analysts"] == [{"name": "ana", "spent": "0.25", "limit": "0.5"}]
+    assert (content["spent"], content["remaining"]) == ("0.25", "1.75")
+
+
+def test_budgets_are_renewed_on_record(people: Run) -> None:
+    assert people("dataset", "budget", "people", "--reason", "x").code == 3
+    renewed = people(
+        *("dataset", "budget", "people", "--epsilon", "3", "--analyst", "ana=1", "--per-analyst", "none"),
+        *("--reason", "second year", "--json"),
+    ).json
+    assert (renewed["epsilon"], renewed["per_analyst"]) == ("3", None)
+    assert renewed["analysts"] == [{"name": "ana", "spent": "0", "limit": "1"}]
+    assert "second year" in people("ledger", "show").out
+
+
+def test_refreshed_rows_are_a_new_snapshot(people: Run) -> None:
+    assert people("dataset", "refreshed", "people", "--description", "May", "--json").json["snapshot"] == 2
+
+
+def test_remove_asks_first(people: Run) -> None:
+    assert people("dataset", "remove", "people").code != 0
+    assert people("dataset", "remove", "people", "--yes", "--json").json == {"removed": "people", "spent": "0"}
+    assert people("dataset", "list", "--json").json == []
+    assert "No datasets yet" in people("dataset", "list").out
+
+
+def test_a_look_makes_no_ledger(blowfish: Run, folder: Path) -> None:
+    for look in (("dataset", "list"), ("ledger", "show"), ("ledger", "verify"), ("policy", "show", "people")):
+        assert blowfish(*look).code == 3
+    assert sorted(path.name for path in folder.iterdir()) == ["people.csv"]

@@ -1,0 +1,95 @@
+"""Domains and policies in a few words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from blowfishdb.cli.declaring import attribute_words, family_words, named, read_attribute, read_family
+from blowfishdb.errors import BlowfishError, DomainError, PolicyError
+from blowfishdb.model.domain import Attribute, bins, categorical, dates, integers, timestamps
+from blowfishdb.model.graphs.families import Family, full, line, partition, public, threshold
+from blowfishdb.sources.base import Kind
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("0..110", integers(0, 110)),
+        (" -5 .. 5 null=0", integers(-5, 5, null=0)),
+        ("0..110 null=public", integers(0, 110, null_public=True)),
+        ("0..110 null=3 outside=cell", integers(0, 110, null=3, outside="cell")),
+        ("0..50000 step 100", bins(0, 50000, width=100)),
+        ("0.5..2.5 step 0.25", bins("0.5", "2.5", width="0.25")),
+        ("edges 0, 10, 100", bins(edges=[0, 10, 100])),
+        ("2024-01-01..2025-12-31", dates("2024-01-01", "2025-12-31")),
+        ("2024-01-01..2025-12-31 by month", dates("2024-01-01", "2025-12-31", "month")),
+        (
+            "2024-01-01T00:00..2024-02-01T00:00 by hour in Europe/Zurich",
+            timestamps("2024-01-01T00:00", "2024-02-01T00:00", "hour", zone="Europe/Zurich"),
+        ),
+        ("NC, VA", categorical(["NC", "VA"])),
+        ("NC, VA, other outside=other null='other'", categorical(["NC", "VA", "other"], outside="other", null="other")),
+        ("low < mid < high", categorical(["low", "mid", "high"], ordered=True)),
+    ],
+)
+def test_words_of_a_domain(words: str, expected: Attribute) -> None:
+    assert read_attribute(words) == expected
+
+
+def test_the_kind_of_the_column_types_listed_values() -> None:
+    assert read_attribute("1, 2", Kind.INTEGER) == categorical([1, 2])
+    assert read_attribute("false, true", Kind.BOOLEAN) == categorical([False, True])
+    assert read_attribute("1, 2", Kind.TEXT) == categorical(["1", "2"])
+
+
+def test_values_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "wards.txt").write_text("A1\n\nA 2\nB,1\n")
+    assert read_attribute("@wards.txt", folder=tmp_path) == categorical(["A1", "A 2", "B,1"])
+    assert read_attribute("from file wards.txt", folder=tmp_path) == categorical(["A1", "A 2", "B,1"])
+    with pytest.raises(DomainError, match="cannot be read"):
+        read_attribute("@nothing.txt", folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "words", ["", "  ", "people", "1..", "5..1", "0..1 step 0", "0..1 null=7", "a, a", "2024-13-01..2025-01-01"]
+)
+def test_other_words_are_refused(words: str) -> None:
+    with pytest.raises(BlowfishError):
+        read_attribute(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "shown"),
+    [
+        ("full", full(), "everything secret"),
+        ("public", public(), "public"),
+        ("line", line(), "neighbours only"),
+        ("within 5", threshold(5), "within 5"),
+        ("within 7 days", threshold("7 days"), "within 7 days"),
+        ("cuts 18, 65", partition(cuts=["18", "65"]), "3 blocks"),
+        ("blocks a, b | c", partition([["a", "b"], ["c"]]), "2 blocks"),
+    ],
+)
+def test_words_of_a_policy(words: str, expected: Family, shown: str) -> None:
+    assert read_family(words) == expected
+    assert family_words(expected) == shown
+
+
+def test_other_policies_are_refused() -> None:
+    for words in ("", "within", "near 5", "threshold x"):
+        with pytest.raises(PolicyError):
+            read_family(words)
+
+
+def test_names_and_words() -> None:
+    assert named(["a=1..2", "b= x = y"], "--domain") == {"a": "1..2", "b": " x = y"}
+    for wrong in (["a"], ["=x"], ["a=1", "a=2"]):
+        with pytest.raises(DomainError):
+            named(wrong, "--domain")
+
+
+def test_a_declared_attribute_in_words() -> None:
+    assert attribute_words(integers(0, 9, null=0)) == "10 values: 0 … 9; NULL counts as 0"
+    assert "NULL hidden, outside hidden" in attribute_words(categorical(["a", "b"]))

@@ -1,0 +1,101 @@
+"""blowfish policy: words, checks, comparisons and changes."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+WHAT_IF = ("policy", "what-if", "people", "--attribute", "age", "--within", "100")
+
+
+def test_show(people: Run) -> None:
+    assert "age: values at most 5 apart" in people("policy", "show", "people").out
+    content = people("policy", "show", "people", "--json").json
+    assert content["version"] == 1
+    assert content["policy"]["attributes"]["state"] == {"kind": "public"}
+
+
+def test_check_points_at_the_line(people: Run, folder: Path) -> None:
+    assert "the policy fits" in people("policy", "check").out
+    (folder / "wrong.toml").write_text('version = 1\n[domain]\nage = {kind = "integers", low = 9, high = 1}\n')
+    ended = people("policy", "check", "wrong.toml")
+    assert ended.code == 3
+    assert ended.err.startswith("Line 3")
+    assert people("policy", "check", "wrong.toml", "--json").error["code"] == "invalid-document"
+
+
+def test_what_if_compares_prices_and_odds(people: Run) -> None:
+    rows = people(
+        *WHAT_IF,
+        "--policy",
+        "full",
+        "--theta",
+        "5",
+        "--policy",
+        "line",
+        "--policy",
+        "public",
+        "--pair",
+        "20,30",
+        "--json",
+    ).json
+    by_words = {row["policy"]: row for row in rows}
+    assert set(by_words) == {"everything secret", "within 5", "neighbours only", "public"}
+    steps = {words: row["pairs"][0]["steps"] for words, row in by_words.items()}
+    assert steps == {"everything secret": 1, "within 5": 2, "neighbours only": 10, "public": None}
+    for row in rows:
+        pair = row["pairs"][0]
+        if pair["steps"] is not None:
+            assert pair["odds"] == pytest.approx(math.exp(float(Fraction(row["epsilon"])) * pair["steps"]))
+    prices = [Fraction(row["epsilon"]) for row in rows]
+    assert prices == sorted(prices, reverse=True)
+    assert by_words["public"]["epsilon"] == "0"
+    assert by_words["within 5"]["in_force"]
+
+
+def test_what_if_on_the_screen(people: Run) -> None:
+    shown = people(*WHAT_IF)
+    assert shown.code == 0
+    for said in ("everything secret", "within 5 (in force)", "neighbours only", "No data was read"):
+        assert said in shown.out
+    unordered = people("policy", "what-if", "people", "--attribute", "state", "--within", "100")
+    assert "not hidden" in unordered.out
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--pair", "20"),
+        ("--pair", "20,300"),
+        ("--theta", "x"),
+        ("--policy", "near"),
+        ("--attribute", "aeg"),
+        ("--beta", "2"),
+    ],
+)
+def test_what_if_refuses_mistakes(people: Run, wrong: tuple[str, str]) -> None:
+    assert people(*WHAT_IF, *wrong).code == 3
+
+
+def test_a_new_policy_stretches_past_loss(people: Run) -> None:
+    people("release", "people", "--count", "--where", "age > 50", "--epsilon", "0.25", "--analyst", "ana")
+    change = ("policy", "set", "people", "--policy", "age=within 10", "--reason", "why not", "--json")
+    dry = people(*change, "--dry-run").json
+    assert (dry["in_force"], dry["stretch"], dry["spent_after"]) == (False, "2", "0.5")
+    assert people("policy", "show", "people", "--json").json["version"] == 1
+    assert people(*change).json["in_force"]
+    assert people("policy", "show", "people", "--json").json["version"] == 2
+    assert people("dataset", "list", "--json").json[0]["spent"] == "0.5"
+
+
+def test_a_policy_that_hides_what_was_open_is_refused(people: Run) -> None:
+    people("release", "people", "--count", "--where", "age > 50", "--epsilon", "0.25", "--analyst", "ana")
+    change = ("policy", "set", "people", "--policy", "state=full", "--reason", "why not")
+    assert "would be refused" in people(*change, "--dry-run").out
+    assert people(*change).code == 5
+    assert people("policy", "set", "people", "--reason", "nothing said").code == 3

@@ -1,0 +1,158 @@
+"""blowfish preview, release and sql."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+ANA = ("--analyst", "ana")
+
+
+def spent(run: Run) -> str:
+    [listed] = run("dataset", "list", "--json").json
+    return str(listed["spent"])
+
+
+def test_a_preview_costs_nothing(people: Run) -> None:
+    shown = people("preview", "people", "--histogram", "bin(age, 10)", "--within", "50", *ANA)
+    assert shown.code == 0
+    for said in ("<- would run", "Worst pair", "You have 0.5 left", "Not protected"):
+        assert said in shown.out
+    content = people("preview", "people", "--histogram", "bin(age, 10)", "--within", "50", *ANA, "--json").json
+    assert content["answers"] == 10
+    assert len(content["offers"]) > 1
+    assert spent(people) == "0"
+
+
+def test_a_release_is_charged_once_and_replayed_free(people: Run) -> None:
+    ask = ("release", "people", "--histogram", "bin(age, 10)", "--epsilon", "0.125", *ANA, "--json")
+    first, second = people(*ask), people(*ask)
+    assert first.code == second.code == 0
+    assert first.json == second.json
+    assert spent(people) == "0.125"
+
+
+def test_sql_asks_the_same_as_options(people: Run) -> None:
+    one = people(
+        "release", "people", "--histogram", "bin(age, 10)", "--where", "state = 'NC'", "--within", "200", *ANA, "--json"
+    )
+    text = "SELECT bin(age, 10), COUNT(*) FROM people WHERE state = 'NC' GROUP BY 1 OPTIONS (alpha = 200)"
+    two = people("sql", text, *ANA, "--json")
+    assert one.code == two.code == 0
+    assert one.json == two.json
+
+
+def test_explain_is_the_preview(people: Run) -> None:
+    shown = people("sql", "EXPLAIN SELECT CDF(cost) FROM people", "--within", "300", *ANA, "--json")
+    assert shown.json["question"] == "CDF of cost"
+    assert spent(people) == "0"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("--cdf", "bin(cost, 100)"),
+        ("--histogram", "state, bin(age, 25)"),
+        ("--marginals", "state, bin(age, 25)"),
+        ("--ranges", "age:20..40,40..70"),
+        ("--ranges", "bin(age, 25)"),
+        ("--count",),
+        ("--sum", "age"),
+        ("--mean", "age"),
+        ("--quantiles", "age"),
+        ("--quantiles", "age:0.1,1/2"),
+    ],
+)
+def test_every_kind_of_question(people: Run, asked: tuple[str, ...]) -> None:
+    ended = people("release", "people", *asked, "--where", "age >= 20 AND state <> 'other'", "--epsilon", "0.25", *ANA)
+    assert ended.code == 0, ended.err
+    assert "You have epsilon" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ((), "ask for one thing"),
+        (("--count", "--sum", "age"), "ask for one thing"),
+        (("--histogram", "aeg"), "did you mean 'age'"),
+        (("--cdf", "age, cost"), "one attribute"),
+        (("--histogram", "age FROM people --"), "cannot be read"),
+        (("--ranges", "age:20-40"), "LOW..HIGH"),
+        (("--quantiles", "age:half"), "ATTRIBUTE:LEVEL"),
+        (("--count", "--where", "age > 1; DROP TABLE people"), "One statement"),
+        (("--count", "--where", "age > 1 GROUP BY age"), "grouped"),
+        (("--count", "--mechanism", "magic"), "no mechanism"),
+        (("--count", "--plot", "x.gif"), ".png"),
+        (("--count", "--save", "x.xls"), ".csv"),
+        (("--count", "--save", "nowhere/x.csv"), "no folder"),
+    ],
+)
+def test_mistakes_are_refused_before_anything_is_charged(people: Run, asked: tuple[str, ...], said: str) -> None:
+    ended = people("release", "people", *asked, "--within", "50", *ANA)
+    assert ended.code == 3
+    assert said.lower() in " ".join(ended.err.split()).lower()
+    assert spent(people) == "0"
+
+
+def test_no_accuracy_is_refused(people: Run) -> None:
+    ended = people("release", "people", "--count", *ANA)
+    assert ended.code == 3
+    assert people("release", "people", "--count", "--within", "5", "--epsilon", "1", *ANA).code == 3
+
+
+def test_too_dear_says_what_the_rest_buys(people: Run) -> None:
+    ask = ("release", "people", "--histogram", "cost", "--within", "1", *ANA)
+    ended = people(*ask)
+    assert ended.code == 4
+    assert "Not run, nothing charged." in ended.err
+    assert "With 0.5 you can have: within" in ended.err
+    error = people(*ask, "--json").error
+    assert error["code"] == "budget-exceeded"
+    assert (error["left_dataset"], error["left_analyst"]) == ("2", "0.5")
+    assert error["instead"]
+    assert spent(people) == "0"
+
+
+def test_rows_are_never_shown(people: Run) -> None:
+    ended = people("sql", "SELECT * FROM people", *ANA)
+    assert ended.code == 3
+    assert "Rows are never shown. What works: SELECT <attributes>, COUNT(*) FROM people" in " ".join(ended.err.split())
+
+
+def test_an_answer_is_kept_in_files(people: Run, folder: Path) -> None:
+    ask = ("release", "people", "--histogram", "bin(age, 25)", "--epsilon", "0.25", *ANA)
+    assert people(*ask, "--save", "ages.csv", "--note").code == 0
+    assert people(*ask, "--save", "ages.json").code == 0
+    assert people(*ask, "--save", "ages.parquet", "--plot", "ages.png").code == 0
+    rows = list(csv.DictReader((folder / "ages.csv").open()))
+    assert len(rows) == 4
+    assert json.loads((folder / "ages.json").read_text())["epsilon"] == "1/4"
+    assert (folder / "ages.png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "ages.parquet").stat().st_size > 0
+    assert spent(people) == "0.25"
+
+
+def test_a_key_that_belongs_to_another_request(people: Run) -> None:
+    assert (
+        people("release", "people", "--count", "--where", "age > 3", "--epsilon", "0.1", "--key", "k", *ANA).code == 0
+    )
+    assert (
+        people("release", "people", "--count", "--where", "age > 4", "--epsilon", "0.1", "--key", "k", *ANA).code == 5
+    )
+
+
+def test_names_that_would_move_the_cursor_are_spelled_out(people: Run) -> None:
+    ended = people("preview", "pe\x1b[2Jople", "--count", "--within", "5", *ANA)
+    assert ended.code == 3
+    assert "\x1b" not in ended.err
+
+
+def test_the_analyst_comes_from_the_environment(people: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BLOWFISH_ANALYST", "erna")
+    assert people("release", "people", "--count", "--where", "age > 3", "--epsilon", "0.1").code == 0
+    assert [one["name"] for one in people("dataset", "show", "people", "--json").json["analysts"]] == ["erna"]
