@@ -9,6 +9,9 @@ import duckdb
 import pytest
 
 from blowfishdb.errors import DriverMissing, SourceError
+from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.domain import domain, integers
+from blowfishdb.model.policy import Policy
 from blowfishdb.sources import Kind, open_source
 from blowfishdb.sources.location import TableName, parse_location, parse_table
 from tests.sources import stores
@@ -133,3 +136,13 @@ def test_columns_come_from_the_schema(tmp_path: Path) -> None:
     assert kinds["written"] == Kind.TEXT
     with pytest.raises(SourceError, match="no table"):
         open_source(f"{url}#absent").columns()
+
+
+def test_a_file_that_this_process_writes_to_can_be_read(tmp_path: Path) -> None:
+    url = stores.load_duckdb(tmp_path / "a.duckdb", (SHOPS,))
+    source = open_source(f"{url}#shops")
+    cells = compile_cells(domain({"number": integers(0, 9)}), Policy())
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as writer:
+        writer.execute("INSERT INTO shops VALUES (5, 'east', 1)")
+        assert list(source.count(cells)) == [len(SHOPS.rows) + 1]
+    assert list(source.count(cells)) == [len(SHOPS.rows) + 1]
