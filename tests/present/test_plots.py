@@ -17,6 +17,7 @@ from matplotlib.collections import FillBetweenPolyCollection
 from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.patches import StepPatch
 
+from blowfishdb.engine.present.colours import shade
 from blowfishdb.engine.present.pooling import evenly, largest, regular, runs, tallest
 from tests.present.cases import QUESTIONS, constructed, released
 
@@ -153,3 +154,13 @@ def test_thinning_keeps_ends_tops_and_round_numbers() -> None:
     assert runs(10, 3) == [0, 3, 6]
     assert tallest(np.array([1.0, 9.0, 2.0, 3.0, 8.0]), 2) == [1, 4]
     assert largest(np.array([5.0, 1.0, 7.0, 6.0]), 2) == [2, 3]
+
+
+def test_shades_darken_evenly_so_that_they_read_without_colour() -> None:
+    def lightness(colour: str) -> float:
+        red, green, blue = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
+        return (0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2) ** (1 / 3)
+
+    steps = -np.diff([lightness(shade(part)) for part in np.linspace(0, 1, 13)])
+    assert np.all(steps > 0)
+    assert steps.max() < 3 * steps.min()

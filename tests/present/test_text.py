@@ -16,6 +16,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.answer_bounds import Bounds
 from blowfishdb.engine.present.numbers import Digits, digits_of, epsilon_words, percent, printable
 from blowfishdb.engine.present.terminal import draw
+from blowfishdb.engine.present.text import shortened
 from tests.present.cases import QUESTIONS, answers, constructed, released
 
 
@@ -152,3 +153,8 @@ def test_quantiles_of_whole_numbers_are_whole() -> None:
     answer = constructed(["25 %", "50 %"], [25.0, 38.0], kind="quantiles")
     whole = replace(answer, together=Bounds(np.array([24.0, 38.0]), np.array([25.0, 39.0])))
     assert repr(whole).splitlines()[2].split() == ["25", "%", "25", "24", "25"]
+
+
+def test_long_labels_keep_both_ends() -> None:
+    assert shortened("a" * 40 + "1", 12) == "aaaaaaa…aaa1"
+    assert shortened("short", 12) == "short"

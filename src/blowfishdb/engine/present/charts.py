@@ -144,7 +144,7 @@ def _heat(answer: Released) -> tuple[Frame, list[str]]:
         label(frame.left - 7.0, frame.floor - high * (row + 0.5) + 4.0, shortened(plane.rows[row], 16), "end")
         for row in range(0, rows, every)
     ]
-    down = label(frame.left - 7.0, frame.top - 2.0, shortened(table.names[0], 18), "end") if frame.top > 10 else ""
+    down = label(frame.left - 7.0, frame.top - 2.0, shortened(table.names[0], 18), "end")
     return frame, [
         *squares,
         *names,

@@ -74,8 +74,8 @@ def _captions(answer: Released, ax: Axes) -> None:
     across = ax.figure.get_figwidth() if hasattr(ax.figure, "get_figwidth") else 8.0
     ratio = across / 8.0
     cost = f"epsilon {epsilon_words(answer.epsilon)}{whose(answer)} · {answer.mechanism} · {accuracy_words(answer)}"
-    small = textwrap.wrap(shortened(cost, 400), max(int(112 * ratio), 20))
-    title = textwrap.wrap(shortened(answer.title, 300), max(int(76 * ratio), 20))
+    small = textwrap.wrap(shortened(cost, 400), max(int(104 * ratio), 20))
+    title = textwrap.wrap(shortened(answer.title, 300), max(int(66 * ratio), 20))
     ax.set_title(
         _plain("\n".join(title)), loc="left", color=INK, fontsize=12, fontweight="bold", pad=10 + 12 * len(small)
     )

@@ -65,9 +65,10 @@ def column_names(answer: Released) -> list[str]:
 
 
 def shortened(label: str, most: int = LONGEST_LABEL) -> str:
-    """The label, safe to print and not too long."""
+    """The label, safe to print and not too long; both its ends are kept, since labels often differ in the last."""
     safe = printable(label)
-    return safe if len(safe) <= most else f"{safe[: most - 1]}…"
+    tail = most // 3
+    return safe if len(safe) <= most else f"{safe[: most - 1 - tail]}…{safe[-tail:]}"
 
 
 def as_text(answer: Released) -> str:
