@@ -16,6 +16,8 @@ from blowfishdb.errors import TooLarge
 from blowfishdb.model.query import Query
 
 MOST_ANSWERS = 1_000_000
+MOST_CELLS = 2**21
+"""Larger questions would keep everybody waiting for a quote."""
 
 
 @dataclass(frozen=True)
@@ -57,4 +59,7 @@ class Prepared:
 def prepare(holding: Holding, request: Request) -> Prepared:
     """Compiles and quotes a request."""
     compiled = compile_query(holding.domain, holding.policy, request.asked)
+    cells = compiled.problem.graph.cells
+    if cells > MOST_CELLS:
+        raise TooLarge("cells of one question", cells, MOST_CELLS, "Ask for wider bins or fewer attributes.")
     return Prepared(request, compiled, quotes_for(compiled, request.demanded))

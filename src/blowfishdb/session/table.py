@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from blowfishdb.engine.demand import Number
 from blowfishdb.engine.present.words import condition_words
-from blowfishdb.errors import QueryError
+from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
@@ -19,6 +19,7 @@ from blowfishdb.session.question import Question
 
 Grouped: TypeAlias = str | Column | Axis
 Span: TypeAlias = tuple[object, object]
+MOST_BOXES = 20_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,6 +74,8 @@ class Table:
         cells = compile_cells(domain, policy, grouped, self.filter)
         found: list[Box] = []
         for box in boxes:
+            if len(found) == MOST_BOXES:
+                raise TooLarge("ranges of one question", len(found) + 1, MOST_BOXES, "Ask for all ranges, or for a cdf.")
             if isinstance(box, str) or len(box) != len(grouped) or any(len(span) != 2 for span in box):
                 raise QueryError(f"a box has a pair (low, high) for each of {len(grouped)} attributes")
             found.append(
