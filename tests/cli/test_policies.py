@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from blowfishdb.cli.what_if import usual_families
+from blowfishdb.model.domain import bins, categorical, dates, integers
+from blowfishdb.model.graphs.families import full, line, public, threshold
 from tests.cli.conftest import Run
 
 WHAT_IF = ("policy", "what-if", "people", "--attribute", "age", "--within", "100")
@@ -59,12 +62,21 @@ def test_what_if_compares_prices_and_odds(people: Run) -> None:
 
 
 def test_what_if_on_the_screen(people: Run) -> None:
-    shown = people(*WHAT_IF)
+    shown = people(*WHAT_IF, "--policy", "full", "--policy", "line")
     assert shown.code == 0
     for said in ("everything secret", "within 5 (in force)", "neighbours only", "No data was read"):
         assert said in shown.out
     unordered = people("policy", "what-if", "people", "--attribute", "state", "--within", "100")
     assert "not hidden" in unordered.out
+
+
+def test_usual_policies_of_each_kind_of_attribute() -> None:
+    assert usual_families(integers(0, 4356)) == [full(), threshold(1000), threshold(100), threshold(10), line()]
+    assert usual_families(integers(17, 90)) == [full(), threshold(10), threshold(5), line()]
+    assert usual_families(bins(0, 50_000, width=100)) == [full(), threshold(10_000), threshold(1000), line()]
+    assert usual_families(dates("2024-01-01", "2024-12-31"))[1] == threshold("90 days")
+    assert usual_families(categorical(["a", "b"])) == [full(), public()]
+    assert usual_families(integers(0, 1)) == [full(), line()]
 
 
 @pytest.mark.parametrize(

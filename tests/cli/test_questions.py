@@ -129,7 +129,7 @@ def test_an_answer_is_kept_in_files(people: Run, folder: Path) -> None:
     assert people(*ask, "--save", "ages.csv", "--note").code == 0
     assert people(*ask, "--save", "ages.json").code == 0
     assert people(*ask, "--save", "ages.parquet", "--plot", "ages.png").code == 0
-    rows = list(csv.DictReader((folder / "ages.csv").open()))
+    rows = list(csv.DictReader((folder / "ages.csv").read_text().splitlines()))
     assert len(rows) == 4
     assert json.loads((folder / "ages.json").read_text())["epsilon"] == "1/4"
     assert (folder / "ages.png").read_bytes().startswith(b"\x89PNG")

@@ -168,9 +168,12 @@ def remove(
     """
     from blowfishdb.cli.opening import existing
     from blowfishdb.cli.output import console, exact, print_json
+    from blowfishdb.errors import CatalogError
 
     with existing(config) as curator:
         account = curator.account(name)
+        if not yes and not sys.stdin.isatty():
+            raise CatalogError("nobody can be asked here: add --yes to remove it")
         if not yes:
             typer.confirm(f"Remove {name}? Analysts can no longer ask about it", abort=True)
         curator.remove(name)

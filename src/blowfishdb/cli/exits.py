@@ -9,6 +9,9 @@ from blowfishdb.errors import (
     CannotCertify,
     DeadlinePassed,
     Declined,
+    DigestMismatch,
+    ExtraMissing,
+    InternalError,
     InvalidInput,
     LedgerError,
     NotConverged,
@@ -34,6 +37,7 @@ KINDS: tuple[tuple[type[BlowfishError], int], ...] = (
     (BudgetExceeded, 4),
     (AllowanceExceeded, 4),
     (LedgerError, 5),
+    (DigestMismatch, 5),
     (SourceFailed, 6),
     (ReleaseFailed, 6),
     (DeadlinePassed, 6),
@@ -41,7 +45,9 @@ KINDS: tuple[tuple[type[BlowfishError], int], ...] = (
     (CannotCertify, 7),
     (NotConverged, 7),
     (TooLarge, 3),
+    (ExtraMissing, 3),
     (InvalidInput, 3),
+    (InternalError, 1),
 )
 """Errors and their exit codes; the first line that fits counts."""
 
