@@ -29,6 +29,8 @@ CAPS = 150
 PIXELS = 2_000
 """Of more bars than this, the tallest of neighbours is drawn."""
 TICKS = 24
+USUAL_WIDTH = 6.2
+"""Inches across the axes of a figure of our own."""
 DOTS = 100
 """Of more dots than this, the largest are drawn."""
 SKIPPED = 0.5
@@ -71,8 +73,8 @@ def _plain(text: str) -> str:
 
 def _captions(answer: Released, ax: Axes) -> None:
     """The question as title, and below it in small print what it cost, how, and how sure it is."""
-    across = ax.figure.get_figwidth() if hasattr(ax.figure, "get_figwidth") else 8.0
-    ratio = across / 8.0
+    figure = ax.get_figure(root=True)
+    ratio = figure.get_figwidth() * ax.get_position().width / USUAL_WIDTH if figure is not None else 1.0
     cost = f"epsilon {epsilon_words(answer.epsilon)}{whose(answer)} · {answer.mechanism} · {accuracy_words(answer)}"
     small = textwrap.wrap(shortened(cost, 400), max(int(104 * ratio), 20))
     title = textwrap.wrap(shortened(answer.title, 300), max(int(66 * ratio), 20))
