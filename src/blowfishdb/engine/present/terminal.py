@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from blowfishdb.engine.answer_table import AnswerTable
-from blowfishdb.engine.present.numbers import accuracy_words, digits_of, epsilon_words, printable
+from blowfishdb.engine.present.numbers import Digits, accuracy_words, digits_of, epsilon_words, printable
 from blowfishdb.engine.present.pooling import Pooled, evenly, largest, pooled
 from blowfishdb.engine.present.shape import shape_of
 from blowfishdb.engine.present.text import shortened, whose
@@ -20,7 +20,7 @@ from blowfishdb.model.arrays import Floats
 BARS = 24
 BAR_WIDTH = 44
 SQUARES = (24, 30)
-SHADES = " ░▒▓█"
+SHADES = "·░▒▓█"
 LABEL = 24
 
 
@@ -88,14 +88,15 @@ def _squares(answer: Released, table: AnswerTable) -> RenderableType:
         grid.add_row(Text(f"  {shortened(label, LABEL)}"), Text(_shaded(row / top), style="cyan"))
     across, down = printable(table.names[1]), printable(table.names[0])
     lines = [f"  across: {across}, {_ends(plane)}; down: {down}"]
-    lines.append(f"  {_legend(top, digits_of(answer).value(top))}")
+    lines.append(f"  {_legend(top, digits_of(answer))}")
     if plane.factor > 1:
         lines.append(f"  each square adds up {plane.factor:,} cells")
     return Group(grid, Text("\n".join(lines), style="dim"))
 
 
 def _shaded(row: Floats) -> str:
-    steps = np.minimum((np.clip(row, 0.0, 1.0) * len(SHADES)).astype(int), len(SHADES) - 1)
+    """Two signs per square; the steps widen with the value, so that small counts are still told apart."""
+    steps = np.minimum((np.sqrt(np.clip(row, 0.0, 1.0)) * len(SHADES)).astype(int), len(SHADES) - 1)
     return "".join(SHADES[step] * 2 for step in steps)
 
 
@@ -103,5 +104,7 @@ def _ends(plane: Pooled) -> str:
     return f"{printable(plane.columns[0])} … {printable(plane.columns[-1])}" if plane.columns else ""
 
 
-def _legend(top: float, shown: str) -> str:
-    return f"from 0 ({SHADES[1]}) to {shown} ({SHADES[-1]})" if top > 1e-12 else "all 0"
+def _legend(top: float, digits: Digits) -> str:
+    """Up to which value each sign stands."""
+    ends = [digits.value(top * ((step + 1) / len(SHADES)) ** 2) for step in range(len(SHADES))]
+    return "up to:  " + "  ".join(f"{sign * 2} {end}" for sign, end in zip(SHADES, ends, strict=True))
