@@ -80,6 +80,13 @@ def test_without_the_proof_the_wrong_formula_would_count_wrongly(monkeypatch: py
     assert steps(grid_of(bins(0, 1, width="0.01"), 1), [0.29]) == [28]
 
 
+def test_a_quotient_that_underflows_at_zero_is_not_used() -> None:
+    # -5e-324 / 10 is -0.0 in doubles: dividing would put the number into the step above zero.
+    tens = grid_of(bins(-100, 100, width=10), 1)
+    assert module._candidates(tens)[0][0](np.array([-5e-324]))[0] == 0
+    assert steps(tens, [-5e-324, 0.0, 5e-324]) == [9, 10, 10]
+
+
 def test_bins_too_fine_for_doubles_have_no_arithmetic() -> None:
     assert stepping(Grid(1, 3, 7, 2**52)) is None
 

@@ -12,6 +12,8 @@ from typing import TypeVar
 from blowfishdb.errors import BlowfishError, DriverMissing, SourceFailed
 
 logger = logging.getLogger("blowfishdb.curator")
+# Without any handler Python would print the detail, which may quote a row, on the analyst's screen.
+logger.addHandler(logging.NullHandler())
 Result = TypeVar("Result")
 
 

@@ -67,9 +67,8 @@ def stepping(grid: Grid) -> Stepping | None:
     Each formula is a chain of correctly rounded operations with positive constants, so it never decreases. It is
     exact if and only if it gives i at edge i and i-1 at the double before, which is checked for every edge.
     """
-    if grid.scale == 1 and grid.start % grid.width == 0:
-        # Edges i*w are whole. The double before one lies more than |i| 2^-53 w away from it, so its quotient by w
-        # cannot round to i: exact without looking at every edge.
+    if grid.scale == 1 and grid.width == 1:
+        # Nothing is divided, so nothing is rounded: exact without looking at every edge.
         return _candidates(grid)[0][1]
     if grid.count <= PROOF_LIMIT:
         edges = grid.edge_doubles()
