@@ -59,6 +59,7 @@ def test_a_restored_ledger_is_noticed_and_accepted_on_record(people: Run, folder
         extra.unlink()
     refused = people("dataset", "list")
     assert refused.code == 5
+    assert "On the command line: blowfish ledger accept" in refused.err
     assert people("ledger", "accept", "--reason", "the disk died", "--json").json["entries"] == 3
     assert people("dataset", "list").code == 0
     assert "the disk died" in people("ledger", "show").out

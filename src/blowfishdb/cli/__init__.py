@@ -25,9 +25,11 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code; errors are printed, never raised."""
     from blowfishdb.cli.app import app
+    from blowfishdb.cli.logs import curator_log
 
     try:
-        app(list(arguments), prog_name="blowfish")
+        with curator_log():
+            app(list(arguments), prog_name="blowfish")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BlowfishError as error:

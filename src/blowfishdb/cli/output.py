@@ -8,12 +8,18 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from blowfishdb.errors import BlowfishError, BudgetExceeded
+from blowfishdb.errors import BlowfishError, BudgetExceeded, ChangeRefused, LedgerRolledBack, NotInForce
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 SIGNIFICANT = 3
+COMMANDS: tuple[tuple[type[BlowfishError], str], ...] = (
+    (LedgerRolledBack, "blowfish ledger accept --reason TEXT"),
+    (NotInForce, "blowfish policy set NAME --document FILE --reason TEXT"),
+    (ChangeRefused, "blowfish policy set NAME ... --dry-run shows what a change would do"),
+)
+"""Errors whose remedy is a command."""
 
 
 def console(*, error: bool = False) -> Console:
@@ -50,6 +56,9 @@ def print_error(error: BlowfishError, *, as_json: bool) -> None:
     said = said[:1].upper() + said[1:] + ("" if said.endswith((".", "?", "!")) else ".")
     style = "yellow" if isinstance(error, BudgetExceeded) else "red"
     console(error=True).print(Text(said, style=style))
+    for kind, command in COMMANDS:
+        if isinstance(error, kind):
+            console(error=True).print(f"On the command line: {command}", style="dim", markup=False)
 
 
 def _budget_words(error: BudgetExceeded) -> str:

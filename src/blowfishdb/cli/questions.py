@@ -19,7 +19,6 @@ from blowfishdb.cli.options import (
     Name,
     PerQuery,
     Within,
-    login,
 )
 
 Histogram = Annotated[
@@ -81,11 +80,11 @@ def preview(
       blowfish preview visits --histogram "ward, bin(age, 10)" --within 20
     """
     from blowfishdb.cli.answering import Accuracy, Asked, show_preview
-    from blowfishdb.session import connect
+    from blowfishdb.cli.opening import analyst_session
 
     asked = Asked(name, histogram, cdf, ranges, marginals, count, sum_, mean, quantiles, where)
     wanted = Accuracy(within, confidence, beta, epsilon, mechanism, per_query)
-    with connect(config, analyst=analyst or login()) as session:
+    with analyst_session(config, analyst) as session:
         show_preview(asked.question(session), wanted, as_json=as_json)
 
 
@@ -126,12 +125,12 @@ def release(
       blowfish release visits --quantiles cost:0.25,0.5,0.75 --within 30 --note
     """
     from blowfishdb.cli.answering import Accuracy, Asked, Keeping, run_release
-    from blowfishdb.session import connect
+    from blowfishdb.cli.opening import analyst_session
 
     asked = Asked(name, histogram, cdf, ranges, marginals, count, sum_, mean, quantiles, where)
     wanted = Accuracy(within, confidence, beta, epsilon, mechanism, per_query)
     keeping = Keeping(plot, save, note)
-    with connect(config, analyst=analyst or login()) as session:
+    with analyst_session(config, analyst) as session:
         run_release(session, asked.question(session), wanted, keeping, key=key, deadline=deadline, as_json=as_json)
 
 
@@ -164,9 +163,9 @@ def sql(
       blowfish sql "SELECT QUANTILES(cost, 0.25, 0.5, 0.75) FROM visits" --epsilon 0.1
     """
     from blowfishdb.cli.answering import Accuracy, Keeping, run_sql
-    from blowfishdb.session import connect
+    from blowfishdb.cli.opening import analyst_session
 
     wanted = Accuracy(within, confidence, beta, epsilon, mechanism, per_query)
     keeping = Keeping(plot, save, note)
-    with connect(config, analyst=analyst or login()) as session:
+    with analyst_session(config, analyst) as session:
         run_sql(session, statement, wanted, keeping, key=key, deadline=deadline, as_json=as_json)

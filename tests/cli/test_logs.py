@@ -1,0 +1,48 @@
+"""What a database says when it fails is in the curator's log, and on no screen."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from blowfishdb.cli.logs import CURATOR, LOG
+from tests.cli.conftest import Run
+
+SECRET = "Jane Doe, 47"
+
+
+def fail(*arguments: object, **options: object) -> object:
+    raise RuntimeError(f"could not convert {SECRET!r}")
+
+
+def test_a_failing_source_leaves_an_incident_and_a_log(
+    people: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blowfishdb.sources.duckdb.DuckDB.fetch", fail)
+    ended = people("release", "people", "--count", "--where", "age > 50", "--epsilon", "0.25", "--analyst", "ana")
+    assert ended.code == 6
+    assert "incident" in ended.err
+    assert "0.25" in ended.err or "1/4" in ended.err
+    assert SECRET not in ended.out + ended.err
+    log = folder / "blowfish.log"
+    assert SECRET in log.read_text()
+    assert stat.S_IMODE(os.stat(log).st_mode) == 0o600
+    assert LOG.path is None
+    assert LOG not in logging.getLogger(CURATOR).handlers
+
+
+def test_without_a_log_nothing_is_printed_either() -> None:
+    code = (
+        "from blowfishdb.errors import SourceFailed\nfrom blowfishdb.sources.failures import shielded\n"
+        f"def fail():\n    raise RuntimeError({SECRET!r})\n"
+        "try:\n    shielded('test', fail)\nexcept SourceFailed as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "incident" in done.stdout
+    assert done.stderr == ""
