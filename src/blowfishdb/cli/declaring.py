@@ -141,8 +141,10 @@ def family_words(family: Family) -> str:
             return "neighbours only"
         case Threshold(theta):
             return f"within {show_theta(theta)}"
-        case Partition(blocks, cuts):
-            return f"{len(blocks) or len(cuts) + 1} blocks"
+        case Partition(blocks, ()):
+            return "blocks " + " | ".join(", ".join(map(str, block)) for block in blocks)
+        case Partition(_, cuts):
+            return f"cuts {', '.join(map(str, cuts))}"
         case _:
             return f"{len(family.edges)} listed pairs"
 

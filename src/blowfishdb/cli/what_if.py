@@ -9,11 +9,9 @@ from fractions import Fraction
 from blowfishdb.catalog import Dataset
 from blowfishdb.cli.declaring import family_words, read_family
 from blowfishdb.cli.output import console, exact, print_json, short, table
-from blowfishdb.engine.compiled import compile_query
 from blowfishdb.engine.demand import Demand
-from blowfishdb.engine.quoting import quotes_for
-from blowfishdb.errors import BlowfishError, PolicyError, QueryError
-from blowfishdb.model.distance import value_distance
+from blowfishdb.engine.what_if import Pair, PolicyPrice, what_if
+from blowfishdb.errors import PolicyError, QueryError
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Dates, Integers, Timestamps
 from blowfishdb.model.graphs.families import Family, full, line, public, threshold
 from blowfishdb.model.policy import Policy
@@ -35,39 +33,31 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Price:
-    """One policy: what the accuracy costs, by which mechanism, and the steps between the values of each pair.
+class Compared:
+    """Prices under each policy, dearest first, the pairs that were looked at, and the policy in force in words."""
 
-    `epsilon` is None where nothing could answer; `refusal` then says why. Steps of None: not hidden at all.
-    """
-
-    words: str
-    in_force: bool
-    epsilon: Fraction | None
-    mechanism: str
-    steps: tuple[int | None, ...]
-    refusal: str = ""
-
-    def odds(self, place: int) -> float | None:
-        """How much the odds between the values of a pair may change; None when they are not hidden."""
-        steps = self.steps[place]
-        if steps is None or self.epsilon is None:
-            return None
-        return math.exp(min(float(self.epsilon) * steps, 700.0))
+    prices: tuple[PolicyPrice, ...]
+    pairs: tuple[Pair, ...]
+    in_force: str
 
 
-def compare(dataset: Dataset, asked: Comparison) -> list[Price]:
-    """The price of each policy, dearest first; the policy in force is among them."""
+def compare(dataset: Dataset, asked: Comparison) -> Compared:
+    """The price of each policy; the one in force is among them."""
     attribute = dataset.domain.find(asked.attribute, PolicyError)
     if dataset.policy.grid_of(asked.attribute) is not None:
         raise PolicyError(f"{asked.attribute} belongs to a joint threshold; its own policy cannot be compared")
     current = dataset.policy.family(asked.attribute)
     families = [read_family(words) for words in asked.policies] or usual_families(attribute)
-    if current not in families:
-        families = [*families, current]
     pairs = read_pairs(asked, attribute)
-    prices = [_price(dataset, asked, family, pairs, in_force=family == current) for family in families]
-    return sorted(prices, key=lambda price: math.inf if price.epsilon is None else price.epsilon, reverse=True)
+    kind: Kind = "cdf" if attribute.ordered else "histogram"
+    policies = {family_words(family): _with(dataset.policy, asked.attribute, family) for family in [*families, current]}
+    prices = what_if(dataset.domain, policies, query(kind, asked.attribute), asked.wanted, pairs)
+    dearest = sorted(prices, key=lambda price: math.inf if price.epsilon is None else price.epsilon, reverse=True)
+    return Compared(tuple(dearest), pairs, family_words(current))
+
+
+def _with(policy: Policy, name: str, family: Family) -> Policy:
+    return Policy({**policy.attributes, name: family}, policy.composition, policy.presence, policy.unit, policy.joint)
 
 
 def usual_families(attribute: Attribute) -> list[Family]:
@@ -89,19 +79,19 @@ def _thetas(attribute: Attribute) -> list[Fraction | str]:
     return [*found, power / 2] if len(found) == 1 and power / 2 > step else list(found)
 
 
-def read_pairs(asked: Comparison, attribute: Attribute) -> list[tuple[object, object]]:
+def read_pairs(asked: Comparison, attribute: Attribute) -> tuple[Pair, ...]:
     """The pairs of values; without any, a near one and a far one."""
-    if asked.pairs:
-        pairs: list[tuple[object, object]] = []
-        for text in asked.pairs:
-            one, comma, two = text.partition(",")
-            if not comma:
-                raise QueryError("a pair is written A,B, such as --pair 900,1000")
-            pairs.append((_value(one.strip(), attribute), _value(two.strip(), attribute)))
-        return pairs
-    low, near, far = (attribute.size * tenths // 100 for tenths in (20, 22, 80))
-    places = [(low, max(near, low + 1)), (low, far)] if attribute.size > 2 else [(0, attribute.size - 1)]
-    return [(_at(attribute, a), _at(attribute, b)) for a, b in places if a != b]
+    if not asked.pairs:
+        low, near, far = (attribute.size * part // 100 for part in (20, 22, 80))
+        places = [(low, max(near, low + 1)), (low, far)] if attribute.size > 2 else [(0, attribute.size - 1)]
+        return tuple(Pair(asked.attribute, _at(attribute, a), _at(attribute, b)) for a, b in places if a != b)
+    pairs = []
+    for text in asked.pairs:
+        one, comma, two = text.partition(",")
+        if not comma:
+            raise QueryError("a pair is written A,B, such as --pair 900,1000")
+        pairs.append(Pair(asked.attribute, _value(one.strip(), attribute), _value(two.strip(), attribute)))
+    return tuple(pairs)
 
 
 def _value(text: str, attribute: Attribute) -> object:
@@ -123,53 +113,38 @@ def _at(attribute: Attribute, index: int) -> object:
     return attribute.moment(index) if isinstance(attribute, Timestamps) else attribute.run_label(index, index)
 
 
-def _price(
-    dataset: Dataset, asked: Comparison, family: Family, pairs: list[tuple[object, object]], *, in_force: bool
-) -> Price:
-    old = dataset.policy
-    families = dict(old.attributes) | {asked.attribute: family}
-    policy = Policy(families, old.composition, old.presence, old.unit, old.joint)
-    policy.check(dataset.domain)
-    words = family_words(family)
-    steps = tuple(value_distance(dataset.domain, policy, asked.attribute, one, two) for one, two in pairs)
-    kind: Kind = "cdf" if dataset.domain[asked.attribute].ordered else "histogram"
-    try:
-        compiled = compile_query(dataset.domain, policy, query(kind, asked.attribute))
-        best = quotes_for(compiled, asked.wanted).best
-    except BlowfishError as error:
-        return Price(words, in_force, None, "", steps, error.message)
-    return Price(words, in_force, best.epsilon, best.mechanism, steps)
-
-
-def show_comparison(dataset: Dataset, asked: Comparison, prices: list[Price], *, as_json: bool) -> None:
+def show_comparison(dataset: Dataset, asked: Comparison, found: Compared, *, as_json: bool) -> None:
     """Prints the comparison."""
-    attribute = dataset.domain[asked.attribute]
-    pairs = [(_shown(one), _shown(two)) for one, two in read_pairs(asked, attribute)]
     if as_json:
-        print_json([_content(price, pairs) for price in prices])
+        print_json([_content(price, found) for price in found.prices])
         return
-    screen = console()
+    attribute = dataset.domain[asked.attribute]
     kind = "Cumulative histogram" if attribute.ordered else "Histogram"
-    near = short(asked.wanted.alpha)
     title = (
-        f"{kind} of {asked.attribute} ({attribute.size:,} values), every count within {near} with probability "
-        f"{asked.wanted.confidence}"
+        f"{kind} of {asked.attribute} ({attribute.size:,} values), every count within {short(asked.wanted.alpha)} with "
+        f"probability {asked.wanted.confidence}"
     )
-    columns = ("policy", "epsilon", "mechanism", *(f"odds on “{one} or {two}?”" for one, two in pairs))
+    columns = (
+        "policy",
+        "epsilon",
+        "mechanism",
+        *(f"odds on “{_shown(p.one)} or {_shown(p.two)}?”" for p in found.pairs),
+    )
     rows = [
         (
-            price.words + (" (in force)" if price.in_force else ""),
+            price.name + (" (in force)" if price.name == found.in_force else ""),
             "none" if price.epsilon is None else short(price.epsilon),
             price.mechanism or price.refusal,
-            *(odds_words(price, place) for place in range(len(pairs))),
+            *(odds_words(price, place) for place in range(len(found.pairs))),
         )
-        for price in prices
+        for price in found.prices
     ]
-    screen.print(table(title, columns, rows, right=("epsilon",), folds=columns[3:]))
+    screen = console()
+    screen.print(table(title, columns, rows, right=("epsilon",), folds=("policy", *columns[3:])))
     screen.print("No data was read. Odds: how much likelier one value may come to look than the other.", style="dim")
 
 
-def odds_words(price: Price, place: int) -> str:
+def odds_words(price: PolicyPrice, place: int) -> str:
     """An adversary's odds on a pair, with a word of warning where they are large."""
     steps, odds = price.steps[place], price.odds(place)
     if price.epsilon is None:
@@ -184,16 +159,16 @@ def odds_words(price: Price, place: int) -> str:
     return f"× {odds:.2g} ({apart})" if steps > 1 else f"× {odds:.2g}"
 
 
-def _content(price: Price, pairs: list[tuple[str, str]]) -> dict[str, object]:
+def _content(price: PolicyPrice, found: Compared) -> dict[str, object]:
     return {
-        "policy": price.words,
-        "in_force": price.in_force,
+        "policy": price.name,
+        "in_force": price.name == found.in_force,
         "epsilon": exact(price.epsilon),
         "mechanism": price.mechanism or None,
         "refusal": price.refusal or None,
         "pairs": [
-            {"values": list(pair), "steps": price.steps[place], "odds": price.odds(place)}
-            for place, pair in enumerate(pairs)
+            {"values": [_shown(pair.one), _shown(pair.two)], "steps": price.steps[place], "odds": price.odds(place)}
+            for place, pair in enumerate(found.pairs)
         ],
     }
 
