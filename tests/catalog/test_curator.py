@@ -1,0 +1,216 @@
+"""The curator's actions: registered, versioned, budgeted, recorded; and refused where past releases forbid."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.engine.demand import demand
+from blowfishdb.errors import (
+    AccountConflict,
+    BudgetExceeded,
+    CatalogError,
+    ChangeRefused,
+    LedgerRolledBack,
+    NotInForce,
+    SourceError,
+)
+from tests.session.places import clinic, configuration, curator, make_table, session, visits
+
+NEAR, NEARER = bf.Policy({"age": bf.threshold(5)}), bf.Policy({"age": bf.threshold(2)})
+FAR = bf.Policy({"age": bf.threshold(10)})
+
+
+def ask(folder: Path, epsilon: str = "1", analyst: str = "ana") -> None:
+    with session(folder, analyst) as db:
+        db["visits"].histogram("age").release(epsilon=epsilon, mechanism="identity")
+
+
+def test_one_table_has_one_account_under_every_name(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    ask(tmp_path)
+    with curator(tmp_path) as keeper:
+        again = bf.Dataset(
+            "other",
+            source=f"duckdb:///{tmp_path}/../{tmp_path.name}/clinic.duckdb#main.VISITS",
+            domain=visits().domain,
+            policy=visits().policy,
+            epsilon="10",
+        )
+        keeper.add(again)
+        assert keeper.account("other").spent == 1
+        with pytest.raises(AccountConflict):
+            keeper.add(visits(policy=bf.Policy({"age": bf.line()}), name="third"))
+
+
+def test_a_dataset_needs_its_columns(tmp_path: Path) -> None:
+    make_table(tmp_path)
+    with curator(tmp_path) as keeper:
+        wrong = bf.Dataset("v", source="duckdb:///clinic.duckdb#visits", domain={"agee": bf.integers(0, 9)})
+        with pytest.raises(SourceError, match="age"):
+            keeper.add(wrong)
+        person = bf.Policy(unit=bf.person("nobody", at_most=2, order_by="id"))
+        with pytest.raises(SourceError, match="nobody"):
+            keeper.add(visits(policy=person))
+        assert keeper.datasets() == []
+        assert "cost" in keeper.columns("duckdb:///clinic.duckdb#visits")
+
+
+def test_adding_again_is_harmless_and_changing_is_not_adding(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    with curator(tmp_path) as keeper:
+        keeper.add(visits())
+        with pytest.raises(CatalogError, match="set_policy"):
+            keeper.add(visits(policy=FAR))
+
+
+def test_an_edited_policy_is_not_in_force(tmp_path: Path) -> None:
+    path = clinic(tmp_path)
+    path.write_text(path.read_text().replace("theta = 5", "theta = 1"))
+    with session(tmp_path) as db, pytest.raises(NotInForce, match="set_policy"):
+        db["visits"].cdf("age").release(epsilon=1)
+    with curator(tmp_path) as keeper:
+        keeper.set_policy("visits", keeper.dataset("visits").policy, reason="as edited")
+    ask(tmp_path)
+
+
+def test_an_edited_domain_is_not_in_force(tmp_path: Path) -> None:
+    path = clinic(tmp_path)
+    path.write_text(path.read_text().replace("high = 99", "high = 98"))
+    with session(tmp_path) as db, pytest.raises(NotInForce, match="domain"):
+        db["visits"].cdf("age").preview(epsilon=1)
+
+
+def test_a_wider_policy_counts_past_loss_more_often(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    ask(tmp_path)
+    with curator(tmp_path) as keeper:
+        change, stretch = keeper.what_would_change("visits", policy=FAR)
+        assert (stretch.factor, change.spent_after) == (2, 2)
+        assert keeper.account("visits").spent == 1
+        keeper.set_policy("visits", FAR, reason="more secret")
+        assert (keeper.account("visits").spent, keeper.account("visits").policy_version) == (2, 2)
+        keeper.set_policy("visits", NEARER, reason="less secret")
+        assert keeper.account("visits").spent == 2
+        assert keeper.verify().is_sound
+    ask(tmp_path)
+
+
+def test_a_change_without_bound_is_refused_once_something_was_released(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    secret = bf.Policy({"age": bf.threshold(5)}, presence="secret")
+    with curator(tmp_path) as keeper:
+        keeper.set_policy("visits", bf.Policy({"age": bf.public()}), reason="nothing was released yet")
+    with session(tmp_path) as db:
+        assert db["visits"].cdf("age").release(epsilon=1).epsilon == 0
+    with curator(tmp_path) as keeper:
+        for policy in (NEAR, secret):
+            with pytest.raises(ChangeRefused):
+                keeper.set_policy("visits", policy, reason="too late")
+        assert keeper.account("visits").policy_version == 2
+
+
+def test_a_domain_may_gain_and_lose_attributes(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    ask(tmp_path)
+    more = {**dict(visits().domain.attributes), "patient": bf.integers(0, 599, null=0)}
+    with curator(tmp_path) as keeper:
+        keeper.set_domain("visits", more, reason="patients asked for")
+        assert keeper.account("visits").spent == 1
+        with pytest.raises(ChangeRefused, match="age"):
+            keeper.set_domain("visits", {**more, "age": bf.integers(0, 50, null=0)}, reason="shorter")
+    with session(tmp_path) as db:
+        db["visits"].histogram("patient").preview(alpha=10, mechanism="identity")
+
+
+def test_a_refreshed_table_is_charged_anew(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    ask(tmp_path)
+    with curator(tmp_path) as keeper:
+        keeper.refreshed("visits", "nightly load")
+        ask(tmp_path)
+        assert keeper.account("visits").spent == 2
+
+
+def test_budgets_limit_and_renew(tmp_path: Path) -> None:
+    clinic(tmp_path, visits(epsilon="1", per_analyst="0.5"))
+    ask(tmp_path, "0.5")
+    with pytest.raises(BudgetExceeded, match="you can have") as refusal:
+        ask(tmp_path, "0.6", "ben")
+    assert refusal.value.instead
+    ask(tmp_path, "0.5", "ben")
+    with pytest.raises(BudgetExceeded):
+        ask(tmp_path, "0.1", "cleo")
+    with curator(tmp_path) as keeper:
+        keeper.renew("visits", "2", reason="a new year")
+        keeper.limit_analyst("visits", "ana", "0.6", reason="she needs more")
+        assert keeper.dataset("visits").epsilon == 2
+        assert [own.analyst for own in keeper.analysts("visits")] == ["ana", "ben"]
+    ask(tmp_path, "0.1")
+    with curator(tmp_path) as keeper:
+        keeper.limit_everyone("visits", None, reason="free for all")
+    ask(tmp_path, "0.7", "ben")
+    with session(tmp_path, "ben") as db:
+        assert db.budget("visits").dataset_remaining == Fraction(2) - Fraction(18, 10)
+
+
+def test_ten_tenths_are_exactly_one(tmp_path: Path) -> None:
+    clinic(tmp_path, visits(epsilon="1"))
+    with session(tmp_path) as db:
+        for number in range(10):
+            db["visits"].histogram("age").release(epsilon=0.1, beta=Fraction(1, 20 + number), mechanism="identity")
+        assert db.budget("visits").remaining == 0
+        with pytest.raises(BudgetExceeded):
+            db["visits"].histogram("ward").release(epsilon="0.000001", mechanism="identity")
+
+
+def test_removing_keeps_the_account(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    ask(tmp_path)
+    with curator(tmp_path) as keeper:
+        keeper.remove("visits")
+        assert keeper.datasets() == []
+        keeper.add(visits())
+        assert keeper.account("visits").spent == 1
+
+
+def test_a_restored_backup_is_noticed(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    old = {path: path.read_bytes() for path in tmp_path.glob("blowfish.ledger*")}
+    ask(tmp_path)
+    for path in tmp_path.glob("blowfish.ledger*"):
+        path.unlink()
+    for path, content in old.items():
+        path.write_bytes(content)
+    with pytest.raises(LedgerRolledBack):
+        session(tmp_path)
+
+
+def test_the_books_tell_what_was_asked(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    ask(tmp_path)
+    with curator(tmp_path) as keeper:
+        kinds = [entry.kind for entry in keeper.entries("visits")]
+        assert kinds[-2:] == ["charge", "answer"]
+        charge = next(entry for entry in keeper.entries("visits") if entry.kind == "charge")
+        assert "Histogram of age" in str(charge.fields["certificate"])
+        assert repr(keeper) == "<Curator of blowfish.toml: visits>"
+        prices = keeper.what_if("visits", {"near": NEAR, "far": FAR}, bf.query("cdf", "age"), demand(alpha=50))
+        assert [price.name for price in prices] == ["near", "far"]
+    assert configuration(tmp_path).exists()
+
+
+def test_rows_of_a_person_are_bounded(tmp_path: Path) -> None:
+    policy = bf.Policy(unit=bf.person("patient", at_most=2, order_by="id"))
+    clinic(tmp_path, visits(policy=policy, epsilon="100"))
+    with session(tmp_path) as db:
+        assert db["visits"].count().release(epsilon=1).raw.tolist() == [1200.0]
+        one = db["visits"].histogram("age").preview(alpha=50, mechanism="identity").epsilon
+    (tmp_path / "row").mkdir()
+    clinic(tmp_path / "row", visits(policy=bf.Policy()))
+    with session(tmp_path / "row") as db:
+        other = db["visits"].histogram("age").preview(alpha=50, mechanism="identity").epsilon
+    assert one == pytest.approx(2 * other, rel=0.05)

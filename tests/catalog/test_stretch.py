@@ -1,0 +1,112 @@
+"""The stretch of a change of policy against brute force over all pairs of records."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import blowfishdb as bf
+from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.catalog.stretch import domain_stretch, policy_stretch
+from blowfishdb.model.distance import record_distance
+
+DOMAIN = bf.domain(
+    {
+        "a": bf.integers(0, 3, null=0),
+        "b": bf.categorical(["x", "y", "z"], null="x", outside="x"),
+        "c": bf.integers(0, 2),
+    }
+)
+VALUES = {"a": [0, 1, 2, 3], "b": ["x", "y", "z"], "c": [0, 1, 2, None]}
+RECORDS = [dict(zip(VALUES, record, strict=True)) for record in itertools.product(*VALUES.values())]
+ORDERED = st.sampled_from(
+    [bf.full(), bf.public(), bf.line(), bf.threshold(2), bf.partition(cuts=[1]), bf.custom([(0, 2), (1, 2)])]
+)
+LISTED = st.sampled_from([bf.full(), bf.public(), bf.partition([["x", "y"], ["z"]]), bf.custom([("x", "z")])])
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> bf.Policy:
+    families = {"a": draw(ORDERED), "b": draw(LISTED), "c": draw(ORDERED)}
+    composition = draw(st.sampled_from(["record", "attribute"]))
+    return bf.Policy(families, composition, draw(st.sampled_from(["public", "secret", "only"])))  # type: ignore[arg-type]
+
+
+def worst_old_distance(old: bf.Policy, new: bf.Policy) -> float:
+    """The most old steps between two records, or a record and absence, that the new policy joins by an edge."""
+    worst = 0.0
+    if new.presence != "public":
+        worst = float("inf") if old.presence == "public" else 1.0
+    if new.presence == "only":
+        return worst
+    # Absence would shorten distances; value edges are those of the policy without it.
+    values_only = bf.Policy(new.attributes, new.composition, "public")
+    for one, two in itertools.combinations(RECORDS, 2):
+        if record_distance(DOMAIN, values_only, one, two) == 1:
+            steps = record_distance(DOMAIN, old, one, two)
+            worst = max(worst, float("inf") if steps is None else float(steps))
+    return worst
+
+
+@settings(max_examples=20)
+@given(policies(), policies())
+def test_past_loss_is_never_carried_over_too_small(old: bf.Policy, new: bf.Policy) -> None:
+    worst = worst_old_distance(old, new)
+    factor = policy_stretch(DOMAIN, old, new).factor
+    if factor is None:
+        assert worst == float("inf") or old.attributes != new.attributes or old.presence != new.presence
+    else:
+        assert factor >= worst
+        assert factor >= 1
+
+
+@settings(max_examples=20)
+@given(policies(), policies())
+def test_it_is_exact_where_compositions_agree(old: bf.Policy, new: bf.Policy) -> None:
+    new = bf.Policy(new.attributes, old.composition, old.presence)
+    factor = policy_stretch(DOMAIN, old, new).factor
+    if old.presence == "public":
+        assert factor == (None if (worst := worst_old_distance(old, new)) == float("inf") else max(1, worst))
+
+
+def test_all_attributes_at_once_after_one_by_one_add_up() -> None:
+    wide, narrow = {"a": bf.threshold(2)}, {"a": bf.line()}
+    old, new = bf.Policy(narrow, "attribute"), bf.Policy(wide, "record")
+    assert policy_stretch(DOMAIN, old, new).factor == 4
+    assert policy_stretch(DOMAIN, bf.Policy(narrow), bf.Policy(wide)).factor == 2
+
+
+PERSON = bf.person("id", at_most=3, order_by="key")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "factor"),
+    [
+        (bf.Policy(), bf.Policy(unit=PERSON), None),
+        (bf.Policy(unit=PERSON), bf.Policy(), 1),
+        (bf.Policy(unit=PERSON), bf.Policy(unit=bf.person("id", at_most=9, order_by="key")), 1),
+        (bf.Policy(unit=PERSON), bf.Policy(unit=bf.person("other", at_most=3, order_by="key")), None),
+        (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(joint=[bf.grid(["a", "c"], 2)]), 1),
+        (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(joint=[bf.grid(["a", "c"], 3)]), None),
+        (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(), None),
+    ],
+)
+def test_units_and_joint_thresholds(old: bf.Policy, new: bf.Policy, factor: int | None) -> None:
+    assert policy_stretch(DOMAIN, old, new).factor == (None if factor is None else Fraction(factor))
+
+
+def make(domain: dict[str, object], joins: list[bf.Join] | None = None) -> Dataset:
+    return Dataset("d", source="d.csv", domain=domain, joins=joins or [])  # type: ignore[arg-type]
+
+
+def test_attributes_may_come_and_go_but_not_change() -> None:
+    small, large = make({"a": bf.integers(0, 3)}), make({"a": bf.integers(0, 3), "b": bf.integers(0, 9)})
+    changed = make({"a": bf.integers(0, 4)})
+    assert domain_stretch(small, large).factor == domain_stretch(large, small).factor == 1
+    assert domain_stretch(small, changed).factor is None
+    joined = make({"a": bf.integers(0, 3)}, [bf.Join("t", "k", "id", {"a": "x"})])
+    assert domain_stretch(small, joined).factor is None

@@ -1,0 +1,179 @@
+"""Previews name every offer, why the first one wins, the worst pair, and the column that makes a filter dear."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.engine.affordable import instead
+from blowfishdb.engine.demand import Demand, demand
+from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.preview import Preview, make_preview
+from blowfishdb.engine.request import Prepared, make_request, prepare
+from blowfishdb.engine.unprotected import not_protected
+from blowfishdb.engine.what_if import Pair, what_if
+from blowfishdb.errors import Declined
+from blowfishdb.model.predicate import Predicate
+from blowfishdb.model.query import Query
+from tests.engine.held import Rows
+
+DOMAIN = bf.domain(
+    {
+        "cost": bf.bins(0, 50, width=1, null=0),
+        "ward": bf.categorical(["A1", "A2", "A3"], null="A1", outside="A1"),
+        "age": bf.integers(0, 19, null=0),
+        "day": bf.dates("2024-01-01", "2024-02-29", null="2024-01-01"),
+    }
+)
+POLICY = bf.Policy({"cost": bf.line()})
+CDF = bf.query("cdf", "cost")
+
+
+def prepared(asked: Query = CDF, wanted: Demand | None = None, policy: bf.Policy = POLICY) -> Prepared:
+    holding = Holding("visits", DOMAIN, policy, "account", 1, 1, 1, Rows())
+    return prepare(holding, make_request(holding, asked, wanted or demand(alpha=50)))
+
+
+def preview(asked: Query = CDF, wanted: Demand | None = None, policy: bf.Policy = POLICY) -> Preview:
+    return make_preview("visits", DOMAIN, policy, prepared(asked, wanted, policy))
+
+
+def filtered(condition: Predicate) -> Query:
+    return bf.query("cdf", "cost", condition)
+
+
+def test_offers_are_sorted_and_the_first_would_run() -> None:
+    found = preview()
+    prices = [offer.epsilon for offer in found.offers]
+    assert prices == sorted(prices)
+    assert (found.mechanism, found.epsilon) == (found.offers[0].mechanism, prices[0])
+    assert "<- would run" in str(found).splitlines()[2]
+    assert found.mechanism in found.why
+    assert set(found.declined).isdisjoint(offer.mechanism for offer in found.offers)
+
+
+def test_a_given_epsilon_ranks_by_accuracy() -> None:
+    found = preview(wanted=demand(epsilon="0.1"))
+    widths = [offer.alpha for offer in found.offers]
+    assert widths == sorted(widths)
+    assert "closest" in found.why or "smaller" in found.why
+
+
+def test_the_worst_pair_without_a_filter_is_two_cells() -> None:
+    assert "a record with cost" in preview().worst_pair
+    assert "outside the filter" not in preview().worst_pair
+
+
+def test_the_worst_pair_of_a_filter_is_a_record_that_leaves_it() -> None:
+    found = preview(bf.query("count", (), bf.col("ward") == "A3"))
+    assert found.worst_pair == "a record that counts <-> a record outside the filter"
+
+
+def test_absence_is_named() -> None:
+    found = preview(bf.query("count"), policy=bf.Policy(presence="secret"))
+    assert found.worst_pair == "a record that counts <-> an absent one"
+
+
+def test_the_dear_column_is_named_with_both_ways_out() -> None:
+    found = preview(filtered(bf.col("ward") == "A3"))
+    (dear,) = found.dear
+    assert dear.column == "ward"
+    assert dear.now == pytest.approx(float(found.epsilon))
+    public = preview(filtered(bf.col("ward") == "A3"), policy=bf.Policy({"cost": bf.line(), "ward": bf.public()}))
+    assert dear.if_public == pytest.approx(float(public.epsilon))
+    cut = bf.Policy({"cost": bf.line(), "ward": bf.partition([["A3"], ["A1", "A2"]])})
+    assert dear.if_partitioned == pytest.approx(float(preview(filtered(bf.col("ward") == "A3"), policy=cut).epsilon))
+    assert "The filter on ward makes this dear" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("condition", "family"),
+    [
+        (bf.col("age") >= 10, bf.partition(cuts=[10])),
+        (bf.col("day") < datetime.date(2024, 2, 1), bf.partition(cuts=["2024-02-01"])),
+        (bf.col("age").between(5, 9), bf.partition(cuts=[5, 10])),
+    ],
+)
+def test_ordered_columns_are_cut_where_the_filter_cuts(condition: Predicate, family: object) -> None:
+    found = preview(filtered(condition))
+    (dear,) = found.dear
+    policy = bf.Policy({"cost": bf.line(), dear.column: family})  # type: ignore[dict-item]
+    assert dear.if_partitioned == pytest.approx(float(preview(filtered(condition), policy=policy).epsilon))
+
+
+def test_a_public_column_is_never_dear() -> None:
+    policy = bf.Policy({"cost": bf.line(), "ward": bf.public()})
+    assert preview(filtered(bf.col("ward") == "A3"), policy=policy).dear == ()
+    assert preview().dear == ()
+
+
+def test_what_is_left_is_shown() -> None:
+    found = preview()
+    assert "this leaves" in str(found.with_budget(Fraction(10)))
+    assert "too dear" in str(found.with_budget(Fraction(1, 10**6)))
+    assert "left" not in str(found)
+
+
+def test_a_preview_is_plain_data_too() -> None:
+    content = json.loads(json.dumps(preview(filtered(bf.col("ward") == "A3")).to_dict()))
+    assert content["offers"][0]["mechanism"] == preview(filtered(bf.col("ward") == "A3")).mechanism
+    assert Fraction(content["offers"][0]["epsilon"]) > 0
+
+
+def test_a_named_mechanism_that_does_not_serve_says_why() -> None:
+    with pytest.raises(Declined, match="marginals"):
+        preview(bf.query("cdf", "cost"), demand(alpha=50, mechanism="marginals")).best  # noqa: B018
+
+
+def test_exact_answers_say_that_they_are_free() -> None:
+    found = preview(bf.query("count"))
+    assert found.epsilon == 0
+    assert "free" in found.why
+    assert found.worst_pair.startswith("no pair")
+
+
+def test_instead_offers_what_the_rest_buys() -> None:
+    ready = prepared(wanted=demand(alpha=1, confidence="0.999"))
+    words = instead(DOMAIN, POLICY, ready, Fraction(1, 7))
+    assert [word.startswith("within") for word in words] == [True, True, False]
+    assert "(99.9 %)" in words[0]
+    assert "(95 %)" in words[1]
+    assert words[2].startswith("5 bins within")
+    assert instead(DOMAIN, POLICY, ready, Fraction(0)) == ()
+
+
+def test_what_is_not_protected_follows_the_policy() -> None:
+    assert not_protected(DOMAIN, bf.Policy(presence="secret", unit=bf.person("id", at_most=2, order_by="key"))) == ()
+    said = " ".join(not_protected(DOMAIN, bf.Policy({"cost": bf.line(), "ward": bf.public()}, "attribute")))
+    for part in ("how large cost", "Everything about ward", "Several attributes", "How many rows", "several rows"):
+        assert part in said
+
+
+def test_policies_side_by_side() -> None:
+    policies = {
+        "secret": bf.Policy(),
+        "near": bf.Policy({"cost": bf.threshold(10)}),
+        "next": bf.Policy({"cost": bf.line()}),
+        "public": bf.Policy({"cost": bf.public()}),
+    }
+    found = what_if(DOMAIN, policies, CDF, demand(alpha=50), [Pair("cost", 3, 40)])
+    prices = [price.epsilon for price in found]
+    assert [price.name for price in found] == list(policies)
+    assert prices == sorted(prices, reverse=True)  # type: ignore[type-var]
+    assert [price.steps[0] for price in found] == [1, 4, 37, None]
+    assert found[-1].odds(0) is None
+    odds = found[0].odds(0)
+    assert odds is not None
+    assert odds > 1
+
+
+def test_previews_read_nothing(tmp_path: Path) -> None:
+    rows = Rows()
+    holding = Holding("visits", DOMAIN, POLICY, "account", 1, 1, 1, rows)
+    make_preview("visits", DOMAIN, POLICY, prepare(holding, make_request(holding, CDF, demand(alpha=5))))
+    assert rows.reads == 0
