@@ -94,7 +94,7 @@ def question(text: str) -> Asked:
         ("SELECT COUNT(*) FROM t OPTIONS (alpha = x)", "is a number"),
         ("SELECT COUNT(*) FROM t OPTIONS (epsilon = 'nan')", "out of range"),
         ("SELECT COUNT(*) FROM t OPTIONS (mechanism = identity)", "is a text"),
-        ("SELECT COUNT(*) FROM t WHERE " + " AND ".join(["age > 1"] * 300), "at most 200 conditions"),
+        ("SELECT COUNT(*) FROM t WHERE " + " AND ".join(["age > 1"] * 300), "at most 128 conditions"),
         ("SELECT COUNT(*) FROM t WHERE " + "(" * 100 + "age > 1" + ")" * 100, "40 deep"),
         ("SELECT COUNT(*) FROM t WHERE " + "NOT " * 3000 + "age > 1", "deep"),
         ("SELECT " + "- " * 3000 + "1 FROM t", "deep"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from blowfishdb.cli.asked import Asked
 from blowfishdb.cli.output import console, print_json, short, table
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.preview import HOW_KNOWN, Preview
 from blowfishdb.errors import ExtraMissing, InvalidInput
 from blowfishdb.session import Question, Session
 
@@ -27,7 +27,8 @@ STEP_WORDS = {
 }
 FIGURES = (".png", ".svg", ".pdf")
 TABLES = (".csv", ".parquet", ".json")
-PRECISE = {"exact": "", "simulated": "", "bound": "at most", "estimated": "estimated"}
+PRECISE = ("exact", "simulated")
+"""How a price is known where nothing need be said about it."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,8 @@ def print_preview(found: Preview, *, as_json: bool) -> None:
     screen = console()
     rows = []
     for place, offer in enumerate(found.offers):
-        mark = "<- would run" if place == 0 else PRECISE[offer.method]
+        known = "" if offer.method in PRECISE else HOW_KNOWN[offer.method]
+        mark = "<- would run" if place == 0 else known
         rows.append((offer.mechanism, short(offer.epsilon), short(offer.alpha), short(offer.rmse), mark))
     columns = ("mechanism", "epsilon", "within", "usual error", "")
     screen.print(table(str(found).partition("\n")[0], columns, rows, right=columns[1:4]))

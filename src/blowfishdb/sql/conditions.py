@@ -12,7 +12,7 @@ from blowfishdb.sql.literals import Value, only, value_of
 from blowfishdb.sql.names import Names, written
 from blowfishdb.sql.refusals import shown
 
-MOST_CONDITIONS = 200
+MOST_CONDITIONS = 128
 HELP = (
     "conditions compare an attribute with a value: age >= 18, state IN ('NC', 'VA'), cost BETWEEN 0 AND 100, x IS NULL"
 )
