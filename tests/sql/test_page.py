@@ -1,0 +1,60 @@
+"""What docs/sql.md says can be asked can be asked, and what it says is refused is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from blowfishdb.errors import QueryError
+from blowfishdb.sql import parse, read_question
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "sql.md").read_text()
+ATTRIBUTES = ("x", "ward", "cost")
+ASKED, REFUSED = PAGE.split("## What is refused")
+
+
+def first_cells(text: str, heading: str) -> list[str]:
+    """The code in the first column of the table with this heading."""
+    rows = text.split(f"| {heading} |")[1].split("\n\n")[0].splitlines()[2:]
+    return [code for row in rows for code in re.findall(r"`([^`]+)`", row.split("|")[1])]
+
+
+@pytest.mark.parametrize("aggregate", first_cells(ASKED, "aggregate"))
+def test_aggregates(aggregate: str) -> None:
+    read_question(parse(f"SELECT {aggregate} FROM visits"), ATTRIBUTES)
+
+
+@pytest.mark.parametrize("group", first_cells(ASKED, "group"))
+def test_groups(group: str) -> None:
+    assert read_question(parse(f"SELECT {group}, COUNT(*) FROM visits GROUP BY {group}"), ATTRIBUTES).groups
+
+
+@pytest.mark.parametrize("condition", first_cells(ASKED, "condition"))
+def test_conditions(condition: str) -> None:
+    if condition.startswith(("<", ">")):
+        condition = f"x {condition} 5"
+    text = condition.replace("(...)", "('a')")
+    assert read_question(parse(f"SELECT COUNT(*) FROM visits WHERE {text}"), ATTRIBUTES).where is not None
+
+
+@pytest.mark.parametrize("statement", re.findall(r'"((?:EXPLAIN )?SELECT [^"]+)"|^ +(SELECT .+)$', ASKED, re.MULTILINE))
+def test_statements(statement: tuple[str, str]) -> None:
+    read_question(parse(statement[0] or statement[1]), ATTRIBUTES)
+
+
+@pytest.mark.parametrize("refused", first_cells(REFUSED, "written"))
+def test_refused(refused: str) -> None:
+    whole = {
+        "HAVING": f"SELECT COUNT(*) FROM visits {refused}",
+        "ORDER": "SELECT COUNT(*) FROM visits ORDER BY 1",
+        "LIMIT": "SELECT COUNT(*) FROM visits LIMIT 1",
+        "WITH": "WITH a AS (SELECT 1) SELECT COUNT(*) FROM a",
+        "UNION": "SELECT COUNT(*) FROM visits UNION SELECT 1",
+        "LIKE": f"SELECT COUNT(*) FROM visits WHERE ward {refused}",
+        "COUNT": f"SELECT {refused} FROM visits",
+        "SELECT": refused.replace("...", "FROM visits"),
+    }
+    with pytest.raises(QueryError):
+        read_question(parse(whole[re.split(r"\W", refused)[0]]), ATTRIBUTES)
