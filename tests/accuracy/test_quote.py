@@ -151,7 +151,7 @@ def test_small_alpha_is_kept_by_strategies_that_mix_variables(alpha, guarantee):
 
 
 def test_bounds_from_variances_alone_hold(monkeypatch):
-    monkeypatch.setattr("blowfishdb.accuracy.bound.WRITTEN_OUT", 0)
+    monkeypatch.setattr("blowfishdb.accuracy.setting.WRITTEN_OUT", 0)
     problem = on_threshold(Prefix(30), 29)
     for alpha in (2.0, 40.0):
         candidate = certified(problem, hierarchy.propose)

@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chisquare
 
 from blowfishdb.accuracy import simulation
-from blowfishdb.accuracy.bound import Bound
 from blowfishdb.accuracy.exact_tails import ExactTails
-from blowfishdb.accuracy.sampled_tails import SampledTails
 from blowfishdb.accuracy.setting import certified
 from blowfishdb.accuracy.simulation import Simulation, allowed_failures
 from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
@@ -103,16 +101,3 @@ def test_samples_do_not_depend_on_the_demand_and_repeat():
     assert first.least_epsilon(20.0, 0.05) == second.least_epsilon(20.0, 0.05)
     assert np.array_equal(first._draws, second._draws)
     assert not np.array_equal(first._draws, Simulation(candidate, True, "b")._draws)
-
-
-@pytest.mark.parametrize("theta", [5, 99])
-def test_sampled_tails_stand_for_all_of_them(theta):
-    """Between the truth and a little above the bound that looks at every answer."""
-    problem = on_threshold(Prefix(100), theta)
-    candidate = certified(problem, optimized.propose)
-    for epsilon in (Fraction(1, 10), Fraction(3)):
-        sampled = SampledTails(candidate).alpha(epsilon, 0.05)
-        assert 0.98 <= sampled / Bound(candidate, True).alpha(epsilon, 0.05) <= 1.08
-        plan, _ = candidate.at(epsilon)
-        worst = np.abs(fresh_errors(problem, candidate.strategy, plan, 20_000, seed=3)).max(axis=0)
-        assert not significantly_above(int(np.sum(worst > sampled)), 20_000, 0.05)

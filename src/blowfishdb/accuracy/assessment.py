@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -10,18 +9,17 @@ from typing import Literal
 
 from blowfishdb.accuracy.bound import REFERENCE_BETA, Bound
 from blowfishdb.accuracy.exact_tails import ExactTails
-from blowfishdb.accuracy.sampled_tails import SampledTails
-from blowfishdb.accuracy.setting import Setting, declined
+from blowfishdb.accuracy.glance import glance_price
+from blowfishdb.accuracy.large_simulation import LargeSimulation, large_simulation
+from blowfishdb.accuracy.setting import GivesCoefficients, Setting, declined
 from blowfishdb.accuracy.simulation import Simulation
 from blowfishdb.errors import AccuracyError, TooLarge
 from blowfishdb.model.workload import AllRanges
 
 Guarantee = Literal["simultaneous", "per-query"]
-Method = Literal["exact", "simulated", "bound", "estimated"]
+Method = Literal["exact", "simulated", "bound"]
 
 TOO_LARGE = "no proof of its accuracy is known at this size, and others promise more"
-LIKELY_LARGEST = 5.5
-"""How many standard deviations off the worst of many answers is, to rank strategies by their variances."""
 SAMPLES_BEYOND_SHARP_BOUND = 2_000
 """With fewer samples the confidence correction costs more than a sharp bound loses."""
 FEWEST_SAMPLES = 250
@@ -63,46 +61,47 @@ class Assessment:
         found: list[tuple[float, Method]] = []
         if self._bound is not None:
             found.append((self._bound.alpha(epsilon, beta), "bound"))
-        if simulate:
-            found += [(other.alpha(epsilon, beta), method) for other, method in self._estimates(beta)]
+        simulated = self._simulated_alpha(epsilon, beta) if simulate else None
+        if simulated is not None:
+            found.append((simulated, "simulated"))
         if not found:
             raise declined(self.setting, TOO_LARGE)
         return min(found)
 
     @property
-    def reach(self) -> float:
-        """A strategy priced this much above the best one may still turn out to be the best."""
-        return 1.6 if self._simulation.samples >= FEWEST_SAMPLES else 1.06
+    def is_large(self) -> bool:
+        """Whether a simulation takes so long that only the best-ranked strategy is worth it."""
+        return self._large is not None
 
     def price(self) -> float:
-        """alpha times epsilon at the reference beta, by a quick estimate that ranks strategies."""
+        """alpha times epsilon at the reference beta, by a quick estimate that only ranks strategies."""
         if self.setting.is_exact:
             return 0.0
         if self._exact is not None:
             return self._exact.price(REFERENCE_BETA)
-        if self._bound is not None and self._bound.is_sharp:
-            return self._bound.price
-        if self._can_sample:
-            return self._sampled.price()
-        if isinstance(self.setting.problem.workload, AllRanges):
-            answers = self.setting.problem.workload.shape[0]
-            typical = self.setting.total_variance(self.setting.coarse_variances) / answers
-        else:
-            typical = float(self.setting.coarse_answer_variances.max())
-        return LIKELY_LARGEST * math.sqrt(typical) / self.setting.coarse_unit * float(self.setting.plan.unit)
+        if self.setting.is_wide and self._together and isinstance(self.setting.strategy, GivesCoefficients):
+            return glance_price(self.setting)
+        return self._bound.price if self._bound is not None else glance_price(self.setting)
 
     def _least_unclamped(self, alpha: float, beta: float, simulate: bool) -> tuple[Fraction | None, Method]:
         if self._exact is not None:
             return self._exact.least_epsilon(alpha, beta), "exact"
-        best: Fraction | None = None
+        best = self._simulated_epsilon(alpha, beta) if simulate else None
         method: Method = "simulated"
-        for other, name in self._estimates(beta) if simulate else []:
-            found = other.least_epsilon(alpha, beta, best)
-            best, method = (found, name) if found is not None else (best, method)
         if self._bound is not None:
             found = self._bound.least_epsilon(alpha, beta, best)
             best, method = (found, "bound") if found is not None else (best, method)
         return best, method
+
+    def _simulated_epsilon(self, alpha: float, beta: float) -> Fraction | None:
+        if self._large is not None:
+            return self._large.least_epsilon(alpha, beta) if self._large.can_show(beta) else None
+        return self._simulation.least_epsilon(alpha, beta) if self._may_simulate(beta) else None
+
+    def _simulated_alpha(self, epsilon: Fraction, beta: float) -> float | None:
+        if self._large is not None:
+            return self._large.alpha(epsilon, beta) if self._large.can_show(beta) else None
+        return self._simulation.alpha(epsilon, beta) if self._may_simulate(beta) else None
 
     @cached_property
     def _exact(self) -> ExactTails | None:
@@ -123,25 +122,15 @@ class Assessment:
         return Simulation(self.setting, self._together, self.setting.problem.digest())
 
     @cached_property
-    def _sampled(self) -> SampledTails:
-        return SampledTails(self.setting)
+    def _large(self) -> LargeSimulation | None:
+        return large_simulation(self.setting) if self._together else None
 
-    def _estimates(self, beta: float) -> list[tuple[Simulation | SampledTails, Method]]:
-        """The methods that rest on samples rather than on a proof."""
+    def _may_simulate(self, beta: float) -> bool:
+        """Whether the samples are many enough, for this beta and beside what the bound can prove."""
         is_sharp = self._bound is not None and self._bound.is_sharp
         is_all_ranges = isinstance(self.setting.problem.workload, AllRanges)
         needed = SAMPLES_BEYOND_SHARP_BOUND if is_sharp and not is_all_ranges else FEWEST_SAMPLES
-        found: list[tuple[Simulation | SampledTails, Method]] = []
-        if self._simulation.samples >= needed and self._simulation.can_show(beta):
-            found.append((self._simulation, "simulated"))
-        if self._can_sample:
-            found.append((self._sampled, "estimated"))
-        return found
-
-    @property
-    def _can_sample(self) -> bool:
-        is_crude = self._bound is not None and not self._bound.is_sharp
-        return self._together and is_crude and SampledTails.serves(self.setting)
+        return self._simulation.samples >= needed and self._simulation.can_show(beta)
 
     @property
     def _together(self) -> bool:

@@ -18,8 +18,6 @@ from blowfishdb.errors import TooLarge
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.noise import distribution
 
-WRITTEN_OUT = 3_000_000
-"""Coefficients (answers times noise variables) up to which every answer's tail is bounded on its own."""
 MOST_ANSWERS = 4_000_000
 """Answers whose variances are listed at most."""
 CLASS_WIDTH = 0.01
@@ -54,7 +52,7 @@ def tails_of(setting: Setting, variances: Floats) -> tuple[Tails, bool]:
     answers = setting.problem.workload.shape[0]
     if answers > MOST_ANSWERS:
         raise TooLarge("answers to bound one by one", answers, MOST_ANSWERS, "Ask for fewer ranges.")
-    if answers * weights.size <= WRITTEN_OUT:
+    if not setting.is_wide:
         return written_out(setting, variances), False
     sums, place = variances_alone(setting)
     return replace(sums, count=np.bincount(place).astype(np.float64)), False
@@ -121,8 +119,7 @@ class Bound:
     @property
     def is_sharp(self) -> bool:
         """Whether the bound knows more of each answer than its variance."""
-        answers = self.setting.problem.workload.shape[0]
-        return self._coarse[1] or answers * self.setting.weights.size <= WRITTEN_OUT
+        return self._coarse[1] or not self.setting.is_wide
 
     @cached_property
     def price(self) -> float:

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.accuracy.assessment import Assessment
-from blowfishdb.accuracy.bound import WRITTEN_OUT, rounding, variances_alone, written_out
+from blowfishdb.accuracy.bound import rounding, variances_alone, written_out
 from blowfishdb.accuracy.equal_terms import equal_term_tails, many_terms, rounded_terms
 from blowfishdb.accuracy.setting import CountsTerms, Setting
 from blowfishdb.errors import AccuracyError
@@ -56,7 +56,7 @@ def _per_answer(setting: Setting, beta: float) -> Floats:
         found = _solve(lambda alpha: equal_term_tails(classes, many, scale, alpha), beta, scale * np.sqrt(classes))
         return np.floor(found)[place]
     variances, unit = setting.variances(Fraction(1)), float(setting.plan.unit)
-    if setting.problem.workload.shape[0] * scales.size <= WRITTEN_OUT:
+    if not setting.is_wide:
         sums = written_out(setting, variances)
         return _solve(lambda alpha: sums.tails(unit, alpha), beta, unit * sums.norm)
     known, place = variances_alone(setting)

@@ -10,7 +10,8 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.accuracy.assessment import Assessment, Guarantee, Method
-from blowfishdb.accuracy.setting import Candidate, certified
+from blowfishdb.accuracy.glance import least_price
+from blowfishdb.accuracy.setting import Candidate, Setting, certified_strategy
 from blowfishdb.errors import AccuracyError, BlowfishError, CannotCertify, Declined, TooLarge
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
 from blowfishdb.mechanisms.table import MECHANISMS
@@ -21,6 +22,13 @@ from blowfishdb.plan.problem import Problem
 
 SIMULATED = 2
 """So many of the best-ranked strategies are simulated; the others carry a proven price, "at most"."""
+CLOSE = 1.6
+"""A strategy priced this much above the best one may still turn out to be the best."""
+MANY_CELLS = 20_000
+"""From here on certificates take their time, and strategies that a glance shows to be dominated get none."""
+DOMINATED = 2.0
+"""A strategy is dominated if it costs, by a cautious estimate, so many times the best one."""
+UNPRICED = "a quick look ranks it behind another offer, and at this size it is not examined further"
 LOOSEST = 1e10
 """A larger alpha costs what this one does: the sampler serves no more noise anyway."""
 
@@ -29,8 +37,7 @@ LOOSEST = 1e10
 class Quote:
     """A promise and the very plan that keeps it: all answers (or each) within alpha, except with probability beta.
 
-    `method` tells how the promise is known: exact tails, a simulation with 99.9 % confidence, a proven
-    bound, or (large problems) that bound estimated from some of the answers, without a stated confidence.
+    `method` tells how the promise is known: exact tails, a proven bound, or a simulation with 99.9 % confidence.
     `rmse` is the expected root mean squared error of the answers.
     """
 
@@ -116,22 +123,47 @@ def _collected(
     """Certifies every strategy once, ranks them quickly, and looks closely at the best few."""
     reasons: dict[str, str] = {}
     priced: list[tuple[float, str, Candidate, Assessment]] = []
-    for name, mechanism in mechanisms.items():
+    best = math.inf
+    for least, name, strategy in _proposed(problem, mechanisms, reasons):
+        if least > DOMINATED * best:
+            reasons[name] = UNPRICED
+            continue
         try:
-            candidate = certified(problem, mechanism)
+            candidate = certified_strategy(problem, strategy)
             assessment = Assessment(candidate, guarantee)
-            priced.append((assessment.price(), name, candidate, assessment))
+            price = assessment.price()
+            best = min(best, price)
+            priced.append((price, name, candidate, assessment))
         except (Declined, TooLarge, CannotCertify) as refusal:
             reasons[name] = _reason(refusal)
     priced.sort(key=lambda entry: entry[:2])
-    offers = []
+    offers: list[Quote] = []
     for place, (price, name, candidate, assessment) in enumerate(priced):
-        worth_it = place < SIMULATED and price <= assessment.reach * priced[0][0]
+        if offers and assessment.is_large:
+            reasons[name] = UNPRICED
+            continue
+        worth_it = assessment.is_large or (place < SIMULATED and price <= CLOSE * priced[0][0])
         try:
             offers.append(offer(candidate, assessment, worth_it))
         except (Declined, TooLarge) as refusal:
             reasons[name] = _reason(refusal)
     return Quotes(tuple(sorted(offers, key=rank)), reasons)
+
+
+def _proposed(
+    problem: Problem, mechanisms: Mapping[str, Mechanism], reasons: dict[str, str]
+) -> list[tuple[float, str, Strategy]]:
+    """The strategies with the least they may cost (0 if nothing is known), most promising first."""
+    found: list[tuple[float, str, Strategy]] = []
+    for name, mechanism in mechanisms.items():
+        try:
+            strategy = mechanism(problem)
+            is_long = problem.graph.cells > MANY_CELLS
+            least = least_price(Setting(problem, strategy, strategy.plan(Fraction(1)))) if is_long else 0.0
+            found.append((least, name, strategy))
+        except (Declined, TooLarge, CannotCertify) as refusal:
+            reasons[name] = _reason(refusal)
+    return sorted(found, key=lambda entry: entry[0])
 
 
 def _reason(refusal: BlowfishError) -> str:

@@ -17,6 +17,8 @@ from blowfishdb.plan.certificate import Certificate, calibrate, certify
 from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.problem import Problem
 
+WRITTEN_OUT = 3_000_000
+"""Coefficients (answers times noise variables) up to which every answer's tail is bounded on its own."""
 COARSE = 1e4
 LARGE_SCALE = 10.0
 LEAST_SCALE = 0.01
@@ -48,7 +50,9 @@ class CountsTerms(Protocol):
 
 @runtime_checkable
 class GivesCoefficients(Protocol):
-    """A strategy that writes out chosen answers as combinations of its noise variables."""
+    """A strategy that looks at chosen answers, and writes them out as combinations of its noise variables."""
+
+    def some_variances(self, count: int, variances: Floats) -> tuple[Ints, Floats]: ...
 
     def coefficients(self, queries: Ints, variances: Floats) -> Floats: ...
 
@@ -65,6 +69,11 @@ class Setting:
     def is_exact(self) -> bool:
         """Whether the answers carry no noise at all."""
         return self.weights.size == 0
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether answers and noise variables are too many to write out every coefficient."""
+        return self.problem.workload.shape[0] * self.weights.size > WRITTEN_OUT
 
     @cached_property
     def weights(self) -> Ints:

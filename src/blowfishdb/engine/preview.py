@@ -22,7 +22,6 @@ HOW_KNOWN: dict[Method, str] = {
     "exact": "exact",
     "simulated": "simulated",
     "bound": "at most",
-    "estimated": "estimated",
 }
 
 

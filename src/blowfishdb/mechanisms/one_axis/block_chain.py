@@ -9,6 +9,9 @@ from scipy.linalg import solveh_banded
 
 from blowfishdb.model.arrays import Bools, Floats, Ints
 
+COMPILED = 5_000
+"""Longer chains are worth the compiler's start-up time."""
+
 
 @dataclass(frozen=True, eq=False)
 class Chain:
@@ -30,25 +33,30 @@ class Chain:
         return np.append(~self.opens[1:], False)
 
 
+def chain_system(chain: Chain) -> tuple[Floats, Floats]:
+    """The diagonal of the least-squares system of the running sums, and the entries beside it."""
+    next_pull = np.where(chain.links, np.append(1.0 / chain.own[1:], 0.0), 0.0)
+    diagonal = 1.0 / chain.own + 1.0 / chain.noise + next_pull
+    beside = -next_pull
+    inner = np.flatnonzero(chain.pinned & ~chain.opens)
+    beside[inner - 1] = 0.0
+    diagonal[chain.pinned] = 1.0
+    return diagonal, beside
+
+
 def solve_chain(chain: Chain, totals: Floats, sums: Floats, exact: Floats) -> Floats:
     """The least-squares totals of the blocks; `sums` are the measured running sums in order."""
     shape = (-1, *(1,) * (totals.ndim - 1))
     pull = (1.0 / chain.own).reshape(shape)
     hold = 1.0 / chain.noise
-    links, pinned = chain.links, chain.pinned
-    next_pull = np.where(links, np.append(1.0 / chain.own[1:], 0.0), 0.0)
+    diagonal, beside = chain_system(chain)
     right = pull * totals
-    right[:-1] -= (links[:-1].reshape(shape) * pull[1:]) * totals[1:]
+    right[:-1] -= (chain.links[:-1].reshape(shape) * pull[1:]) * totals[1:]
     right[hold > 0] += hold[hold > 0].reshape(shape) * sums
-    diagonal = 1.0 / chain.own + hold + next_pull
-    beside = -next_pull
-    known = np.flatnonzero(pinned)
-    values = exact[chain.total_of[known]]
+    known = np.flatnonzero(chain.pinned)
     inner = known[~chain.opens[known]]
     right[inner - 1] += pull[inner] * exact[chain.total_of[inner]]
-    beside[inner - 1] = 0.0
-    diagonal[known] = 1.0
-    right[known] = values
+    right[known] = exact[chain.total_of[known]]
     if np.any(beside):
         running = solveh_banded(np.stack([diagonal, beside]), right, lower=True, check_finite=False)
     else:
@@ -88,9 +96,22 @@ class SumCovariance:
 
 def chain_covariance(chain: Chain) -> SumCovariance:
     """Variances by a forward filter and a backward smoother; no step subtracts nearly equal numbers."""
-    count = chain.own.size
-    own, hold = chain.own.tolist(), (1.0 / chain.noise).tolist()
-    opens, pinned, links = chain.opens.tolist(), chain.pinned.tolist(), chain.links.tolist()
+    arrays = (chain.own, 1.0 / chain.noise, chain.opens, chain.pinned, chain.links)
+    if chain.own.size > COMPILED:
+        from blowfishdb.mechanisms.one_axis.chain_kernel import filter_and_smooth
+
+        variance, gain = filter_and_smooth(*(np.array(part) for part in arrays))
+    else:
+        variance, gain = _filter_and_smooth(*(part.tolist() for part in arrays))
+    log_gain = np.concatenate([[0.0], np.cumsum(np.log(gain))[:-1]])
+    return SumCovariance(np.asarray(variance), log_gain, chain.opens)
+
+
+def _filter_and_smooth(
+    own: list[float], hold: list[float], opens: list[bool], pinned: list[bool], links: list[bool]
+) -> tuple[list[float], list[float]]:
+    """The compiled loop in plain Python, for chains that are done before a compiler has loaded."""
+    count = len(own)
     filtered = [0.0] * count
     before = 0.0
     for i in range(count):
@@ -102,5 +123,4 @@ def chain_covariance(chain: Chain) -> SumCovariance:
         if links[i]:
             gain[i] = filtered[i] / (filtered[i] + own[i + 1])
             variance[i] = filtered[i] * (1.0 - gain[i]) + gain[i] ** 2 * variance[i + 1]
-    log_gain = np.concatenate([[0.0], np.cumsum(np.log(gain))[:-1]])
-    return SumCovariance(np.array(variance), log_gain, chain.opens)
+    return variance, gain

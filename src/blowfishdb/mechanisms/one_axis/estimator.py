@@ -18,6 +18,13 @@ from blowfishdb.plan.problem import Problem
 LEAST_VARIANCE = 4e-22
 """The variance of discrete noise of scale 1/50: anything less is zero for all purposes and spoils divisions."""
 
+STEADY_SCALE = 3
+"""From this noise scale on, least squares uses the proportions of continuous noise: they are at most 1 % off, which
+costs next to nothing, and then the coefficients of the answers are the same at every noise level."""
+
+GOLDEN = (5**0.5 - 1) / 2
+"""Spreads chosen answers so that they never keep step with the blocks of a tree."""
+
 CHUNK = 256
 """Queries that are not intervals are answered this many at a time."""
 
@@ -67,7 +74,7 @@ class EstimatingStrategy:
 
     def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         """The count of every cell; takes vectors or column matrices."""
-        return self.estimator.estimate(measured, exact, np.maximum(variances, LEAST_VARIANCE))
+        return self.estimator.estimate(measured, exact, self._steady(variances))
 
     def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         """The answer to every query."""
@@ -81,6 +88,17 @@ class EstimatingStrategy:
         """The summed expected squared error of all answers; all ranges are never listed."""
         return total_variance(self.estimator, self.problem.workload, np.maximum(variances, LEAST_VARIANCE))
 
+    def some_variances(self, count: int, variances: Floats) -> tuple[Ints, Floats]:
+        """About so many answers spread over the workload, and the expected squared error of each."""
+        spans = None if isinstance(self.problem.workload, AllRanges) else as_intervals(self.problem.workload)
+        answers = self.problem.workload.shape[0]
+        if spans is None or answers <= count:
+            return np.arange(answers), self.answer_variances(variances)
+        chosen = np.minimum(((np.arange(count) + np.arange(count) * GOLDEN % 1.0) * answers / count), answers - 1)
+        chosen = chosen.astype(np.int64)
+        spread = np.maximum(variances, LEAST_VARIANCE)
+        return chosen, self.estimator.range_variances(spans.low[chosen], spans.high[chosen], spread)
+
     def coefficients(self, queries: Ints, variances: Floats) -> Floats:
         """For each of the given answers its coefficient on every noise variable."""
         spread = np.maximum(variances, LEAST_VARIANCE)
@@ -88,6 +106,18 @@ class EstimatingStrategy:
         none = np.empty((0, queries.size))
         seen = np.concatenate([none, *(part.rows.dot(towards) for part in self.estimator.parts)])
         return np.asarray((seen / spread[:, None]).T)
+
+    def _steady(self, variances: Floats) -> Floats:
+        """The variances themselves, or those of continuous noise where they differ from them by rounding only."""
+        weights = np.concatenate([np.empty(0), *(part.weights for part in self.estimator.parts)])
+        unit_squares = variances * weights**2
+        largest = float(np.max(unit_squares, initial=0.0))
+        off = 1.0 / (12.0 * STEADY_SCALE**2)
+        if float(np.min(unit_squares, initial=np.inf)) >= (1.0 - off) * largest and float(
+            np.min(variances, initial=np.inf)
+        ) >= 2.0 * STEADY_SCALE**2 * (1.0 - off):
+            return np.asarray(largest / weights**2)
+        return np.maximum(variances, LEAST_VARIANCE)
 
 
 def covariance_dot(estimator: Estimator, rows: Floats | Ints, variances: Floats) -> Floats:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blowfishdb.mechanisms.one_axis.block_chain import Chain, chain_covariance, solve_chain
 from blowfishdb.mechanisms.one_axis.block_tree import BlockTree
@@ -13,6 +15,8 @@ from blowfishdb.mechanisms.one_axis.tree_variances import Upward, span_range_var
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Intervals
 from blowfishdb.plan.plan import Measurement
+
+Number = TypeVar("Number", np.float64, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +46,8 @@ class TreeCorrection:
 
     def estimate(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         """The best linear unbiased estimate of every cell."""
-        up = self._upward(variances)
-        values = self._split(measured)
+        up = self.upward(variances)
+        values = self.split(measured)
         column = (-1, *(1,) * (measured.ndim - 1))
         own = np.zeros((self.tree.axis.cells, *measured.shape[1:]))
         own[self.noisy] = values[0]
@@ -55,7 +59,7 @@ class TreeCorrection:
             combined[level.measured] += trust.reshape(column) * (got - whole[level.measured])
             sums.append(whole)
             owns.append(combined)
-        final = solve_chain(self._chain(up.own[-1], variances), owns[-1], values[-1], exact)
+        final = solve_chain(self.chain(up.own[-1], variances), owns[-1], values[-1], exact)
         for depth in range(len(sums) - 1, -1, -1):
             children = np.diff(np.append(self.tree.levels[depth].first_child, owns[depth].shape[0]))
             gap = np.repeat((final - sums[depth]) / up.sums[depth].reshape(column), children, axis=0)
@@ -64,8 +68,8 @@ class TreeCorrection:
 
     def range_variances(self, low: Ints, high: Ints, variances: Floats) -> Floats:
         """The variance of the estimated sum of each range; spans are independent, so a range adds up its pieces."""
-        up = self._upward(variances)
-        covariance = chain_covariance(self._chain(up.own[-1], variances))
+        up = self.upward(variances)
+        covariance = chain_covariance(self.chain(up.own[-1], variances))
         axis = self.tree.axis
         ends = axis.span_ends
         first = np.searchsorted(axis.spans, low, side="right") - 1
@@ -79,15 +83,15 @@ class TreeCorrection:
         tail = span_range_variances(self.tree, up, covariance, np.where(crosses, axis.spans[last], high), high)
         return head + between + tail
 
-    def _split(self, values: Floats) -> list[Floats]:
+    def split(self, values: NDArray[Number]) -> list[NDArray[Number]]:
         """Values of the noisy rows by group: cells, levels, running sums; empty groups included."""
-        tree = self.tree
+        tree: BlockTree = self.tree
         counts = [self.noisy.size, *(int(level.measured.sum()) for level in tree.levels), int(tree.summed.sum())]
         return np.split(values, np.cumsum(counts)[:-1])
 
-    def _upward(self, variances: Floats) -> Upward:
+    def upward(self, variances: Floats) -> Upward:
         """What each node's total is worth from its own subtree; a cell that is exact counts as 1, which cancels out."""
-        values = self._split(variances)
+        values = self.split(variances)
         leaf = np.ones(self.tree.axis.cells)
         leaf[self.noisy] = values[0]
         own, sums = [leaf], []
@@ -100,9 +104,10 @@ class TreeCorrection:
             own.append(combined)
         return Upward(tuple(own), tuple(sums))
 
-    def _chain(self, block_variances: Floats, variances: Floats) -> Chain:
+    def chain(self, block_variances: Floats, variances: Floats) -> Chain:
+        """The blocks with what their subtrees tell of them, and the running sums between them."""
         tree = self.tree
         noise = np.full(tree.blocks.size, np.inf)
-        noise[tree.summed] = self._split(variances)[-1]
+        noise[tree.summed] = self.split(variances)[-1]
         free = np.cumsum(tree.axis.free) - 1
         return Chain(block_variances, noise, tree.opens_span, tree.pinned, free[tree.span_of_block])

@@ -1,0 +1,165 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from blowfishdb.accuracy import large_simulation
+from blowfishdb.accuracy.large_simulation import FEWEST_SAMPLES, LargeSimulation
+from blowfishdb.accuracy.quote import accuracy_at, quote
+from blowfishdb.accuracy.setting import certified, certified_strategy
+from blowfishdb.accuracy.tree_kernel import decode_largest, fill_laplace
+from blowfishdb.accuracy.tree_noise import tree_noise
+from blowfishdb.mechanisms import hierarchy, ordered_hierarchical
+from blowfishdb.mechanisms.one_axis.axis import read_axis
+from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
+from blowfishdb.mechanisms.one_axis.shapes import TreeShape
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.workload import AllRanges, Identity, Prefix
+from blowfishdb.noise import distribution
+from blowfishdb.plan.problem import Problem
+from tests.accuracy.cases import fresh_errors, on_threshold, significantly_above
+
+
+def simulated(candidate, seed: str = "seed") -> LargeSimulation:
+    return LargeSimulation(candidate, candidate.strategy.estimator, seed)
+
+
+def draws(seed: int, count: int) -> np.ndarray:
+    found = np.empty(count, dtype=np.float32)
+    fill_laplace(np.array([seed, 2 * seed + 1, 3], dtype=np.uint64), found)
+    return found
+
+
+def blocks(cells: int, starts: list[int], theta: int, presence: str = "public") -> CellGraph:
+    ends = np.repeat([*starts[1:], cells], np.diff([*starts, cells]))
+    axis = WindowGraph(np.minimum(np.arange(cells) + theta, ends - 1), np.array([], dtype=np.int64))
+    return CellGraph((axis,), "record", np.array(False), presence)
+
+
+def test_draws_follow_the_laplace_law():
+    found = draws(5, 1_000_000).astype(float)
+    assert kstest(found, "laplace").pvalue > 1e-6
+    assert kstest(1.02 * found, "laplace").pvalue < 1e-6
+    tail = np.abs(found[np.abs(found) > 7.0]) - 7.0
+    assert tail.size > 200 and kstest(tail, "expon").pvalue > 1e-6
+    assert abs(np.corrcoef(found[1:], found[:-1])[0, 1]) < 0.01
+    assert not np.array_equal(found, draws(6, 1_000_000))
+
+
+@pytest.mark.parametrize("workload", [Identity(60), Prefix(60), AllRanges(60)])
+@pytest.mark.parametrize(
+    "graph",
+    [
+        blocks(60, [0], 59),
+        blocks(60, [0], 7),
+        blocks(60, [0, 1, 20, 21], 4),
+        blocks(60, [0, 30], 3, "secret"),
+        blocks(60, [0], 1),
+    ],
+)
+@pytest.mark.parametrize("shape", [TreeShape((3, 12)), TreeShape((2,), "hops"), TreeShape((), "cells")])
+def test_the_kernel_finds_the_largest_error_of_the_decoded_noise(workload, graph, shape):
+    axis = read_axis("test", Problem(graph, workload))
+    tree = shape.build(axis, np.full(len(shape.sizes) + 2, 0.2))
+    weights = np.concatenate([part.weights for part in tree.parts]).astype(float)
+    scales = (1.0 + np.arange(weights.size) % 5) * 10.0
+    variances = 2.0 * scales**2
+    noise = tree_noise(tree, workload, scales, variances)
+    draw = draws(3, weights.size)
+    exact = np.zeros(0 if tree.exact is None else tree.exact.shape[0])
+    errors = workload.dot(tree.estimate(draw * scales, exact, variances))
+    nodes = int(noise.arrays[1][-1])
+    work = (np.empty(nodes), np.empty(nodes), np.empty(nodes), np.zeros(60, dtype=np.float32))
+    assert decode_largest(draw, noise.kind, *noise.arrays, work) == pytest.approx(np.abs(errors).max(), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("propose", "workload", "theta", "alpha"),
+    [
+        (hierarchy.propose, Prefix(200), 199, 3000.0),
+        (hierarchy.propose, Prefix(200), 199, 130.0),
+        (ordered_hierarchical.propose, AllRanges(100), 5, 500.0),
+        (ordered_hierarchical.propose, Identity(100), 5, 60.0),
+    ],
+)
+def test_promises_hold_for_whole_number_noise_and_less_does_not(propose, workload, theta, alpha):
+    """Among others with scales hardly above the least that the proof serves."""
+    problem = on_threshold(workload, theta)
+    candidate = certified(problem, propose)
+    simulation = simulated(candidate, problem.digest())
+    epsilon = simulation.least_epsilon(alpha, 0.1)
+    assert simulation.alpha(epsilon, 0.1) <= alpha * (1 + 1e-9)
+
+    def failures(at: Fraction) -> int:
+        plan, _ = candidate.at(at)
+        return int(np.sum(np.abs(fresh_errors(problem, candidate.strategy, plan, 4000, seed=11)).max(axis=0) > alpha))
+
+    assert not significantly_above(failures(epsilon), 4000, 0.1)
+    assert significantly_above(failures(epsilon * Fraction(4, 5)), 4000, 0.1)
+
+
+def test_too_little_noise_is_not_served():
+    simulation = simulated(certified(on_threshold(Prefix(50), 49), hierarchy.propose))
+    assert simulation.least_epsilon(1.0, 0.1) is None
+    assert simulation.alpha(Fraction(1000), 0.1) is None
+
+
+def test_the_stated_confidence_holds_over_many_seeds(monkeypatch):
+    """Against the quantile of very many samples a simulation promises too much as rarely as it says, not never."""
+    monkeypatch.setattr(large_simulation, "CONFIDENCE", 0.9)
+    monkeypatch.setattr(large_simulation, "EFFORT", 40 * 26.5)
+    monkeypatch.setattr(large_simulation, "ROUNDING", 1.0)
+    candidate = certified(on_threshold(Prefix(30), 29), hierarchy.propose)
+    many = simulated(candidate, "truth")
+    seeds = np.random.default_rng(1).integers(0, 2**63, (200_000, 3)).astype(np.uint64)
+    scales = candidate.scales(Fraction(1))
+    noise = tree_noise(many.tree, candidate.problem.workload, scales, candidate.coarse_variances)
+    truth = float(np.quantile(noise.largest_errors(seeds), 0.9))
+    wrong = sum(simulated(candidate, str(seed))._quantile(0.1) < truth for seed in range(1000))
+    assert not significantly_above(wrong, 1000, 0.1)
+    assert wrong > 20
+    monkeypatch.setattr(large_simulation, "allowed_failures", lambda samples, beta, confidence: int(samples * beta))
+    careless = sum(simulated(candidate, str(seed))._quantile(0.1) < truth for seed in range(300))
+    assert significantly_above(careless, 300, 0.1)
+
+
+def test_the_least_number_of_samples_serves_the_usual_beta(monkeypatch):
+    monkeypatch.setattr(large_simulation, "EFFORT", 0)
+    simulation = simulated(certified(on_threshold(Prefix(30), 29), hierarchy.propose))
+    assert simulation.samples == FEWEST_SAMPLES and simulation.can_show(0.05) and not simulation.can_show(0.045)
+
+
+@pytest.mark.parametrize("theta", [50, 19_999])
+def test_long_axes_cost_little_more_than_a_larger_simulation_finds(theta, monkeypatch):
+    problem = on_threshold(Prefix(20_000), theta)
+    best = quote(problem, 2000.0, 0.05).best
+    assert best.method == "simulated" and best.epsilon == quote(problem, 2000.0, 0.05).best.epsilon
+    monkeypatch.setattr(large_simulation, "EFFORT", 6_000_000)
+    candidate = certified_strategy(problem, best.strategy)
+    larger = simulated(candidate, "another").least_epsilon(2000.0, 0.05)
+    assert 0.98 <= best.epsilon / larger <= 1.05
+
+
+def test_small_betas_get_a_proven_bound_on_long_axes():
+    problem = on_threshold(Prefix(20_000), 19_999)
+    found = accuracy_at(problem, Fraction(1, 2), 1e-5, {"hierarchy": hierarchy.propose}).best
+    assert found.method == "bound"
+    usual = accuracy_at(problem, Fraction(1, 2), 0.05, {"hierarchy": hierarchy.propose}).best
+    assert usual.method == "simulated" and usual.alpha < found.alpha
+
+
+def test_least_squares_keeps_its_weights_where_rounding_hardly_matters():
+    candidate = certified(on_threshold(Prefix(300), 299), hierarchy.propose)
+    axis = read_axis("test", candidate.problem)
+    strategy = EstimatingStrategy(
+        "test", candidate.problem, TreeShape((5, 25)).build(axis, np.array([0.1, 0.3, 0.6, 0]))
+    )
+    weights = strategy.plan(Fraction(1)).weights
+    noise = draws(4, weights.size).astype(float)
+    continuous = strategy.decode(noise, np.zeros(1), 1.0 / weights.astype(float) ** 2 * 1e18)
+    for least, same in ((3.0, True), (30.0, True), (0.5, False)):
+        scales = least * weights.max() / weights
+        found = strategy.decode(noise, np.zeros(1), distribution.variance(scales))
+        assert np.allclose(found, continuous, rtol=1e-9, atol=1e-12) == same
