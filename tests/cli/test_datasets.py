@@ -25,6 +25,12 @@ def test_what_is_added_is_said_in_words(blowfish: Run) -> None:
     assert "Budget: epsilon 2 in all." in added.out
 
 
+def test_a_threshold_that_hidden_nulls_undo_is_pointed_out(blowfish: Run) -> None:
+    added = blowfish(*ADD, "--domain", "age=0..99", "--domain", "cost=0..99 null=0", "--policy", "age=within 5")
+    assert "age: NULL or values outside are hidden" in added.out
+    assert "cost: NULL" not in added.out
+
+
 def test_adding_as_json(blowfish: Run) -> None:
     added = blowfish(*ADD, "--domain", "age=0..99", "--json").json
     assert added["attributes"] == ["age"]

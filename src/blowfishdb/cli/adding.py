@@ -14,6 +14,7 @@ from blowfishdb.errors import BlowfishError, CatalogError, DocumentError
 from blowfishdb.ledger.values import Account
 from blowfishdb.model.document import Document, read_document
 from blowfishdb.model.domain import Attribute, Domain
+from blowfishdb.model.graphs.families import Line, Threshold
 from blowfishdb.model.numbers import suggest
 from blowfishdb.model.policy import ROW, Person, Policy, Row
 from blowfishdb.sources.base import ColumnType
@@ -158,6 +159,13 @@ def show_added(
         for name in dataset.domain
     ]
     screen.print(table("", ("attribute", "column", "the public may know", "hidden"), rows))
+    for name in thwarted(dataset):
+        screen.print(
+            f"{name}: NULL or values outside are hidden among all values, which brings any two within 2 steps, so that "
+            "its policy saves little. If that is not meant, say what they count as: null=VALUE, or null=public.",
+            style="yellow",
+            markup=False,
+        )
     if isinstance(unit, Person):
         screen.print(
             f"People: by {unit.id}; {unit.at_most} rows of each count, first by {unit.order_by}.", markup=False
@@ -169,6 +177,16 @@ def show_added(
     screen.print(f"Budget: epsilon {exact(account.limit)} in all{own}{spent}.", markup=False)
     screen.print(f"Written to {path.name} (policy version {account.policy_version}).", markup=False)
     screen.print(f"Next: blowfish policy show {dataset.name}", style="dim", markup=False)
+
+
+def thwarted(dataset: Dataset) -> list[str]:
+    """Attributes with a threshold whose hidden cells of their own undo most of it."""
+    return [
+        name
+        for name in dataset.domain
+        if isinstance(dataset.policy.family(name), Threshold | Line)
+        and any(not slot.public for slot in dataset.domain[name].slots)
+    ]
 
 
 def _hidden(policy: Policy, name: str) -> str:
