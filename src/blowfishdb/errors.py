@@ -360,7 +360,7 @@ class ReleaseFailed(BlowfishError):
 
 
 class InternalError(BlowfishError):
-    """Something that should not happen; nothing was charged by it, and the detail is in the curator's log only."""
+    """Something that should not happen; the detail is in the curator's log only."""
 
     code = "internal-error"
 

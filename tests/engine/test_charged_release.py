@@ -15,6 +15,7 @@ import blowfishdb as bf
 from blowfishdb.engine import charged_release as module
 from blowfishdb.engine.charged_release import Run, check_receipt
 from blowfishdb.engine.demand import demand
+from blowfishdb.engine.release import finish
 from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.errors import (
     BudgetExceeded,
@@ -215,13 +216,14 @@ def test_runs_that_make_no_sense(wrong: dict[str, object]) -> None:
 
 
 def test_intervals_hold(held: Bench) -> None:
-    truth = np.bincount(RAW)
-    misses = 0
-    for number in range(30):
-        answer = held.release(wanted=demand(epsilon=Fraction(1, 10 + number), beta=0.2))
-        misses += bool(np.any((truth < answer.bounds.low - 1e-9) | (truth > answer.bounds.high + 1e-9)))
-    # Each misses with probability at most 0.2; 16 or more of 30 would happen once in 20,000 runs.
-    assert misses < 16
+    request = make_request(held.holding, HISTOGRAM, demand(epsilon="0.1", beta=0.2))
+    ready = prepare(held.holding, request)
+    truth, misses = np.bincount(RAW), 0
+    for _ in range(100):
+        bounds = finish(ready.outline, truth).bounds
+        misses += bool(np.any((truth < bounds.low - 1e-9) | (truth > bounds.high + 1e-9)))
+    # Each misses with probability at most 0.2; 40 or more of 100 would happen once in 100,000 runs.
+    assert misses < 40
 
 
 def test_exact_answers_are_recorded_and_free(held: Bench) -> None:

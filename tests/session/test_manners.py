@@ -16,8 +16,9 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.catalog import Catalog, Config, Curator
 from blowfishdb.engine.holding import Holding
-from blowfishdb.errors import BlowfishError, QueryError, ReleaseFailed, TooLarge
+from blowfishdb.errors import BlowfishError, InternalError, QueryError, ReleaseFailed, TooLarge
 from blowfishdb.ledger import Ledger
+from blowfishdb.model.predicate import Comparison
 from blowfishdb.session import Session
 from blowfishdb.sources.engine import Engine
 from blowfishdb.sources.ibis_source import IbisSource
@@ -159,6 +160,50 @@ def test_deep_and_long_conditions_are_refused_not_crashed(db: Session) -> None:
         many = many | (bf.col("age") == age % 100)  # type: ignore[assignment]
     with pytest.raises(TooLarge):
         db["visits"].where(many).count().preview(alpha=10)
+
+
+class Moody(Comparison):
+    """A condition that changes its mind."""
+
+    @property
+    def value(self) -> object:  # type: ignore[override]
+        return "A1"
+
+
+def test_only_plain_conditions_are_asked(db: Session) -> None:
+    moody = object.__new__(Moody)
+    with pytest.raises(QueryError, match="Moody"):
+        db["visits"].where(moody).count().preview(alpha=10)
+    with pytest.raises(QueryError, match="whole number"):
+        db["visits"].marginals("age", "ward", ways="2").preview(alpha=10)  # type: ignore[arg-type]
+
+
+def test_a_change_of_policy_reaches_an_open_session(tmp_path: Path) -> None:
+    path = clinic(tmp_path)
+    db = session(tmp_path)
+    before = db["visits"].histogram("age").preview(epsilon=1, mechanism="identity")
+    old = db["visits"].ranges("cost", [(0, 10)])
+    other = {**dict(db["visits"].domain.attributes), "cost": bf.bins(5, 500, width=1)}
+    with bf.curate(path) as keeper:
+        keeper.set_policy("visits", bf.Policy({"age": bf.public()}), reason="ages are known")
+        keeper.set_domain("visits", other, reason="nothing costs less than 5")
+    after = db["visits"].histogram("age").preview(epsilon=1, mechanism="identity")
+    assert before.alpha > after.alpha == 0
+    with pytest.raises(QueryError, match="anew"):
+        old.release(epsilon=1)
+
+
+def test_a_listener_that_fails_costs_no_second_charge(db: Session) -> None:
+    def listen(step: str) -> None:
+        if step == "answer":
+            raise RuntimeError("not now")
+
+    question = db["visits"].histogram("ward")
+    with pytest.raises(InternalError):
+        question.release(epsilon=1, progress=listen)
+    spent = db.budget("visits").spent
+    question.release(epsilon=1)
+    assert db.budget("visits").spent == spent == 1
 
 
 def test_huge_questions_are_refused_in_time(db: Session) -> None:

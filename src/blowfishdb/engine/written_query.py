@@ -11,7 +11,18 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from blowfishdb.errors import QueryError, TooLarge
-from blowfishdb.model.predicate import Axis, Both, Comparison, Either, IsNull, IsOutside, Member, Negation, Predicate
+from blowfishdb.model.predicate import (
+    PREDICATES,
+    Axis,
+    Both,
+    Comparison,
+    Either,
+    IsNull,
+    IsOutside,
+    Member,
+    Negation,
+    Predicate,
+)
 from blowfishdb.model.query import Query
 
 Plain: TypeAlias = bool | int | str | list["Plain"] | dict[str, "Plain"] | None
@@ -25,6 +36,9 @@ LITERALS = (bool, int, float, str, Decimal, Fraction, datetime.date, datetime.da
 def write_query(asked: Query) -> dict[str, Plain]:
     """Everything the question says; QueryError for values that are no plain numbers, texts or dates."""
     values = sum(len(axis.edges) + sum(len(members) for _, members in axis.groups) for axis in asked.axes)
+    _exactly(asked, (Query,))
+    if asked.ways is not None and type(asked.ways) is not int:
+        raise QueryError("ways is a whole number of attributes")
     _check("values that bins and groups list", values + len(asked.boxes) + len(asked.subsets), MOST_VALUES)
     return {
         "kind": asked.kind,
@@ -46,6 +60,7 @@ def request_digest(
 
 
 def _axis(axis: Axis) -> Plain:
+    _exactly(axis, (Axis,))
     return {
         "attribute": _text(axis.attribute),
         "width": None if axis.width is None else _literal(axis.width),
@@ -62,6 +77,7 @@ def _predicate(predicate: Predicate) -> Plain:
     seen = 0
     while waiting:
         part, is_ready = waiting.pop()
+        _exactly(part, PREDICATES)
         seen += 1
         _check("conditions of a filter", seen // 2, MOST_CONDITIONS)
         if isinstance(part, Both | Either):
@@ -98,6 +114,12 @@ def _literal(value: object) -> Plain:
     if text is None or len(text) > LONGEST_TEXT:
         raise QueryError(f"a value is at most {LONGEST_TEXT:,} characters long, a number at most 40 digits")
     return [type(value).__name__, text]
+
+
+def _exactly(part: object, kinds: tuple[type, ...]) -> None:
+    """Refuses subclasses: their values could change between the quote and the count."""
+    if type(part) not in kinds:
+        raise QueryError(f"a question is made of columns, bins and conditions, not of {type(part).__name__}")
 
 
 def _text(name: object) -> str:

@@ -25,7 +25,7 @@ from blowfishdb.engine.demand import Demand
 from blowfishdb.engine.holding import Holding
 from blowfishdb.engine.preview import Preview, make_preview
 from blowfishdb.engine.request import Prepared, Request, make_request, prepare
-from blowfishdb.errors import BlowfishError, BudgetExceeded, InternalError
+from blowfishdb.errors import BlowfishError, BudgetExceeded, InternalError, NotInForce, QueryError
 from blowfishdb.ledger.values import check_text
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
@@ -58,8 +58,8 @@ class Desk:
     names: Callable[[], list[str]]
     declared: Callable[[str], tuple[Domain, Policy]]
     budget: Callable[[str], Budget]
-    preview: Callable[[str, Query, Demand], Preview]
-    release: Callable[[str, Query, Demand, Run], Answer]
+    preview: Callable[[str, Query, Domain, Demand], Preview]
+    release: Callable[[str, Query, Domain, Demand, Run], Answer]
     close: Callable[[], None]
 
 
@@ -77,6 +77,19 @@ def open_desk(config: str | Path, analyst: str) -> Desk:
         dataset = catalog.config.dataset(name)
         return dataset.domain, dataset.policy
 
+    def held(name: str, asked: Query, domain: Domain) -> Holding:
+        """The dataset at the versions in force; the file is read again when it was changed meanwhile."""
+        nonlocal catalog
+        try:
+            holding = catalog.holding(name)
+        except NotInForce:
+            catalog = catalog.read_again()
+            holding = catalog.holding(name)
+        for axis in asked.axes:
+            if axis.attribute in domain and domain[axis.attribute] != holding.domain.find(axis.attribute):
+                raise QueryError(f"{axis.attribute} is declared in another way by now: ask the dataset anew")
+        return holding
+
     def budget(name: str) -> Budget:
         return shielded(turn, lambda: _budget(catalog, name, analyst))
 
@@ -87,9 +100,9 @@ def open_desk(config: str | Path, analyst: str) -> Desk:
                 quoted.popitem(last=False)
         return quoted[request.digest]
 
-    def preview(name: str, asked: Query, demanded: Demand) -> Preview:
+    def preview(name: str, asked: Query, domain: Domain, demanded: Demand) -> Preview:
         def work() -> Preview:
-            holding = catalog.holding(name)
+            holding = held(name, asked, domain)
             request = make_request(holding, asked, demanded)
             found = make_preview(holding.name, holding.domain, holding.policy, prepared(holding, request))
             own = _budget(catalog, name, analyst)
@@ -97,9 +110,9 @@ def open_desk(config: str | Path, analyst: str) -> Desk:
 
         return shielded(turn, work)
 
-    def release(name: str, asked: Query, demanded: Demand, run: Run) -> Answer:
+    def release(name: str, asked: Query, domain: Domain, demanded: Demand, run: Run) -> Answer:
         def work() -> Answer:
-            holding = catalog.holding(name)
+            holding = held(name, asked, domain)
             request = make_request(holding, asked, demanded)
 
             def ready() -> Prepared:

@@ -9,6 +9,7 @@ from blowfishdb.engine.charged_release import Progress, Run
 from blowfishdb.engine.demand import Number, demand
 from blowfishdb.engine.present.words import question_words
 from blowfishdb.engine.preview import Preview
+from blowfishdb.model.domain import Domain
 from blowfishdb.model.query import Query
 from blowfishdb.session.desk import Desk
 
@@ -19,6 +20,7 @@ class Question:
 
     dataset: str
     query: Query
+    domain: Domain = field(repr=False)
     _desk: Desk = field(repr=False)
 
     def __repr__(self) -> str:
@@ -41,7 +43,7 @@ class Question:
         `accuracy` is another name for alpha, `confidence` for 1 - beta. With `per_query` each answer alone keeps alpha.
         """
         asked = demand(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
-        return self._desk.preview(self.dataset, self.query, asked)
+        return self._desk.preview(self.dataset, self.query, self.domain, asked)
 
     quote = preview
 
@@ -65,4 +67,4 @@ class Question:
         step, and `deadline` is in seconds.
         """
         asked = demand(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
-        return self._desk.release(self.dataset, self.query, asked, Run(key, progress, deadline))
+        return self._desk.release(self.dataset, self.query, self.domain, asked, Run(key, progress, deadline))

@@ -70,12 +70,14 @@ class Table:
     def rectangles(self, axes: Sequence[Grouped], boxes: Iterable[Sequence[Span]]) -> Question:
         """Counts of boxes: for each attribute a half-open range [low, high)."""
         grouped = _axes(axes)
-        domain, policy = self._desk.declared(self.name)
-        cells = compile_cells(domain, policy, grouped, self.filter)
+        _, policy = self._desk.declared(self.name)
+        cells = compile_cells(self.domain, policy, grouped, self.filter)
         found: list[Box] = []
         for box in boxes:
             if len(found) == MOST_BOXES:
-                raise TooLarge("ranges of one question", len(found) + 1, MOST_BOXES, "Ask for all ranges, or for a cdf.")
+                raise TooLarge(
+                    "ranges of one question", len(found) + 1, MOST_BOXES, "Ask for all ranges, or for a cdf."
+                )
             if isinstance(box, str) or len(box) != len(grouped) or any(len(span) != 2 for span in box):
                 raise QueryError(f"a box has a pair (low, high) for each of {len(grouped)} attributes")
             found.append(
@@ -109,7 +111,7 @@ class Table:
         return self._ask(replace(asked, levels=levels_of(levels)))
 
     def _ask(self, asked: Query) -> Question:
-        return Question(self.name, asked, self._desk)
+        return Question(self.name, asked, self.domain, self._desk)
 
 
 def _axes(axes: Iterable[Grouped]) -> tuple[Axis, ...]:
