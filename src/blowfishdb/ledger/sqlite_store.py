@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -50,6 +51,9 @@ class SqliteStore:
     _process: int = field(default_factory=os.getpid)
     _guard: threading.Lock = field(default_factory=threading.Lock)
     _readers: list[sqlite3.Connection] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, _abandon, self._process, self._readers, self._writer)
 
     @contextmanager
     def write(self) -> Iterator[Cursor]:
@@ -102,6 +106,13 @@ class SqliteStore:
     def _check_process(self) -> None:
         if os.getpid() != self._process:
             raise LedgerUnavailable("this ledger was opened before the process forked. Open it again in this process.")
+
+
+def _abandon(process: int, readers: list[sqlite3.Connection], writer: sqlite3.Connection) -> None:
+    """Closes what nobody can reach any more; a forked child must not touch connections of its parent."""
+    if os.getpid() == process:
+        for connection in [*readers, writer]:
+            connection.close()
 
 
 def open_sqlite(path: Path, patience: float = PATIENCE) -> SqliteStore:
