@@ -182,6 +182,19 @@ def test_a_receipt_for_another_plan_is_refused(held: Bench, forge: Callable[[Rec
         held.ledger.answer_for(forge(found.receipt))
 
 
+def test_no_noise_is_drawn_for_a_plan_that_was_not_charged(held: Bench) -> None:
+    """The same request with another plan behind it, as after an upgrade that quotes differently."""
+    held.rows.trouble = [SourceFailed("7f3a")]
+    with pytest.raises(ReleaseFailed):
+        held.release()
+    request = make_request(held.holding, HISTOGRAM, demand(epsilon="0.5"))
+    other = prepare(held.holding, make_request(held.holding, HISTOGRAM, demand(epsilon="0.75")))
+    swapped = replace(other, request=request)
+    with pytest.raises(DigestMismatch):
+        module.charged_release(held.ledger, held.holding, "ana", request, lambda: swapped, Run())
+    assert held.rows.reads == 1
+
+
 def test_steps_are_told_and_none_lies_between_draw_and_record(held: Bench) -> None:
     steps: list[str] = []
     stored: list[bool] = []
