@@ -1,11 +1,13 @@
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from blowfishdb.accuracy.assessment import Assessment
 from blowfishdb.accuracy.bound import Bound
 from blowfishdb.accuracy.intervals import intervals
 from blowfishdb.accuracy.quote import accuracy_at, quote
@@ -40,6 +42,28 @@ def test_more_slack_never_costs_more(problem, guarantee, alphas, betas):
     for name in SIMPLE:
         one, two = ({o.mechanism: o for o in found.offers}[name] for found in (loose, strict))
         assert one.epsilon <= two.epsilon
+
+
+TREE_PROBLEMS = [on_threshold(Prefix(40), 39), on_threshold(Identity(30), 4), on_threshold(Prefix(25_000), 24_999)]
+
+
+@cache
+def assessed(problem: Problem, name: str) -> Assessment:
+    return Assessment(certified(problem, TREES[name]), "simultaneous")
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.sampled_from(TREE_PROBLEMS),
+    st.sampled_from(["hierarchy", "optimized"]),
+    st.tuples(st.floats(5.0, 5000.0), st.floats(5.0, 5000.0)),
+    st.tuples(st.floats(1e-6, 0.9), st.floats(1e-6, 0.9)),
+)
+def test_more_slack_never_costs_more_with_trees(problem, name, alphas, betas):
+    """Among them a long axis, where a simulation gives way to the bound as alpha or beta shrink."""
+    assessment = assessed(problem, name)
+    strict = assessment.least_epsilon(min(alphas), min(betas), simulate=True)[0]
+    assert assessment.least_epsilon(max(alphas), max(betas), simulate=True)[0] <= strict
 
 
 @pytest.mark.parametrize("guarantee", ["simultaneous", "per-query"])

@@ -9,7 +9,7 @@ from typing import Literal
 
 from blowfishdb.accuracy.bound import REFERENCE_BETA, Bound
 from blowfishdb.accuracy.exact_tails import ExactTails
-from blowfishdb.accuracy.glance import glance_price
+from blowfishdb.accuracy.glance import Glance
 from blowfishdb.accuracy.large_simulation import LargeSimulation, large_simulation
 from blowfishdb.accuracy.setting import GivesCoefficients, Setting, declined
 from blowfishdb.accuracy.simulation import Simulation
@@ -73,15 +73,19 @@ class Assessment:
         """Whether a simulation takes so long that only the best-ranked strategy is worth it."""
         return self._large is not None
 
-    def price(self) -> float:
-        """alpha times epsilon at the reference beta, by a quick estimate that only ranks strategies."""
+    def price(self, glance: Glance) -> float:
+        """alpha times epsilon at the reference beta, by a quick estimate that only ranks strategies.
+
+        It is proportional to the unit of the plan: at unit 1 it is the price for each unit of loss.
+        """
         if self.setting.is_exact:
             return 0.0
         if self._exact is not None:
             return self._exact.price(REFERENCE_BETA)
-        if self.setting.is_wide and self._together and isinstance(self.setting.strategy, GivesCoefficients):
-            return glance_price(self.setting)
-        return self._bound.price if self._bound is not None else glance_price(self.setting)
+        is_tree = isinstance(self.setting.strategy, GivesCoefficients)
+        if (is_tree and self.setting.is_wide and self._together) or self._bound is None:
+            return glance.price_per_loss * float(self.setting.plan.unit)
+        return self._bound.price
 
     def _least_unclamped(self, alpha: float, beta: float, simulate: bool) -> tuple[Fraction | None, Method]:
         if self._exact is not None:

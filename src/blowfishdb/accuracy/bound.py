@@ -69,8 +69,10 @@ def variances_alone(setting: Setting) -> tuple[LaplaceSums, Ints]:
     """Bounds from the answers' variances, rounded up to a few classes, and the class of each answer."""
     found = setting.coarse_answer_variances
     largest = max(float(found.max()), np.finfo(np.float64).tiny)
-    steps = np.ceil(np.log(np.maximum(found / largest, SMALLEST)) / CLASS_WIDTH)
-    classes, place = np.unique(steps, return_inverse=True)
+    steps = np.ceil(np.log(np.maximum(found / largest, SMALLEST)) / CLASS_WIDTH).astype(np.int64)
+    classes = np.flatnonzero(np.bincount(-steps))[::-1]
+    place = np.searchsorted(-classes, steps)
+    classes = -classes
     half = largest * np.exp(classes * CLASS_WIDTH) / (2.0 * setting.coarse_unit**2)
     norms = np.sqrt(half) * float(setting.weights.max())
     return from_variances(half, norms, np.ones(half.shape)), place

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.accuracy.assessment import Assessment, Guarantee, Method
-from blowfishdb.accuracy.glance import least_price
+from blowfishdb.accuracy.glance import Glance
 from blowfishdb.accuracy.setting import Candidate, Setting, certified_strategy
 from blowfishdb.errors import AccuracyError, BlowfishError, CannotCertify, Declined, TooLarge
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
@@ -124,18 +124,17 @@ def _collected(
     reasons: dict[str, str] = {}
     priced: list[tuple[float, str, Candidate, Assessment]] = []
     best = math.inf
-    for least, name, strategy in _proposed(problem, mechanisms, reasons):
-        if least > DOMINATED * best:
-            reasons[name] = UNPRICED
-            continue
+    for name, glance in _proposed(problem, mechanisms, reasons):
         try:
-            candidate = certified_strategy(problem, strategy)
-            assessment = Assessment(candidate, guarantee)
-            price = assessment.price()
-            best = min(best, price)
-            priced.append((price, name, candidate, assessment))
+            found = _priced(glance, guarantee, best)
         except (Declined, TooLarge, CannotCertify) as refusal:
             reasons[name] = _reason(refusal)
+            continue
+        if found is None:
+            reasons[name] = UNPRICED
+        else:
+            best = min(best, found[0])
+            priced.append((found[0], name, *found[1:]))
     priced.sort(key=lambda entry: entry[:2])
     offers: list[Quote] = []
     for place, (price, name, candidate, assessment) in enumerate(priced):
@@ -152,18 +151,35 @@ def _collected(
 
 def _proposed(
     problem: Problem, mechanisms: Mapping[str, Mechanism], reasons: dict[str, str]
-) -> list[tuple[float, str, Strategy]]:
-    """The strategies with the least they may cost (0 if nothing is known), most promising first."""
-    found: list[tuple[float, str, Strategy]] = []
+) -> list[tuple[str, Glance]]:
+    """The strategies; where cells are many, in the order of the least that they may cost."""
+    found: list[tuple[float, str, Glance]] = []
     for name, mechanism in mechanisms.items():
         try:
             strategy = mechanism(problem)
-            is_long = problem.graph.cells > MANY_CELLS
-            least = least_price(Setting(problem, strategy, strategy.plan(Fraction(1)))) if is_long else 0.0
-            found.append((least, name, strategy))
+            glance = Glance(Setting(problem, strategy, strategy.plan(Fraction(1))))
+            found.append((glance.least_price() if problem.graph.cells > MANY_CELLS else 0.0, name, glance))
         except (Declined, TooLarge, CannotCertify) as refusal:
             reasons[name] = _reason(refusal)
-    return sorted(found, key=lambda entry: entry[0])
+    return [(name, glance) for _, name, glance in sorted(found, key=lambda entry: entry[0])]
+
+
+def _priced(glance: Glance, guarantee: Guarantee, best: float) -> tuple[float, Candidate, Assessment] | None:
+    """The certified strategy with its rank; None where cells are many and a quick look puts it behind the best."""
+    setting = glance.setting
+    if setting.problem.graph.cells <= MANY_CELLS:
+        candidate = certified_strategy(setting.problem, setting.strategy)
+        assessment = Assessment(candidate, guarantee)
+        return assessment.price(Glance(candidate)), candidate, assessment
+    early = Assessment(setting, guarantee)
+    limit = best if early.is_large else DOMINATED * best
+    if glance.least_price() > limit:
+        return None
+    price_per_loss = early.price(glance)
+    if price_per_loss * glance.loss > limit:
+        return None
+    candidate = certified_strategy(setting.problem, setting.strategy)
+    return price_per_loss * float(candidate.plan.unit), candidate, Assessment(candidate, guarantee)
 
 
 def _reason(refusal: BlowfishError) -> str:

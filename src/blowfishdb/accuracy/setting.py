@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Protocol, runtime_checkable
@@ -11,9 +11,9 @@ import numpy as np
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.arrays import Floats, Ints, distinct
 from blowfishdb.noise import distribution
-from blowfishdb.plan.certificate import Certificate, calibrate, certify
+from blowfishdb.plan.certificate import Certificate, calibrate, certify, rescaled
 from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.problem import Problem
 
@@ -84,7 +84,8 @@ class Setting:
         """The distinct weights, and which of them each noise variable has."""
         if self.weights.min() == self.weights.max():
             return self.weights[:1], np.zeros(self.weights.size, dtype=np.int64)
-        return np.unique(self.weights, return_inverse=True)
+        values = distinct(self.weights)
+        return values, np.searchsorted(values, self.weights)
 
     @property
     def exact_rows(self) -> int:
@@ -145,11 +146,12 @@ class Candidate(Setting):
     certificate: Certificate
 
     def at(self, epsilon: Fraction) -> tuple[Plan | EdgePlan, Certificate]:
-        """Plan and certificate at another epsilon: the loss of every edge is proportional to 1 / unit."""
+        """Plan and certificate at another epsilon."""
         if self.is_exact:
             return self.plan, self.certificate
-        scaled = self.plan.with_unit(self.plan.unit / epsilon)
-        return scaled, replace(self.certificate, epsilon=epsilon, plan_digest=scaled.digest())
+        if isinstance(self.plan, Plan):
+            return rescaled(self.plan, self.certificate, epsilon)
+        return rescaled(self.plan, self.certificate, epsilon)
 
 
 def certified(problem: Problem, mechanism: Mechanism) -> Candidate:

@@ -17,7 +17,7 @@ from blowfishdb.plan.problem import Problem
 
 NAME = "ordered-hierarchical"
 
-FAN_OUTS = (2, 4, 8, 16, 32)
+FAN_OUTS = (2, 4, 8, 16)
 
 STAND_IN = 1024
 """Fan-out and split are chosen on an axis of at most this many cells or 4 windows; errors hardly depend on it."""
@@ -42,7 +42,7 @@ def propose(problem: Problem) -> EstimatingStrategy:
     fan_outs = [fan_out for fan_out in FAN_OUTS if fan_out < window] or [window]
     tried = [_best_split(*shown, TreeShape(_sizes(fan_out, window), "hops")) for fan_out in fan_outs]
     _, shape, split = min(tried, key=lambda one: one[0])
-    return EstimatingStrategy(NAME, problem, _correction(axis, shape, split))
+    return EstimatingStrategy(NAME, problem, TreeCorrection(shape.tree(axis), _shares(shape, split)))
 
 
 def _sizes(fan_out: int, window: int) -> tuple[int, ...]:
@@ -55,19 +55,21 @@ def _sizes(fan_out: int, window: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _correction(axis: Axis, shape: TreeShape, split: float) -> TreeCorrection:
+def _shares(shape: TreeShape, split: float) -> Floats:
+    """The shares of cells and levels, of the roots (none), and of the running sums."""
     levels = len(shape.sizes) + 1
-    return shape.build(axis, np.append(np.full(levels, (1 - split) / (2 * levels)), split))
+    return np.append(np.full(levels, (1 - split) / (2 * levels)), [0.0, split])
 
 
 def _best_split(axis: Axis, workload: Rows, shape: TreeShape) -> tuple[float, TreeShape, float]:
     """The least expected error of the shape, the shape, and the part of the loss that its running sums get."""
+    tree = shape.tree(axis)
 
     def error(split: float) -> float:
-        correction = _correction(axis, shape, split)
+        correction = TreeCorrection(tree, _shares(shape, split))
         return total_variance(correction, workload, _laplace_variances(correction))
 
-    found = minimize_scalar(error, bounds=(0.02, 0.98), method="bounded", options={"xatol": 0.03})
+    found = minimize_scalar(error, bounds=(0.02, 0.98), method="bounded", options={"xatol": 0.05})
     return float(found.fun), shape, float(found.x)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
 
@@ -64,6 +64,21 @@ def calibrate(plan: AnyPlan, graph: CellGraph, epsilon: Fraction) -> tuple[AnyPl
         raise CannotCertify("no edge of the policy changes these rows: release them exactly, at no cost")
     scaled = plan.with_unit(Fraction(worst.loss * graph.rows_per_person) / epsilon)
     return scaled, Certificate(epsilon, worst.edge, worst.tight, scaled.digest(), graph.digest())
+
+
+def rescaled(plan: AnyPlan, certificate: Certificate, epsilon: Fraction) -> tuple[AnyPlan, Certificate]:
+    """The certified plan at the noise level where it costs `epsilon`: every edge's loss is proportional to 1 / unit.
+
+    DigestMismatch when the certificate belongs to another plan; a plan that costs nothing stays as it is.
+    """
+    if not isinstance(epsilon, Fraction) or epsilon <= 0:
+        raise PlanError("epsilon is a positive Fraction")
+    if plan.digest() != certificate.plan_digest:
+        raise DigestMismatch("this certificate does not belong to this plan")
+    if certificate.epsilon == 0:
+        return plan, certificate
+    scaled = plan.with_unit(plan.unit * certificate.epsilon / epsilon)
+    return scaled, replace(certificate, epsilon=epsilon, plan_digest=scaled.digest())
 
 
 def worst_edge(plan: Plan | EdgePlan, graph: CellGraph) -> WorstEdge:

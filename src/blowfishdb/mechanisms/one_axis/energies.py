@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blowfishdb.mechanisms.one_axis.shares import best_shares, level_error
+from blowfishdb.mechanisms.one_axis.shares import balanced_shares, level_error
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload import AllRanges, Intervals, as_intervals
@@ -20,7 +20,7 @@ LEAST_FAN_OUT = 6
 DIRECT_WORK = 20_000_000
 """Workloads that are not intervals are probed entry by entry up to this size; beyond, all ranges stand in for them."""
 
-MOST_RANGES = 5_000
+MOST_RANGES = 2_000
 """Longer lists of ranges are judged by an even choice of this many."""
 
 
@@ -113,5 +113,5 @@ def _one_plan(
     even = np.full(len(tops), 1.0 / len(tops))
     if equal:
         return LevelPlan(tuple(sizes[1:]), even, error(even)[0])
-    best, shares = best_shares(error, np.ones((1, len(tops))), [even])
-    return LevelPlan(tuple(sizes[1:]), shares, best)
+    shares = balanced_shares(energies, np.array(tops, dtype=np.float64))
+    return LevelPlan(tuple(sizes[1:]), shares, error(shares)[0])

@@ -61,7 +61,7 @@ def choose(axis: Axis, workload: Rows) -> Choice:
         shapes += [SmoothShape(sizes, ramp) for sizes in sorted(within) for ramp in RAMPS]
         shapes.append(SmoothShape(_whole(*shown)))
     else:
-        few = max(POLISHED_CELLS // 2, min(24 * window, max(2048, 4 * window)))
+        few = max(POLISHED_CELLS // 2, min(24 * window, max(1024, 4 * window)))
         shown = _stand_in(axis, workload, window, few)
         shapes += [TreeShape((), "cells")] if window <= SHORT_WINDOW else []
         shapes += [TreeShape(inner[0], "hops")] if window > 1 else []

@@ -17,7 +17,7 @@ from blowfishdb.mechanisms.one_axis.smooth_rows import boxes, hats, ramps
 from blowfishdb.mechanisms.one_axis.spare_loss import spare_loss
 from blowfishdb.mechanisms.one_axis.tree_least_squares import TreeCorrection
 from blowfishdb.mechanisms.one_axis.windows import hop_starts, spread_places, typical_window
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.arrays import Floats, Ints, distinct
 
 NEGLIGIBLE = 1e-4
 """A group with a smaller part of the loss than this is not measured."""
@@ -70,8 +70,9 @@ class TreeShape:
         if self.blocks == "hops":
             starts = hop_starts(axis)
         if self.blocks == "cells":
-            in_chain = np.repeat(axis.chains, axis.run_ends - axis.runs)
-            starts = np.union1d(axis.runs, np.flatnonzero(in_chain))
+            is_start = np.repeat(axis.chains, axis.run_ends - axis.runs)
+            is_start[axis.runs] = True
+            starts = np.flatnonzero(is_start)
         return grow(axis, starts, self.sizes, sums=self.blocks != "runs")
 
     def groups(self, axis: Axis) -> list[Group]:
@@ -88,7 +89,7 @@ class TreeShape:
 
 def _few_values(weights: Ints) -> Ints:
     """The weights, rounded down to at most MOST_WEIGHTS different ones between the least and the largest."""
-    if np.unique(weights).size <= MOST_WEIGHTS:
+    if distinct(weights).size <= MOST_WEIGHTS:
         return weights
     least = int(weights.min())
     step = (int(weights.max()) - least) // MOST_WEIGHTS + 1

@@ -18,6 +18,9 @@ SHARPNESS = 150.0
 LEAST_LOG, MOST_LOG = -7.5, 4.0
 """Logarithms of shares stay between these while searching; beyond, they would only cost digits."""
 
+BALANCING_STEPS = 16
+LEAST_SHARE = 1e-6
+
 LEAST_ERROR = 1e-12
 """Errors below this, of queries that free totals answer, count as this much."""
 
@@ -75,3 +78,19 @@ def level_error(energies: Floats, sizes: Floats) -> Callable[[Floats], tuple[flo
         return value, slope
 
     return error
+
+
+def balanced_shares(energies: Floats, sizes: Floats) -> Floats:
+    """The shares, summing to 1, at which one more bit of loss helps equally on every level of a balanced tree.
+
+    Each step moves shares towards the levels that gain most; the error is about cubic in them, hence the root.
+    """
+    shares = np.full(sizes.size, 1.0 / sizes.size)
+    for _ in range(BALANCING_STEPS):
+        precision = np.cumsum(shares**2 * sizes)
+        gain = shares * sizes * np.cumsum((energies / precision**2)[::-1])[::-1]
+        if not gain.any():
+            break
+        shares = np.maximum(shares * np.cbrt(gain / gain.max()), LEAST_SHARE)
+        shares /= shares.sum()
+    return shares

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from blowfishdb.mechanisms.one_axis.axis import Axis
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model.arrays import Ints, distinct
 from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload import AllRanges, Identity, Prefix
 
@@ -23,7 +23,7 @@ def hop_starts(axis: Axis) -> Ints:
             cuts.append(place)
             place = int(axis.reach[place - 1]) + 1
         starts.append(np.array(cuts, dtype=np.int64))
-    return np.unique(np.concatenate(starts))
+    return distinct(np.concatenate(starts))
 
 
 def typical_window(axis: Axis) -> int:
