@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import metadata
 from typing import get_args
 
@@ -21,6 +21,7 @@ VALUE_NAMES = {"sum": "sum", "mean": "mean", "quantiles": "value"}
 """What the main column of an answer is called where it is not a count."""
 
 
+@cache
 def software_version() -> str:
     """The version of BlowfishDB that is running."""
     return metadata.version("blowfishdb")
