@@ -21,6 +21,8 @@ from blowfishdb.model.workload import (
     as_intervals,
 )
 
+GOLDEN = (5**0.5 - 1) / 2
+
 ZERO_ONE = (AllRanges, Identity, Intervals, Prefix, Rectangles)
 
 
@@ -78,6 +80,14 @@ def chosen_intervals(rows: Rows, queries: Ints) -> tuple[Ints, Ints] | None:
         return low, low + 1 + queries - before[low]
     listed = as_intervals(rows)
     return None if listed is None else (listed.low[queries], listed.high[queries])
+
+
+def spread_choice(size: int, count: int) -> Ints:
+    """About `count` of the numbers below `size`, spread evenly yet never in step with blocks of a fixed length."""
+    if size <= count:
+        return np.arange(size)
+    place = np.arange(count)
+    return np.minimum((place + place * GOLDEN % 1.0) * (size / count), size - 1).astype(np.int64)
 
 
 def distinct(terms: Ints) -> tuple[Ints, Ints]:

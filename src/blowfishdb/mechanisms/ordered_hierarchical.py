@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.optimize import minimize_scalar
 
@@ -18,6 +20,9 @@ from blowfishdb.plan.problem import Problem
 NAME = "ordered-hierarchical"
 
 FAN_OUTS = (2, 4, 8, 16)
+
+FIRST_SPLITS = (0.15, 0.4)
+"""Fan-outs are compared at these splits, and the split is then tuned for the best one."""
 
 STAND_IN = 1024
 """Fan-out and split are chosen on an axis of at most this many cells or 4 windows; errors hardly depend on it."""
@@ -40,8 +45,11 @@ def propose(problem: Problem) -> EstimatingStrategy:
     if axis.cells > cells:
         shown = (even_axis(cells, window), like(problem.workload, cells))
     fan_outs = [fan_out for fan_out in FAN_OUTS if fan_out < window] or [window]
-    tried = [_best_split(*shown, TreeShape(_sizes(fan_out, window), "hops")) for fan_out in fan_outs]
-    _, shape, split = min(tried, key=lambda one: one[0])
+    shapes = [TreeShape(_sizes(fan_out, window), "hops") for fan_out in fan_outs]
+    errors = [_split_error(*shown, shape) for shape in shapes]
+    best = min(range(len(shapes)), key=lambda k: min(errors[k](split) for split in FIRST_SPLITS))
+    found = minimize_scalar(errors[best], bounds=(0.02, 0.98), method="bounded", options={"xatol": 0.03})
+    shape, split = shapes[best], float(found.x)
     return EstimatingStrategy(NAME, problem, TreeCorrection(shape.tree(axis), _shares(shape, split)))
 
 
@@ -61,16 +69,15 @@ def _shares(shape: TreeShape, split: float) -> Floats:
     return np.append(np.full(levels, (1 - split) / (2 * levels)), [0.0, split])
 
 
-def _best_split(axis: Axis, workload: Rows, shape: TreeShape) -> tuple[float, TreeShape, float]:
-    """The least expected error of the shape, the shape, and the part of the loss that its running sums get."""
+def _split_error(axis: Axis, workload: Rows, shape: TreeShape) -> Callable[[float], float]:
+    """The expected error of the shape for the part of the loss that its running sums get."""
     tree = shape.tree(axis)
 
     def error(split: float) -> float:
         correction = TreeCorrection(tree, _shares(shape, split))
         return total_variance(correction, workload, _laplace_variances(correction))
 
-    found = minimize_scalar(error, bounds=(0.02, 0.98), method="bounded", options={"xatol": 0.05})
-    return float(found.fun), shape, float(found.x)
+    return error
 
 
 def _laplace_variances(correction: TreeCorrection) -> Floats:

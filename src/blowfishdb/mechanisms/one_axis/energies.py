@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from blowfishdb.mechanisms.entries import spread_choice
 from blowfishdb.mechanisms.one_axis.shares import balanced_shares, level_error
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.rows import Rows
@@ -38,8 +39,8 @@ def probe(workload: Rows) -> Rows:
     spans = None if isinstance(workload, AllRanges) else as_intervals(workload)
     if spans is None:
         return workload
-    every = -(-spans.shape[0] // MOST_RANGES)
-    return Intervals(spans.cells, spans.low[every // 2 :: every], spans.high[every // 2 :: every])
+    chosen = spread_choice(spans.shape[0], MOST_RANGES)
+    return Intervals(spans.cells, spans.low[chosen], spans.high[chosen])
 
 
 def block_energy(workload: Rows, size: int) -> float:

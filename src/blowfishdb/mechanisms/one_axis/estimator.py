@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from blowfishdb.mechanisms.entries import chosen_rows
+from blowfishdb.mechanisms.entries import chosen_rows, spread_choice
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload import AllRanges, Intervals, as_intervals
@@ -21,9 +21,6 @@ LEAST_VARIANCE = 4e-22
 STEADY_SCALE = 3
 """From this noise scale on, least squares uses the proportions of continuous noise: they are at most 1 % off, which
 costs next to nothing, and then the coefficients of the answers are the same at every noise level."""
-
-GOLDEN = (5**0.5 - 1) / 2
-"""Spreads chosen answers so that they never keep step with the blocks of a tree."""
 
 CHUNK = 256
 """Queries that are not intervals are answered this many at a time."""
@@ -94,8 +91,7 @@ class EstimatingStrategy:
         answers = self.problem.workload.shape[0]
         if spans is None or answers <= count:
             return np.arange(answers), self.answer_variances(variances)
-        chosen = np.minimum(((np.arange(count) + np.arange(count) * GOLDEN % 1.0) * answers / count), answers - 1)
-        chosen = chosen.astype(np.int64)
+        chosen = spread_choice(answers, count)
         spread = np.maximum(variances, LEAST_VARIANCE)
         return chosen, self.estimator.range_variances(spans.low[chosen], spans.high[chosen], spread)
 

@@ -18,6 +18,9 @@ VERTEX_LIMIT = 2**24
 
 def by_first_appearance(labels: Ints) -> Ints:
     """The same grouping with labels numbered 0, 1, ... in order of first appearance."""
+    steps = np.diff(labels, prepend=labels[:1])
+    if not labels[:1].any() and bool(np.all((steps == 0) | (steps == 1))):
+        return labels
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(first.size, dtype=np.int64)
     rank[np.argsort(first)] = np.arange(first.size)
