@@ -75,9 +75,7 @@ def ensure(parts: Sequence[Part], folder: Path, *, dry_run: bool) -> None:
     Never fails: the test run skips what it cannot serve, and STRICT=1 turns that skip into a failure.
     """
     missing = missing_parts(parts, used_markers(folder))
-    commands = install_commands(
-        missing, is_root=os.geteuid() == 0, has_apt=shutil.which("apt-get") is not None
-    )
+    commands = install_commands(missing, is_root=os.geteuid() == 0, has_apt=shutil.which("apt-get") is not None)
     for command in commands:
         print(" ".join(command), flush=True)
         if not dry_run:

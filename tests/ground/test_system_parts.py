@@ -56,9 +56,7 @@ def test_a_dry_run_runs_nothing_and_names_what_is_missing(
 
     monkeypatch.setattr(system_parts.subprocess, "run", refuse)
     monkeypatch.setattr(system_parts.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(
-        system_parts.shutil, "which", lambda name: "/bin/apt-get" if name == "apt-get" else None
-    )
+    monkeypatch.setattr(system_parts.shutil, "which", lambda name: "/bin/apt-get" if name == "apt-get" else None)
     write_test(tmp_path, "@pytest.mark.rare\ndef test_it(): pass")
     system_parts.ensure([NOWHERE], tmp_path, dry_run=True)
     printed = capsys.readouterr().out
