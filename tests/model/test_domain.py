@@ -210,6 +210,8 @@ def test_cut_points_are_decided_or_refused() -> None:
         lambda: categorical([]),
         lambda: categorical("abc"),
         lambda: categorical(["a", "a"]),
+        lambda: categorical(["a", "b\0c"]),
+        lambda: categorical(["a", "\ud800"]),
         lambda: categorical(["a", 1]),
         lambda: categorical([1.5]),  # type: ignore[list-item]
         lambda: categorical(["a"], outside="clamp"),

@@ -124,10 +124,13 @@ def test_a_policy_is_checked_against_its_domain() -> None:
         (Policy(joint=[grid(["age", "size"], 1)]), "size"),
         (Policy(unit=person("p", at_most=2, order_by="visit")), "which is protected"),
         (Policy(joint=[grid(["age", "visit"], 1)], unit=person("p", at_most=2, order_by="visit")), "protected"),
+        (Policy(unit=person("visit", at_most=2, order_by="key")), "told apart by visit, which is protected"),
+        (Policy(joint=[grid(["age", "visit"], 1)], unit=person("visit", at_most=2, order_by="key")), "told apart"),
     ]:
         with pytest.raises(PolicyError, match=says):
             policy.check(table)
     Policy({"visit": public()}, unit=person("p", at_most=2, order_by="visit")).check(table)
+    Policy({"visit": public()}, unit=person("visit", at_most=2, order_by="key")).check(table)
     Policy(unit=person("p", at_most=2, order_by="row_key")).check(table)
     assert Policy().unit is ROW and Policy().rows_per_person == 1
 

@@ -125,10 +125,18 @@ class Policy:
             for name in grid.attributes:
                 if not isinstance(domain.find(name, PolicyError), Integers | Bins):
                     raise PolicyError(f"{name}: a joint threshold needs integers or numeric bins")
-        if isinstance(self.unit, Person) and self.unit.order_by in domain:
-            hidden = not isinstance(self.family(self.unit.order_by), Public)
-            if hidden or self.grid_of(self.unit.order_by) is not None:
+        if isinstance(self.unit, Person):
+            if self._is_hidden(self.unit.order_by, domain):
                 raise PolicyError(
                     f"rows of a person are ordered by {self.unit.order_by}, which is protected: "
                     "name a row key outside the domain, or declare the attribute public()"
                 )
+            if self._is_hidden(self.unit.id, domain):
+                raise PolicyError(
+                    f"people are told apart by {self.unit.id}, which is protected: a row that moved to another person "
+                    "would push rows of theirs out. Leave it out of the domain, or declare it public()"
+                )
+
+    def _is_hidden(self, name: str, domain: Domain) -> bool:
+        is_public = isinstance(self.family(name), Public) and self.grid_of(name) is None
+        return name in domain and not is_public
