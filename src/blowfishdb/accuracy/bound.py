@@ -12,7 +12,7 @@ import numpy as np
 
 from blowfishdb.accuracy.equal_terms import EqualTerms
 from blowfishdb.accuracy.grid import first_passing, least_passing
-from blowfishdb.accuracy.setting import LEAST_SCALE, CountsTerms, Setting
+from blowfishdb.accuracy.setting import LEAST_SCALE, CountsTerms, Setting, WritesOut
 from blowfishdb.accuracy.sum_tails import LaplaceSums, from_coefficients, from_variances
 from blowfishdb.errors import TooLarge
 from blowfishdb.model.arrays import Floats, Ints
@@ -60,8 +60,11 @@ def tails_of(setting: Setting, variances: Floats) -> tuple[Tails, bool]:
 
 def written_out(setting: Setting, variances: Floats) -> LaplaceSums:
     """Bounds from the coefficients of every answer on every noise variable."""
-    size = setting.weights.size
-    coefficients = setting.strategy.decode(np.eye(size), np.zeros((setting.exact_rows, size)), variances)
+    size, answers, strategy = setting.weights.size, setting.problem.workload.shape[0], setting.strategy
+    if answers < size and isinstance(strategy, WritesOut):
+        coefficients = strategy.coefficients(np.arange(answers), variances)
+    else:
+        coefficients = strategy.decode(np.eye(size), np.zeros((setting.exact_rows, size)), variances)
     return from_coefficients(coefficients, 1.0 / setting.weights, np.ones(coefficients.shape[0]))
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -31,6 +32,8 @@ DOMINATED = 2.0
 UNPRICED = "a quick look ranks it behind another offer, and at this size it is not examined further"
 LOOSEST = 1e10
 """A larger alpha costs what this one does: the sampler serves no more noise anyway."""
+REMEMBERED_CELLS = 5_000
+"""Up to this many cells the certified strategies of recent problems are kept, so that asking again is quick."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,12 +124,48 @@ def _collected(
     rank: Callable[[Quote], tuple[float | Fraction, float]],
 ) -> Quotes:
     """Certifies every strategy once, ranks them quickly, and looks closely at the best few."""
-    reasons: dict[str, str] = {}
-    priced: list[tuple[float, str, Candidate, Assessment]] = []
-    best = math.inf
-    for name, glance in _proposed(problem, mechanisms, reasons):
+    asked = _Ranking(problem.digest(), tuple(mechanisms.items()), guarantee, problem)
+    ranked = _remembered(asked) if problem.graph.cells <= REMEMBERED_CELLS else _ranked(asked)
+    reasons = dict(ranked.reasons)
+    offers: list[Quote] = []
+    for place, (price, name, candidate) in enumerate(ranked.priced):
+        assessment = Assessment(candidate, guarantee)
+        if offers and assessment.is_large:
+            reasons[name] = UNPRICED
+            continue
+        worth_it = assessment.is_large or (place < SIMULATED and price <= CLOSE * ranked.priced[0][0])
         try:
-            found = _priced(glance, guarantee, best)
+            offers.append(offer(candidate, assessment, worth_it))
+        except (Declined, TooLarge) as refusal:
+            reasons[name] = _reason(refusal)
+    return Quotes(tuple(sorted(offers, key=rank)), reasons)
+
+
+@dataclass(frozen=True)
+class _Ranking:
+    """Which strategies to rank; equal problems are told by their digest."""
+
+    digest: str
+    mechanisms: tuple[tuple[str, Mechanism], ...]
+    guarantee: Guarantee
+    problem: Problem = field(compare=False)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ranked:
+    """Certified strategies with their prices, cheapest first, and why the others are not among them."""
+
+    priced: tuple[tuple[float, str, Candidate], ...]
+    reasons: Mapping[str, str]
+
+
+def _ranked(asked: _Ranking) -> _Ranked:
+    reasons: dict[str, str] = {}
+    priced: list[tuple[float, str, Candidate]] = []
+    best = math.inf
+    for name, glance in _proposed(asked.problem, dict(asked.mechanisms), reasons):
+        try:
+            found = _priced(glance, asked.guarantee, best)
         except (Declined, TooLarge, CannotCertify) as refusal:
             reasons[name] = _reason(refusal)
             continue
@@ -134,19 +173,15 @@ def _collected(
             reasons[name] = UNPRICED
         else:
             best = min(best, found[0])
-            priced.append((found[0], name, *found[1:]))
+            priced.append((found[0], name, found[1]))
     priced.sort(key=lambda entry: entry[:2])
-    offers: list[Quote] = []
-    for place, (price, name, candidate, assessment) in enumerate(priced):
-        if offers and assessment.is_large:
-            reasons[name] = UNPRICED
-            continue
-        worth_it = assessment.is_large or (place < SIMULATED and price <= CLOSE * priced[0][0])
-        try:
-            offers.append(offer(candidate, assessment, worth_it))
-        except (Declined, TooLarge) as refusal:
-            reasons[name] = _reason(refusal)
-    return Quotes(tuple(sorted(offers, key=rank)), reasons)
+    return _Ranked(tuple(priced), reasons)
+
+
+@lru_cache(maxsize=64)
+def _remembered(asked: _Ranking) -> _Ranked:
+    """The same cells and policy at another accuracy need no new plans; nothing here depends on data."""
+    return _ranked(asked)
 
 
 def _proposed(
@@ -164,13 +199,12 @@ def _proposed(
     return [(name, glance) for _, name, glance in sorted(found, key=lambda entry: entry[0])]
 
 
-def _priced(glance: Glance, guarantee: Guarantee, best: float) -> tuple[float, Candidate, Assessment] | None:
+def _priced(glance: Glance, guarantee: Guarantee, best: float) -> tuple[float, Candidate] | None:
     """The certified strategy with its rank; None where cells are many and a quick look puts it behind the best."""
     setting = glance.setting
     if setting.problem.graph.cells <= MANY_CELLS:
         candidate = certified_strategy(setting.problem, setting.strategy)
-        assessment = Assessment(candidate, guarantee)
-        return assessment.price(Glance(candidate)), candidate, assessment
+        return Assessment(candidate, guarantee).price(Glance(candidate)), candidate
     early = Assessment(setting, guarantee)
     limit = best if early.is_large else DOMINATED * best
     if glance.least_price() > limit:
@@ -179,7 +213,7 @@ def _priced(glance: Glance, guarantee: Guarantee, best: float) -> tuple[float, C
     if price_per_loss * glance.loss > limit:
         return None
     candidate = certified_strategy(setting.problem, setting.strategy)
-    return price_per_loss * float(candidate.plan.unit), candidate, Assessment(candidate, guarantee)
+    return price_per_loss * float(candidate.plan.unit), candidate
 
 
 def _reason(refusal: BlowfishError) -> str:

@@ -49,12 +49,17 @@ class CountsTerms(Protocol):
 
 
 @runtime_checkable
-class GivesCoefficients(Protocol):
-    """A strategy that looks at chosen answers, and writes them out as combinations of its noise variables."""
-
-    def some_variances(self, count: int, variances: Floats) -> tuple[Ints, Floats]: ...
+class WritesOut(Protocol):
+    """A strategy that writes out chosen answers as combinations of its noise variables."""
 
     def coefficients(self, queries: Ints, variances: Floats) -> Floats: ...
+
+
+@runtime_checkable
+class GivesCoefficients(WritesOut, Protocol):
+    """A strategy that also looks at the variances of a few answers alone."""
+
+    def some_variances(self, count: int, variances: Floats) -> tuple[Ints, Floats]: ...
 
 
 @dataclass(frozen=True, eq=False)
