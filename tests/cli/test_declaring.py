@@ -91,5 +91,6 @@ def test_names_and_words() -> None:
 
 
 def test_a_declared_attribute_in_words() -> None:
-    assert attribute_words(integers(0, 9, null=0)) == "10 values: 0 … 9; NULL counts as 0"
-    assert "NULL hidden, outside hidden" in attribute_words(categorical(["a", "b"]))
+    assert attribute_words(integers(0, 9, null=0), full()) == "10 values: 0 … 9; NULL counts as 0"
+    assert "NULL hidden, outside hidden" in attribute_words(categorical(["a", "b"]), full())
+    assert "NULL public, outside public" in attribute_words(categorical(["a", "b"]), public())

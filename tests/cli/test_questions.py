@@ -84,6 +84,8 @@ def test_every_kind_of_question(people: Run, asked: tuple[str, ...]) -> None:
         (("--histogram", "age FROM people --"), "cannot be read"),
         (("--ranges", "age:20-40"), "LOW..HIGH"),
         (("--quantiles", "age:half"), "ATTRIBUTE:LEVEL"),
+        (("--quantiles", "age:0.25,0.3333333333333333333333333"), "ATTRIBUTE:LEVEL"),
+        (("--count", "--confidence", "95"), "confidence is a probability"),
         (("--count", "--where", "age > 1; DROP TABLE people"), "One statement"),
         (("--count", "--where", "age > 1 GROUP BY age"), "grouped"),
         (("--count", "--mechanism", "magic"), "no mechanism"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.affordable import instead
+from blowfishdb.engine.dear_filter import DearColumn
 from blowfishdb.engine.demand import Demand, demand
 from blowfishdb.engine.holding import Holding
 from blowfishdb.engine.preview import Preview, make_preview
@@ -104,6 +106,12 @@ def test_ordered_columns_are_cut_where_the_filter_cuts(condition: Predicate, fam
     (dear,) = found.dear
     policy = bf.Policy({"cost": bf.line(), dear.column: family})  # type: ignore[dict-item]
     assert dear.if_partitioned == pytest.approx(float(preview(filtered(condition), policy=policy).epsilon))
+
+
+def test_only_ways_out_that_save_something_are_named() -> None:
+    same = replace(preview(), dear=(DearColumn("ward", 0.4, 0.3, 0.4),))
+    assert "if it were public it would cost 0.3." in str(same)
+    assert "partitioned" not in str(same)
 
 
 def test_a_public_column_is_never_dear() -> None:

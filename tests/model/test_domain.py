@@ -174,7 +174,11 @@ def test_labels() -> None:
     months = dates("2020-01-01", "2021-12-31", "month")
     assert [months.run_label(1, 1), months.run_label(0, 2), months.run_label(12, 23)] == ["2020-02", "2020-Q1", "2021"]
     assert dates("2020-01-01", "2020-12-31").run_label(3, 5) == "2020-01-04 .. 2020-01-06"
-    assert timestamps("2020-01-01", "2020-02-01").run_label(0, 1) == "2020-01-01T00:00 .. 2020-01-01T02:00"
+    hours = timestamps("2020-01-01", "2020-03-01")
+    assert hours.run_label(0, 1) == "2020-01-01T00:00 .. 2020-01-01T02:00"
+    assert hours.run_label(0, 31 * 24 - 1) == "2020-01"
+    assert hours.run_label(24, 47) == "2020-01-02"
+    assert hours.run_label(1, 24) == "2020-01-01T01:00 .. 2020-01-02T01:00"
     assert timestamps("2020-01-01", "2020-02-01", "day").run_label(1, 1) == "2020-01-02"
     assert categorical(["a", "b", "c", "d"]).run_label(0, 3) == "a, b and 2 more"
     assert categorical(["a", "b", "c", "d"], ordered=True).run_label(0, 3) == "a .. d"

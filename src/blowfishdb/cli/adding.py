@@ -155,7 +155,12 @@ def show_added(
     screen = console()
     screen.print(f"{dataset.name}: {len(columns)} columns, no rows read.", markup=False)
     rows = [
-        (name, columns[name].kind.value, attribute_words(dataset.domain[name]), _hidden(dataset.policy, name))
+        (
+            name,
+            columns[name].kind.value,
+            attribute_words(dataset.domain[name], dataset.policy.family(name)),
+            _hidden(dataset.policy, name),
+        )
         for name in dataset.domain
     ]
     screen.print(table("", ("attribute", "column", "the public may know", "hidden"), rows))
@@ -168,7 +173,8 @@ def show_added(
         )
     if isinstance(unit, Person):
         screen.print(
-            f"People: by {unit.id}; {unit.at_most} rows of each count, first by {unit.order_by}.", markup=False
+            f"People: by {unit.id}; at most {unit.at_most} of each one's rows count, first by {unit.order_by}.",
+            markup=False,
         )
     if unused:
         screen.print(f"Not used: {', '.join(unused)}", markup=False)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from blowfishdb.errors import QueryError
+from blowfishdb.engine.demand import short_number
+from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.sql import read_axes, read_where
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _quantiles(text: str, table: Table) -> Question:
     if not separator:
         name, levels = text, QUARTILES
     try:
-        found = [Fraction(level.strip()) for level in levels.split(",") if len(level) < 20]
-    except (ValueError, ZeroDivisionError):
+        found = [short_number(level, "a level") for level in levels.split(",")]
+    except AccuracyError:
         raise QueryError("quantiles are written ATTRIBUTE:LEVEL,LEVEL, such as cost:0.25,0.5,0.75") from None
     return table.quantiles(_one_axis(name, table, "--quantiles"), found)

@@ -54,10 +54,12 @@ def add(
     Words for --domain
       age=0..110                          whole numbers, both ends included
       cost=0..50000 step 100              bins; values beyond count at the ends
-      day=2024-01-01..2025-12-31 by day   dates, by day, week, month, quarter or year
-      ward=A1, A2, B1                     listed values; low < mid < high for ordered ones
+      day=2024-01-01..2025-12-31 by day   by day, week, month, quarter or year
+      seen=2024-01-01T00:00..2025-01-01T00:00 by hour in Europe/Zurich
+      ward=A1, A2, B1                     listed values; a < b < c: ordered ones
       ward=@wards.txt                     listed values, one per line
-      age=0..110 null=0                   NULL counts as 0 (or null=cell, null=public; outside=cell, outside=public)
+      age=0..110 null=0                   NULL counts as 0; also null=cell,
+                                          null=public, outside=cell or =public
     \b
     Words for --policy
       full, public, line, within 5, cuts 18, 65, blocks a, b | c
@@ -67,7 +69,8 @@ def add(
       blowfish dataset add people --source data/people.parquet \\
           --domain "age=0..110 null=0" --domain "state=@states.txt" \\
           --policy "age=within 5" --epsilon 2 --per-analyst 0.5
-      blowfish dataset add orders --source 'mysql://ana:${PASSWORD}@host/shop#orders' --document orders.toml \\
+      blowfish dataset add orders --document orders.toml \\
+          --source 'mysql://ana:${PASSWORD}@host/shop#orders' \\
           --person customer --at-most 5 --order-by order_id
     """
     from blowfishdb.cli.adding import Wish, declare, show_added

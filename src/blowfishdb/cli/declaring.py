@@ -149,15 +149,16 @@ def family_words(family: Family) -> str:
             return f"{len(family.edges)} listed pairs"
 
 
-def attribute_words(attribute: Attribute) -> str:
-    """A declared attribute in few words."""
+def attribute_words(attribute: Attribute, family: Family) -> str:
+    """A declared attribute in few words; nothing about a public one is hidden."""
+    open_to_all = isinstance(family, Public)
     first, last = attribute.run_label(0, 0), attribute.run_label(attribute.size - 1, attribute.size - 1)
     values = first if attribute.size == 1 else f"{first} … {last}"
-    beside = [f"NULL {'public' if attribute.null_public else 'hidden'}"] if attribute.null == CELL else []
-    if attribute.null != CELL:
-        beside.append(f"NULL counts as {attribute.null}")
+    beside = [f"NULL counts as {attribute.null}"]
+    if attribute.null == CELL:
+        beside = [f"NULL {'public' if attribute.null_public or open_to_all else 'hidden'}"]
     if attribute.outside == CELL:
-        beside.append(f"outside {'public' if attribute.outside_public else 'hidden'}")
+        beside.append(f"outside {'public' if attribute.outside_public or open_to_all else 'hidden'}")
     elif attribute.outside != CLAMP:
         beside.append(f"outside counts as {attribute.outside}")
     return f"{attribute.size:,} values: {values}; {', '.join(beside)}"

@@ -49,7 +49,7 @@ def _row(entry: Entry, names: Mapping[str, str]) -> tuple[str, ...]:
         str(fields.get("at", ""))[:16].replace("T", " "),
         ", ".join([entry.kind, *_details(fields)]),
         names.get(entry.account or "", ""),
-        str(fields.get("analyst") or fields.get("by") or ""),
+        str(fields.get("by") or fields.get("analyst") or ""),
         "" if amount is None else _amount(amount),
         entry.hash[:SHOWN_HASH],
     )
@@ -58,6 +58,8 @@ def _row(entry: Entry, names: Mapping[str, str]) -> tuple[str, ...]:
 def _details(fields: Mapping[str, object]) -> list[str]:
     """What is worth a word about an entry that is no charge."""
     said = [f"limit {_amount(fields['limit'])}"] if fields.get("limit") is not None else []
+    if fields.get("by") and fields.get("analyst"):
+        said.append(f"for {fields['analyst']}")
     return said + [str(fields[key]) for key in ("reason", "description") if fields.get(key)]
 
 

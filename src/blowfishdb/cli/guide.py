@@ -57,7 +57,8 @@ def walk(stops: Sequence[Stop], folder: Path | None, *, as_json: bool) -> None:
         screen.print(f"Figures: {', '.join(figures)}", markup=False)
     else:
         screen.print("For figures as well: pip install 'blowfishdb[plot]'", markup=False)
-    screen.print(f"Go on yourself: cd {shlex.quote(str(place))} && blowfish dataset show adult", markup=False)
+    program = "blowfish" if shutil.which("blowfish") else shlex.quote(str(Path(sys.executable).parent / "blowfish"))
+    screen.print(f"Go on yourself: cd {shlex.quote(str(place))} && {program} dataset show adult", markup=False)
     screen.print(f"{time.monotonic() - began:.0f} seconds.", style="dim")
 
 

@@ -8,7 +8,17 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from blowfishdb.errors import BlowfishError, BudgetExceeded, ChangeRefused, LedgerRolledBack, NotInForce
+from blowfishdb.cli.logs import LOG
+from blowfishdb.errors import (
+    BlowfishError,
+    BudgetExceeded,
+    ChangeRefused,
+    InternalError,
+    LedgerRolledBack,
+    NotInForce,
+    ReleaseFailed,
+    SourceFailed,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -53,12 +63,17 @@ def print_error(error: BlowfishError, *, as_json: bool) -> None:
     # What is printed may hold names that somebody chose: signs that move the cursor are spelled out.
     message = _budget_words(error) if isinstance(error, BudgetExceeded) else error.message
     said = "".join(sign if sign.isprintable() or sign == "\n" else ascii(sign)[1:-1] for sign in message)
-    said = said[:1].upper() + said[1:] + ("" if said.endswith((".", "?", "!")) else ".")
+    # A message that starts with a name keeps it as it is written.
+    named = said.partition(" ")[0].endswith(":")
+    said = (said if named else said[:1].upper() + said[1:]) + ("" if said.endswith((".", "?", "!")) else ".")
     style = "yellow" if isinstance(error, BudgetExceeded) else "red"
     console(error=True).print(Text(said, style=style))
     for kind, command in COMMANDS:
         if isinstance(error, kind):
             console(error=True).print(f"On the command line: {command}", style="dim", markup=False)
+    if isinstance(error, SourceFailed | ReleaseFailed | InternalError) and LOG.path is not None:
+        where = f"Curators: what it said is in {LOG.path.name}, beside the configuration."
+        console(error=True).print(where, style="dim", markup=False)
 
 
 def _budget_words(error: BudgetExceeded) -> str:

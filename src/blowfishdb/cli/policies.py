@@ -101,8 +101,9 @@ def what_if(
     \b
     Examples
       blowfish policy what-if visits --attribute cost --within 50
-      blowfish policy what-if visits --attribute cost --within 50 --confidence 0.99 \\
-          --theta 1000 --theta 5000 --policy "cuts 10000" --pair 900,1000 --pair 900,20000
+      blowfish policy what-if visits --attribute cost --within 50 \\
+          --theta 1000 --theta 5000 --policy "cuts 10000" \\
+          --pair 900,1000 --pair 900,20000
     """
     from blowfishdb.cli.opening import existing
     from blowfishdb.cli.what_if import Comparison, compare, show_comparison
@@ -132,7 +133,8 @@ def set_policy(
 
     \b
     Examples
-      blowfish policy set visits --policy "cost=within 1000" --reason "approved in May" --dry-run
+      blowfish policy set visits --policy "cost=within 1000" \\
+          --reason "approved in May" --dry-run
       blowfish policy set visits --document visits.toml --reason "approved in May"
     """
     from blowfishdb.cli.changing import changed_policy, show_change

@@ -75,7 +75,8 @@ def preview(
 
     \b
     Examples
-      blowfish preview visits --cdf cost --where "ward = 'A3'" --within 50 --confidence 0.95
+      blowfish preview visits --cdf cost --where "ward = 'A3'" \\
+          --within 50 --confidence 0.95
       blowfish preview visits --histogram "bin(age, 5)" --epsilon 0.1
       blowfish preview visits --histogram "ward, bin(age, 10)" --within 20
     """
@@ -120,8 +121,10 @@ def release(
 
     \b
     Examples
-      blowfish release visits --cdf cost --where "ward = 'A3'" --within 50 --confidence 0.95
-      blowfish release visits --histogram "bin(age, 5)" --epsilon 0.1 --plot ages.png --save ages.csv
+      blowfish release visits --cdf cost --where "ward = 'A3'" \\
+          --within 50 --confidence 0.95
+      blowfish release visits --histogram "bin(age, 5)" --epsilon 0.1 \\
+          --plot ages.png --save ages.csv
       blowfish release visits --quantiles cost:0.25,0.5,0.75 --within 30 --note
     """
     from blowfishdb.cli.answering import Accuracy, Asked, Keeping, run_release
@@ -158,9 +161,9 @@ def sql(
     \b
     Examples
       blowfish sql "SELECT ward, COUNT(*) FROM visits GROUP BY ward" --within 20
-      blowfish sql "EXPLAIN SELECT bin(age, 10), COUNT(*) FROM visits WHERE ward = 'A3' GROUP BY 1" --within 20
+      blowfish sql "EXPLAIN SELECT ward, COUNT(*) FROM visits GROUP BY 1" --within 20
       blowfish sql "SELECT CDF(cost) FROM visits OPTIONS (alpha = 50, beta = 0.05)"
-      blowfish sql "SELECT QUANTILES(cost, 0.25, 0.5, 0.75) FROM visits" --epsilon 0.1
+      blowfish sql "SELECT QUANTILES(cost, 0.25, 0.5) FROM visits" --epsilon 0.1
     """
     from blowfishdb.cli.answering import Accuracy, Keeping, run_sql
     from blowfishdb.cli.opening import analyst_session

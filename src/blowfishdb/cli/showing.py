@@ -43,7 +43,7 @@ def show_dataset(dataset: Dataset, account: Account, analysts: Sequence[AnalystB
     for name in dataset.domain:
         joint = dataset.policy.grid_of(name) is not None
         hidden = "jointly with others" if joint else family_words(dataset.policy.family(name))
-        rows.append((name, attribute_words(dataset.domain[name]), hidden))
+        rows.append((name, attribute_words(dataset.domain[name], dataset.policy.family(name)), hidden))
     screen.print(table("", ("attribute", "the public may know", "hidden"), rows))
     show_words(dataset, account)
     screen.print(f"\nBudget: epsilon {budget_line(account.spent, account.limit)}", markup=False)

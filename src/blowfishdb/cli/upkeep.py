@@ -36,7 +36,8 @@ def budget(
     \b
     Examples
       blowfish dataset budget visits --epsilon 4 --reason "second year"
-      blowfish dataset budget visits --per-analyst 0.5 --analyst ana=1 --reason "agreed in May"
+      blowfish dataset budget visits --per-analyst 0.5 --analyst ana=1 \\
+          --reason "agreed in May"
     """
     from blowfishdb.cli.declaring import named
     from blowfishdb.cli.opening import existing

@@ -32,7 +32,10 @@ class Demand:
 
     def __post_init__(self) -> None:
         if (self.alpha is None) == (self.epsilon is None):
-            raise AccuracyError("say either how accurate (alpha=50) or how dear (epsilon='0.1') the answer may be")
+            raise AccuracyError(
+                "say either how accurate (alpha=50; --within 50) or how dear (epsilon='0.1'; --epsilon 0.1) the answer "
+                "may be"
+            )
         if self.alpha is not None and not 0 <= self.alpha <= LARGEST:
             raise AccuracyError("alpha is a number from 0 to 10^15")
         if self.epsilon is not None and not SMALLEST <= self.epsilon <= 10**6:
@@ -80,6 +83,8 @@ def demand(
         risk = short_number(beta, "beta")
     elif confidence is not None:
         risk = 1 - short_number(confidence, "confidence")
+        if not 0 < risk < 1:
+            raise AccuracyError("confidence is a probability strictly between 0 and 1, such as 0.95")
     return Demand(
         alpha=None if within is None else short_number(within, "alpha"),
         epsilon=None if epsilon is None else short_number(epsilon, "epsilon"),

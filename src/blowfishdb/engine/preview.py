@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeGuard
 
 from blowfishdb.accuracy.assessment import Method
 from blowfishdb.accuracy.quote import Quote
@@ -16,6 +17,7 @@ from blowfishdb.engine.unprotected import not_protected
 from blowfishdb.engine.worst_pair import worst_pair
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
+from blowfishdb.model.numbers import show
 from blowfishdb.model.policy import Policy
 
 HOW_KNOWN: dict[Method, str] = {
@@ -23,6 +25,8 @@ HOW_KNOWN: dict[Method, str] = {
     "simulated": "simulated",
     "bound": "at most",
 }
+NOTABLE = 1.1
+"""How many times dearer the second mechanism must be for the ratio to be worth a word."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,7 @@ class Preview:
     def _head(self) -> str:
         scope = "every answer" if self.demanded.guarantee == "simultaneous" else "each answer"
         if self.demanded.epsilon is not None:
-            return f"{self.title}: {self.answers:,} answers for epsilon {self.demanded.epsilon}"
+            return f"{self.title}: {self.answers:,} answers for epsilon {show(self.demanded.epsilon)}"
         return (
             f"{self.title}: {self.answers:,} answers, {scope} within {float(self.demanded.alpha or 0):g} "
             f"({self.demanded.confidence})"
@@ -140,7 +144,7 @@ class Preview:
         unit = "cost" if self.demanded.epsilon is None else "be within"
         for dear in self.dear:
             others = (("public", dear.if_public), ("partitioned where the filter cuts", dear.if_partitioned))
-            ways = [f"if it were {word} it would {unit} {price:.4g}" for word, price in others if price is not None]
+            ways = [f"if it were {word} it would {unit} {price:.4g}" for word, price in others if _saves(price, dear)]
             said.append(f"The filter on {dear.column} makes this dear: {', '.join(ways)}.")
         if self.unprotected:
             said.append(f"Not protected: {' '.join(self.unprotected)}")
@@ -174,6 +178,11 @@ def make_preview(name: str, domain: Domain, policy: Policy, prepared: Prepared) 
     )
 
 
+def _saves(price: float | None, dear: DearColumn) -> TypeGuard[float]:
+    """Whether hiding less in this way would make the question cheaper."""
+    return price is not None and price < dear.now
+
+
 def _why(offers: tuple[Quote, ...], demanded: Demand, scale: int) -> str:
     first = offers[0]
     if first.epsilon == 0:
@@ -187,5 +196,5 @@ def _why(offers: tuple[Quote, ...], demanded: Demand, scale: int) -> str:
         one, two, what = first.alpha / scale, second.alpha / scale, "promises the closest answers"
     if two <= one:
         return f"{first.mechanism} {what}, as does {second.mechanism}, with the smaller expected error."
-    times = f" ({two / one:.2g} times)" if one > 0 else ""
+    times = f" ({two / one:.2g} times)" if one > 0 and two / one >= NOTABLE else ""
     return f"{first.mechanism} {what}: {one:.4g} against {two:.4g}{times} of {second.mechanism}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,3 +77,12 @@ def name_of_day(day: int, unit: str) -> str:
     if unit == "quarter":
         return f"{text[:-6]}-Q{(int(text[-5:-3]) + 2) // 3}"
     return text
+
+
+def whole_period(begin: int, after: int, units: Iterable[str]) -> str | None:
+    """The name of the one period, of any of the units, that begins on the first day and ends before the second."""
+    for unit in units:
+        periods = periods_of_days(np.array([begin, after]), unit)
+        if np.array_equal(first_days(periods, unit), [begin, after]) and periods[1] - periods[0] == 1:
+            return name_of_day(begin, unit)
+    return None

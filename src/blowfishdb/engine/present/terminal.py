@@ -22,6 +22,7 @@ BAR_WIDTH = 44
 SQUARES = (24, 30)
 SHADES = "·░▒▓█"
 LABEL = 24
+LINE = 78
 
 
 def draw(console: Console, answer: Released) -> None:
@@ -44,8 +45,10 @@ def drawing(answer: Released) -> RenderableType:
 
 
 def _heading(answer: Released) -> Text:
-    said = f"  epsilon {epsilon_words(answer.epsilon)}{whose(answer)} with {answer.mechanism}; {accuracy_words(answer)}"
-    return Text.assemble((printable(answer.title), "bold"), "\n", (printable(said), "dim"))
+    price = f"  epsilon {epsilon_words(answer.epsilon)}{whose(answer)} with {answer.mechanism}"
+    good = accuracy_words(answer)
+    said = f"{price}; {good}" if len(price) + len(good) < LINE else f"{price}\n  {good}"
+    return Text.assemble((printable(answer.title), "bold"), "\n", ("\n".join(map(printable, said.split("\n"))), "dim"))
 
 
 def _bars(answer: Released, table: AnswerTable, start: int) -> RenderableType:
@@ -61,6 +64,8 @@ def _bars(answer: Released, table: AnswerTable, start: int) -> RenderableType:
         solid = round(BAR_WIDTH * max(float(low[place]), 0.0) / top)
         light = max(round(BAR_WIDTH * max(float(high[place]), 0.0) / top) - solid, 0)
         bar = Text.assemble(("█" * solid, "cyan"), ("▒" * light, "blue"))
+        if answer.together is not None:
+            bar = Text(f"from {digits.low(float(low[place]))} to {digits.high(float(high[place]))}", style="cyan")
         label = shortened(" × ".join(table.row(place - start)), LABEL)
         running = "up to " if place < answer.running else ""
         grid.add_row(Text(f"  {running}{label}"), digits.value(float(answer.values[place])), bar)

@@ -9,7 +9,7 @@ import numpy as np
 
 from blowfishdb.errors import DomainError
 from blowfishdb.model.arrays import Ints
-from blowfishdb.model.calendar import NESTS, first_days, name_of_day, periods_of_days
+from blowfishdb.model.calendar import NESTS, first_days, name_of_day, periods_of_days, whole_period
 from blowfishdb.model.domain.base import CELL, CLAMP, Attribute, Encoded, Value, one_by_one
 
 Day = datetime.date
@@ -130,11 +130,8 @@ class Dates(Attribute):
 
     def run_label(self, first: int, last: int) -> str:
         begin, after = (int(day) for day in self.starts(np.array([first, last + 1])))
-        for unit in (self.by, *NESTS[self.by]):
-            periods = periods_of_days(np.array([begin, after]), unit)
-            if np.array_equal(first_days(periods, unit), [begin, after]) and periods[1] - periods[0] == 1:
-                return name_of_day(begin, unit)
-        return f"{name_of_day(begin, 'day')} .. {name_of_day(after - 1, 'day')}"
+        named = whole_period(begin, after, (self.by, *NESTS[self.by]))
+        return named or f"{name_of_day(begin, 'day')} .. {name_of_day(after - 1, 'day')}"
 
 
 def dates(

@@ -10,12 +10,13 @@ import numpy as np
 
 from blowfishdb.errors import DomainError
 from blowfishdb.model.arrays import Ints
-from blowfishdb.model.calendar import SECONDS
+from blowfishdb.model.calendar import NESTS, SECONDS, whole_period
 from blowfishdb.model.domain.base import CELL, CLAMP, Attribute, Encoded, Value, one_by_one
 
 Moment = datetime.datetime
 EPOCH = Moment(1970, 1, 1)
 UNITS = ("second", "minute", "hour", "day")
+DAY = 86_400 * 1_000_000
 
 
 def find_zone(name: str) -> datetime.tzinfo:
@@ -121,7 +122,7 @@ class Timestamps(Attribute):
 
     def days(self, index: Ints) -> Ints:
         """The day (since 1970) on which each period begins."""
-        return np.asarray((self.first_period + np.asarray(index)) * self.step // (86_400 * 1_000_000), dtype=np.int64)
+        return np.asarray((self.first_period + np.asarray(index)) * self.step // DAY, dtype=np.int64)
 
     def read(self, values: object) -> Encoded:
         column = np.asarray(values).reshape(-1)
@@ -142,7 +143,13 @@ class Timestamps(Attribute):
             return None
 
     def run_label(self, first: int, last: int) -> str:
-        return self.moment(first) if first == last else f"{self.moment(first)} .. {self.moment(last + 1)}"
+        if first == last:
+            return self.moment(first)
+        ends = np.array([first, last + 1])
+        begin, after = (int(day) for day in self.days(ends))
+        at_midnight = not np.any((self.first_period + ends) * self.step % DAY)
+        named = whole_period(begin, after, NESTS["hour"]) if at_midnight else None
+        return named or f"{self.moment(first)} .. {self.moment(last + 1)}"
 
 
 def _micros(moment: Moment) -> int:
