@@ -126,6 +126,22 @@ def test_a_domain_may_gain_and_lose_attributes(tmp_path: Path) -> None:
         db["visits"].histogram("patient").preview(alpha=10, mechanism="identity")
 
 
+def test_an_attribute_that_comes_back_must_be_declared_as_it_was(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    everything = dict(visits().domain.attributes)
+    with curator(tmp_path) as keeper:
+        # Nothing was released under this one, so it binds nobody.
+        keeper.set_domain("visits", {**everything, "cost": bf.bins(0, 500, width=5, null=0)}, reason="wider")
+        keeper.set_domain("visits", everything, reason="as before")
+    ask(tmp_path)
+    without = {name: attribute for name, attribute in everything.items() if name != "cost"}
+    with curator(tmp_path) as keeper:
+        keeper.set_domain("visits", without, reason="cost goes")
+        with pytest.raises(ChangeRefused, match="cost is declared in another way"):
+            keeper.set_domain("visits", {**without, "cost": bf.bins(0, 500, width=5, null=0)}, reason="comes back")
+        keeper.set_domain("visits", everything, reason="comes back as it was")
+
+
 def test_a_refreshed_table_is_charged_anew(tmp_path: Path) -> None:
     clinic(tmp_path)
     ask(tmp_path)

@@ -8,7 +8,7 @@ from types import TracebackType
 
 from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_config, write_dataset
 from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.catalog.opening import Catalog, read_in_force
+from blowfishdb.catalog.opening import Catalog, read_asked_domains, read_in_force
 from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch
 from blowfishdb.engine.demand import Demand, Number, short_number
 from blowfishdb.engine.what_if import Pair, PolicyPrice, what_if
@@ -144,7 +144,11 @@ class Curator:
         new = in_force.declared_as(domain=declared, joins=joins)
         source = open_source(self.config.reachable(new.source), new.joins)
         _check_columns(new, source.columns())
-        change = self._new_version(account, "domain", new, domain_stretch(in_force, new), reason)
+        # An attribute that comes back is no new one: it is compared with every domain that was asked.
+        asked = read_asked_domains(in_force, account, self.ledger)
+        found = [domain_stretch(past, new) for past in (*asked, in_force)]
+        stretch = next((one for one in found if one.factor is None), found[-1])
+        change = self._new_version(account, "domain", new, stretch, reason)
         self._catalog.sources[name] = source
         return change
 

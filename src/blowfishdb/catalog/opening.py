@@ -66,9 +66,21 @@ class Catalog:
 
 def read_in_force(dataset: Dataset, account: Account, ledger: Ledger) -> Dataset:
     """The dataset with the domain, joins and policy that the ledger has in force, whatever the file says by now."""
-    declared = json.loads(ledger.document(account.id, "domain", account.domain_version))
-    policy = json.loads(ledger.document(account.id, "policy", account.policy_version))
-    written = json.dumps({"version": 1, "domain": declared["attributes"], "policy": policy})
+    policy = ledger.document(account.id, "policy", account.policy_version)
+    return _declared(dataset, ledger.document(account.id, "domain", account.domain_version), policy)
+
+
+def read_asked_domains(dataset: Dataset, account: Account, ledger: Ledger) -> list[Dataset]:
+    """The dataset with each domain, newest first, under which something was released; policies are left out."""
+    entries = ledger.entries(account=account.id)
+    asked = {entry.fields["domain_version"] for entry in entries if entry.kind == "charge"}
+    versions = [version for version in range(account.domain_version, 0, -1) if version in asked]
+    return [_declared(dataset, ledger.document(account.id, "domain", version), "{}") for version in versions]
+
+
+def _declared(dataset: Dataset, domain: str, policy: str) -> Dataset:
+    declared = json.loads(domain)
+    written = json.dumps({"version": 1, "domain": declared["attributes"], "policy": json.loads(policy)})
     document = read_document(written, "json")
     joins = [Join(j["table"], j["foreign_key"], j["key"], j["attributes"]) for j in declared["joins"]]
     return dataset.declared_as(domain=document.domain, policy=document.policy, joins=joins)
