@@ -19,6 +19,7 @@ from matplotlib.patches import StepPatch
 
 from blowfishdb.engine.present.colours import shade
 from blowfishdb.engine.present.pooling import evenly, largest, regular, runs, tallest
+from blowfishdb.inference.consistent import Consistent
 from tests.present.cases import QUESTIONS, constructed, released
 
 
@@ -98,6 +99,14 @@ def test_a_curve_far_from_zero_says_that_its_axis_begins_above() -> None:
 def test_special_cells_are_told_beside_the_curve() -> None:
     ax = released("cdf beside NULL").plot()
     assert any("beside the order: NULL: " in text.get_text() for text in ax.texts)
+
+
+def test_numbers_stand_in_squares_only_where_they_fit() -> None:
+    answer = released("plane")
+    large = answer.raw * 10.0**16
+    wide = replace(answer, raw=large, consistent=Consistent(large, True, ""))
+    written, left_out = (len(one.plot().texts) for one in (answer, wide))
+    assert written - left_out == answer.raw.size
 
 
 def test_planes_have_a_colour_bar_that_states_the_half_width() -> None:

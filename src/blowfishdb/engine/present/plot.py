@@ -31,6 +31,8 @@ PIXELS = 2_000
 TICKS = 24
 USUAL_WIDTH = 6.2
 """Inches across the axes of a figure of our own."""
+SIGNS_ACROSS = 80
+"""So many signs fit side by side into the squares of one row; with more, numbers would overlap."""
 DOTS = 100
 """Of more dots than this, the largest are drawn."""
 SKIPPED = 0.5
@@ -252,7 +254,8 @@ def _heat(answer: Released, ax: Axes) -> None:
     ax.tick_params(colors=INK, labelsize=9, length=3)
     ax.set_xlabel(_plain(shortened(across.name)), color=INK)
     ax.set_ylabel(_plain(shortened(down.name)), color=INK)
-    if plane.size <= 150:
+    longest = max(len(digits_of(answer).value(value)) for value in answer.values.tolist()) if plane.size <= 150 else 0
+    if 0 < longest * table.shape[1] <= SIGNS_ACROSS:
         _write_values(answer, table, ax)
 
 
