@@ -28,6 +28,7 @@ def test_a_failing_source_leaves_an_incident_and_a_log(
     ended = people("release", "people", "--count", "--where", "age > 50", "--epsilon", "0.25", "--analyst", "ana")
     assert ended.code == 6
     assert "incident" in ended.err
+    assert "Curators: what it said is in blowfish.log" in ended.err
     assert "0.25" in ended.err or "1/4" in ended.err
     assert SECRET not in ended.out + ended.err
     log = folder / "blowfish.log"

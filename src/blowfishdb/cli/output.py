@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from blowfishdb.cli.logs import LOG
+from blowfishdb.cli.logs import LOG_NAME
 from blowfishdb.errors import (
     BlowfishError,
     BudgetExceeded,
@@ -71,8 +71,8 @@ def print_error(error: BlowfishError, *, as_json: bool) -> None:
     for kind, command in COMMANDS:
         if isinstance(error, kind):
             console(error=True).print(f"On the command line: {command}", style="dim", markup=False)
-    if isinstance(error, SourceFailed | ReleaseFailed | InternalError) and LOG.path is not None:
-        where = f"Curators: what it said is in {LOG.path.name}, beside the configuration."
+    if isinstance(error, SourceFailed | ReleaseFailed | InternalError):
+        where = f"Curators: what it said is in {LOG_NAME}, beside the configuration."
         console(error=True).print(where, style="dim", markup=False)
 
 
