@@ -211,6 +211,15 @@ def test_steps_are_told_and_none_lies_between_draw_and_record(held: Bench) -> No
     assert steps == ["done"]
 
 
+def test_a_listener_that_fails_at_the_end_does_not_hide_the_answer(held: Bench) -> None:
+    def fail_at_the_end(step: str) -> None:
+        if step == "done":
+            raise RuntimeError("the screen went away")
+
+    first = held.release(run=Run(progress=fail_at_the_end))
+    assert held.release(run=Run(progress=fail_at_the_end)).to_json() == first.to_json()
+
+
 def test_a_deadline_reaches_the_source_or_stops_before_the_charge(held: Bench) -> None:
     held.release(run=Run(deadline=500))
     assert held.rows.deadlines[0] is not None

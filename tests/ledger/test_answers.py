@@ -94,6 +94,19 @@ def test_a_changed_answer_is_not_replayed(ledger: Ledger) -> None:
             look()
 
 
+def test_a_deleted_answer_is_noticed_and_never_drawn_again(ledger: Ledger) -> None:
+    account = opened(ledger, 1)
+    receipt = ledger.charge(charge_of(account, "1/2", "a"))
+    other = ledger.charge(charge_of(account, "1/2", "b"))
+    ledger.store_answer(receipt, b"noisy")
+    with ledger.store.write() as cursor:
+        cursor.rows("DELETE FROM answer")
+    for look in (lambda: ledger.answer_for(receipt), lambda: ledger.store_answer(receipt, b"second draw")):
+        with pytest.raises(LedgerCorrupt):
+            look()
+    assert ledger.answer_for(other) is None
+
+
 def test_huge_answers_are_refused(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "LARGEST_ANSWER", 10)
     receipt = ledger.charge(charge_of(opened(ledger, 1), 1, "a"))

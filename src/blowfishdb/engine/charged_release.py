@@ -10,6 +10,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -53,6 +54,11 @@ class Run:
         if self.progress is not None:
             self.progress(step)
 
+    def report_done(self) -> None:
+        """Tells whoever listens; a listener that fails now must not hide an answer that was paid for."""
+        with suppress(Exception):
+            self.report("done")
+
 
 def charged_release(
     ledger: Ledger, holding: Holding, analyst: str, request: Request, prepared: Callable[[], Prepared], run: Run
@@ -62,7 +68,7 @@ def charged_release(
     key = run.key or request.digest
     kept = ledger.replay(holding.account, request.digest, analyst=analyst)
     if kept is not None and not (_is_failure(kept.payload) and kept.receipt.charge.key != key):
-        run.report("done")
+        run.report_done()
         return _published(kept.payload, kept.receipt)
     run.report("quote")
     ready = prepared()
@@ -77,7 +83,7 @@ def charged_release(
         check_receipt(receipt, ready)
         run.report("answer")
         stored = ledger.store_answer(receipt, _measured(holding, ready, receipt, left))
-    run.report("done")
+    run.report_done()
     return _published(stored, receipt)
 
 

@@ -71,9 +71,17 @@ def check_receipt(cursor: Cursor, receipt: Receipt) -> None:
 def _load(cursor: Cursor, charge: int) -> bytes | None:
     rows = cursor.rows("SELECT entry, payload FROM answer WHERE charge = ?", charge)
     if not rows:
+        _check_none_was_recorded(cursor, charge)
         return None
     sequence, payload = whole(rows[0][0]), rows[0][1]
     entry = load_entry(cursor, sequence)
     if not isinstance(payload, bytes) or entry is None or entry.fields.get("payload_digest") != digest(payload):
         raise LedgerCorrupt("a stored answer is not the one that was recorded", sequence=charge)
     return payload
+
+
+def _check_none_was_recorded(cursor: Cursor, charge: int) -> None:
+    """LedgerCorrupt when the chain knows an answer that is gone: measuring again would publish a second draw."""
+    later = cursor.rows(f"SELECT {ENTRY_COLUMNS} FROM entry WHERE kind = 'answer' AND sequence > ?", charge)
+    if any(entry_of(row).fields.get("charge") == charge for row in later):
+        raise LedgerCorrupt("a stored answer is missing", sequence=charge)
