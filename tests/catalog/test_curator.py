@@ -52,6 +52,9 @@ def test_a_dataset_needs_its_columns(tmp_path: Path) -> None:
         wrong = bf.Dataset("v", source="duckdb:///clinic.duckdb#visits", domain={"agee": bf.integers(0, 9)})
         with pytest.raises(SourceError, match="age"):
             keeper.add(wrong)
+        listed = bf.Dataset("v", source="duckdb:///clinic.duckdb#visits", domain={"age": bf.categorical(["young"])})
+        with pytest.raises(SourceError, match="age is declared as categorical"):
+            keeper.add(listed)
         person = bf.Policy(unit=bf.person("nobody", at_most=2, order_by="id"))
         with pytest.raises(SourceError, match="nobody"):
             keeper.add(visits(policy=person))

@@ -234,10 +234,15 @@ def curate(config: str | Path = USUAL_CONFIG, *, by: str = "curator") -> Curator
 
 
 def _check_columns(dataset: Dataset, columns: Mapping[str, ColumnType]) -> None:
-    """Every declared attribute, and whatever tells people apart, is a column; known from the schema alone."""
+    """Every declared attribute is a column that can hold it, and so is whatever tells people apart; from the schema."""
+    # Loads the query builder, which the source has done by now; analysts' sessions need not.
+    from blowfishdb.sources.pushdown.choose import check_type
+
     needed = list(dataset.domain)
     if isinstance(dataset.policy.unit, Person):
         needed += [dataset.policy.unit.id, dataset.policy.unit.order_by]
     for name in needed:
         if name not in columns:
             raise SourceError(f"the data has no column {name!r}; {suggest(name, columns)}")
+    for name in dataset.domain:
+        check_type(name, dataset.domain[name], columns[name])
