@@ -23,6 +23,8 @@ from blowfishdb.model.segments import atom_runs
 FEWEST_GAIN = 0.95
 """A column is named only when hiding less of it would save at least a twentieth."""
 MOST_COLUMNS = 4
+USUALLY_BEST = ("optimized", "ordered", "kronecker")
+"""Beside the winner only these are asked what they would cost then, so that a preview stays quick."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ def dear_columns(
     for name in names[:MOST_COLUMNS]:
         blocks = _blocks(policy.applied(domain).find(name), [atom for atom in conditions if atom.attribute == name])
         now = price(compiled, best, demanded)
-        free = _price_with(domain, policy, asked, demanded, name, public())
-        cut = None if blocks is None else _price_with(domain, policy, asked, demanded, name, blocks)
+        families = (public(), blocks)
+        free, cut = (_price_with(domain, policy, asked, demanded, best, name, family) for family in families)
         if any(other is not None and other <= FEWEST_GAIN * now for other in (free, cut)):
             found.append(DearColumn(name, now, free, cut))
     return tuple(sorted(found, key=lambda dear: dear.now if dear.if_public is None else dear.if_public))
@@ -64,13 +66,16 @@ def _is_replaceable(policy: Policy, name: str) -> bool:
 
 
 def _price_with(
-    domain: Domain, policy: Policy, asked: Query, demanded: Demand, name: str, family: Family
+    domain: Domain, policy: Policy, asked: Query, demanded: Demand, best: Quote, name: str, family: Family | None
 ) -> float | None:
-    """The price under another family for one column; None where no mechanism serves it."""
+    """The price under another family for one column; None without a family or where no mechanism serves it."""
+    if family is None:
+        return None
     try:
         other = replace(policy, attributes={**policy.attributes, name: family})
         compiled = compile_query(domain, other, asked)
-        return price(compiled, quotes_for(compiled, demanded).best, demanded)
+        offers = quotes_for(compiled, demanded, among=(best.mechanism, *USUALLY_BEST))
+        return price(compiled, offers.best, demanded)
     except BlowfishError:
         return None
 

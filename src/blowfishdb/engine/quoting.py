@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from fractions import Fraction
 
 from blowfishdb.accuracy.quote import Quotes, accuracy_at, quote
@@ -13,10 +13,10 @@ from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.mechanisms.table import MECHANISMS
 
 
-def quotes_for(compiled: Compiled, demanded: Demand) -> Quotes:
+def quotes_for(compiled: Compiled, demanded: Demand, among: Container[str] = MECHANISMS) -> Quotes:
     """Every mechanism's offer for the demand, best first; offers are in the problem's units, see Compiled.scale."""
     problem = compiled.problem
-    known = _candidates(compiled, demanded)
+    known = {name: propose for name, propose in _candidates(compiled, demanded).items() if name in among}
     beta = float(demanded.beta)
     if demanded.epsilon is not None:
         return accuracy_at(problem, demanded.epsilon, beta, known, demanded.guarantee)
