@@ -10,13 +10,13 @@ from typing import Literal
 from blowfishdb.accuracy.bound import REFERENCE_BETA, Bound
 from blowfishdb.accuracy.exact_tails import ExactTails
 from blowfishdb.accuracy.glance import Glance
+from blowfishdb.accuracy.guarantee import Guarantee
 from blowfishdb.accuracy.large_simulation import LargeSimulation, large_simulation
 from blowfishdb.accuracy.setting import GivesCoefficients, Setting, declined
 from blowfishdb.accuracy.simulation import Simulation
 from blowfishdb.errors import AccuracyError, TooLarge
 from blowfishdb.model.workload import AllRanges
 
-Guarantee = Literal["simultaneous", "per-query"]
 Method = Literal["exact", "simulated", "bound"]
 
 TOO_LARGE = "no proof of its accuracy is known at this size, and others promise more"

@@ -10,8 +10,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from blowfishdb.accuracy.assessment import Assessment, Guarantee, Method
+from blowfishdb.accuracy.assessment import Assessment, Method
 from blowfishdb.accuracy.glance import Glance
+from blowfishdb.accuracy.guarantee import Guarantee
 from blowfishdb.accuracy.setting import Candidate, Setting, certified_strategy
 from blowfishdb.errors import AccuracyError, BlowfishError, CannotCertify, Declined, TooLarge
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy

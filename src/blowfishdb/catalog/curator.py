@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_config, write_dataset
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.catalog.opening import Catalog, read_asked_domains, read_in_force
 from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch
 from blowfishdb.engine.demand import Demand, Number, short_number
-from blowfishdb.engine.what_if import Pair, PolicyPrice, what_if
 from blowfishdb.errors import CatalogError, ChangeRefused, SourceError
 from blowfishdb.ledger import (
     Account,
@@ -32,6 +32,9 @@ from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
 from blowfishdb.sources.base import ColumnType, Join
 from blowfishdb.sources.registry import open_source
+
+if TYPE_CHECKING:
+    from blowfishdb.engine.what_if import Pair, PolicyPrice
 
 
 class Curator:
@@ -111,6 +114,9 @@ class Curator:
         self, name: str, policies: Mapping[str, Policy], asked: Query, demanded: Demand, pairs: Sequence[Pair] = ()
     ) -> tuple[PolicyPrice, ...]:
         """What one question would cost under each of the policies, and what each would hide; reads no data."""
+        # Loaded here, because commands that ask nothing should not wait for every mechanism.
+        from blowfishdb.engine.what_if import what_if
+
         return what_if(self.config.dataset(name).domain, policies, asked, demanded, pairs)
 
     # --- versions

@@ -8,9 +8,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
-from blowfishdb.accuracy.assessment import Guarantee
+from blowfishdb.accuracy.guarantee import Guarantee
 from blowfishdb.errors import AccuracyError
-from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.numbers import exact, show, suggest
 
 Number: TypeAlias = str | int | float | Decimal | Fraction
@@ -18,6 +17,14 @@ USUAL_BETA = Fraction(1, 20)
 LARGEST = Fraction(10**15)
 SMALLEST = Fraction(1, 10**15)
 NUMBER_TEXT = re.compile(r"\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,2})?|\.\d{1,20}|\d{1,20}/\d{1,20}")
+
+
+def _check_mechanism(name: str) -> None:
+    # Loaded here, because commands that ask nothing should not wait for every mechanism.
+    from blowfishdb.mechanisms.table import MECHANISMS
+
+    if name not in MECHANISMS:
+        raise AccuracyError(f"there is no mechanism {name!r}; {suggest(name, MECHANISMS)}")
 
 
 @dataclass(frozen=True)
@@ -42,8 +49,8 @@ class Demand:
             raise AccuracyError("epsilon is more than 0, and at most a million")
         if not SMALLEST <= self.beta <= 1 - SMALLEST:
             raise AccuracyError("beta is a probability strictly between 0 and 1")
-        if self.mechanism is not None and self.mechanism not in MECHANISMS:
-            raise AccuracyError(f"there is no mechanism {self.mechanism!r}; {suggest(self.mechanism, MECHANISMS)}")
+        if self.mechanism is not None:
+            _check_mechanism(self.mechanism)
 
     @property
     def confidence(self) -> str:
