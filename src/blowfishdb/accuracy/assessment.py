@@ -32,6 +32,7 @@ class Assessment:
 
     setting: Setting
     guarantee: Guarantee
+    known_bound: Bound | None = None
 
     def __post_init__(self) -> None:
         if self.guarantee not in ("simultaneous", "per-query"):
@@ -59,8 +60,8 @@ class Assessment:
         if self._exact is not None:
             return self._exact.alpha(epsilon, beta), "exact"
         found: list[tuple[float, Method]] = []
-        if self._bound is not None:
-            found.append((self._bound.alpha(epsilon, beta), "bound"))
+        if self.bound is not None:
+            found.append((self.bound.alpha(epsilon, beta), "bound"))
         simulated = self._simulated_alpha(epsilon, beta) if simulate else None
         if simulated is not None:
             found.append((simulated, "simulated"))
@@ -83,17 +84,17 @@ class Assessment:
         if self._exact is not None:
             return self._exact.price(REFERENCE_BETA)
         is_tree = isinstance(self.setting.strategy, GivesCoefficients)
-        if (is_tree and self.setting.is_wide and self._together) or self._bound is None:
+        if (is_tree and self.setting.is_wide and self._together) or self.bound is None:
             return glance.price_per_loss * float(self.setting.plan.unit)
-        return self._bound.price
+        return self.bound.price
 
     def _least_unclamped(self, alpha: float, beta: float, simulate: bool) -> tuple[Fraction | None, Method]:
         if self._exact is not None:
             return self._exact.least_epsilon(alpha, beta), "exact"
         best = self._simulated_epsilon(alpha, beta) if simulate else None
         method: Method = "simulated"
-        if self._bound is not None:
-            found = self._bound.least_epsilon(alpha, beta, best)
+        if self.bound is not None:
+            found = self.bound.least_epsilon(alpha, beta, best)
             best, method = (found, "bound") if found is not None else (best, method)
         return best, method
 
@@ -113,8 +114,10 @@ class Assessment:
         return None if direct is None else ExactTails(self.setting, direct, self._together)
 
     @cached_property
-    def _bound(self) -> Bound | None:
+    def bound(self) -> Bound | None:
         """None where the answers are too many to list."""
+        if self.known_bound is not None:
+            return self.known_bound
         bound = Bound(self.setting, self._together)
         try:
             return bound if bound.price > 0 else None
@@ -131,7 +134,7 @@ class Assessment:
 
     def _may_simulate(self, beta: float) -> bool:
         """Whether the samples are many enough, for this beta and beside what the bound can prove."""
-        is_sharp = self._bound is not None and self._bound.is_sharp
+        is_sharp = self.bound is not None and self.bound.is_sharp
         is_all_ranges = isinstance(self.setting.problem.workload, AllRanges)
         needed = SAMPLES_BEYOND_SHARP_BOUND if is_sharp and not is_all_ranges else FEWEST_SAMPLES
         return self._simulation.samples >= needed and self._simulation.can_show(beta)

@@ -156,11 +156,10 @@ class Bound:
 
 def least_alpha(passes: Callable[[float], bool], guess: float, precision: float) -> float:
     """The least alpha that passes, from above; for a test that every larger alpha passes too."""
-    high = max(guess, 1.0)
+    low, high = 0.0, max(guess, 1.0)
     while not passes(high):
-        high *= 2.0
-    low = 0.0
-    if passes(low):
+        low, high = high, 2.0 * high
+    if low == 0.0 and passes(low):
         return low
     while high - low > precision * high:
         middle = (low + high) / 2.0

@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 
 from blowfishdb.accuracy.assessment import Assessment, Method
+from blowfishdb.accuracy.bound import Bound
 from blowfishdb.accuracy.glance import Glance
 from blowfishdb.accuracy.guarantee import Guarantee
 from blowfishdb.accuracy.setting import Candidate, Setting, certified_strategy
@@ -129,8 +130,8 @@ def _collected(
     ranked = _remembered(asked) if problem.graph.cells <= REMEMBERED_CELLS else _ranked(asked)
     reasons = dict(ranked.reasons)
     offers: list[Quote] = []
-    for place, (price, name, candidate) in enumerate(ranked.priced):
-        assessment = Assessment(candidate, guarantee)
+    for place, (price, name, candidate, bound) in enumerate(ranked.priced):
+        assessment = Assessment(candidate, guarantee, bound)
         if offers and assessment.is_large:
             reasons[name] = UNPRICED
             continue
@@ -156,13 +157,13 @@ class _Ranking:
 class _Ranked:
     """Certified strategies with their prices, cheapest first, and why the others are not among them."""
 
-    priced: tuple[tuple[float, str, Candidate], ...]
+    priced: tuple[tuple[float, str, Candidate, Bound | None], ...]
     reasons: Mapping[str, str]
 
 
 def _ranked(asked: _Ranking) -> _Ranked:
     reasons: dict[str, str] = {}
-    priced: list[tuple[float, str, Candidate]] = []
+    priced: list[tuple[float, str, Candidate, Bound | None]] = []
     best = math.inf
     for name, glance in _proposed(asked.problem, dict(asked.mechanisms), reasons):
         try:
@@ -174,7 +175,7 @@ def _ranked(asked: _Ranking) -> _Ranked:
             reasons[name] = UNPRICED
         else:
             best = min(best, found[0])
-            priced.append((found[0], name, found[1]))
+            priced.append((found[0], name, *found[1:]))
     priced.sort(key=lambda entry: entry[:2])
     return _Ranked(tuple(priced), reasons)
 
@@ -200,12 +201,14 @@ def _proposed(
     return [(name, glance) for _, name, glance in sorted(found, key=lambda entry: entry[0])]
 
 
-def _priced(glance: Glance, guarantee: Guarantee, best: float) -> tuple[float, Candidate] | None:
+def _priced(glance: Glance, guarantee: Guarantee, best: float) -> tuple[float, Candidate, Bound | None] | None:
     """The certified strategy with its rank; None where cells are many and a quick look puts it behind the best."""
     setting = glance.setting
     if setting.problem.graph.cells <= MANY_CELLS:
         candidate = certified_strategy(setting.problem, setting.strategy)
-        return Assessment(candidate, guarantee).price(Glance(candidate)), candidate
+        assessment = Assessment(candidate, guarantee)
+        bound = None if candidate.is_exact or candidate.strategy.direct is not None else assessment.bound
+        return assessment.price(Glance(candidate)), candidate, bound
     early = Assessment(setting, guarantee)
     limit = best if early.is_large else DOMINATED * best
     if glance.least_price() > limit:
@@ -214,7 +217,7 @@ def _priced(glance: Glance, guarantee: Guarantee, best: float) -> tuple[float, C
     if price_per_loss * glance.loss > limit:
         return None
     candidate = certified_strategy(setting.problem, setting.strategy)
-    return price_per_loss * float(candidate.plan.unit), candidate
+    return price_per_loss * float(candidate.plan.unit), candidate, None
 
 
 def _reason(refusal: BlowfishError) -> str:
