@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from blowfishdb.errors import SourceError
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.location import TableName
 
@@ -56,7 +57,7 @@ class Engine(ABC):
 
     def seconds(self, column: Expr, kind: Kind) -> Expr:
         """Whole seconds since 1970 (in UTC for an instant), rounded down; only asked about declared moments."""
-        raise NotImplementedError(f"{type(self).__name__} has no clock for {kind}")
+        raise SourceError(f"time stamps ({kind}) cannot be counted on this engine yet; declare a column of dates")
 
     def bucket(self, number: Expr, edges: Sequence[float]) -> Expr | None:
         """How many of the edges lie at or below the number, where the engine has a search of its own."""
