@@ -126,8 +126,9 @@ def _collected(
     rank: Callable[[Quote], tuple[float | Fraction, float]],
 ) -> Quotes:
     """Certifies every strategy once, ranks them quickly, and looks closely at the best few."""
-    asked = _Ranking(problem.digest(), tuple(mechanisms.items()), guarantee, problem)
-    ranked = _remembered(asked) if problem.graph.cells <= REMEMBERED_CELLS else _ranked(asked)
+    is_small = problem.graph.cells <= REMEMBERED_CELLS
+    asked = _Ranking(problem.digest() if is_small else "", tuple(mechanisms.items()), guarantee, problem)
+    ranked = _remembered(asked) if is_small else _ranked(asked)
     reasons = dict(ranked.reasons)
     offers: list[Quote] = []
     for place, (price, name, candidate, bound) in enumerate(ranked.priced):
@@ -145,7 +146,7 @@ def _collected(
 
 @dataclass(frozen=True)
 class _Ranking:
-    """Which strategies to rank; equal problems are told by their digest."""
+    """Which strategies to rank; equal small problems are told by their digest, large ones are never remembered."""
 
     digest: str
     mechanisms: tuple[tuple[str, Mechanism], ...]

@@ -149,7 +149,7 @@ def decode_largest(
     return most - least if kind == RANGES else max(most, -least)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def largest_errors(
     seeds: Any, variables: Any, kind: Any, cells: Any, levels: Any, first: Any, nodes: Any, chain: Any, sums: Any
 ) -> Any:

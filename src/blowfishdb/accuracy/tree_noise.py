@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +15,9 @@ from blowfishdb.mechanisms.one_axis.tree_least_squares import TreeCorrection
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload import AllRanges, Identity, Prefix
+
+THREADS = min(4, os.cpu_count() or 1)
+"""Samples are shared out among so many threads; the kernel holds no lock."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +32,12 @@ class TreeNoise:
         """The largest error of one sample for each row of three seeds."""
         from blowfishdb.accuracy.tree_kernel import largest_errors
 
-        return np.asarray(largest_errors(seeds, self.variables, self.kind, *self.arrays))
+        def part(rows: NDArray[np.uint64]) -> Floats:
+            return np.asarray(largest_errors(rows, self.variables, self.kind, *self.arrays))
+
+        # Samples are independent and each has its own seeds, so the result is the same for any number of threads.
+        with ThreadPoolExecutor(THREADS) as pool:
+            return np.concatenate(list(pool.map(part, np.array_split(seeds, min(THREADS, len(seeds))))))
 
 
 def serves(workload: Rows) -> bool:
