@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,14 +13,14 @@ from blowfishdb.errors import AllowanceExceeded, CannotCertify, DigestMismatch, 
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Measurement, Plan
-from blowfishdb.plan.stages import Allowance, MeasurementStage, Program, ProgramRun, SelectionStage
+from blowfishdb.plan.stages import Allowance, MeasurementStage, Program, ProgramRun, SelectionNoise
 from tests.plan.test_certificate import line
 
 PROGRAM = Program("example", (Allowance("partition", Fraction(1, 4)), Allowance("counts", Fraction(3, 4))))
 
 
-def select(unit: Fraction) -> SelectionStage:
-    return SelectionStage(unit, np.array([1, 1]), np.array([1, 2]))
+def select(unit: Fraction) -> SelectionNoise:
+    return SelectionNoise(unit, np.array([1, 1]), np.array([1, 2]), np.array([3, 5]), one_sided=True)
 
 
 def counts(unit: Fraction) -> MeasurementStage:
@@ -58,16 +59,19 @@ def test_moves_cost_twice_what_presence_costs() -> None:
 
 
 def test_stages_have_distinct_digests() -> None:
-    stages = [select(Fraction(1)), select(Fraction(2)), counts(Fraction(1)), counts(Fraction(2))]
-    assert len({stage.digest() for stage in stages}) == 4
+    one = select(Fraction(1))
+    stages = [one, replace(one, one_sided=False), select(Fraction(2)), counts(Fraction(1)), counts(Fraction(2))]
+    assert len({stage.digest() for stage in stages}) == 5
+    assert counts(Fraction(1)).cells == 6
 
 
 def test_bad_stages_are_refused() -> None:
     one = np.array([1])
     for bad in (
-        lambda: SelectionStage(Fraction(0), one, one),
-        lambda: SelectionStage(Fraction(1), one, np.array([1, 2])),
-        lambda: SelectionStage(Fraction(1), np.array([0]), one),
+        lambda: SelectionNoise(Fraction(0), one, one, one, one_sided=True),
+        lambda: SelectionNoise(Fraction(1), one, np.array([1, 2]), one, one_sided=True),
+        lambda: SelectionNoise(Fraction(1), np.array([0]), one, one, one_sided=True),
+        lambda: SelectionNoise(Fraction(1), one, one, np.array([-1]), one_sided=True),
         lambda: Allowance("x", Fraction(-1)),
         lambda: Program("x", ()),
     ):

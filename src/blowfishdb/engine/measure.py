@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from blowfishdb.errors import DigestMismatch, InvalidInput
@@ -13,21 +11,14 @@ from blowfishdb.model.workload import Kronecker
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """What may leave: noisy rows and exact rows of a plan, or, for an edge plan, its finished answers in `noisy`."""
-
-    noisy: Ints
-    exact: Ints
+from blowfishdb.plan.stages import Measured
 
 
 def measure(plan: Plan | EdgePlan, certificate: Certificate, counts: Ints) -> Measured:
     """Draws the noise of a whole plan at once; refuses a certificate that was made for another plan."""
     if certificate.plan_digest != plan.digest():
         raise DigestMismatch("the certificate was made for another plan: nothing was measured")
-    cells = _checked_counts(counts, plan.cells)
+    cells = checked_counts(counts, plan.cells)
     noise = sample(plan.unit, plan.weights) if plan.weights.size else np.empty(0, dtype=np.int64)
     nothing = np.empty(0, dtype=np.int64)
     if isinstance(plan, EdgePlan):
@@ -45,7 +36,7 @@ def _rows(part: Measurement | KroneckerMeasurement) -> Rows:
     return Kronecker(tuple(factor.rows for factor in part.factors))
 
 
-def _checked_counts(counts: Ints, cells: int) -> Ints:
+def checked_counts(counts: Ints, cells: int) -> Ints:
     """Whole counts for each cell; the message names sizes, never values."""
     if counts.shape != (cells,) or counts.dtype != np.int64:
         raise InvalidInput(f"counts are {cells} 64-bit whole numbers, one per cell, not {counts.shape} {counts.dtype}")

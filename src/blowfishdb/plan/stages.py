@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from blowfishdb.errors import AllowanceExceeded, CannotCertify, DigestMismatch, PlanError
 from blowfishdb.model.arrays import Ints, as_ints
@@ -31,6 +31,10 @@ class MeasurementStage:
 
     plan: Plan | EdgePlan
 
+    @property
+    def cells(self) -> int:
+        return self.plan.cells
+
     def epsilon(self, graph: CellGraph) -> Fraction:
         return certify(self.plan, graph).epsilon
 
@@ -39,30 +43,42 @@ class MeasurementStage:
 
 
 @dataclass(frozen=True, eq=False)
-class SelectionStage:
-    """Publishes the candidate with the least noisy score, nothing else.
+class Measured:
+    """What may leave: noisy rows and exact rows of a plan, or, for an edge plan, its finished answers in `noisy`."""
+
+    noisy: Ints
+    exact: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionNoise:
+    """The noise of a selection, by classes of items that are alike.
 
     A candidate is a set of items (the buckets of a partition); its score is the sum of its items' whole-number costs
-    less noise of scale unit / weight on each item. `sensitivities` bound how far one record that appears or vanishes
-    moves each item's cost, and such a record touches at most one item of each candidate: then item b costs
-    (max sensitivity + its own) / scale, and a record that moves does it twice (proof: docs/proofs/selection.md).
+    less noise on each item: class c has `sizes[c]` items with noise of scale unit / weights[c], two-sided, or
+    `one_sided` (never negative). `sensitivities` bound how far one record that appears or vanishes moves each item's
+    cost, and such a record touches at most one item of each candidate: then item b costs (max sensitivity + its own)
+    / scale, and a record that moves does it twice (proof: docs/proofs/selection.md).
     """
 
     unit: Fraction
     weights: Ints
     sensitivities: Ints
+    sizes: Ints
+    one_sided: bool
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weights", as_ints(self.weights))
-        object.__setattr__(self, "sensitivities", as_ints(self.sensitivities))
+        for name in ("weights", "sensitivities", "sizes"):
+            object.__setattr__(self, name, as_ints(getattr(self, name)))
         if not isinstance(self.unit, Fraction) or self.unit <= 0:
             raise PlanError("the unit of a selection is a positive Fraction")
-        if self.weights.size == 0 or self.weights.shape != self.sensitivities.shape:
-            raise PlanError("a selection needs one weight and one sensitivity per item")
-        if int(self.weights.min()) < 1 or int(self.sensitivities.min()) < 0:
-            raise PlanError("weights are positive and sensitivities not negative")
+        if self.weights.size == 0 or not self.weights.shape == self.sensitivities.shape == self.sizes.shape:
+            raise PlanError("a selection needs one weight, one sensitivity and one size per class of items")
+        if int(self.weights.min()) < 1 or int(self.sensitivities.min()) < 0 or int(self.sizes.min()) < 0:
+            raise PlanError("weights are positive, sensitivities and sizes not negative")
 
     def epsilon(self, graph: CellGraph) -> Fraction:
+        """The loss of publishing the best candidate, nothing else."""
         largest = int(self.sensitivities.max())
         worst = max(
             int(weight) * (largest + int(own)) for weight, own in zip(self.weights, self.sensitivities, strict=True)
@@ -71,7 +87,46 @@ class SelectionStage:
         return Fraction(worst * touched * graph.rows_per_person) / self.unit
 
     def digest(self) -> str:
-        return digest([b"select", str(self.unit).encode(), self.weights.tobytes(), self.sensitivities.tobytes()])
+        """A hash of everything above."""
+        arrays = [array.tobytes() for array in (self.weights, self.sensitivities, self.sizes)]
+        return digest([b"select", str(self.unit).encode(), str(self.one_sided).encode(), *arrays])
+
+
+class Selection(Stage, Protocol):
+    """A stage that publishes the candidate with the least noisy score, and nothing else.
+
+    Its class derives the noise from the shape of the candidates, never from a caller's claim about sensitivities.
+    """
+
+    @property
+    def cells(self) -> int:
+        """How many counts it reads."""
+        ...
+
+    @property
+    def noise(self) -> SelectionNoise:
+        """What is to be drawn, one variable per item, class by class in order."""
+        ...
+
+    def choose(self, counts: Ints, draws: Ints) -> Ints:
+        """The winner, as whole numbers; ties go to the first in an order fixed beforehand."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """One access to the data that a script asks for: a stage over buckets of the cells, or over the cells themselves.
+
+    `buckets` names the bucket of each cell, 0 to the number of buckets less 1; it is made of public things only.
+    """
+
+    name: str
+    stage: MeasurementStage | Selection
+    buckets: Ints | None = None
+
+
+Reply: TypeAlias = Measured | Ints
+"""What the data's side answers: the measured rows, or the selected candidate. Both are public from then on."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Mechanisms that look at the data through certified stages before they measure."""

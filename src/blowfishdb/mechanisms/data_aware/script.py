@@ -1,0 +1,59 @@
+"""What a data-aware mechanism proposes: a program of stages with their allowances, and the script that runs it.
+
+A script never sees a count: it yields each access it wants, the engine certifies it, draws the noise and sends back
+what has become public, and the script goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from blowfishdb.errors import PlanError
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.stages import Ask, Program, Reply
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """Where a script ends: an estimate of every cell, the answers, and what the noise alone does to each answer.
+
+    `variances` are the variances of the answers' noise given the published partition; the bias of spreading a
+    bucket's count over its cells is not in them. `buckets` is the published partition, one number per cell.
+    """
+
+    cells: Floats
+    answers: Floats
+    variances: Floats
+    buckets: Ints
+
+    def __post_init__(self) -> None:
+        if self.cells.shape != self.buckets.shape or self.answers.shape != self.variances.shape:
+            raise PlanError("a finding has one bucket per cell and one variance per answer")
+        if not np.all(self.variances >= 0):
+            raise PlanError("variances are not negative")
+
+
+Script: TypeAlias = Generator[Ask, Reply, Finding]
+
+
+class DataAware(Protocol):
+    """A mechanism that spends part of its epsilon on looking where the data allows coarse buckets."""
+
+    @property
+    def name(self) -> str:
+        """The name users see."""
+        ...
+
+    def program(self, problem: Problem, epsilon: Fraction) -> Program:
+        """The stages and what each may spend, together exactly epsilon; Declined where it makes no sense."""
+        ...
+
+    def script(self, problem: Problem, program: Program) -> Script:
+        """The stages as they unfold."""
+        ...

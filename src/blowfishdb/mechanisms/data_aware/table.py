@@ -1,0 +1,10 @@
+"""Every data-aware mechanism by the name users see; a new one adds its line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from blowfishdb.mechanisms.data_aware.script import DataAware
+
+DATA_AWARE: Mapping[str, DataAware] = MappingProxyType({})

@@ -1,0 +1,1 @@
+"""Private selection: which partition of the cells to measure."""

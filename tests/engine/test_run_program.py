@@ -1,0 +1,67 @@
+"""Scripts get what their stages publish, each stage within its allowance, and nothing when the receipt is another's."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from blowfishdb.engine.run_program import run_program
+from blowfishdb.errors import AllowanceExceeded, DigestMismatch
+from blowfishdb.mechanisms.data_aware.script import Finding, Script
+from blowfishdb.model.arrays import Ints
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.workload import Identity
+from blowfishdb.plan.plan import Measurement, Plan
+from blowfishdb.plan.stages import Allowance, Ask, Measured, MeasurementStage, Program, SelectionNoise
+
+GRAPH = CellGraph((WindowGraph(np.full(4, 3), np.empty(0, np.int64)),), "record", np.array(False), "only")
+COUNTS = np.array([50_000, 0, 0, 70_000])
+PROGRAM = Program("example", (Allowance("select", Fraction(1)), Allowance("measure", Fraction(2))))
+
+
+class LargerHalf:
+    """Selects the half of the cells that holds more records."""
+
+    cells = 4
+    noise = SelectionNoise(Fraction(2), np.array([1]), np.array([1]), np.array([2]), one_sided=True)
+
+    def epsilon(self, graph: CellGraph) -> Fraction:
+        return self.noise.epsilon(graph)
+
+    def digest(self) -> str:
+        return self.noise.digest()
+
+    def choose(self, counts: Ints, draws: Ints) -> Ints:
+        assert draws.shape == (2,)
+        assert np.all(draws >= 0)
+        return np.array([int(np.argmin(-counts.reshape(2, 2).sum(axis=1) - draws))])
+
+
+def script(unit: Fraction) -> Script:
+    chosen = yield Ask("select", LargerHalf())
+    assert isinstance(chosen, np.ndarray)
+    assert chosen.tolist() == [1]
+    buckets = np.array([0, 0, 1, 1])
+    plan = Plan(unit, (Measurement(Identity(2), np.array(1)),))
+    measured = yield Ask("measure", MeasurementStage(plan), buckets)
+    assert isinstance(measured, Measured)
+    cells = measured.noisy[buckets] / 2.0
+    return Finding(cells, cells, np.ones(4), buckets)
+
+
+def test_a_script_is_answered_stage_by_stage() -> None:
+    found = run_program(PROGRAM, PROGRAM.digest(), script(Fraction(1, 2)), GRAPH, COUNTS)
+    assert np.allclose(found.cells, [25_000, 25_000, 35_000, 35_000], atol=50)
+
+
+def test_a_stage_over_its_allowance_is_not_run() -> None:
+    with pytest.raises(AllowanceExceeded):
+        run_program(PROGRAM, PROGRAM.digest(), script(Fraction(2, 5)), GRAPH, COUNTS)
+
+
+def test_another_receipt_runs_nothing() -> None:
+    with pytest.raises(DigestMismatch):
+        run_program(PROGRAM, "0" * 64, script(Fraction(1)), GRAPH, COUNTS)
