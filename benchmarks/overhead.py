@@ -17,7 +17,7 @@ import blowfishdb as bf
 from benchmarks.harness import Row, measure
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import bins, categorical, dates, domain, integers
-from blowfishdb.model.policy import ROW, Person, Policy
+from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.predicate import Axis, Predicate, col
 from blowfishdb.session import Question
 from blowfishdb.sources import open_source
@@ -102,7 +102,7 @@ def _compare(name: str, file: Path, sql: str, cells: Cells) -> Row:
     for _ in range(ROUNDS):
         _, seconds, _ = measure(lambda: _raw(file, sql))
         raw_seconds.append(seconds)
-        _, seconds, peak = measure(lambda: source.count(cells))
+        _, seconds, peak = measure(lambda: source.prepare(cells).run())
         our_seconds.append(seconds)
         peaks.append(peak)
     return _row(f"count of {name}", min(our_seconds), min(raw_seconds), max(peaks))
@@ -122,6 +122,6 @@ def _bounded(file: Path) -> Row:
     source = open_source(f"duckdb:///{file}#people")
     cells = compile_cells(DOMAIN, Policy(), ["age"])
     unit = Person("person", at_most=3, order_by="row_key")
-    plain = min(measure(lambda: source.count(cells, ROW))[1] for _ in range(2))
-    _, seconds, peak = measure(lambda: source.count(cells, unit))
+    plain = min(measure(lambda: source.prepare(cells).run())[1] for _ in range(2))
+    _, seconds, peak = measure(lambda: source.prepare(cells, unit).run())
     return Row("at most 3 rows per person, against all rows", seconds, plain, seconds / plain, seconds, peak)

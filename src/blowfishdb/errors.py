@@ -266,6 +266,18 @@ class SourceError(InvalidInput):
     code = "invalid-source"
 
 
+class SchemaDrift(SourceError):
+    """A table that no longer has the columns that were declared; nothing was charged and no row was read."""
+
+    code = "schema-drift"
+
+    def __init__(self, dataset: str, reason: str) -> None:
+        super().__init__(
+            f"not run, nothing charged: {reason}. The table of {dataset} no longer fits its domain; tell the curator."
+        )
+        self.dataset = dataset
+
+
 class DriverMissing(SourceError):
     """A data source whose driver is not installed, with the extra that installs it."""
 

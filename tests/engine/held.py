@@ -20,7 +20,7 @@ from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.model.query import Query
-from blowfishdb.sources.base import ColumnType
+from blowfishdb.sources.base import ColumnType, Counting
 
 AGES = 20
 RAW = np.repeat(np.arange(AGES), np.arange(AGES) + 1)
@@ -37,6 +37,7 @@ class Rows:
     reads: int = 0
     deadlines: list[float | None] = field(default_factory=list)
     before: Callable[[], None] | None = None
+    drift: Exception | None = None
 
     def identity(self) -> str:
         return "test:rows"
@@ -44,7 +45,12 @@ class Rows:
     def columns(self) -> Mapping[str, ColumnType]:
         return {}
 
-    def count(self, cells: Cells, unit: Row | Person = ROW, *, deadline: float | None = None) -> Ints:
+    def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
+        if self.drift is not None:
+            raise self.drift
+        return KnownCount(self, cells)
+
+    def count(self, cells: Cells, deadline: float | None) -> Ints:
         self.reads += 1
         self.deadlines.append(deadline)
         if self.before is not None:
@@ -54,6 +60,17 @@ class Rows:
         codes = {"age": DOMAIN["age"].encode(RAW)}
         flat = cells.cell_of(codes) if cells.attributes else np.zeros(RAW.size, dtype=np.int64)
         return np.bincount(flat[flat >= 0], minlength=cells.graph.cells).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class KnownCount:
+    """A count of known rows, ready to run."""
+
+    rows: Rows
+    cells: Cells
+
+    def run(self, deadline: float | None = None) -> Ints:
+        return self.rows.count(self.cells, deadline)
 
 
 @dataclass

@@ -21,9 +21,12 @@ from blowfishdb.errors import (
     BudgetExceeded,
     DeadlinePassed,
     DigestMismatch,
+    DriverMissing,
     InvalidInput,
     KeyReused,
     ReleaseFailed,
+    SchemaDrift,
+    SourceError,
     SourceFailed,
     StaleVersion,
 )
@@ -97,6 +100,19 @@ def test_a_source_that_failed_is_tried_again_under_the_same_charge(held: Bench, 
     answer = held.release(run=Run(key=key))
     assert answer.raw.size == 20
     assert (held.rows.reads, held.spent) == (2, HALF)
+
+
+def test_a_table_that_no_longer_fits_is_noticed_before_the_charge(held: Bench) -> None:
+    held.rows.drift = SourceError("the table rows has no column 'age', which is an attribute of the domain")
+    with pytest.raises(SchemaDrift, match=r"nothing charged.*'age'.*curator"):
+        held.release()
+    held.rows.drift = SourceFailed("7f3a")
+    with pytest.raises(SourceFailed):
+        held.release()
+    held.rows.drift = DriverMissing("postgresql", "postgres")
+    with pytest.raises(DriverMissing, match="pip install"):
+        held.release()
+    assert (held.rows.reads, held.spent) == (0, 0)
 
 
 def test_what_a_source_says_reaches_the_curator_only(held: Bench, caplog: pytest.LogCaptureFixture) -> None:

@@ -16,15 +16,15 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.catalog import Catalog, Config, Curator
 from blowfishdb.engine.holding import Holding
-from blowfishdb.errors import BlowfishError, InternalError, QueryError, ReleaseFailed, TooLarge
+from blowfishdb.errors import BlowfishError, InternalError, QueryError, ReleaseFailed, SchemaDrift, TooLarge
 from blowfishdb.ledger import Ledger
 from blowfishdb.model.predicate import Comparison
 from blowfishdb.session import Session
 from blowfishdb.sources.engine import Engine
-from blowfishdb.sources.ibis_source import IbisSource
+from blowfishdb.sources.ibis_source import IbisCount, IbisSource
 from tests.session.places import clinic, session
 
-FORBIDDEN = (IbisSource, Engine, Ledger, Holding, Catalog, Config, Curator)
+FORBIDDEN = (IbisSource, IbisCount, Engine, Ledger, Holding, Catalog, Config, Curator)
 
 
 def reachable(*starts: object) -> Iterator[object]:
@@ -78,7 +78,7 @@ def test_an_error_carries_no_frames_of_the_inside(tmp_path: Path, monkeypatch: p
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("cannot cast 'Mr Secret'")
 
-    monkeypatch.setattr(IbisSource, "count", broken)
+    monkeypatch.setattr(IbisCount, "run", broken)
     with pytest.raises(ReleaseFailed) as failure:
         db["visits"].histogram("age").release(alpha=50)
     error = failure.value
@@ -97,11 +97,29 @@ def test_a_real_engine_failure_is_an_incident(tmp_path: Path) -> None:
     question = db["visits"].histogram("age")
     question.preview(alpha=50)
     with duckdb.connect(str(tmp_path / "clinic.duckdb")) as connection:
-        connection.execute("DROP TABLE visits")
+        connection.execute("ALTER TABLE visits RENAME TO kept")
+        connection.execute("CREATE VIEW visits AS SELECT id, CAST(ward AS BIGINT) AS age, ward, cost FROM kept")
     with pytest.raises(ReleaseFailed) as failure:
         question.release(alpha=50)
-    assert "visits" not in str(failure.value)
+    assert "A1" not in str(failure.value)
     assert failure.value.can_retry
+
+
+def test_a_table_that_changed_is_noticed_before_the_charge(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    db = session(tmp_path)
+    question = db["visits"].histogram("age")
+    question.preview(alpha=50)
+    for change, told in (
+        ("ALTER age TYPE DATE USING DATE '2024-01-01'", "DATE"),
+        ("DROP age", "no column 'age'"),
+        (None, "no table"),
+    ):
+        with duckdb.connect(str(tmp_path / "clinic.duckdb")) as connection:
+            connection.execute("DROP TABLE visits" if change is None else f"ALTER TABLE visits {change}")
+        with pytest.raises(SchemaDrift, match=told):
+            question.release(alpha=50)
+    assert db.budget("visits").spent == 0
 
 
 class Shifty(str):

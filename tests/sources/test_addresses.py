@@ -144,5 +144,5 @@ def test_a_file_that_this_process_writes_to_can_be_read(tmp_path: Path) -> None:
     cells = compile_cells(domain({"number": integers(0, 9)}), Policy())
     with duckdb.connect(str(tmp_path / "a.duckdb")) as writer:
         writer.execute("INSERT INTO shops VALUES (5, 'east', 1)")
-        assert list(source.count(cells)) == [len(SHOPS.rows) + 1]
-    assert list(source.count(cells)) == [len(SHOPS.rows) + 1]
+        assert list(source.prepare(cells).run()) == [len(SHOPS.rows) + 1]
+    assert list(source.prepare(cells).run()) == [len(SHOPS.rows) + 1]

@@ -28,7 +28,7 @@ def check(url: str, case: Case, *, finite: bool = False) -> None:
     table = stores.without_infinities(case.table) if finite else case.table
     cells = case.cells()
     wanted = expected_counts(table, cells, case.unit, case.joined)
-    found = source.count(cells, case.unit)
+    found = source.prepare(cells, case.unit).run()
     assert found.dtype == np.int64
     np.testing.assert_array_equal(found, wanted)
 

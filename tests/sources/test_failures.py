@@ -45,7 +45,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 )
 def test_columns_of_the_wrong_type_are_refused(url: str, table: str, name: str, attribute: Attribute) -> None:
     with pytest.raises(SourceError, match=name):
-        open_source(f"{url}#{table}").count(cells_of(name, attribute))
+        open_source(f"{url}#{table}").prepare(cells_of(name, attribute))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_columns_of_the_wrong_type_are_refused(url: str, table: str, name: str, 
 )
 def test_bounds_that_cannot_work_are_refused(url: str, unit: Person) -> None:
     with pytest.raises(SourceError):
-        open_source(f"{url}#numbers").count(cells_of("i", integers(0, 9)), unit)
+        open_source(f"{url}#numbers").prepare(cells_of("i", integers(0, 9)), unit)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_bounds_that_cannot_work_are_refused(url: str, unit: Person) -> None:
 )
 def test_joins_that_cannot_work_are_refused(url: str, join: Join) -> None:
     with pytest.raises(SourceError):
-        open_source(f"{url}#visits", [join]).count(cells_of("region", categorical(["east"])))
+        open_source(f"{url}#visits", [join]).prepare(cells_of("region", categorical(["east"])))
 
 
 def test_two_joins_cannot_give_one_attribute(url: str) -> None:
@@ -88,7 +88,7 @@ def test_an_engine_that_fails_says_nothing_to_the_analyst(tmp_path: Path, caplog
         connection.execute("CREATE VIEW rows AS SELECT CAST(s AS INTEGER) AS i FROM raw")
     source = open_source(f"duckdb:///{tmp_path}/a.duckdb#rows")
     with caplog.at_level(logging.ERROR, "blowfishdb.curator"), pytest.raises(SourceFailed) as caught:
-        source.count(cells_of("i", integers(0, 9)))
+        source.prepare(cells_of("i", integers(0, 9))).run()
     shown = "".join(traceback.format_exception(caught.value, chain=True)) + repr(vars(caught.value))
     assert "secret" not in shown
     assert caught.value.__context__ is None
@@ -98,11 +98,34 @@ def test_an_engine_that_fails_says_nothing_to_the_analyst(tmp_path: Path, caplog
     assert "the secret of ann" in caplog.text
 
 
+def test_a_count_looks_at_the_columns_as_they_are_and_reads_rows_only_when_run(tmp_path: Path) -> None:
+    file = tmp_path / "a.duckdb"
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 3 AS i")
+    source = open_source(f"duckdb:///{file}#t")
+    cells = cells_of("i", integers(0, 4))
+    counting = source.prepare(cells)
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("INSERT INTO t VALUES (4)")
+    assert list(counting.run())[:5] == [0, 0, 0, 1, 1]
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("ALTER TABLE t ALTER i TYPE DOUBLE")
+    assert list(source.prepare(cells).run())[:5] == [0, 0, 0, 1, 1]
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("ALTER TABLE t ALTER i TYPE DATE USING DATE '2024-01-01'")
+    with pytest.raises(SourceError, match="DATE"):
+        source.prepare(cells)
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("ALTER TABLE t RENAME i TO j")
+    with pytest.raises(SourceError, match="no column 'i'"):
+        source.prepare(cells)
+
+
 def check_deadline(url: str) -> None:
     source = open_source(f"{url}#slow")
     assert source.columns().keys() == {"i"}
     with pytest.raises(SourceFailed):
-        source.count(cells_of("i", integers(0, 9)), deadline=0.2)
+        source.prepare(cells_of("i", integers(0, 9))).run(0.2)
 
 
 SLOW = "CREATE VIEW slow AS SELECT CAST(a.n * b.n % 7 AS {whole}) AS i FROM {numbers} a, {numbers} b"
@@ -123,7 +146,7 @@ def test_a_deadline_ends_a_count_in_sqlite(tmp_path: Path) -> None:
     connection.close()
     source = open_source(f"sqlite:///{tmp_path}/a.sqlite#slow")
     with pytest.raises(SourceFailed):
-        source.count(compile_cells(domain({"i": integers(0, 9)}), Policy()), deadline=0.2)
+        source.prepare(compile_cells(domain({"i": integers(0, 9)}), Policy())).run(0.2)
 
 
 @pytest.mark.postgres
@@ -153,8 +176,8 @@ def test_texts_that_are_no_text_do_not_fail(tmp_path: Path) -> None:
     connection.commit()
     connection.close()
     source = open_source(f"sqlite:///{tmp_path}/a.sqlite#t")
-    assert list(source.count(cells_of("i", integers(0, 9, outside="cell")))) == [*[0] * 7, 2, 0, 0, 2, 2]
-    assert list(source.count(cells_of("s", categorical(["a", "b"])))) == [1, 1, 1, 3]
+    assert list(source.prepare(cells_of("i", integers(0, 9, outside="cell"))).run()) == [*[0] * 7, 2, 0, 0, 2, 2]
+    assert list(source.prepare(cells_of("s", categorical(["a", "b"]))).run()) == [1, 1, 1, 3]
 
 
 def test_statements_do_not_depend_on_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +194,7 @@ def test_statements_do_not_depend_on_the_rows(tmp_path: Path, monkeypatch: pytes
     for number, rows in enumerate([(), ((1, 0.5, "a", None),) * 50]):
         sample = type(EMPTY)("empty", EMPTY.columns, rows)
         url = stores.load_sqlite(tmp_path / f"{number}.sqlite", (sample,))
-        open_source(f"{url}#empty").count(cells, Person("s", 60, "i"))
+        open_source(f"{url}#empty").prepare(cells, Person("s", 60, "i")).run()
     assert len(sent) == 2
     assert sent[0] == sent[1]
 
@@ -187,13 +210,13 @@ def test_types_of_postgres_that_look_like_text(postgres_url: str) -> None:
             "INSERT INTO people VALUES ('ok', 'NC', 'NC ', 7, '1e400', '{}'), (NULL, 'VA', 'NC', 8, 'NaN', NULL)"
         )
     source = open_source(f"{postgres_url}#people")
-    assert list(source.count(cells_of("m", categorical(["bad", "ok"])))) == [0, 1, 1, 0]
-    assert list(source.count(cells_of("c", categorical(["NC"])))) == [1, 0, 1]
-    assert list(source.count(cells_of("v", categorical(["NC"])))) == [1, 0, 1]
-    assert list(source.count(cells_of("a", integers(7, 8)))) == [1, 1, 0]
-    assert list(source.count(cells_of("n", bins(0, 1, width=1, outside="cell")))) == [0, 1, 1]
+    assert list(source.prepare(cells_of("m", categorical(["bad", "ok"]))).run()) == [0, 1, 1, 0]
+    assert list(source.prepare(cells_of("c", categorical(["NC"]))).run()) == [1, 0, 1]
+    assert list(source.prepare(cells_of("v", categorical(["NC"]))).run()) == [1, 0, 1]
+    assert list(source.prepare(cells_of("a", integers(7, 8))).run()) == [1, 1, 0]
+    assert list(source.prepare(cells_of("n", bins(0, 1, width=1, outside="cell"))).run()) == [0, 1, 1]
     with pytest.raises(SourceError, match="json"):
-        source.count(cells_of("j", categorical(["{}"])))
+        source.prepare(cells_of("j", categorical(["{}"])))
     with psycopg.connect(postgres_url) as connection:
         connection.execute("UPDATE people SET n = '-Infinity' WHERE a = 7; UPDATE people SET n = '1e-400' WHERE a = 8")
-    assert list(source.count(cells_of("n", bins(0, 1, width=1, outside="cell")))) == [1, 0, 1]
+    assert list(source.prepare(cells_of("n", bins(0, 1, width=1, outside="cell"))).run()) == [1, 0, 1]

@@ -28,7 +28,7 @@ abc,X,soon
 
 
 def counts(url: str, *group_by: str) -> list[int]:
-    return [int(n) for n in open_source(url).count(compile_cells(DOMAIN, Policy(), group_by))]
+    return [int(n) for n in open_source(url).prepare(compile_cells(DOMAIN, Policy(), group_by)).run()]
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.tsv"])
@@ -79,4 +79,4 @@ def test_numbers_in_text_are_read_like_numbers(tmp_path: Path) -> None:
     declared = domain({"v": bins(0, 1, width="0.01", outside="cell")})
     cells = compile_cells(declared, Policy(), ["v"])
     wanted = np.bincount(cells.cell_of({"v": declared["v"].encode(np.array(values, dtype=object))}), minlength=102)
-    np.testing.assert_array_equal(open_source(str(tmp_path / "a.csv")).count(cells), wanted)
+    np.testing.assert_array_equal(open_source(str(tmp_path / "a.csv")).prepare(cells).run(), wanted)

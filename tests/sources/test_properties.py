@@ -104,4 +104,4 @@ def test_embedded_engines_count_what_python_counts(
             stores.load_duckdb(Path(folder) / "a.duckdb", (sample,)),
             stores.load_sqlite(Path(folder) / "a.sqlite", (sample,)),
         ):
-            np.testing.assert_array_equal(open_source(f"{url}#rows").count(cells, unit), wanted)
+            np.testing.assert_array_equal(open_source(f"{url}#rows").prepare(cells, unit).run(), wanted)

@@ -44,7 +44,7 @@ def check_folder(folder: Path) -> None:
     by_spark, by_duckdb = open_source(f"spark://local{folder}/0.parquet"), open_source(f"{folder}/0.parquet")
     cells = CASES[0].cells()
     assert by_spark.identity() == by_duckdb.identity()
-    assert list(by_spark.count(cells)) == list(by_duckdb.count(cells))
+    assert list(by_spark.prepare(cells).run()) == list(by_duckdb.prepare(cells).run())
     with pytest.raises(SourceError, match="no table"):
         open_source("spark://local#absent").columns()
 
@@ -53,7 +53,9 @@ def check_failure(session: SparkSession) -> None:
     """What a statement of Spark says stays inside, and the session keeps its own settings."""
     session.sql("CREATE TEMP VIEW broken AS SELECT raise_error('the secret of ann') AS i, 1 AS j")
     session.sql("CREATE TEMP VIEW broken_numbers AS SELECT CAST(i AS BIGINT) AS i FROM broken")
+    cells = compile_cells(domain({"i": integers(0, 9)}), Policy(), ["i"])
+    counting = open_source("spark://local#broken_numbers").prepare(cells)
     with pytest.raises(SourceFailed) as caught:
-        open_source("spark://local#broken_numbers").count(compile_cells(domain({"i": integers(0, 9)}), Policy(), ["i"]))
+        counting.run()
     assert "secret" not in str(caught.value)
     assert session.conf.get("spark.sql.session.timeZone") == "Asia/Kolkata"

@@ -20,9 +20,20 @@ from blowfishdb.engine.present.words import policy_words
 from blowfishdb.engine.release import finish
 from blowfishdb.engine.request import Prepared, Request
 from blowfishdb.engine.unprotected import not_protected
-from blowfishdb.errors import AccuracyError, DeadlinePassed, DigestMismatch, InvalidInput, ReleaseFailed, SourceFailed
+from blowfishdb.errors import (
+    AccuracyError,
+    DeadlinePassed,
+    DigestMismatch,
+    DriverMissing,
+    InvalidInput,
+    ReleaseFailed,
+    SchemaDrift,
+    SourceError,
+    SourceFailed,
+)
 from blowfishdb.ledger import Charge, Ledger, Receipt
 from blowfishdb.ledger.values import check_text
+from blowfishdb.sources.base import Counting
 
 logger = logging.getLogger("blowfishdb.curator")
 
@@ -73,6 +84,7 @@ def charged_release(
     run.report("quote")
     ready = prepared()
     ready.outline  # noqa: B018  # made now, because nothing that can fail may come after the charge
+    counting = _prepared_count(holding, ready)
     left = None if run.deadline is None else run.deadline - (time.monotonic() - started)
     if left is not None and left <= 0:
         raise DeadlinePassed(run.deadline or 0)
@@ -82,7 +94,7 @@ def charged_release(
     if stored is None:
         check_receipt(receipt, ready)
         run.report("answer")
-        stored = ledger.store_answer(receipt, _measured(holding, ready, receipt, left))
+        stored = ledger.store_answer(receipt, _measured(holding, ready, counting, receipt, left))
     run.report_done()
     return _published(stored, receipt)
 
@@ -128,7 +140,17 @@ def _certificate_document(ready: Prepared) -> str:
     )
 
 
-def _measured(holding: Holding, ready: Prepared, receipt: Receipt, deadline: float | None) -> bytes:
+def _prepared_count(holding: Holding, ready: Prepared) -> Counting:
+    """The statement that will count, checked against the columns as they are; SchemaDrift when they do not fit."""
+    try:
+        return holding.source.prepare(ready.compiled.cells, holding.policy.unit)
+    except DriverMissing:
+        raise
+    except SourceError as error:
+        raise SchemaDrift(holding.name, error.message) from None
+
+
+def _measured(holding: Holding, ready: Prepared, counting: Counting, receipt: Receipt, deadline: float | None) -> bytes:
     """The payload of this receipt's one draw: an answer, or the note that making it failed.
 
     Failing to count comes before any noise, so it may be tried again. Once noise is drawn, a failure is itself an
@@ -137,7 +159,7 @@ def _measured(holding: Holding, ready: Prepared, receipt: Receipt, deadline: flo
     charge = receipt.charge
     incident = ""
     try:
-        counts = holding.source.count(ready.compiled.cells, holding.policy.unit, deadline=deadline)
+        counts = counting.run(deadline)
     except SourceFailed as failure:
         incident = failure.incident
     except Exception:  # noqa: BLE001  # whatever it is, it may quote a row

@@ -61,6 +61,16 @@ class Join:
             raise SourceError(f"the join with {self.table} gives no attribute; name at least one")
 
 
+class Counting(Protocol):
+    """A count that is written down and checked; only running it reads rows."""
+
+    def run(self, deadline: float | None = None) -> Ints:
+        """How many rows fall into each cell, row-major.
+
+        SourceFailed when the engine fails or does not answer within `deadline` seconds.
+        """
+
+
 class Source(Protocol):
     """One table of one engine."""
 
@@ -70,8 +80,8 @@ class Source(Protocol):
     def columns(self) -> Mapping[str, ColumnType]:
         """The columns of the table and the attributes of its joins; reads no rows."""
 
-    def count(self, cells: Cells, unit: Row | Person = ROW, *, deadline: float | None = None) -> Ints:
-        """How many rows fall into each cell, row-major; of each person only the rows that the unit lets count.
+    def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
+        """The count of the rows in each cell, ready to run; of each person only the rows that the unit lets count.
 
-        SourceFailed when the engine fails or does not answer within `deadline` seconds.
+        Looks at the columns as they are now and reads no rows. SourceError when they cannot hold what is declared.
         """

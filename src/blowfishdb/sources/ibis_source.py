@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -13,11 +14,11 @@ from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.numbers import suggest
 from blowfishdb.model.policy import ROW, Person, Row
-from blowfishdb.sources.base import ColumnType, Join
+from blowfishdb.sources.base import ColumnType, Counting, Join
 from blowfishdb.sources.engine import Engine
 from blowfishdb.sources.failures import shielded
 from blowfishdb.sources.location import TableName, parse_table
-from blowfishdb.sources.pushdown.statement import Table, Tables, make_statement
+from blowfishdb.sources.pushdown.statement import Statement, Table, Tables, make_statement
 
 
 class IbisSource:
@@ -38,8 +39,8 @@ class IbisSource:
     def _identity(self) -> str:
         return shielded(type(self._engine).__name__, lambda: self._engine.identity(self._table))
 
-    @cached_property
     def _tables(self) -> Tables:
+        """The tables as they are now; asked anew each time, because columns change while a session lasts."""
         main = self._describe(self._table)
         joined = tuple((join, self._describe(self._engine.qualified(parse_table(join.table)))) for join in self._joins)
         for join, table in joined:
@@ -66,20 +67,35 @@ class IbisSource:
 
     def columns(self) -> Mapping[str, ColumnType]:
         """The columns of the table and the attributes of its joins; reads no rows."""
-        found = dict(self._tables.main.columns)
-        for join, table in self._tables.joined:
+        tables = self._tables()
+        found = dict(tables.main.columns)
+        for join, table in tables.joined:
             found |= {name: table.columns[column] for name, column in join.attributes.items()}
         return found
 
-    def count(self, cells: Cells, unit: Row | Person = ROW, *, deadline: float | None = None) -> Ints:
-        """How many rows fall into each cell, row-major; of each person only the rows that the unit lets count."""
-        statement = make_statement(self._tables, cells, unit, self._engine)
+    def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
+        """The statement that counts the rows of each cell, written for the columns as they are now; reads no rows."""
+        statement = make_statement(self._tables(), cells, unit, self._engine)
+        return IbisCount(self._engine, self._identity, cells, statement, self._engine.write(statement.expression))
 
-        def counted() -> Ints:
-            rows = self._engine.fetch(self._engine.write(statement.expression), deadline)
-            place, numbers = statement.flat_cells(cells, rows)
-            counts = np.zeros(math.prod(cells.graph.shape), dtype=np.int64)
-            np.add.at(counts, place[place >= 0], numbers[place >= 0])
-            return counts
 
-        return shielded(self._identity, counted)
+@dataclass(frozen=True, eq=False)
+class IbisCount:
+    """One statement, and how its rows become the counts of cells."""
+
+    engine: Engine = field(repr=False)
+    source: str
+    cells: Cells = field(repr=False)
+    statement: Statement = field(repr=False)
+    sql: str
+
+    def run(self, deadline: float | None = None) -> Ints:
+        """How many rows fall into each cell, row-major; SourceFailed when the engine fails or is too slow."""
+        return shielded(self.source, lambda: self._counts(deadline))
+
+    def _counts(self, deadline: float | None) -> Ints:
+        rows = self.engine.fetch(self.sql, deadline)
+        place, numbers = self.statement.flat_cells(self.cells, rows)
+        counts = np.zeros(math.prod(self.cells.graph.shape), dtype=np.int64)
+        np.add.at(counts, place[place >= 0], numbers[place >= 0])
+        return counts
