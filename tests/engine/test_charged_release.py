@@ -13,6 +13,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine import charged_release as module
+from blowfishdb.engine import request as request_module
 from blowfishdb.engine.charged_release import Run, check_receipt
 from blowfishdb.engine.demand import demand
 from blowfishdb.engine.release import finish
@@ -129,7 +130,7 @@ def break_inference(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ArithmeticError("of 20, 41, 17")
 
-    monkeypatch.setattr(module, "finish", broken)
+    monkeypatch.setattr(request_module, "finish", broken)
 
 
 def test_a_failure_after_the_draw_uses_the_charge_up(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

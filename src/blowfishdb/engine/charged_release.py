@@ -11,15 +11,12 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.holding import Holding
-from blowfishdb.engine.present.words import policy_words
-from blowfishdb.engine.release import finish
-from blowfishdb.engine.request import Prepared, Request
-from blowfishdb.engine.unprotected import not_protected
+from blowfishdb.engine.payable import Payable
+from blowfishdb.engine.request import Request
 from blowfishdb.errors import (
     AccuracyError,
     DeadlinePassed,
@@ -72,24 +69,31 @@ class Run:
 
 
 def charged_release(
-    ledger: Ledger, holding: Holding, analyst: str, request: Request, prepared: Callable[[], Prepared], run: Run
+    ledger: Ledger, holding: Holding, analyst: str, request: Request, prepared: Callable[[], Payable], run: Run
 ) -> Answer:
     """The answer to a request: the stored one when there is one, else a new one that is charged and stored first."""
+    return Answer.from_json(charged_payload(ledger, holding, analyst, request.digest, prepared, run))
+
+
+def charged_payload(
+    ledger: Ledger, holding: Holding, analyst: str, request_digest: str, prepared: Callable[[], Payable], run: Run
+) -> bytes:
+    """What a request publishes, as it is stored: the kept payload when there is one, else a new one, charged first."""
     started = time.monotonic()
-    key = run.key or request.digest
-    kept = ledger.replay(holding.account, request.digest, analyst=analyst)
+    key = run.key or request_digest
+    kept = ledger.replay(holding.account, request_digest, analyst=analyst)
     if kept is not None and not (_is_failure(kept.payload) and kept.receipt.charge.key != key):
         run.report_done()
         return _published(kept.payload, kept.receipt)
     run.report("quote")
     ready = prepared()
-    ready.outline  # noqa: B018  # made now, because nothing that can fail may come after the charge
+    charge = _charge(holding, analyst, ready, key, request_digest)
     counting = _prepared_count(holding, ready)
     left = None if run.deadline is None else run.deadline - (time.monotonic() - started)
     if left is not None and left <= 0:
         raise DeadlinePassed(run.deadline or 0)
     run.report("charge")
-    receipt = ledger.charge(_charge(holding, analyst, ready, key))
+    receipt = ledger.charge(charge)
     stored = ledger.answer_for(receipt)
     if stored is None:
         check_receipt(receipt, ready)
@@ -99,58 +103,38 @@ def charged_release(
     return _published(stored, receipt)
 
 
-def check_receipt(receipt: Receipt, ready: Prepared) -> None:
-    """DigestMismatch unless the receipt paid for exactly this plan; noise is drawn for no other."""
-    certificate = ready.best.certificate
-    if receipt.charge.program_digest != certificate.plan_digest or receipt.charge.epsilon != certificate.epsilon:
+def check_receipt(receipt: Receipt, ready: Payable) -> None:
+    """DigestMismatch unless the receipt paid for exactly this; noise is drawn for nothing else."""
+    if receipt.charge.program_digest != ready.digest or receipt.charge.epsilon != ready.epsilon:
         raise DigestMismatch("the charge on record was made for another plan. Ask with a new key.")
 
 
-def _charge(holding: Holding, analyst: str, ready: Prepared, key: str) -> Charge:
-    best = ready.best
+def _charge(holding: Holding, analyst: str, ready: Payable, key: str, request_digest: str) -> Charge:
     return Charge(
         account=holding.account,
         analyst=analyst,
-        epsilon=best.certificate.epsilon,
+        epsilon=ready.epsilon,
         key=key,
-        request_digest=ready.request.digest,
-        program_digest=best.certificate.plan_digest,
+        request_digest=request_digest,
+        program_digest=ready.digest,
         policy_version=holding.policy_version,
         domain_version=holding.domain_version,
         snapshot=holding.snapshot,
-        certificate=_certificate_document(ready),
+        certificate=json.dumps(ready.document(), ensure_ascii=False),
     )
 
 
-def _certificate_document(ready: Prepared) -> str:
-    best, certificate = ready.best, ready.best.certificate
-    return json.dumps(
-        {
-            "question": ready.outline.title[:2000],
-            "mechanism": best.mechanism,
-            "epsilon": str(certificate.epsilon),
-            "alpha": best.alpha,
-            "beta": best.beta,
-            "witness": certificate.witness,
-            "is_tight": certificate.is_tight,
-            "plan": certificate.plan_digest,
-            "graph": certificate.graph_digest,
-        },
-        ensure_ascii=False,
-    )
-
-
-def _prepared_count(holding: Holding, ready: Prepared) -> Counting:
+def _prepared_count(holding: Holding, ready: Payable) -> Counting:
     """The statement that will count, checked against the columns as they are; SchemaDrift when they do not fit."""
     try:
-        return holding.source.prepare(ready.compiled.cells, holding.policy.unit)
+        return ready.counting(holding)
     except DriverMissing:
         raise
     except SourceError as error:
         raise SchemaDrift(holding.name, error.message) from None
 
 
-def _measured(holding: Holding, ready: Prepared, counting: Counting, receipt: Receipt, deadline: float | None) -> bytes:
+def _measured(holding: Holding, ready: Payable, counting: Counting, receipt: Receipt, deadline: float | None) -> bytes:
     """The payload of this receipt's one draw: an answer, or the note that making it failed.
 
     Failing to count comes before any noise, so it may be tried again. Once noise is drawn, a failure is itself an
@@ -167,8 +151,7 @@ def _measured(holding: Holding, ready: Prepared, counting: Counting, receipt: Re
     if incident:
         raise ReleaseFailed(incident, charge.epsilon, charge.key, can_retry=True)
     try:
-        answer = finish(ready.outline, counts)
-        return _described(answer, holding, ready.compiled.cells.attributes).to_json().encode()
+        return ready.payload(counts, holding)
     except Exception:  # noqa: BLE001  # whatever it is, it may depend on the noise
         return FAILED + json.dumps(_log_incident(holding)).encode() + b"}"
 
@@ -179,23 +162,12 @@ def _log_incident(holding: Holding) -> str:
     return incident
 
 
-def _described(answer: Answer, holding: Holding, attributes: tuple[str, ...]) -> Answer:
-    return replace(
-        answer,
-        dataset=holding.name,
-        policy_version=holding.policy_version,
-        protected=policy_words(holding.domain, holding.policy, attributes),
-        unprotected=not_protected(holding.domain, holding.policy),
-        released=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
-
-
 def _is_failure(payload: bytes) -> bool:
     return payload.startswith(FAILED)
 
 
-def _published(payload: bytes, receipt: Receipt) -> Answer:
+def _published(payload: bytes, receipt: Receipt) -> bytes:
     if _is_failure(payload):
         incident = str(json.loads(payload)["failed"])
         raise ReleaseFailed(incident, receipt.charge.epsilon, receipt.charge.key, can_retry=False)
-    return Answer.from_json(payload)
+    return payload

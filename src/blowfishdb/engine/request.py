@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 from blowfishdb.accuracy.quote import Quote, Quotes
 from blowfishdb.engine.compiled import Compiled, compile_query
 from blowfishdb.engine.demand import Demand
+from blowfishdb.engine.described import described
 from blowfishdb.engine.holding import Holding
 from blowfishdb.engine.quoting import quotes_for
-from blowfishdb.engine.release import Outline, outline
+from blowfishdb.engine.release import Outline, finish, outline
 from blowfishdb.engine.written_query import request_digest, write_query
 from blowfishdb.errors import TooLarge
+from blowfishdb.model.arrays import Ints
 from blowfishdb.model.query import Query
+from blowfishdb.sources.base import Counting
 
 MOST_ANSWERS = 1_000_000
 MOST_CELLS = 2**21
@@ -54,6 +58,40 @@ class Prepared:
         if answers > MOST_ANSWERS:
             raise TooLarge("answers of one release", answers, MOST_ANSWERS, "Ask for wider bins or fewer ranges.")
         return outline(self.compiled, self.best)
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What the plan costs."""
+        return self.best.certificate.epsilon
+
+    @property
+    def digest(self) -> str:
+        """The plan that a receipt covers."""
+        return self.best.certificate.plan_digest
+
+    def document(self) -> dict[str, object]:
+        """The certificate that the ledger keeps; the outline is made for it, before anything is charged."""
+        best, certificate = self.best, self.best.certificate
+        return {
+            "question": self.outline.title[:2000],
+            "mechanism": best.mechanism,
+            "epsilon": str(certificate.epsilon),
+            "alpha": best.alpha,
+            "beta": best.beta,
+            "witness": certificate.witness,
+            "is_tight": certificate.is_tight,
+            "plan": certificate.plan_digest,
+            "graph": certificate.graph_digest,
+        }
+
+    def counting(self, holding: Holding) -> Counting:
+        """The statement that counts the cells."""
+        return holding.source.prepare(self.compiled.cells, holding.policy.unit)
+
+    def payload(self, counts: Ints, holding: Holding) -> bytes:
+        """The finished answer as JSON."""
+        answer = described(finish(self.outline, counts), holding, self.compiled.cells.attributes)
+        return answer.to_json().encode()
 
 
 def prepare(holding: Holding, request: Request) -> Prepared:
