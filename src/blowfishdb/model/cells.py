@@ -13,10 +13,10 @@ from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model.arrays import Bools, Ints, distinct
 from blowfishdb.model.cellgraph import ZERO, CellGraph
 from blowfishdb.model.domain import Attribute, Domain
-from blowfishdb.model.filtering import Verdict, evaluate, leaving_cells
+from blowfishdb.model.filtering import Verdict, evaluate, leaving_cells, passing
 from blowfishdb.model.grouping import Grouping, grouping
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Column, Predicate, Truth, as_axes, atoms, truth
+from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Column, Predicate, as_axes, atoms
 from blowfishdb.model.projection import complete, factor_graph
 from blowfishdb.model.segments import AxisCells, Segments, atom_runs, segments
 
@@ -85,13 +85,7 @@ class Cells:
             own = self.layout[name].cell_of[place[name]]
             counts &= own >= 0
             flat = flat * size + own
-        if self.where is not None:
-
-            def by_record(atom: Atom) -> Truth:
-                yes, no = self.cuts[atom.attribute].truth(atom)
-                return yes[place[atom.attribute]], no[place[atom.attribute]]
-
-            counts &= truth(self.where, by_record)[0]
+        counts &= passing(self.where, self.cuts, place)
         return np.where(counts, flat, ZERO).astype(np.int64)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blowfishdb.errors import QueryError
-from blowfishdb.model.arrays import Bools
+from blowfishdb.model.arrays import Bools, Ints
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.grouping import Grouping
 from blowfishdb.model.policy import Policy
@@ -27,6 +27,16 @@ class Verdict:
 
     names: tuple[str, ...]
     accepted: Bools | None
+
+
+def passing(where: Predicate | None, cuts: Mapping[str, Segments], place: Mapping[str, Ints]) -> Bools:
+    """Which records a filter accepts, given the segment of each record by attribute."""
+
+    def by_record(atom: Atom) -> Truth:
+        yes, no = cuts[atom.attribute].truth(atom)
+        return yes[place[atom.attribute]], no[place[atom.attribute]]
+
+    return np.ones(1, dtype=np.bool_) if where is None else truth(where, by_record)[0]
 
 
 def evaluate(

@@ -1,0 +1,156 @@
+"""Records as points: numeric columns value by value, and the policy on them, however many combinations there are."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from blowfishdb.errors import QueryError, TooLarge
+from blowfishdb.model.arrays import Bools, Floats, Ints
+from blowfishdb.model.cellgraph import Composition, Factor, Presence, factor_shape
+from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.domain import Bins, Domain, Integers
+from blowfishdb.model.filtering import passing
+from blowfishdb.model.graphs.grid import GridGraph
+from blowfishdb.model.grouping import Grouping, grouping
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.predicate import Axis, Predicate, atoms
+from blowfishdb.model.projection import factor_graph
+from blowfishdb.model.segments import AxisCells, Segments, atom_runs, segments
+
+MOST_COLUMNS = 8
+MOST_VALUES = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class PointGraph:
+    """Which moves of one point the policy hides, column by column; the product is never written out.
+
+    Column j has `plain[j]` values in order; cells of `factors` beyond them are NULL or outside and are no points.
+    `leaves` tells that some move leads to a record that the filter rejects.
+    """
+
+    factors: tuple[Factor, ...]
+    plain: tuple[int, ...]
+    composition: Composition
+    leaves: bool
+    presence: Presence
+    rows_per_person: int = 1
+
+    @cached_property
+    def can_vanish(self) -> bool:
+        """Whether a hidden move can take a point away: by the filter, by absence, or to NULL or outside."""
+        special = any(_joins_special(factor, self.plain[start]) for factor, start, _ in self.spans)
+        return self.leaves or self.presence != "public" or special
+
+    @property
+    def spans(self) -> tuple[tuple[Factor, int, int], ...]:
+        """Each factor with the columns [start, stop) it is about."""
+        found, start = [], 0
+        for factor in self.factors:
+            stop = start + len(factor_shape(factor))
+            found.append((factor, start, stop))
+            start = stop
+        return tuple(found)
+
+    def digest(self) -> str:
+        """A hash of everything above."""
+        head = f"points {self.composition} {self.leaves} {self.presence} {self.rows_per_person} {self.plain}".encode()
+        whole = hashlib.sha256(len(head).to_bytes(8, "big") + head)
+        for factor in self.factors:
+            part = factor.fingerprint()
+            whole.update(len(part).to_bytes(8, "big") + part)
+        return whole.hexdigest()
+
+
+def _joins_special(factor: Factor, plain: int) -> bool:
+    if isinstance(factor, GridGraph):
+        return any(hubs.size > 0 for hubs in factor.hubs)
+    return any(bool(np.any(factor.neighbours(cell) < plain)) for cell in range(plain, factor.size))
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """The columns of a question about points, in an order that keeps those of a joint threshold together.
+
+    `attributes` are all that the columns and the filter look at; `cuts` and `layout` say how.
+    """
+
+    graph: PointGraph
+    axes: tuple[str, ...]
+    attributes: tuple[str, ...]
+    where: Predicate | None
+    cuts: Mapping[str, Segments]
+    layout: Mapping[str, AxisCells]
+
+    def middles(self, column: int) -> tuple[Ints, Fraction]:
+        """The middle of each value of a column, as whole multiples of the given number."""
+        axis = self.layout[self.axes[column]]
+        attribute = axis.segments.attribute
+        if not isinstance(attribute, Integers | Bins):
+            raise QueryError(f"{self.axes[column]} is no number")
+        scale = attribute.denominator
+        low, high = attribute.spans(axis.firsts, axis.lasts, scale)
+        return low + high, Fraction(1, 2 * scale)
+
+    def positions(self, column: int) -> Floats:
+        """The middle of each value of a column."""
+        numerators, unit = self.middles(column)
+        return numerators.astype(np.float64) * float(unit)
+
+    def place(self, columns: Mapping[str, Ints]) -> tuple[Ints, Bools]:
+        """The value of each record in each column (records by columns), and which records are points that count."""
+        where = {name: self.cuts[name].of(np.asarray(columns[name])) for name in self.attributes}
+        own = np.stack([self.layout[name].cell_of[where[name]] for name in self.axes], axis=1)
+        counts = np.all((own >= 0) & (own < np.array(self.graph.plain)), axis=1)
+        return own, counts & passing(self.where, self.cuts, where)
+
+
+def compile_points(domain: Domain, policy: Policy, columns: tuple[Axis, ...], where: Predicate | None = None) -> Points:
+    """The columns as points, with the policy on their values; reads no data."""
+    filtered = compile_cells(domain, policy, (), where)
+    domain = policy.applied(domain)
+    named = {axis.attribute: axis for axis in columns}
+    if not 1 <= len(columns) <= MOST_COLUMNS or len(named) != len(columns):
+        raise QueryError(f"points have 1 to {MOST_COLUMNS} different columns, not {len(columns)}")
+    axes = tuple(name for names in policy.factors(named) for name in names)
+    groups = {name: _numeric_groups(named[name], domain) for name in axes}
+    conditions = atoms(where)
+    cuts, layout = {}, {}
+    for name in dict.fromkeys([*axes, *(atom.attribute for atom in conditions)]):
+        pieces = [groups[name].runs] if name in groups else []
+        pieces += [atom_runs(atom, domain.find(name)) for atom in conditions if atom.attribute == name]
+        cuts[name] = segments(domain.find(name), pieces)
+        if name in groups:
+            everything = np.ones(cuts[name].count, dtype=np.bool_)
+            layout[name] = AxisCells.of(cuts[name], cuts[name].groups(groups[name]), everything)
+    graph = PointGraph(
+        factors=tuple(factor_graph(domain, policy, names, layout) for names in policy.factors(axes)),
+        plain=tuple(layout[name].plain for name in axes),
+        composition=policy.composition,
+        leaves=bool(filtered.graph.outside.any()),
+        presence=policy.presence,
+        rows_per_person=policy.rows_per_person,
+    )
+    return Points(graph, axes, tuple(cuts), where, cuts, layout)
+
+
+def _numeric_groups(axis: Axis, domain: Domain) -> Grouping:
+    """The values or bins of one column; all of them count."""
+    attribute = domain.find(axis.attribute)
+    if not isinstance(attribute, Integers | Bins):
+        raise QueryError(f"{axis.attribute} is no bounded number; points are made of integers and numeric bins")
+    if axis.groups or axis.edges or axis.unit is not None:
+        raise QueryError(f"{axis.attribute}: points take whole columns, or bins of one width")
+    if axis.width is None and attribute.size > MOST_VALUES:
+        advice = f"Use wider bins: col({axis.attribute!r}).bins(...)."
+        raise TooLarge(f"values of {axis.attribute}", attribute.size, MOST_VALUES, advice)
+    found = grouping(axis, attribute)
+    if found.count > MOST_VALUES:
+        raise TooLarge(f"bins of {axis.attribute}", found.count, MOST_VALUES, "Use wider bins.")
+    return found

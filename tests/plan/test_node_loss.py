@@ -1,0 +1,256 @@
+"""Weights on nodes against brute force over every hidden move of every record of small domains."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import blowfishdb as bf
+from blowfishdb.errors import BlowfishError, InfiniteLoss, PlanError, QueryError, TooLarge
+from blowfishdb.model.arrays import Ints
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.points import PointGraph, Points, compile_points
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.predicate import Axis, Predicate
+from blowfishdb.plan.node_loss import calibrate_nodes, certify_nodes, components_of, node_loss
+from blowfishdb.plan.node_plan import NodeAxis, NodePlan
+from tests.model.cases import attributes, families, predicates, settings_of
+from tests.model.oracle import holds, moves, records
+
+
+def contributions(
+    points: Points, plan: NodePlan, domain: Domain, where: Predicate | None
+) -> dict[tuple[int, ...], Ints]:
+    """What each record adds to the nodes and then to the blocks, from the definitions."""
+    found = {}
+    for record in records(domain):
+        row = np.zeros(plan.nodes + int(np.prod(plan.block_shape)) * bool(plan.blocks), dtype=np.int64)
+        values = [record[name] for name in points.axes]
+        is_point = all(value < domain[name].size for value, name in zip(values, points.axes, strict=True))
+        if is_point and holds(where, domain, record) is True:
+            for node in itertools.product(*(range(size) for size in plan.shape)):
+                weight = 1
+                for place, axis, value in zip(node, plan.axes, values, strict=True):
+                    weight *= max(0, axis.steps - abs(int(axis.places[value]) - place * axis.steps))
+                nearest = int(np.floor(Fraction(weight, plan.rounding) + Fraction(1, 2)))
+                row[np.ravel_multi_index(node, plan.shape)] = nearest
+            if plan.blocks:
+                block = [int(labels[value]) for labels, value in zip(plan.blocks, values, strict=True)]
+                row[plan.nodes + np.ravel_multi_index(block, plan.block_shape)] = 1
+        found[tuple(record.values())] = row
+    return found
+
+
+def worst_moves(domain: Domain, policy: Policy, rows: dict[tuple[int, ...], Ints], nodes: int) -> tuple[int, int]:
+    """The largest change of the nodes and of the blocks over all hidden moves of one record."""
+    listed = list(records(domain))
+    worst = [0, 0]
+    for one in listed:
+        own = rows[tuple(one.values())]
+        changes = [np.abs(own - rows[tuple(two.values())]) for two in listed if moves(domain, policy, one, two)]
+        changes += [own] if policy.presence != "public" else []
+        for change in changes:
+            worst = [max(worst[0], int(change[:nodes].sum())), max(worst[1], int(change[nodes:].sum()))]
+    return worst[0], worst[1]
+
+
+@st.composite
+def node_plans(draw: st.DrawFn, graph: PointGraph) -> NodePlan:
+    axes = []
+    for size in graph.plain:
+        steps = draw(st.integers(1, 6))
+        jumps = draw(st.lists(st.integers(0, 5), min_size=size, max_size=size))
+        axes.append(NodeAxis(steps, np.cumsum(jumps)))
+    whole = int(np.prod([axis.steps for axis in axes]))
+    totals = [total for total in range(1, whole + 1) if whole % total == 0]
+    blocks = components_of(graph) if draw(st.booleans()) else ()
+    return NodePlan(Fraction(1), tuple(axes), draw(st.sampled_from(totals)), blocks)
+
+
+def numeric(domain: Domain) -> list[str]:
+    return [name for name in domain if not isinstance(domain[name], type(bf.categorical(["a"])))]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_the_loss_is_never_below_the_truth(data: st.DataObject) -> None:
+    domain, policy = data.draw(settings_of(most_records=36))
+    names = numeric(domain)
+    assume(names)
+    columns = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
+    where = data.draw(st.none() | predicates(domain))
+    try:
+        points = compile_points(domain, policy, tuple(Axis(name) for name in columns), where)
+    except QueryError:
+        assume(False)
+    plan = data.draw(node_plans(points.graph))
+    applied = policy.applied(domain)
+    rows = contributions(points, plan, applied, where)
+    worst, changed = worst_moves(applied, policy, rows, plan.nodes)
+    loss = node_loss(plan, points.graph)
+    assert worst <= loss
+    whole = int(np.prod([axis.steps for axis in plan.axes]))
+    assert loss <= 2 * whole // plan.rounding + 2 ** len(plan.axes) + 1
+    if changed:
+        with pytest.raises(InfiniteLoss):
+            certify_nodes(plan, points.graph)
+    elif not plan.blocks:
+        assert certify_nodes(plan, points.graph).epsilon == loss
+    if worst:
+        with pytest.raises(InfiniteLoss):
+            certify_nodes(plan.with_unit(None), points.graph)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_without_rounding_one_moving_column_is_exact(data: st.DataObject) -> None:
+    declared = [data.draw(attributes(numeric=True, most=4)) for _ in range(data.draw(st.integers(1, 2)))]
+    domain = Domain(tuple(zip("xy", declared, strict=False)))
+    policy = Policy({name: data.draw(families(domain[name])) for name in domain}, composition="attribute")
+    points = compile_points(domain, policy, tuple(Axis(name) for name in domain))
+    drawn = data.draw(node_plans(points.graph))
+    plan = NodePlan(Fraction(1), drawn.axes, int(np.prod([axis.steps for axis in drawn.axes])))
+    applied = policy.applied(domain)
+    worst, _ = worst_moves(applied, policy, contributions(points, plan, applied, None), plan.nodes)
+    loss = node_loss(plan, points.graph)
+    assert worst == loss or (points.graph.can_vanish and loss == plan.total)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_rows_are_what_the_definition_says(data: st.DataObject) -> None:
+    domain, policy = data.draw(settings_of(most_records=36))
+    names = numeric(domain)
+    assume(names)
+    where = data.draw(st.none() | predicates(domain))
+    try:
+        points = compile_points(domain, policy, tuple(Axis(name) for name in names), where)
+    except QueryError:
+        assume(False)
+    plan = data.draw(node_plans(points.graph))
+    applied = policy.applied(domain)
+    rows = contributions(points, plan, applied, where)
+    codes = {name: np.array([record[name] for record in records(applied)]) for name in applied}
+    placed, counts = points.place(codes)
+    at, weights = plan.rows_at(placed[counts])
+    for record, nodes, own in zip(np.flatnonzero(counts), at, weights, strict=True):
+        row = np.zeros(plan.nodes, dtype=np.int64)
+        np.add.at(row, nodes, own)
+        assert row.tolist() == list(rows.values())[record][: plan.nodes].tolist()
+    for record in np.flatnonzero(~counts):
+        assert not list(rows.values())[record].any()
+    if plan.blocks:
+        flat = plan.blocks_at(placed[counts])
+        wanted = [int(np.flatnonzero(list(rows.values())[r][plan.nodes :])[0]) for r in np.flatnonzero(counts)]
+        assert flat.tolist() == wanted
+
+
+def line_of(size: int, theta: int, *columns: str, metric: str | None = None) -> tuple[Domain, Policy]:
+    declared = bf.domain({name: bf.integers(0, size - 1, null=0) for name in columns})
+    if metric is None:
+        return declared, bf.Policy({name: bf.threshold(theta) for name in columns})
+    return declared, bf.Policy(joint=[bf.grid(columns, theta, metric)])  # type: ignore[arg-type]
+
+
+def hats(size: int, spacing: int, steps: int, columns: int) -> tuple[NodeAxis, ...]:
+    return tuple(NodeAxis(steps, np.arange(size) * steps // spacing) for _ in range(columns))
+
+
+def graph_of(domain: Domain, policy: Policy) -> PointGraph:
+    return compile_points(domain, policy, tuple(Axis(name) for name in domain)).graph
+
+
+def test_an_l1_ball_costs_two_theta_over_the_spacing_and_four_columns_cost_no_more() -> None:
+    """A thousand values a column: 10^12 combinations, none of them written out."""
+    domain, policy = line_of(1001, 100, "a", "b", "c", "d", metric="l1")
+    plan = NodePlan(Fraction(1), hats(1001, 500, 2**12, 4), 2**20)
+    loss = node_loss(plan, graph_of(domain, policy)) / 2**20
+    assert 2 * 100 / 500 <= loss <= 2 * 100 / 500 + 0.01
+    wide, linf = (node_loss(plan, graph_of(*line_of(1001, 100, "a", "b", "c", "d", metric=m))) for m in ("l2", "linf"))
+    assert loss < wide / 2**20 < linf / 2**20 == pytest.approx(2 * (1 - 0.8**4), abs=0.01)
+
+
+def test_counts_of_cells_cost_two_and_blocks_that_nobody_leaves_nothing() -> None:
+    domain = bf.domain({"x": bf.integers(0, 99, null=0)})
+    tens = NodePlan(Fraction(1), (NodeAxis(1, np.arange(100) // 10),), 1)
+    assert node_loss(tens, graph_of(domain, bf.Policy({"x": bf.threshold(1)}))) == 2
+    held = graph_of(domain, bf.Policy({"x": bf.partition(cuts=[10, 50])}))
+    blocks = (np.repeat([0, 1, 2], [10, 40, 50]),)
+    exact = NodePlan(Fraction(1), (NodeAxis(1, blocks[0]),), 1, blocks)
+    plan, certificate = calibrate_nodes(exact, held, Fraction(1, 2))
+    assert (plan.unit, certificate.epsilon) == (None, 0)
+    with pytest.raises(InfiniteLoss):
+        certify_nodes(NodePlan(Fraction(1), tens.axes, 1, (np.arange(100) // 5,)), held)
+    for policy in (bf.Policy({"x": bf.partition(cuts=[10, 50])}, presence="secret"), bf.Policy()):
+        with pytest.raises(InfiniteLoss):
+            certify_nodes(exact, graph_of(domain, policy))
+
+
+def test_a_person_with_several_rows_costs_as_many_times() -> None:
+    domain = bf.domain({"x": bf.integers(0, 99, null=0)})
+    plan = NodePlan(Fraction(1), (NodeAxis(1, np.arange(100) // 10),), 1)
+    many = graph_of(domain, bf.Policy(unit=bf.person("id", at_most=5, order_by="row")))
+    scaled, certificate = calibrate_nodes(plan, many, Fraction(1, 2))
+    assert (scaled.unit, certificate.epsilon) == (20, Fraction(1, 2))
+    assert certify_nodes(scaled, many) == certificate
+
+
+def test_a_hidden_null_or_a_filter_costs_the_whole_weight_of_a_record() -> None:
+    domain = bf.domain({"x": bf.integers(0, 99), "sex": ["f", "m"]})
+    policy = bf.Policy({"x": bf.threshold(1)})
+    plan = NodePlan(Fraction(1), hats(100, 50, 64, 1), 64)
+    near = compile_points(domain, policy, (Axis("x"),)).graph
+    assert node_loss(plan, near) == 64
+    clean = bf.domain({"x": bf.integers(0, 99, null_public=True), "sex": ["f", "m"]})
+    assert node_loss(plan, compile_points(clean, policy, (Axis("x"),)).graph) == 4
+    women = bf.col("sex") == "f"
+    assert node_loss(plan, compile_points(clean, policy, (Axis("x"),), women).graph) == 64
+    told = bf.Policy({"x": bf.threshold(1), "sex": bf.public()})
+    assert node_loss(plan, compile_points(clean, told, (Axis("x"),), women).graph) == 4
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: NodeAxis(0, np.zeros(2, dtype=np.int64)),
+        lambda: NodeAxis(1, np.array([1, 0])),
+        lambda: NodePlan(Fraction(0), hats(4, 2, 2, 1), 2),
+        lambda: NodePlan(Fraction(1), (), 1),
+        lambda: NodePlan(Fraction(1), hats(4, 2, 4, 1), 3),
+        lambda: NodePlan(Fraction(1), (NodeAxis(1, np.array([0, 2**20])),), 1),
+        lambda: NodePlan(Fraction(1), hats(4, 2, 2, 1), 2, (np.zeros(3, dtype=np.int64),)),
+        lambda: NodePlan(Fraction(1), hats(4, 2, 2, 1), 2, (np.array([0, 0, 0, -1]),)),
+        lambda: node_loss(NodePlan(Fraction(1), hats(4, 2, 2, 1), 2), graph_of(*line_of(5, 1, "x"))),
+        lambda: calibrate_nodes(NodePlan(Fraction(1), hats(5, 2, 2, 1), 2), graph_of(*line_of(5, 1, "x")), Fraction(0)),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make: object) -> None:
+    with pytest.raises((PlanError, TooLarge)):
+        make()  # type: ignore[operator]
+
+
+def test_the_digest_tells_plans_and_policies_apart() -> None:
+    plan = NodePlan(Fraction(1), hats(100, 50, 64, 1), 64)
+    others = [
+        plan.with_unit(Fraction(2)),
+        NodePlan(Fraction(1), plan.axes, 32),
+        NodePlan(Fraction(1), plan.axes, 64, (np.zeros(100, dtype=np.int64),)),
+    ]
+    assert len({each.digest() for each in [plan, *others]}) == 4
+    graphs = [graph_of(*line_of(100, theta, "x")) for theta in (1, 2)]
+    assert graphs[0].digest() != graphs[1].digest()
+
+
+def test_points_take_numbers_only() -> None:
+    domain = bf.domain({"x": bf.integers(0, 2**30, null=0), "sex": ["f", "m"]})
+    for columns in ((Axis("sex"),), (Axis("x"),), (), (Axis("x", edges=(0, 5)),), (Axis("x", width=1),)):
+        with pytest.raises(BlowfishError):
+            compile_points(domain, bf.Policy(), columns)
+    points = compile_points(domain, bf.Policy(), (Axis("x", width=2**20),))
+    assert points.graph.plain == (1025,)
+    assert points.positions(0)[:2].tolist() == [(2**20 - 1) / 2, 2**20 + (2**20 - 1) / 2]
