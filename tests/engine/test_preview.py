@@ -147,12 +147,12 @@ def test_exact_answers_say_that_they_are_free() -> None:
 
 def test_instead_offers_what_the_rest_buys() -> None:
     ready = prepared(wanted=demand(alpha=1, confidence="0.999"))
-    words = instead(DOMAIN, POLICY, ready, Fraction(1, 7))
+    words = instead(DOMAIN, POLICY, ready.compiled, ready.request.demanded, Fraction(1, 7))
     assert [word.startswith("within") for word in words] == [True, True, False]
     assert "(99.9 %)" in words[0]
     assert "(95 %)" in words[1]
     assert words[2].startswith("5 bins within")
-    assert instead(DOMAIN, POLICY, ready, Fraction(0)) == ()
+    assert instead(DOMAIN, POLICY, ready.compiled, ready.request.demanded, Fraction(0)) == ()
 
 
 def test_what_is_not_protected_follows_the_policy() -> None:

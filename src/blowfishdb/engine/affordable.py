@@ -9,7 +9,6 @@ from fractions import Fraction
 from blowfishdb.engine.compiled import Compiled, compile_query
 from blowfishdb.engine.demand import SMALLEST, USUAL_BETA, Demand
 from blowfishdb.engine.quoting import alpha_for
-from blowfishdb.engine.request import Prepared
 from blowfishdb.errors import BlowfishError, QueryError
 from blowfishdb.model.domain import Bins, Domain, Integers
 from blowfishdb.model.numbers import exact
@@ -22,18 +21,19 @@ COARSER = 10
 COUNTED = ("histogram", "cdf")
 
 
-def instead(domain: Domain, policy: Policy, wanted: Prepared, left: Fraction) -> tuple[str, ...]:
+def instead(domain: Domain, policy: Policy, compiled: Compiled, wanted: Demand, left: Fraction) -> tuple[str, ...]:
     """A wider alpha at the same beta, at the usual one, or fewer bins: what `left` buys, in words."""
     epsilon = _short(left)
     if epsilon < SMALLEST:
         return ()
-    demanded, said = wanted.request.demanded, []
+    demanded = replace(wanted, mechanism=None) if wanted.is_data_aware else wanted
+    said = []
     for beta in dict.fromkeys([demanded.beta, max(demanded.beta, USUAL_BETA)]):
         own = replace(demanded, beta=beta)
-        alpha = _alpha(wanted.compiled, epsilon, own)
+        alpha = _alpha(compiled, epsilon, own)
         if alpha is not None:
             said.append(f"within {alpha:,.4g} ({own.confidence})")
-    coarse = _coarser(domain, wanted.compiled.query)
+    coarse = _coarser(domain, compiled.query)
     if coarse is not None:
         words = _coarse_words(domain, policy, coarse, epsilon, demanded)
         said += [] if words is None else [words]

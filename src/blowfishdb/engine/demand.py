@@ -21,10 +21,12 @@ NUMBER_TEXT = re.compile(r"\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,2})?|\.\d{1,20}|\
 
 def _check_mechanism(name: str) -> None:
     # Loaded here, because commands that ask nothing should not wait for every mechanism.
+    from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
     from blowfishdb.mechanisms.table import MECHANISMS
 
-    if name not in MECHANISMS:
-        raise AccuracyError(f"there is no mechanism {name!r}; {suggest(name, MECHANISMS)}")
+    known = [*MECHANISMS, *DATA_AWARE]
+    if name not in known:
+        raise AccuracyError(f"there is no mechanism {name!r}; {suggest(name, known)}")
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,13 @@ class Demand:
             raise AccuracyError("beta is a probability strictly between 0 and 1")
         if self.mechanism is not None:
             _check_mechanism(self.mechanism)
+
+    @property
+    def is_data_aware(self) -> bool:
+        """Whether the demanded mechanism chooses where to measure by looking at the data."""
+        from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+
+        return self.mechanism in DATA_AWARE
 
     @property
     def confidence(self) -> str:

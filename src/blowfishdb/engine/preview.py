@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeGuard
+from typing import Literal, TypeAlias, TypeGuard
 
 from blowfishdb.accuracy.assessment import Method
-from blowfishdb.accuracy.quote import Quote
+from blowfishdb.accuracy.quote import Quote, Quotes
 from blowfishdb.engine.dear_filter import DearColumn, dear_columns
 from blowfishdb.engine.demand import Demand
 from blowfishdb.engine.present.words import question_words
+from blowfishdb.engine.program_request import PreparedProgram
+from blowfishdb.engine.quoting import quotes_for
 from blowfishdb.engine.request import Prepared
 from blowfishdb.engine.unprotected import not_protected
 from blowfishdb.engine.worst_pair import worst_pair
@@ -20,10 +22,12 @@ from blowfishdb.model.explain import explain
 from blowfishdb.model.numbers import show
 from blowfishdb.model.policy import Policy
 
-HOW_KNOWN: dict[Method, str] = {
+Known: TypeAlias = Method | Literal["not promised"]
+HOW_KNOWN: dict[Known, str] = {
     "exact": "exact",
     "simulated": "simulated",
     "bound": "at most",
+    "not promised": "depends on the data",
 }
 NOTABLE = 1.1
 """How many times dearer the second mechanism must be for the ratio to be worth a word."""
@@ -31,13 +35,16 @@ NOTABLE = 1.1
 
 @dataclass(frozen=True)
 class Offer:
-    """What one mechanism asks or promises: all answers within alpha for epsilon; `method` tells how that is known."""
+    """What one mechanism asks or promises: all answers within alpha for epsilon; `method` tells how that is known.
+
+    A data-aware mechanism promises no alpha.
+    """
 
     mechanism: str
     epsilon: Fraction
-    alpha: float
-    rmse: float
-    method: Method
+    alpha: float | None
+    rmse: float | None
+    method: Known
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,8 +81,8 @@ class Preview:
         return self.best.epsilon
 
     @property
-    def alpha(self) -> float:
-        """How far off an answer may be, except with probability beta."""
+    def alpha(self) -> float | None:
+        """How far off an answer may be, except with probability beta; None where nobody can tell beforehand."""
         return self.best.alpha
 
     def with_budget(self, left: Fraction) -> Preview:
@@ -132,15 +139,15 @@ class Preview:
         lines = [f"  {'mechanism':<{wide}}   {'epsilon':>9}   {'within':>9}   {'rmse':>9}"]
         for place, offer in enumerate(self.offers):
             mark = "   <- would run" if place == 0 else ""
-            how = f"   {HOW_KNOWN[offer.method]}" if offer.method == "bound" else ""
+            how = f"   {HOW_KNOWN[offer.method]}" if offer.method in ("bound", "not promised") else ""
             lines.append(
-                f"  {offer.mechanism:<{wide}}   {float(offer.epsilon):>9.4g}   {offer.alpha:>9.4g}   "
-                f"{offer.rmse:>9.4g}{how}{mark}"
+                f"  {offer.mechanism:<{wide}}   {float(offer.epsilon):>9.4g}   {_figure(offer.alpha):>9}   "
+                f"{_figure(offer.rmse):>9}{how}{mark}"
             )
         return lines
 
     def _notes(self) -> list[str]:
-        said = [f"Why: {self.why}", f"Worst pair: {self.worst_pair}."]
+        said = [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
         unit = "cost" if self.demanded.epsilon is None else "be within"
         for dear in self.dear:
             others = (("public", dear.if_public), ("partitioned where the filter cuts", dear.if_partitioned))
@@ -155,8 +162,10 @@ class Preview:
         return said
 
 
-def make_preview(name: str, domain: Domain, policy: Policy, prepared: Prepared) -> Preview:
+def make_preview(name: str, domain: Domain, policy: Policy, prepared: Prepared | PreparedProgram) -> Preview:
     """The preview of a request that was compiled and quoted; Declined when no mechanism serves it."""
+    if isinstance(prepared, PreparedProgram):
+        return _program_preview(name, domain, policy, prepared)
     quotes, demanded, compiled = prepared.quotes, prepared.request.demanded, prepared.compiled
     best = quotes.best
     return Preview(
@@ -165,10 +174,7 @@ def make_preview(name: str, domain: Domain, policy: Policy, prepared: Prepared) 
         cells=compiled.problem.graph.cells,
         answers=compiled.answers,
         demanded=demanded,
-        offers=tuple(
-            Offer(q.mechanism, q.epsilon, q.alpha / compiled.scale, q.rmse / compiled.scale, q.method)
-            for q in quotes.offers
-        ),
+        offers=_offers(quotes, compiled.scale),
         declined=quotes.declined,
         why=_why(quotes.offers, demanded, compiled.scale),
         worst_pair=worst_pair(compiled, best.certificate),
@@ -176,6 +182,36 @@ def make_preview(name: str, domain: Domain, policy: Policy, prepared: Prepared) 
         unprotected=not_protected(domain, policy),
         dear=dear_columns(domain, policy, compiled, demanded, best),
     )
+
+
+def _offers(quotes: Quotes, scale: int) -> tuple[Offer, ...]:
+    return tuple(Offer(q.mechanism, q.epsilon, q.alpha / scale, q.rmse / scale, q.method) for q in quotes.offers)
+
+
+def _program_preview(name: str, domain: Domain, policy: Policy, prepared: PreparedProgram) -> Preview:
+    """What can be said of a data-aware mechanism without data, beside what the others promise at the same price."""
+    compiled, demanded, program = prepared.compiled, prepared.demanded, prepared.program
+    others = quotes_for(compiled, replace(demanded, mechanism=None))
+    stages = ", ".join(f"{allowance.stage} {show(allowance.epsilon)}" for allowance in program.allowances)
+    own = Offer(program.mechanism, program.epsilon, None, None, "not promised")
+    return Preview(
+        dataset=name,
+        title=prepared.title,
+        cells=compiled.problem.graph.cells,
+        answers=compiled.answers,
+        demanded=demanded,
+        offers=(own, *_offers(others, compiled.scale)),
+        declined=others.declined,
+        why=f"{program.mechanism} was asked for. It spends epsilon on {stages}; its accuracy depends on the data.",
+        worst_pair="",
+        protected=explain(domain, policy),
+        unprotected=not_protected(domain, policy),
+        dear=(),
+    )
+
+
+def _figure(number: float | None) -> str:
+    return "-" if number is None else f"{number:.4g}"
 
 
 def _saves(price: float | None, dear: DearColumn) -> TypeGuard[float]:

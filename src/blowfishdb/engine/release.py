@@ -57,11 +57,11 @@ def finish(ready: Outline, counts: Ints) -> Answer:
         scales = float(plan.unit) / plan.weights.astype(np.float64)
         noisy, exact = measured.noisy.astype(np.float64), measured.exact.astype(np.float64)
         raw = strategy.decode(noisy, exact, np.asarray(variance(scales)))
-    total = _public_total(compiled, counts)
+    total = public_total(compiled, counts)
     if compiled.query.kind in STATISTICS:
         found = read_statistic(compiled, raw, widths, total)
         return _answer(ready, found.values, found.consistent, found.widths, found.together)
-    return _answer(ready, raw, _consistent(compiled, raw, widths, total), widths, None)
+    return _answer(ready, raw, consistent_answers(compiled, raw, widths, total), widths, None)
 
 
 def _answer(ready: Outline, raw: Floats, consistent: Consistent, widths: HalfWidths, together: Bounds | None) -> Answer:
@@ -86,12 +86,12 @@ def release(compiled: Compiled, quote: Quote, counts: Ints) -> Answer:
     return finish(outline(compiled, quote), counts)
 
 
-def _public_total(compiled: Compiled, counts: Ints) -> float | None:
+def public_total(compiled: Compiled, counts: Ints) -> float | None:
     """The total over the cells when no hidden move can change it, so that it is no secret."""
     return None if np.any(compiled.problem.graph.components() == ZERO) else float(counts.sum())
 
 
-def _consistent(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Consistent:
+def consistent_answers(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Consistent:
     """The nearest sensible answers inside the simultaneous box."""
     box = np.full(raw.size, widths.simultaneous)
     plain = compiled.cells.plain[0]

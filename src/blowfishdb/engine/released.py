@@ -16,6 +16,7 @@ from blowfishdb.inference.consistent import Consistent
 from blowfishdb.model.arrays import Floats
 from blowfishdb.model.query import Kind
 from blowfishdb.plan.certificate import Certificate
+from blowfishdb.plan.stages import Allowance
 
 VALUE_NAMES = {"sum": "sum", "mean": "mean", "quantiles": "value"}
 """What the main column of an answer is called where it is not a count."""
@@ -33,7 +34,8 @@ class Released:
 
     `raw` is unbiased; every true answer lies within `widths.simultaneous` of it with probability 1 - beta, and each
     one within its own `widths.per_answer`. `consistent` lies inside the simultaneous box. Where an interval is not
-    raw plus or minus a width (a quantile, a mean), `together` and `alone` give it.
+    raw plus or minus a width (a quantile, a mean), `together` and `alone` give it. `stages` are those of a data-aware
+    mechanism, and `caveat` says what its intervals leave out.
     """
 
     kind: Kind
@@ -53,6 +55,8 @@ class Released:
     version: str = field(default_factory=software_version)
     together: Bounds | None = None
     alone: Bounds | None = None
+    stages: tuple[Allowance, ...] = ()
+    caveat: str = ""
 
     def __post_init__(self) -> None:
         sizes = {

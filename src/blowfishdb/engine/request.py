@@ -11,6 +11,7 @@ from blowfishdb.engine.compiled import Compiled, compile_query
 from blowfishdb.engine.demand import Demand
 from blowfishdb.engine.described import described
 from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.program_request import PreparedProgram, prepare_program
 from blowfishdb.engine.quoting import quotes_for
 from blowfishdb.engine.release import Outline, finish, outline
 from blowfishdb.engine.written_query import request_digest, write_query
@@ -94,10 +95,12 @@ class Prepared:
         return answer.to_json().encode()
 
 
-def prepare(holding: Holding, request: Request) -> Prepared:
-    """Compiles and quotes a request."""
+def prepare(holding: Holding, request: Request) -> Prepared | PreparedProgram:
+    """Compiles a request and quotes it, or lays out the program of a data-aware mechanism."""
     compiled = compile_query(holding.domain, holding.policy, request.asked)
     cells = compiled.problem.graph.cells
     if cells > MOST_CELLS:
         raise TooLarge("cells of one question", cells, MOST_CELLS, "Ask for wider bins or fewer attributes.")
+    if request.demanded.is_data_aware:
+        return prepare_program(compiled, request.demanded)
     return Prepared(request, compiled, quotes_for(compiled, request.demanded))

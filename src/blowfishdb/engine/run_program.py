@@ -8,10 +8,10 @@ from blowfishdb.engine.measure import checked_counts, measure
 from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.noise.sampler import sample, sample_geometric
+from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.merged import merge_counts, merge_graph
-from blowfishdb.plan.stages import Ask, MeasurementStage, Program, ProgramRun, Reply, Selection
+from blowfishdb.plan.stages import WORD_BITS, Ask, MeasurementStage, Program, ProgramRun, Reply, Selection
 
 
 def run_program(program: Program, receipt_digest: str, script: Script, graph: CellGraph, counts: Ints) -> Finding:
@@ -46,7 +46,8 @@ def _draws(stage: Selection) -> Ints:
     by_class = [
         draw(noise.unit, int(weight), int(size)) for weight, size in zip(noise.weights, noise.sizes, strict=True)
     ]
-    return np.concatenate(by_class)
+    words = sample_words(noise.tie_words * int(noise.sizes.sum()), WORD_BITS)
+    return np.concatenate([*by_class, words])
 
 
 def _finding(value: object) -> Finding:

@@ -24,6 +24,7 @@ from blowfishdb.engine.charged_release import Run, charged_release
 from blowfishdb.engine.demand import Demand
 from blowfishdb.engine.holding import Holding
 from blowfishdb.engine.preview import Preview, make_preview
+from blowfishdb.engine.program_request import PreparedProgram
 from blowfishdb.engine.request import Prepared, Request, make_request, prepare
 from blowfishdb.errors import BlowfishError, BudgetExceeded, InternalError, NotInForce, QueryError
 from blowfishdb.ledger.values import check_text
@@ -67,7 +68,7 @@ def open_desk(config: str | Path, analyst: str) -> Desk:
     """The desk for one analyst over the datasets of a configuration."""
     check_text(analyst, "an analyst's name")
     catalog = open_catalog(config)
-    quoted: OrderedDict[str, Prepared] = OrderedDict()
+    quoted: OrderedDict[str, Prepared | PreparedProgram] = OrderedDict()
     turn = RLock()
 
     def names() -> list[str]:
@@ -93,7 +94,7 @@ def open_desk(config: str | Path, analyst: str) -> Desk:
     def budget(name: str) -> Budget:
         return shielded(turn, lambda: _budget(catalog, name, analyst))
 
-    def prepared(holding: Holding, request: Request) -> Prepared:
+    def prepared(holding: Holding, request: Request) -> Prepared | PreparedProgram:
         if request.digest not in quoted:
             quoted[request.digest] = prepare(holding, request)
             while len(quoted) > REMEMBERED:
@@ -115,7 +116,7 @@ def open_desk(config: str | Path, analyst: str) -> Desk:
             holding = held(name, asked, domain)
             request = make_request(holding, asked, demanded)
 
-            def ready() -> Prepared:
+            def ready() -> Prepared | PreparedProgram:
                 return prepared(holding, request)
 
             try:
@@ -123,7 +124,7 @@ def open_desk(config: str | Path, analyst: str) -> Desk:
             except BudgetExceeded as refusal:
                 requested, data, own = refusal.requested, refusal.remaining_dataset, refusal.remaining_analyst
                 left = data if own is None else min(data, own)
-                offers = instead(holding.domain, holding.policy, ready(), left)
+                offers = instead(holding.domain, holding.policy, ready().compiled, demanded, left)
                 raise BudgetExceeded(requested, data, own, offers) from None
 
         return shielded(turn, work)

@@ -33,6 +33,8 @@ def _accuracy(answer: Released) -> str:
     if answer.together is None and answer.widths.simultaneous == 0.0:
         return ""
     sure = percent(answer.beta)
+    if answer.caveat:
+        return f"With {sure} confidence noise moved no value by more than {_width(answer)}. {answer.caveat}"
     if answer.together is not None:
         said = f"With {sure} confidence all true values lie within the intervals shown."
     elif answer.raw.size == 1:

@@ -87,5 +87,7 @@ def accuracy_words(answer: Released) -> str:
     if answer.widths.simultaneous == 0.0:
         return "exact"
     width = digits.high(answer.widths.simultaneous)
+    if answer.caveat:
+        return f"noise within {width} ({percent(answer.beta)})"
     every = "within" if answer.raw.size == 1 else "every value within"
     return f"{every} {width} ({percent(answer.beta)})"

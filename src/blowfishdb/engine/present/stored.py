@@ -17,6 +17,7 @@ from blowfishdb.errors import DocumentError, InvalidInput
 from blowfishdb.inference.consistent import Consistent
 from blowfishdb.model.arrays import Floats
 from blowfishdb.plan.certificate import Certificate
+from blowfishdb.plan.stages import Allowance
 
 Kept = TypeVar("Kept", bound=Released)
 SCHEMA = "blowfishdb-answer/1"
@@ -81,6 +82,8 @@ def to_document(answer: Released) -> dict[str, Any]:
         "half_widths": answer.widths.per_answer.tolist(),
         "together": _bounds(answer.together),
         "alone": _bounds(answer.alone),
+        "stages": [[allowance.stage, str(allowance.epsilon)] for allowance in answer.stages],
+        "caveat": answer.caveat,
     }
 
 
@@ -133,6 +136,8 @@ def _from_document(written: Mapping[str, Any], make: type[Kept]) -> Kept:
         version=_text(written["version"]),
         together=_read_bounds(written["together"]),
         alone=_read_bounds(written["alone"]),
+        stages=tuple(Allowance(_text(stage), Fraction(_text(own))) for stage, own in written.get("stages", [])),
+        caveat=_text(written.get("caveat", "")),
     )
 
 

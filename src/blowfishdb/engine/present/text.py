@@ -80,5 +80,5 @@ def as_text(answer: Released) -> str:
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     body = ["  " + "  ".join(part.rjust(width) for part, width in zip(line, widths, strict=True)) for line in lines]
     tail = [f"  {answer.raw.size:,} rows"] if last else []
-    remark = [f"  {printable(answer.consistent.note)}"] if answer.consistent.note else []
-    return "\n".join([heading(answer), *(line.rstrip() for line in body), *tail, *remark])
+    remarks = [f"  {printable(said)}" for said in (answer.consistent.note, answer.caveat) if said]
+    return "\n".join([heading(answer), *(line.rstrip() for line in body), *tail, *remarks])

@@ -1,0 +1,117 @@
+"""A data-aware release is charged as a program, carries honest intervals, and declines what it cannot promise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.engine import demand as demand_module
+from blowfishdb.engine import program_request
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.demand import demand
+from blowfishdb.engine.preview import make_preview
+from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.errors import Declined, ReleaseFailed
+from blowfishdb.mechanisms.data_aware import table
+from blowfishdb.mechanisms.data_aware.script import Finding, Script
+from blowfishdb.model.workload import Identity
+from blowfishdb.plan.plan import Measurement, Plan
+from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.stages import Allowance, Ask, Measured, MeasurementStage, Program
+from tests.engine.held import DOMAIN, HISTOGRAM, POLICY, RAW, Bench, bench
+
+HALF = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Measures two buckets and spreads them; `greed` makes it ask for more than it may spend."""
+
+    greed: int = 1
+    name: str = "halves"
+
+    def program(self, problem: Problem, epsilon: Fraction) -> Program:
+        return Program(self.name, (Allowance("halves", epsilon),))
+
+    def script(self, problem: Problem, program: Program) -> Script:
+        cells = problem.graph.cells
+        buckets = (np.arange(cells) >= cells // 2).astype(np.int64)
+        scale = Fraction(2) / program.epsilon / self.greed
+        reply = yield Ask("halves", MeasurementStage(Plan(scale, (Measurement(Identity(2), np.array(1)),))), buckets)
+        assert isinstance(reply, Measured)
+        size = np.bincount(buckets)[buckets]
+        variances = 2.0 * float(scale) ** 2 / size**2
+        return Finding(reply.noisy[buckets] / size, reply.noisy[buckets] / size, variances, buckets)
+
+
+@pytest.fixture(autouse=True)
+def _known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    mechanisms = {"halves": Halves(), "greedy": Halves(greed=2, name="greedy")}
+    monkeypatch.setattr(table, "DATA_AWARE", mechanisms)
+    monkeypatch.setattr(program_request, "DATA_AWARE", mechanisms)
+    yield
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Bench:
+    return bench(tmp_path)
+
+
+def test_a_program_is_charged_whole_and_replayed_free(held: Bench) -> None:
+    wanted = demand(epsilon=0.5, mechanism="halves")
+    first, second = held.release(wanted=wanted), held.release(wanted=wanted)
+    assert held.spent == HALF
+    assert np.array_equal(first.raw, second.raw)
+    assert first.mechanism == "halves"
+    assert first.stages == (Allowance("halves", HALF),)
+    assert abs(first.raw.sum() - RAW.size) < 200
+
+
+def test_the_answer_says_what_its_intervals_leave_out(held: Bench) -> None:
+    answer = held.release(wanted=demand(epsilon=0.5, mechanism="halves"))
+    assert "noise only" in answer.caveat
+    assert answer.caveat in answer.note()
+    assert answer.caveat in repr(answer)
+    assert "noise within" in repr(answer)
+    assert Answer.from_json(answer.to_json()).stages == answer.stages
+
+
+def test_a_stage_that_would_overspend_stops_the_program_charged(held: Bench) -> None:
+    with pytest.raises(ReleaseFailed):
+        held.release(wanted=demand(epsilon=0.5, mechanism="greedy"))
+    assert held.spent == HALF
+
+
+def test_nobody_promises_an_accuracy(held: Bench) -> None:
+    with pytest.raises(Declined, match="Give epsilon"):
+        held.release(wanted=demand(alpha=5, mechanism="halves"))
+    assert held.spent == 0
+    assert held.rows.reads == 0
+
+
+def test_sums_are_read_off_a_synopsis_instead(held: Bench) -> None:
+    with pytest.raises(Declined, match="synopsis"):
+        held.release(bf.query("sum", "age"), wanted=demand(epsilon=1, mechanism="halves"))
+
+
+def test_the_preview_shows_stages_and_what_others_promise(held: Bench) -> None:
+    request = make_request(held.holding, HISTOGRAM, demand(epsilon=0.5, mechanism="halves"))
+    found = make_preview("ages", DOMAIN, POLICY, prepare(held.holding, request))
+    assert (found.mechanism, found.epsilon, found.alpha) == ("halves", HALF, None)
+    assert len(found.offers) > 1
+    assert all(offer.alpha for offer in found.offers[1:])
+    assert "halves 0.5" in str(found)
+    assert "depends on the data" in str(found)
+    json.dumps(found.to_dict())
+
+
+def test_a_mechanism_is_known_by_its_name() -> None:
+    assert demand_module.demand(epsilon=1, mechanism="halves").is_data_aware
+    assert not demand_module.demand(epsilon=1, mechanism="identity").is_data_aware
