@@ -136,8 +136,8 @@ def _from_document(written: Mapping[str, Any], make: type[Kept]) -> Kept:
         version=_text(written["version"]),
         together=_read_bounds(written["together"]),
         alone=_read_bounds(written["alone"]),
-        stages=tuple(Allowance(_text(stage), Fraction(_text(own))) for stage, own in written.get("stages", [])),
-        caveat=_text(written.get("caveat", "")),
+        stages=tuple(Allowance(_text(stage), Fraction(_text(own))) for stage, own in written["stages"]),
+        caveat=_text(written["caveat"]),
     )
 
 
