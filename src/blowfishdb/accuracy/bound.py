@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -29,6 +30,11 @@ REFERENCE_BETA = 0.05
 ROUGHLY = 1e-3
 PRECISION = 1e-6
 """How closely alpha is found, relative to itself; the upper end is reported."""
+NUDGE = 0.45
+"""How far beside the expected end a search looks, in units of its precision."""
+HALVE_EVERY = 4
+TINY = 1e-300
+"""A failure that is as good as 0; its logarithm is a number."""
 
 
 class Tails(Protocol):
@@ -118,7 +124,7 @@ class Bound:
             return 0.0
         _, at_every_level = self._coarse
         tails, unit = self._tails_at(epsilon), float(self.setting.plan.unit / epsilon)
-        found = least_alpha(lambda a: self._failure(tails, unit, a) <= beta, self.price / float(epsilon), PRECISION)
+        found = least_alpha(lambda a: self._failure(tails, unit, a), beta, self.price / float(epsilon), PRECISION)
         return float(np.floor(found)) if at_every_level else found
 
     @property
@@ -131,7 +137,7 @@ class Bound:
         """About alpha times epsilon at the reference beta, where noise is so large that rounding does not matter."""
         tails, _ = self._coarse
         coarse = self.setting.coarse_unit
-        found = least_alpha(lambda a: self._failure(tails, coarse, a) <= REFERENCE_BETA, coarse, ROUGHLY)
+        found = least_alpha(lambda a: self._failure(tails, coarse, a), REFERENCE_BETA, coarse, ROUGHLY)
         return found / coarse * float(self.setting.plan.unit)
 
     def _failure_at(self, epsilon: Fraction, alpha: float) -> float:
@@ -140,7 +146,7 @@ class Bound:
 
     def _tails_at(self, epsilon: Fraction) -> Tails:
         tails, at_every_level = self._coarse
-        if at_every_level:
+        if at_every_level or self.setting.is_steady(epsilon):
             return tails
         if self.is_sharp or not isinstance(tails, LaplaceSums):
             return tails_of(self.setting, self.setting.variances(epsilon))[0]
@@ -154,17 +160,30 @@ class Bound:
         return tails_of(self.setting, self.setting.coarse_variances)
 
 
-def least_alpha(passes: Callable[[float], bool], guess: float, precision: float) -> float:
-    """The least alpha that passes, from above; for a test that every larger alpha passes too."""
+def least_alpha(failure: Callable[[float], float], beta: float, guess: float, precision: float) -> float:
+    """The least alpha, from above, whose failure is at most beta; failures fall in alpha, about exponentially."""
+
+    def excess(alpha: float) -> float:
+        return math.log(max(failure(alpha), TINY) / beta)
+
     low, high = 0.0, max(guess, 1.0)
-    while not passes(high):
-        low, high = high, 2.0 * high
-    if low == 0.0 and passes(low):
-        return low
+    above, below = math.inf, excess(high)
+    while below > 0.0:
+        low, high, above = high, 2.0 * high, below
+        below = excess(high)
+    if low == 0.0:
+        above = excess(low)
+        if above <= 0.0:
+            return low
+    # Where a straight line would meet 0, a little to either side in turn so that both ends close in; now and then half.
+    side, steps = 1.0, 0
     while high - low > precision * high:
-        middle = (low + high) / 2.0
-        if passes(middle):
-            high = middle
+        crossing = low + (high - low) * above / (above - below) + side * NUDGE * precision * high
+        steps += 1
+        middle = crossing if low < crossing < high and steps % HALVE_EVERY else (low + high) / 2.0
+        found = excess(middle)
+        if found <= 0.0:
+            high, below, side = middle, found, -1.0
         else:
-            low = middle
+            low, above, side = middle, found, 1.0
     return high

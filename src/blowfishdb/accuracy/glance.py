@@ -56,7 +56,7 @@ class Glance:
         alike = float(np.mean(np.exp(TYPICAL**2 / 2.0 * (1.0 - relative)))) * setting.problem.workload.shape[0]
         coefficients = strategy.coefficients(chosen[worst : worst + 1], setting.coarse_variances)
         tails = from_coefficients(coefficients, 1.0 / setting.weights, np.array([alike]))
-        return least_alpha(lambda alpha: tails.failure(unit, alpha) <= REFERENCE_BETA, unit, ROUGHLY) / unit
+        return least_alpha(lambda alpha: tails.failure(unit, alpha), REFERENCE_BETA, unit, ROUGHLY) / unit
 
     @cached_property
     def loss(self) -> float:

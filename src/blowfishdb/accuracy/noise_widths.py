@@ -31,9 +31,9 @@ def noise_widths(variances: Floats, beta: float) -> HalfWidths:
     largest = float(spread.max(initial=0.0))
     if largest == 0.0:
         return HalfWidths(np.zeros_like(spread), 0.0)
-    alone = least_alpha(lambda alpha: float(tail(np.array([alpha]))[0]) <= beta, 1.0, PRECISION)
+    alone = least_alpha(lambda alpha: float(tail(np.array([alpha]))[0]), beta, 1.0, PRECISION)
     sizes, count = _classes(spread[spread > 0] / largest)
-    together = largest * least_alpha(lambda alpha: float(count @ tail(alpha / sizes)) <= beta, 1.0, PRECISION)
+    together = largest * least_alpha(lambda alpha: float(count @ tail(alpha / sizes)), beta, 1.0, PRECISION)
     return HalfWidths(np.minimum(alone * spread, together), together)
 
 

@@ -62,6 +62,14 @@ class GivesCoefficients(WritesOut, Protocol):
     def some_variances(self, count: int, variances: Floats) -> tuple[Ints, Floats]: ...
 
 
+@runtime_checkable
+class KeepsCoefficients(Protocol):
+    """A strategy whose answers combine noise in the same way at every level with scales from `steady_scale` on."""
+
+    @property
+    def steady_scale(self) -> int: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Setting:
     """A strategy and its plan at one noise level, called epsilon 1; every other level follows by scaling."""
@@ -130,6 +138,12 @@ class Setting:
     def is_coarse(self, epsilon: Fraction) -> bool:
         """Whether all noise is so large that least squares weighs it like continuous noise, to 0.1 %."""
         return float(self.plan.unit / epsilon) >= LARGE_SCALE * float(self.weights.max())
+
+    def is_steady(self, epsilon: Fraction) -> bool:
+        """Whether answers combine the noise exactly as they would combine continuous noise."""
+        if not isinstance(self.strategy, KeepsCoefficients):
+            return False
+        return self.plan.unit / epsilon >= self.strategy.steady_scale * int(self.weights.max())
 
     def total_variance(self, variances: Floats) -> float:
         """The summed expected squared error of all answers."""

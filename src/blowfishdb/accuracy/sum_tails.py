@@ -12,7 +12,7 @@ from blowfishdb.model.arrays import Floats
 
 KEPT = 64
 """Coefficients of an answer that are treated one by one; the smaller ones are bounded together."""
-TILTS = np.geomspace(0.2, 400.0, 72)
+TILTS = np.geomspace(0.3, 60.0, 44)
 """Where the bound is tried, in standard deviations; each of them is valid, so is the least."""
 SHIFTS = np.array([1.0, 1.5, 2.0, 2.5, 3.0])
 """How far, in units of the coefficients' norm, the discrete tail is compared with the continuous one."""
@@ -27,9 +27,9 @@ LEAST_CAP = 1e-100
 class LaplaceSums:
     """Answers sum_j c_j X_j, one per row, with noise scales sizes_j at unit 1.
 
-    `largest` holds the largest |c_j| times scale and `times` how often each occurs; `rest` is the sum of squares of the
-    others, none of which exceeds `cap`; `norm` is the Euclidean norm of c itself; `count` says how many answers the row
-    stands for.
+    `largest` holds the largest |c_j| times scale, each of which occurs `times` in the row; `rest` is the sum of squares
+    of the others, none of which exceeds `cap`; `norm` is the Euclidean norm of c itself; `count` says how many answers
+    the row stands for.
     """
 
     largest: Floats
@@ -49,8 +49,7 @@ class LaplaceSums:
 
     def tails(self, unit: float, alpha: Floats) -> Floats:
         """For each answer a bound on P(|sum| > alpha), decreasing in alpha and in 1 / unit."""
-        plain = np.min(self._log_mgf - self._tilt * (alpha / unit)[:, None], axis=1, initial=0.0)
-        best = np.minimum(plain, self._shifted(unit, alpha))
+        best = np.min(self._intercepts(unit) - self._tilt * (alpha / unit)[:, None], axis=1, initial=0.0)
         return np.where(self.norm > 0, np.minimum(1.0, 2.0 * np.exp(best)), 0.0)
 
     def inflated(self, factor: float) -> LaplaceSums:
@@ -58,15 +57,24 @@ class LaplaceSums:
         root = np.sqrt(factor)
         return replace(self, rest=factor * self.rest, cap=root * self.cap, norm=root * self.norm)
 
-    def _shifted(self, unit: float, alpha: Floats) -> Floats:
-        """P(D > a) P(F >= -d) <= P(D + F > a - d), where D + F is the continuous sum and F its rounding."""
-        best = np.zeros(self.norm.shape)
-        for shift in SHIFTS:
-            room = (alpha - shift * self.norm) / unit
-            continuous = np.min(self._log_tail - self._tilt * room[:, None], axis=1)
-            found = continuous - np.log1p(-np.exp(-(shift**2)))
-            best = np.where(room > 0, np.minimum(best, found), best)
-        return best
+    def _intercepts(self, unit: float) -> Floats:
+        """What each tilt proves at alpha 0, in logarithms: for the discrete sum itself, or for the continuous one.
+
+        P(D > a) P(F >= -d) <= P(D + F > a - d), where D + F is the continuous sum and F its rounding.
+        """
+        if unit not in self._last_intercepts:
+            shifted = self._tilt * (self.norm / unit)[:, None]
+            lost = np.full(shifted.shape, np.inf)
+            for shift in SHIFTS:
+                np.minimum(lost, shift * shifted - np.log1p(-np.exp(-(shift**2))), out=lost)
+            self._last_intercepts.clear()
+            self._last_intercepts[unit] = np.minimum(self._logs[0], self._logs[1] + lost)
+        return self._last_intercepts[unit]
+
+    @cached_property
+    def _last_intercepts(self) -> dict[float, Floats]:
+        """The intercepts of the unit that was asked for last: a search for alpha asks for one unit many times."""
+        return {}
 
     @cached_property
     def _top(self) -> Floats:
@@ -77,38 +85,38 @@ class LaplaceSums:
     @cached_property
     def _tilt(self) -> Floats:
         """Arguments of the moment generating function, all below its pole."""
-        spread = np.sqrt(2.0 * (np.sum(self.times * self.largest**2, axis=1) + self.rest))
+        spread = np.sqrt(2.0 * (self.times * np.sum(self.largest**2, axis=1) + self.rest))
         result: Floats = TILTS / np.sqrt(
             np.maximum(spread, self._top)[:, None] ** 2 + (TILTS * self._top[:, None]) ** 2
         )
         return result
 
     @cached_property
-    def _log_mgf(self) -> Floats:
-        """log E exp(s sum), at most -(rest / cap^2) log(1 - s^2 cap^2) from the small ones."""
-        squares = self._tilt**2
-        total = -_bundle(self.rest, self.cap)[:, None] * np.log1p(-squares * self.cap[:, None] ** 2)
-        for size, times in zip(self.largest.T, self.times.T, strict=True):
-            total -= times[:, None] * np.log1p(-squares * size[:, None] ** 2)
-        return total
+    def _logs(self) -> tuple[Floats, Floats]:
+        """log M(s), at most -(rest / cap^2) log(1 - s^2 cap^2) from the small ones; and log of M(s) f / s.
 
-    @cached_property
-    def _log_tail(self) -> Floats:
-        """The logarithm of M(s) f / s, f a bound on the density of the sum tilted by s."""
-        tilt, top = self._tilt, self._top[:, None]
-        spread = 2.0 * self.rest[:, None] * np.ones_like(tilt)
-        for size, times in zip(self.largest.T, self.times.T, strict=True):
-            up, down = size[:, None] / (1.0 - tilt * size[:, None]), size[:, None] / (1.0 + tilt * size[:, None])
-            spread += times[:, None] * (up**2 + down**2)
+        f is a bound on the density of the sum tilted by s, and M(s) f / s is given as M(s) where that is less. With
+        q = (s c)^2 the tilted variable has the squares of two means c / (1 -+ sc), together 2 c^2 (1 + q) / (1 - q)^2.
+        """
+        tilt, top, times = self._tilt, self._top[:, None], self.times[:, None]
+        squares = tilt**2
+        product, spread = np.ones_like(tilt), np.zeros_like(tilt)
+        for size in self.largest.T:
+            square = (size**2)[:, None]
+            gap = 1.0 - squares * square
+            # At most KEPT factors, none below 1 / (1 + largest tilt^2): the product is far from the least float.
+            product *= gap
+            spread += square * (2.0 - gap) / gap**2
+        log_mgf = -times * np.log(product)
+        log_mgf -= _bundle(self.rest, self.cap)[:, None] * np.log1p(-squares * self.cap[:, None] ** 2)
+        spread = 2.0 * (times * spread + self.rest[:, None])
         widest = top / (1.0 - tilt * top)
-        single = -np.log(widest + top / (1.0 + tilt * top))
         shape = np.maximum(spread / (2.0 * widest**2), 0.75)
         fourier = gammaln(shape - 0.5) - gammaln(shape) - np.log(2.0 * np.sqrt(np.pi) * widest)
         density = np.minimum(-0.5 * np.log(np.maximum(spread, top**2)), np.where(shape > 0.75, fourier, np.inf))
-        density = np.where(
-            np.max(self.largest, axis=1, initial=0.0)[:, None] == top, np.minimum(density, single), density
-        )
-        return np.minimum(self._log_mgf, self._log_mgf + density - np.log(tilt))
+        is_single = np.max(self.largest, axis=1, initial=0.0)[:, None] == top
+        single = np.where(is_single, -np.log(widest + top / (1.0 + tilt * top)), np.inf)
+        return log_mgf, log_mgf + np.minimum(0.0, np.minimum(density, single) - np.log(tilt))
 
 
 def _bundle(rest: Floats, cap: Floats) -> Floats:
@@ -124,11 +132,11 @@ def from_coefficients(coefficients: Floats, sizes: Floats, count: Floats) -> Lap
     norm = np.sqrt(np.sum(coefficients**2, axis=1))
     if scaled.shape[1] <= KEPT:
         nothing = np.zeros(scaled.shape[0])
-        return LaplaceSums(scaled, np.ones_like(scaled), nothing, nothing, norm, count)
+        return LaplaceSums(scaled, np.ones_like(norm), nothing, nothing, norm, count)
     parted = np.partition(scaled, scaled.shape[1] - KEPT, axis=1)
     small, large = parted[:, :-KEPT], parted[:, -KEPT:]
     return LaplaceSums(
-        large, np.ones_like(large), np.sum(small**2, axis=1), np.maximum(np.max(small, axis=1), LEAST_CAP), norm, count
+        large, np.ones_like(norm), np.sum(small**2, axis=1), np.maximum(np.max(small, axis=1), LEAST_CAP), norm, count
     )
 
 
@@ -136,10 +144,10 @@ def from_terms(terms: Floats, size: float, count: Floats) -> LaplaceSums:
     """The bounds for answers that add up `terms` variables of one size with coefficients 1 or -1."""
     nothing = np.zeros_like(terms)
     noisy = np.where(terms > 0, size, 0.0)
-    return LaplaceSums(noisy[:, None], terms[:, None], nothing, nothing, np.sqrt(terms), count)
+    return LaplaceSums(noisy[:, None], terms, nothing, nothing, np.sqrt(terms), count)
 
 
 def from_variances(half_variances: Floats, norms: Floats, count: Floats) -> LaplaceSums:
     """The bounds when only sum (c_j scale_j)^2 of each answer is known: as if it were one variable."""
     none = np.zeros((half_variances.size, 0))
-    return LaplaceSums(none, none, half_variances, np.sqrt(half_variances), norms, count)
+    return LaplaceSums(none, np.ones_like(half_variances), half_variances, np.sqrt(half_variances), norms, count)

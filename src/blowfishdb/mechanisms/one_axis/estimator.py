@@ -65,6 +65,11 @@ class EstimatingStrategy:
         """None: answers mix many noise variables."""
         return None
 
+    @property
+    def steady_scale(self) -> int:
+        """From this scale of all noise on, the coefficients of the answers are those of continuous noise."""
+        return STEADY_SCALE
+
     def plan(self, unit: Fraction) -> Plan:
         """The measurements, at the given noise level."""
         return Plan(unit, self.estimator.parts, self.estimator.exact)
