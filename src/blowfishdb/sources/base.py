@@ -11,6 +11,7 @@ from typing import Protocol
 from blowfishdb.errors import SourceError
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cells import Cells
+from blowfishdb.model.points import Points
 from blowfishdb.model.policy import ROW, Person, Row
 
 
@@ -71,6 +72,16 @@ class Counting(Protocol):
         """
 
 
+class Tally(Protocol):
+    """A count of points that is written down and checked; only running it reads rows."""
+
+    def run(self, deadline: float | None = None) -> tuple[Ints, Ints]:
+        """The different points that occur (values by column) and how many rows each has, in no order.
+
+        SourceFailed when the engine fails or does not answer within `deadline` seconds.
+        """
+
+
 class Source(Protocol):
     """One table of one engine."""
 
@@ -85,3 +96,6 @@ class Source(Protocol):
 
         Looks at the columns as they are now and reads no rows. SourceError when they cannot hold what is declared.
         """
+
+    def prepare_points(self, points: Points, unit: Row | Person = ROW) -> Tally:
+        """The count of the rows at each point that occurs, ready to run, under the same terms."""

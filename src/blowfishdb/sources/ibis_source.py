@@ -13,8 +13,9 @@ from blowfishdb.errors import SourceError
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.numbers import suggest
+from blowfishdb.model.points import Points
 from blowfishdb.model.policy import ROW, Person, Row
-from blowfishdb.sources.base import ColumnType, Counting, Join
+from blowfishdb.sources.base import ColumnType, Counting, Join, Tally
 from blowfishdb.sources.engine import Engine
 from blowfishdb.sources.failures import shielded
 from blowfishdb.sources.location import TableName, parse_table
@@ -78,6 +79,11 @@ class IbisSource:
         statement = make_statement(self._tables(), cells, unit, self._engine)
         return IbisCount(self._engine, self._identity, cells, statement, self._engine.write(statement.expression))
 
+    def prepare_points(self, points: Points, unit: Row | Person = ROW) -> Tally:
+        """The statement that counts the rows at each point that occurs; reads no rows."""
+        statement = make_statement(self._tables(), points, unit, self._engine)
+        return IbisTally(self._engine, self._identity, points, statement, self._engine.write(statement.expression))
+
 
 @dataclass(frozen=True, eq=False)
 class IbisCount:
@@ -99,3 +105,23 @@ class IbisCount:
         counts = np.zeros(math.prod(self.cells.graph.shape), dtype=np.int64)
         np.add.at(counts, place[place >= 0], numbers[place >= 0])
         return counts
+
+
+@dataclass(frozen=True, eq=False)
+class IbisTally:
+    """One statement, and how its rows become points; only those that occur come back."""
+
+    engine: Engine = field(repr=False)
+    source: str
+    points: Points = field(repr=False)
+    statement: Statement = field(repr=False)
+    sql: str
+
+    def run(self, deadline: float | None = None) -> tuple[Ints, Ints]:
+        """The points that occur and how many rows each has; SourceFailed when the engine fails or is too slow."""
+        return shielded(self.source, lambda: self._tally(deadline))
+
+    def _tally(self, deadline: float | None) -> tuple[Ints, Ints]:
+        codes, numbers = self.statement.codes(self.engine.fetch(self.sql, deadline))
+        values, counts = self.points.place(codes)
+        return values[counts], numbers[counts]

@@ -11,6 +11,7 @@ import numpy as np
 from blowfishdb.errors import SourceError
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cells import Cells
+from blowfishdb.model.points import Points
 from blowfishdb.model.policy import Person, Row
 from blowfishdb.sources.base import ColumnType, Join, Kind
 from blowfishdb.sources.engine import Engine, Expr
@@ -74,24 +75,27 @@ class Statement:
     expression: Expr
     keys: Mapping[str, Key]
 
-    def flat_cells(self, cells: Cells, rows: Sequence[tuple[object, ...]]) -> tuple[Ints, Ints]:
-        """The cell of each fetched group (negative where it does not count) and its number of rows."""
+    def codes(self, rows: Sequence[tuple[object, ...]]) -> tuple[dict[str, Ints], Ints]:
+        """The value codes of each fetched group by attribute, and its number of rows."""
         columns: list[Sequence[object]] = list(zip(*rows, strict=True)) if rows else []
         numbers = np.array([_whole(value) for value in columns[-1]] if rows else [], dtype=np.int64)
-        if not self.keys or not rows:
-            return np.zeros(numbers.size, dtype=np.int64), numbers
         codes, place = {}, 0
         for name, key in self.keys.items():
-            codes[name] = key.decode(columns[place : place + key.fetched])
+            codes[name] = key.decode(columns[place : place + key.fetched]) if rows else np.empty(0, dtype=np.int64)
             place += key.fetched
-        return cells.cell_of(codes), numbers
+        return codes, numbers
+
+    def flat_cells(self, cells: Cells, rows: Sequence[tuple[object, ...]]) -> tuple[Ints, Ints]:
+        """The cell of each fetched group (negative where it does not count) and its number of rows."""
+        codes, numbers = self.codes(rows)
+        return cells.cell_of(codes) if codes else np.zeros(numbers.size, dtype=np.int64), numbers
 
 
 def _whole(value: object) -> int:
     return int(value) if isinstance(value, int | Decimal) else 0
 
 
-def make_statement(tables: Tables, cells: Cells, unit: Row | Person, engine: Engine) -> Statement:
+def make_statement(tables: Tables, cells: Cells | Points, unit: Row | Person, engine: Engine) -> Statement:
     """The statement that counts the rows of the tables in the cells of a query."""
     homes = {name: tables.home(name) for name in cells.attributes}
     for name, (_, _, kind) in homes.items():
