@@ -12,7 +12,7 @@ from blowfishdb.mechanisms.one_axis.axis import Axis
 from blowfishdb.mechanisms.one_axis.coarse_rows import Group, coarse_error, free_totals, gram_dot, reach_losses
 from blowfishdb.mechanisms.one_axis.energies import level_plans
 from blowfishdb.mechanisms.one_axis.shapes import SmoothShape, TreeShape
-from blowfishdb.mechanisms.one_axis.shares import LEAST_LOG, best_shares
+from blowfishdb.mechanisms.one_axis.shares import LEAST_ERROR, LEAST_LOG, best_shares
 from blowfishdb.mechanisms.one_axis.spare_loss import spare_loss
 from blowfishdb.mechanisms.one_axis.windows import even_axis, like, typical_window
 from blowfishdb.model.arrays import Floats
@@ -34,8 +34,11 @@ MOST_TRIED = 6
 SHORT_WINDOW = 2
 """Up to this window, running sums at every cell may win, which trees handle best."""
 
-IMPOSSIBLE = 1e300
-"""Stands for the error of shares that leave nothing to some cell."""
+IMPOSSIBLE = 1e3
+"""Stands for the logarithm of the error of shares that leave nothing to some cell."""
+
+FIRST_SHARE = 0.2
+"""Where the search for a group's share begins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,18 +112,21 @@ def _tuned(axis: Axis, workload: Rows, shape: SmoothShape | TreeShape) -> Choice
     groups = shape.groups(axis)
     filled = [place for place, group in enumerate(groups) if group.matrix.shape[0]]
     used = [groups[place] for place in filled]
-    losses = reach_losses(axis, used)
-    start = 1.0 / (losses.shape[1] * losses.max(axis=0))
-    error, found = best_shares(coarse_error(axis, workload, used), losses, [start])
-    if used and axis.cells <= POLISHED_CELLS and isinstance(shape, SmoothShape):
-        error, found = _polished(axis, workload, used, found, error)
+    tuned = None
+    if used and axis.cells <= POLISHED_CELLS and axis.hubs.size == 0 and isinstance(shape, SmoothShape):
+        tuned = _filled(axis, workload, used)
+    if tuned is None:
+        losses = reach_losses(axis, used)
+        start = 1.0 / (losses.shape[1] * losses.max(axis=0))
+        tuned = best_shares(coarse_error(axis, workload, used), losses, [start])
+    error, found = tuned
     shares = np.zeros(len(groups) + 1)
     shares[[0, *(1 + place for place in filled)]] = found
     return Choice(shape, shares, error)
 
 
-def _polished(axis: Axis, workload: Rows, groups: list[Group], shares: Floats, error: float) -> tuple[float, Floats]:
-    """Shares of the groups tuned while the cells always take what is left, where that is better."""
+def _filled(axis: Axis, workload: Rows, groups: list[Group]) -> tuple[float, Floats] | None:
+    """The error and the shares of the groups, tuned while the cells always take what is left; None if that fails."""
     gram = gram_dot(workload, np.eye(axis.cells))
     rows = vstack([*(group.unit_rows for group in groups), free_totals(axis)], format="csr").toarray()
     counts = [*(group.matrix.shape[0] for group in groups), int(axis.free.sum())]
@@ -130,7 +136,7 @@ def _polished(axis: Axis, workload: Rows, groups: list[Group], shares: Floats, e
     rows = rows[kept]
     spare = spare_loss(axis, groups)
 
-    def filled_error(logs: Floats) -> float:
+    def log_error(logs: Floats) -> float:
         coarse = np.exp(np.clip(logs, LEAST_LOG, 0.0))
         cells = spare.cells(np.append(0.0, coarse))
         if float(cells.min()) <= 0.0:
@@ -139,12 +145,11 @@ def _polished(axis: Axis, workload: Rows, groups: list[Group], shares: Floats, e
         noise = np.repeat(np.append(2 / coarse**2, 0.0), counts)[kept]
         seen = rows * spread
         solved = np.linalg.solve(np.diag(noise) + seen @ rows.T, seen)
-        return float(np.sum(gram * (np.diag(spread) - seen.T @ solved)))
+        left = float(gram.diagonal() @ spread) - float(np.sum((seen @ gram) * solved))
+        return float(np.log(max(left, LEAST_ERROR)))
 
-    best = (error, shares)
-    options = {"maxiter": 60 * len(groups), "xatol": 1e-3}
-    for start in (shares[1:], np.full(len(groups), 0.2)):
-        found = minimize(filled_error, np.log(start), method="Nelder-Mead", options=options)
-        if found.fun < best[0]:
-            best = (float(found.fun), np.append(0.0, np.exp(np.clip(found.x, LEAST_LOG, 0.0))))
-    return best
+    options = {"maxiter": 60 * len(groups), "xatol": 1e-2, "fatol": 1e-5}
+    found = minimize(log_error, np.log(np.full(len(groups), FIRST_SHARE)), method="Nelder-Mead", options=options)
+    if found.fun >= IMPOSSIBLE:
+        return None
+    return float(np.exp(found.fun)), np.append(0.0, np.exp(np.clip(found.x, LEAST_LOG, 0.0)))
