@@ -98,9 +98,14 @@ class Prepared:
 def prepare(holding: Holding, request: Request) -> Prepared | PreparedProgram:
     """Compiles a request and quotes it, or lays out the program of a data-aware mechanism."""
     compiled = compile_query(holding.domain, holding.policy, request.asked)
-    cells = compiled.problem.graph.cells
-    if cells > MOST_CELLS:
-        raise TooLarge("cells of one question", cells, MOST_CELLS, "Ask for wider bins or fewer attributes.")
+    check_size(compiled)
     if request.demanded.is_data_aware:
         return prepare_program(compiled, request.demanded)
     return Prepared(request, compiled, quotes_for(compiled, request.demanded))
+
+
+def check_size(compiled: Compiled) -> None:
+    """TooLarge for a question with more cells than are served."""
+    cells = compiled.problem.graph.cells
+    if cells > MOST_CELLS:
+        raise TooLarge("cells of one question", cells, MOST_CELLS, "Ask for wider bins or fewer attributes.")

@@ -1,0 +1,1 @@
+"""Private tables that are paid for once and can be asked for ever."""

@@ -1,0 +1,147 @@
+"""A synopsis as one Parquet file that any tool opens: a row per cell, and the whole description beside it."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from blowfishdb.engine.answer_table import AnswerAxis
+from blowfishdb.engine.synopsis.artefact import Artefact, SynopsisAxis
+from blowfishdb.errors import BlowfishError, DocumentError
+from blowfishdb.model.segments import AxisCells, Segments
+from blowfishdb.model.written import read_attribute, write_attribute
+from blowfishdb.plan.certificate import Certificate
+from blowfishdb.plan.stages import Allowance
+
+SCHEMA = "blowfishdb-synopsis/1"
+KEY = b"blowfishdb"
+DAMAGED = "the synopsis is incomplete or damaged; ask for the file again"
+
+
+def to_bytes(kept: Artefact) -> bytes:
+    """The file: one column of labels per attribute, then count and deviation."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    labels = np.indices(kept.shape).reshape(len(kept.shape), -1)
+    columns: dict[str, object] = {
+        axis.name: pa.DictionaryArray.from_arrays(pa.array(place, pa.int32()), pa.array(axis.shown.labels))
+        for axis, place in zip(kept.axes, labels, strict=True)
+    }
+    taken = set(columns)
+    columns[_free("count", taken)] = pa.array(kept.counts)
+    columns[_free("deviation", taken)] = pa.array(kept.deviations)
+    table = pa.table(columns).replace_schema_metadata({KEY: json.dumps(_description(kept), ensure_ascii=False)})
+    written = io.BytesIO()
+    parquet.write_table(table, written, compression="zstd")
+    return written.getvalue()
+
+
+def from_bytes(content: bytes) -> Artefact:
+    """The synopsis that to_bytes wrote; DocumentError for anything else."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(io.BytesIO(content))
+        written = json.loads((table.schema.metadata or {})[KEY])
+    except (pa.ArrowException, OSError, KeyError, ValueError):
+        raise DocumentError("this is no synopsis: it was not written by BlowfishDB, or it is damaged") from None
+    if not isinstance(written, dict) or written.get("schema") != SCHEMA:
+        raise DocumentError(f"this is no synopsis in the form {SCHEMA!r}", path="schema")
+    try:
+        counts, deviations = (np.asarray(table.column(place), dtype=np.float64) for place in (-2, -1))
+        kept = _artefact(written, counts, deviations)
+    except BlowfishError as error:
+        raise DocumentError(f"{DAMAGED}: {error}") from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ZeroDivisionError):
+        raise DocumentError(DAMAGED) from None
+    if kept.digest() != written.get("digest"):
+        raise DocumentError("the counts of this synopsis are not those that were released: it was changed")
+    return kept
+
+
+def _free(name: str, taken: set[str]) -> str:
+    return name if name not in taken else _free(f"{name}_", taken)
+
+
+def _description(kept: Artefact) -> dict[str, Any]:
+    proof = kept.certificate
+    return {
+        "schema": SCHEMA,
+        "title": kept.title,
+        "dataset": kept.dataset,
+        "policy_version": kept.policy_version,
+        "released": kept.released,
+        "version": kept.version,
+        "mechanism": kept.mechanism,
+        "epsilon": str(kept.epsilon),
+        "stages": [[allowance.stage, str(allowance.epsilon)] for allowance in kept.stages],
+        "caveat": kept.caveat,
+        "protected": list(kept.protected),
+        "unprotected": list(kept.unprotected),
+        "plan_digest": proof.plan_digest,
+        "graph_digest": proof.graph_digest,
+        "witness": None if proof.witness is None else list(proof.witness),
+        "is_tight": proof.is_tight,
+        "axes": [_axis(axis) for axis in kept.axes],
+        "digest": kept.digest(),
+    }
+
+
+def _axis(axis: SynopsisAxis) -> dict[str, Any]:
+    cells, shown = axis.cells, axis.shown
+    return {
+        "name": shown.name,
+        "attribute": write_attribute(cells.segments.attribute),
+        "starts": cells.segments.starts.tolist(),
+        "cell_of": cells.cell_of.tolist(),
+        "plain": shown.plain,
+        "labels": list(shown.labels),
+        "edges": list(shown.edges),
+        "in_days": shown.in_days,
+    }
+
+
+def _artefact(written: Mapping[str, Any], counts: Any, deviations: Any) -> Artefact:
+    witness = written["witness"]
+    return Artefact(
+        title=str(written["title"]),
+        axes=tuple(_read_axis(axis) for axis in written["axes"]),
+        counts=counts,
+        deviations=deviations,
+        mechanism=str(written["mechanism"]),
+        certificate=Certificate(
+            epsilon=Fraction(written["epsilon"]),
+            witness=None if witness is None else (int(witness[0]), int(witness[1])),
+            is_tight=bool(written["is_tight"]),
+            plan_digest=str(written["plan_digest"]),
+            graph_digest=str(written["graph_digest"]),
+        ),
+        stages=tuple(Allowance(str(stage), Fraction(own)) for stage, own in written["stages"]),
+        caveat=str(written["caveat"]),
+        dataset=str(written["dataset"]),
+        policy_version=None if written["policy_version"] is None else int(written["policy_version"]),
+        protected=tuple(map(str, written["protected"])),
+        unprotected=tuple(map(str, written["unprotected"])),
+        released=str(written["released"]),
+        version=str(written["version"]),
+    )
+
+
+def _read_axis(written: Mapping[str, Any]) -> SynopsisAxis:
+    attribute = read_attribute(written["attribute"])
+    cell_of = np.array(written["cell_of"], dtype=np.int64)
+    segments = Segments(attribute, np.array(written["starts"], dtype=np.int64))
+    if cell_of.shape != (segments.count,):
+        raise ValueError("a cell for each segment")
+    labels = tuple(map(str, written["labels"]))
+    shown = AnswerAxis(
+        str(written["name"]), labels, int(written["plain"]), tuple(map(float, written["edges"])), written["in_days"]
+    )
+    return SynopsisAxis(AxisCells(segments, cell_of, shown.plain, int(cell_of.max()) + 1), shown)

@@ -1,0 +1,125 @@
+"""The request for a synopsis: charged and run like any release, stored as the file that everybody may have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.compiled import compile_query
+from blowfishdb.engine.demand import Demand
+from blowfishdb.engine.described import described
+from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.labels import cell_axes
+from blowfishdb.engine.program_request import PreparedProgram, prepare_program
+from blowfishdb.engine.release import finish
+from blowfishdb.engine.request import Prepared, Request, check_size, prepare
+from blowfishdb.engine.synopsis.artefact import Artefact, SynopsisAxis
+from blowfishdb.engine.synopsis.file import to_bytes
+from blowfishdb.engine.written_query import request_digest, write_query
+from blowfishdb.errors import AccuracyError, QueryError
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.cells import Cells
+from blowfishdb.model.query import Query
+from blowfishdb.model.workload import Intervals
+from blowfishdb.noise.distribution import variance
+from blowfishdb.plan.problem import Problem
+from blowfishdb.sources.base import Counting
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedSynopsis:
+    """A histogram whose cells will be published for ever; no data was read."""
+
+    inner: Prepared | PreparedProgram
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What it costs, once."""
+        return self.inner.epsilon
+
+    @property
+    def digest(self) -> str:
+        """The plan or program that a receipt covers."""
+        return self.inner.digest
+
+    def document(self) -> dict[str, object]:
+        """The certificate that the ledger keeps."""
+        return {**self.inner.document(), "synopsis": True}
+
+    def counting(self, holding: Holding) -> Counting:
+        """The statement that counts the cells."""
+        return self.inner.counting(holding)
+
+    def payload(self, counts: Ints, holding: Holding) -> bytes:
+        """The finished file."""
+        answer, cells, deviations = self._measured(counts)
+        answer = described(answer, holding, self.inner.compiled.cells.attributes)
+        return to_bytes(_artefact(answer, cells, deviations, self.inner.compiled.cells))
+
+    def _measured(self, counts: Ints) -> tuple[Answer, Floats, Floats]:
+        inner = self.inner
+        if isinstance(inner, PreparedProgram):
+            found = inner.run(counts)
+            size = found.cells.size
+            return inner.answer(found), found.cells, np.sqrt(found.variances[:size])
+        answer, plan = finish(inner.outline, counts), inner.best.plan
+        scales = float(plan.unit) / plan.weights.astype(np.float64)
+        discrete = np.asarray(variance(scales))
+        # Bounds for sums of these cells are proven for continuous noise, which varies at most by this factor more.
+        factor = float(np.max(2.0 * scales**2 / discrete, initial=1.0))
+        return answer, answer.raw, np.sqrt(factor * inner.best.strategy.answer_variances(discrete))
+
+
+def synopsis_request(holding: Holding, asked: Query, demanded: Demand) -> Request:
+    """The request of a synopsis, which is another one than the histogram's."""
+    if asked.kind not in ("histogram", "histogram2d"):
+        raise QueryError("a synopsis is published from a histogram over its attributes; ask anything of it afterwards")
+    if demanded.epsilon is None:
+        raise AccuracyError("a synopsis is paid with an epsilon, such as epsilon='0.3'")
+    written = {**write_query(asked), "kind": "synopsis"}
+    return Request(asked, demanded, request_digest(written, demanded.written(), holding.versions()))
+
+
+def prepare_synopsis(holding: Holding, request: Request) -> PreparedSynopsis:
+    """Compiles the request and lays out its plan or program."""
+    if not request.demanded.is_data_aware:
+        return PreparedSynopsis(prepare(holding, request))
+    compiled = compile_query(holding.domain, holding.policy, request.asked)
+    check_size(compiled)
+    problem = compiled.problem
+    if len(compiled.cells.axes) == 1:
+        problem = Problem(problem.graph, cells_and_dyadic_ranges(problem.graph.cells))
+    return PreparedSynopsis(prepare_program(replace(compiled, problem=problem), request.demanded))
+
+
+def cells_and_dyadic_ranges(cells: int) -> Intervals:
+    """Every cell, then every aligned range of 2, 4, 8, ... cells: what people who explore may ask."""
+    low, high = [np.arange(cells)], [np.arange(1, cells + 1)]
+    length = 2
+    while length <= cells:
+        starts = np.arange(0, cells - length + 1, length)
+        low.append(starts)
+        high.append(starts + length)
+        length *= 2
+    return Intervals(cells, np.concatenate(low), np.concatenate(high))
+
+
+def _artefact(answer: Answer, counts: Floats, deviations: Floats, cells: Cells) -> Artefact:
+    return Artefact(
+        title=answer.title,
+        axes=tuple(SynopsisAxis(cells.layout[shown.name], shown) for shown in cell_axes(cells)),
+        counts=counts,
+        deviations=deviations,
+        mechanism=answer.mechanism,
+        certificate=answer.certificate,
+        stages=answer.stages,
+        caveat=answer.caveat,
+        dataset=answer.dataset,
+        policy_version=answer.policy_version,
+        protected=answer.protected,
+        unprotected=answer.unprotected,
+        released=answer.released,
+    )
