@@ -15,7 +15,7 @@ from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Measurement, Plan
-from blowfishdb.plan.stages import Allowance, Ask, Measured, MeasurementStage, Program, SelectionNoise
+from blowfishdb.plan.stages import WORD_BITS, Allowance, Ask, Measured, MeasurementStage, Program, SelectionNoise
 
 GRAPH = CellGraph((WindowGraph(np.full(4, 3), np.empty(0, np.int64)),), "record", np.array(False), "only")
 COUNTS = np.array([50_000, 0, 0, 70_000])
@@ -55,6 +55,32 @@ def script(unit: Fraction) -> Script:
 def test_a_script_is_answered_stage_by_stage() -> None:
     found = run_program(PROGRAM, PROGRAM.digest(), script(Fraction(1, 2)), GRAPH, COUNTS)
     assert np.allclose(found.cells, [25_000, 25_000, 35_000, 35_000], atol=50)
+
+
+class WithWords(LargerHalf):
+    """The same selection, which also asks for two uniform words per item."""
+
+    noise = SelectionNoise(Fraction(2), np.array([1]), np.array([1]), np.array([2]), one_sided=True, tie_words=2)
+
+    def choose(self, counts: Ints, draws: Ints) -> Ints:
+        assert draws.shape == (6,)
+        assert np.all((draws[2:] >= 0) & (draws[2:] < 2**WORD_BITS))
+        return draws[2:]
+
+
+def test_words_that_break_ties_are_drawn_after_the_noise_and_differ() -> None:
+    seen: list[int] = []
+
+    def ask() -> Script:
+        chosen = yield Ask("select", WithWords())
+        assert isinstance(chosen, np.ndarray)
+        seen.extend(chosen.tolist())
+        return Finding(np.zeros(4), np.zeros(4), np.zeros(4), np.zeros(4, dtype=np.int64))
+
+    for _ in range(50):
+        run_program(PROGRAM, PROGRAM.digest(), ask(), GRAPH, COUNTS)
+    assert len(set(seen)) == 200
+    assert 0.4 < np.mean(np.array(seen) / 2**WORD_BITS) < 0.6
 
 
 def test_a_stage_over_its_allowance_is_not_run() -> None:

@@ -11,7 +11,7 @@ from blowfishdb.errors import InvalidInput, NoiseScaleError, TooLarge
 from blowfishdb.noise.digits import DigitTable, digit_table
 from blowfishdb.noise.expansion import digit_expansion, power_expansion
 from blowfishdb.noise.keystream import Keystream
-from blowfishdb.noise.sampler import MAX_SIZE, draw_geometric, draw_laplace, sample, sample_geometric
+from blowfishdb.noise.sampler import MAX_SIZE, draw_geometric, draw_laplace, sample, sample_geometric, sample_words
 from tests.noise.support import RepeatableStream, ScriptedStream
 
 NO_CARRY = 65_535
@@ -200,3 +200,15 @@ def test_a_size_that_contradicts_the_weights_or_the_limit_is_refused() -> None:
     with pytest.raises(TooLarge) as caught:
         sample(Fraction(5), 1, 10**12)
     assert (caught.value.requested, caught.value.limit) == (10**12, MAX_SIZE)
+
+
+def test_uniform_words_fill_their_bits_and_no_more() -> None:
+    words = sample_words(4000, 62)
+    assert words.min() >= 0
+    assert words.max() < 2**62
+    shares = [float(np.mean(words >> place & 1)) for place in range(62)]
+    assert all(0.44 < share < 0.56 for share in shares)
+    assert sample_words(0, 1).size == 0
+    for bits in (0, 64):
+        with pytest.raises(InvalidInput, match="bits"):
+            sample_words(1, bits)

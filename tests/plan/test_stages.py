@@ -60,8 +60,9 @@ def test_moves_cost_twice_what_presence_costs() -> None:
 
 def test_stages_have_distinct_digests() -> None:
     one = select(Fraction(1))
-    stages = [one, replace(one, one_sided=False), select(Fraction(2)), counts(Fraction(1)), counts(Fraction(2))]
-    assert len({stage.digest() for stage in stages}) == 5
+    others = [replace(one, one_sided=False), replace(one, tie_words=1)]
+    stages = [one, *others, select(Fraction(2)), counts(Fraction(1)), counts(Fraction(2))]
+    assert len({stage.digest() for stage in stages}) == 6
     assert counts(Fraction(1)).cells == 6
 
 
@@ -72,6 +73,7 @@ def test_bad_stages_are_refused() -> None:
         lambda: SelectionNoise(Fraction(1), one, np.array([1, 2]), one, one_sided=True),
         lambda: SelectionNoise(Fraction(1), np.array([0]), one, one, one_sided=True),
         lambda: SelectionNoise(Fraction(1), one, one, np.array([-1]), one_sided=True),
+        lambda: SelectionNoise(Fraction(1), one, one, one, one_sided=True, tie_words=-1),
         lambda: Allowance("x", Fraction(-1)),
         lambda: Program("x", ()),
     ):

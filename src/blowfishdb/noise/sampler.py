@@ -42,6 +42,15 @@ def sample_geometric(unit: Fraction, weights: Weights, size: int | None = None) 
     return draw_geometric(table, rows, length, Keystream())
 
 
+def sample_words(size: int, bits: int) -> Draws:
+    """Independent uniform whole numbers from 0 to 2^bits - 1, for at most 63 bits."""
+    if not 1 <= bits <= 63:
+        raise InvalidInput(f"Uniform words have 1 to 63 bits, not {bits!r}.")
+    lanes = np.empty((_checked_length(size), 4), np.uint16)
+    Keystream().fill(lanes.reshape(-1))
+    return (lanes.view(np.uint64).reshape(-1) >> np.uint64(64 - bits)).astype(np.int64)
+
+
 def draw_laplace(table: DigitTable, rows: Rows, size: int, stream: BitStream) -> Draws:
     """Differences of two geometrics; entry i uses row rows[i] of the table, or row 0 without rows."""
     result = np.empty(size, np.int64)

@@ -13,6 +13,10 @@ from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import EdgePlan, Plan, digest
 
 
+WORD_BITS = 62
+"""Uniform words that break ties are whole numbers from 0 to 2^62 - 1."""
+
+
 class Stage(Protocol):
     """One access to the data whose output is public to the stages after it."""
 
@@ -58,7 +62,8 @@ class SelectionNoise:
     less noise on each item: class c has `sizes[c]` items with noise of scale unit / weights[c], two-sided, or
     `one_sided` (never negative). `sensitivities` bound how far one record that appears or vanishes moves each item's
     cost, and such a record touches at most one item of each candidate: then item b costs (max sensitivity + its own)
-    / scale, and a record that moves does it twice (proof: docs/proofs/selection.md).
+    / scale, and a record that moves does it twice (proof: docs/proofs/selection.md). A selection whose solver could
+    break ties by looking at the scores asks for `tie_words` uniform words of WORD_BITS bits per item beside its noise.
     """
 
     unit: Fraction
@@ -66,6 +71,7 @@ class SelectionNoise:
     sensitivities: Ints
     sizes: Ints
     one_sided: bool
+    tie_words: int = 0
 
     def __post_init__(self) -> None:
         for name in ("weights", "sensitivities", "sizes"):
@@ -76,6 +82,8 @@ class SelectionNoise:
             raise PlanError("a selection needs one weight, one sensitivity and one size per class of items")
         if int(self.weights.min()) < 1 or int(self.sensitivities.min()) < 0 or int(self.sizes.min()) < 0:
             raise PlanError("weights are positive, sensitivities and sizes not negative")
+        if self.tie_words < 0:
+            raise PlanError("the number of words that break ties is not negative")
 
     def epsilon(self, graph: CellGraph) -> Fraction:
         """The loss of publishing the best candidate, nothing else."""
@@ -89,7 +97,8 @@ class SelectionNoise:
     def digest(self) -> str:
         """A hash of everything above."""
         arrays = [array.tobytes() for array in (self.weights, self.sensitivities, self.sizes)]
-        return digest([b"select", str(self.unit).encode(), str(self.one_sided).encode(), *arrays])
+        head = f"{self.unit} {self.one_sided} {self.tie_words}".encode()
+        return digest([b"select", head, *arrays])
 
 
 class Selection(Stage, Protocol):
@@ -105,7 +114,7 @@ class Selection(Stage, Protocol):
 
     @property
     def noise(self) -> SelectionNoise:
-        """What is to be drawn, one variable per item, class by class in order."""
+        """What is to be drawn, one variable per item, class by class in order; then the words that break ties."""
         ...
 
     def choose(self, counts: Ints, draws: Ints) -> Ints:
