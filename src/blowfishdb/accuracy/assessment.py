@@ -10,11 +10,11 @@ from typing import Literal
 from blowfishdb.accuracy.bound import REFERENCE_BETA, Bound
 from blowfishdb.accuracy.exact_tails import ExactTails
 from blowfishdb.accuracy.glance import Glance
-from blowfishdb.accuracy.guarantee import Guarantee
+from blowfishdb.accuracy.guarantee import Guarantee, check_guarantee
 from blowfishdb.accuracy.large_simulation import LargeSimulation, large_simulation
 from blowfishdb.accuracy.setting import GivesCoefficients, Setting, declined
 from blowfishdb.accuracy.simulation import Simulation
-from blowfishdb.errors import AccuracyError, TooLarge
+from blowfishdb.errors import TooLarge
 from blowfishdb.model.workload import AllRanges
 
 Method = Literal["exact", "simulated", "bound"]
@@ -35,8 +35,7 @@ class Assessment:
     known_bound: Bound | None = None
 
     def __post_init__(self) -> None:
-        if self.guarantee not in ("simultaneous", "per-query"):
-            raise AccuracyError(f"a guarantee is 'simultaneous' or 'per-query', not {self.guarantee!r}")
+        check_guarantee(self.guarantee)
 
     def least_epsilon(self, alpha: float, beta: float, *, simulate: bool) -> tuple[Fraction, Method]:
         """The least epsilon that keeps errors within alpha except with probability beta, and how it is known."""

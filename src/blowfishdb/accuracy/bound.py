@@ -105,7 +105,7 @@ class Bound:
     together: bool
 
     def least_epsilon(self, alpha: float, beta: float, limit: Fraction | None = None) -> Fraction | None:
-        """The least grid epsilon proven to keep the promise; None when it is not below `limit`."""
+        """The least grid epsilon proven to keep the promise; None when it is above `limit`."""
         tails, at_every_level = self._coarse
         unit = float(self.setting.plan.unit)
         guess = Fraction(self.price / max(alpha, 1.0))
@@ -113,7 +113,7 @@ class Bound:
             lambda e: self._failure(tails, unit / float(e), alpha) <= beta or self.setting.silence(e) <= beta, guess
         )
         if at_every_level:
-            return start if limit is None or start < limit else None
+            return start if limit is None or start <= limit else None
         _, highest = self.setting.served()
         stop = highest if limit is None else min(limit, highest)
         return first_passing(lambda e: self._failure_at(e, alpha) <= beta, start, stop)

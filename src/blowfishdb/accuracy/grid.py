@@ -49,9 +49,9 @@ def least_passing(passes: Callable[[Fraction], bool], guess: Fraction) -> Fracti
 
 
 def first_passing(passes: Callable[[Fraction], bool], start: Fraction, limit: Fraction | None) -> Fraction | None:
-    """The first grid point from `start` on that passes; None when there is none below `limit`."""
+    """The first grid point from `start` on that passes; None when there is none up to `limit`."""
     index = index_at_least(start)
-    while limit is None or point(index) < limit:
+    while limit is None or point(index) <= limit:
         if passes(point(index)):
             return point(index)
         index += 1

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property
 
 import numpy as np
+from scipy.special import ndtri
 
 from blowfishdb.accuracy.assessment import Assessment, Method
-from blowfishdb.accuracy.bound import Bound
-from blowfishdb.accuracy.glance import Glance
-from blowfishdb.accuracy.guarantee import Guarantee
+from blowfishdb.accuracy.contenders import contenders
+from blowfishdb.accuracy.glance import LOOKED_AT
+from blowfishdb.accuracy.guarantee import Guarantee, check_guarantee
+from blowfishdb.accuracy.ranking import Placed, ranked, reason_of
 from blowfishdb.accuracy.setting import Candidate, Setting, certified_strategy
-from blowfishdb.errors import AccuracyError, BlowfishError, CannotCertify, Declined, TooLarge
+from blowfishdb.errors import AccuracyError, CannotCertify, Declined, TooLarge
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.workload import AllRanges
@@ -25,17 +27,15 @@ from blowfishdb.plan.problem import Problem
 
 SIMULATED = 2
 """So many of the best-ranked strategies are simulated; the others carry a proven price, "at most"."""
-CLOSE = 1.6
-"""A strategy priced this much above the best one may still turn out to be the best."""
-MANY_CELLS = 20_000
-"""From here on certificates take their time, and strategies that a glance shows to be dominated get none."""
-DOMINATED = 2.0
-"""A strategy is dominated if it costs, by a cautious estimate, so many times the best one."""
+CLOSE = 1.35
+"""A strategy ranked this much above the best one may still turn out to be the best once both are simulated."""
+PRICED_CELLS = 200_000
 UNPRICED = "a quick look ranks it behind another offer, and at this size it is not examined further"
+"""Up to this many cells even those that a quick look puts behind are certified and priced for a price list."""
+SURELY = 0.95
+"""Room for whole numbers, and for sums whose law lies between the normal and the Laplace law."""
 LOOSEST = 1e10
 """A larger alpha costs what this one does: the sampler serves no more noise anyway."""
-REMEMBERED_CELLS = 5_000
-"""Up to this many cells the certified strategies of recent problems are kept, so that asking again is quick."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,18 +60,94 @@ class Quote:
 
 @dataclass(frozen=True, eq=False)
 class Quotes:
-    """The offers, best first, and the mechanisms that made none, each with its reason."""
+    """What mechanisms offer for one demand. The best offer is found first; the price list of the others when read.
 
-    offers: tuple[Quote, ...]
-    declined: Mapping[str, str]
+    `make` turns a candidate and its assessment into an offer, with or without a simulation. A strategy priced beside
+    the contest is not offered for less than the winner, who was looked at more closely. `rank` compares offers.
+    """
+
+    problem: Problem
+    mechanisms: Mapping[str, Mechanism]
+    guarantee: Guarantee
+    make: Callable[[Candidate, Assessment, bool, Quote | None], Quote]
+    rank: Callable[[Quote], tuple[float | Fraction, float]]
 
     @property
     def best(self) -> Quote:
         """The best offer; Declined when there is none."""
-        if not self.offers:
+        if not self._contest.offers:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in self.declined.items())
             raise Declined("every mechanism", reasons)
-        return self.offers[0]
+        return self._contest.offers[0]
+
+    @property
+    def offers(self) -> tuple[Quote, ...]:
+        """The best offer, then the others by rank; those that could not win carry a proven price."""
+        return self._price_list[0]
+
+    @property
+    def declined(self) -> Mapping[str, str]:
+        """The mechanisms that made no offer, each with its reason."""
+        return self._price_list[1]
+
+    @cached_property
+    def _contest(self) -> _Contest:
+        able = contenders(self.problem, self.mechanisms)
+        found = self._contested(able)
+        return found if found.offers or len(able) == len(self.mechanisms) else self._contested(self.mechanisms)
+
+    def _contested(self, able: Mapping[str, Mechanism]) -> _Contest:
+        """The best-ranked are simulated; the others are priced by their bounds unless they are clearly behind."""
+        ranking = ranked(self.problem, able, self.guarantee)
+        reasons = dict(ranking.reasons)
+        offers: list[Quote] = []
+        later: list[Placed] = []
+        for place, entry in enumerate(ranking.placed):
+            assessment = entry.assessment(self.guarantee)
+            is_close = place < SIMULATED and entry.price <= CLOSE * ranking.placed[0].price
+            if offers and (assessment.is_large or (not is_close and is_behind(entry.candidate, offers[0]))):
+                later.append(entry)
+                continue
+            try:
+                offers.append(self.make(entry.candidate, assessment, assessment.is_large or is_close, None))
+            except (Declined, TooLarge) as refusal:
+                reasons[entry.name] = reason_of(refusal)
+            offers.sort(key=self.rank)
+        others = {name: mechanism for name, mechanism in self.mechanisms.items() if name not in able}
+        return _Contest(tuple(offers), reasons, tuple(later), ranking.behind, others)
+
+    @cached_property
+    def _price_list(self) -> tuple[tuple[Quote, ...], Mapping[str, str]]:
+        contest = self._contest
+        rest = ranked(self.problem, contest.others, self.guarantee)
+        reasons, offers = dict(contest.reasons) | dict(rest.reasons), list(contest.offers[1:])
+        winner = contest.offers[0] if contest.offers else None
+        for entry in (*contest.later, *rest.placed):
+            try:
+                offers.append(self.make(entry.candidate, entry.assessment(self.guarantee), False, winner))
+            except (Declined, TooLarge) as refusal:
+                reasons[entry.name] = reason_of(refusal)
+        for name, setting in (*contest.behind.items(), *rest.behind.items()):
+            if self.problem.graph.cells > PRICED_CELLS:
+                reasons[name] = UNPRICED
+                continue
+            try:
+                candidate = certified_strategy(self.problem, setting.strategy)
+                offers.append(self.make(candidate, Assessment(candidate, self.guarantee), False, winner))
+            except (Declined, TooLarge, CannotCertify) as refusal:
+                reasons[name] = reason_of(refusal)
+        return (*contest.offers[:1], *sorted(offers, key=self.rank)), reasons
+
+
+@dataclass(frozen=True, eq=False)
+class _Contest:
+    """Offers so far, best first; strategies still to be priced, some uncertified; mechanisms not asked yet."""
+
+    offers: tuple[Quote, ...]
+    reasons: Mapping[str, str]
+    later: tuple[Placed, ...]
+    behind: Mapping[str, Setting]
+    others: Mapping[str, Mechanism]
 
 
 def quote(
@@ -82,15 +158,18 @@ def quote(
     guarantee: Guarantee = "simultaneous",
 ) -> Quotes:
     """For each mechanism the least epsilon that keeps errors within alpha with probability 1 - beta, cheapest first."""
+    check_guarantee(guarantee)
     _check_beta(beta)
     if not (math.isfinite(alpha) and alpha >= 0):
         raise AccuracyError(f"alpha is a number >= 0, not {alpha}")
 
-    def offer(candidate: Candidate, assessment: Assessment, simulate: bool) -> Quote:
+    def make(candidate: Candidate, assessment: Assessment, simulate: bool, winner: Quote | None) -> Quote:
         epsilon, method = assessment.least_epsilon(min(float(alpha), LOOSEST), float(beta), simulate=simulate)
+        if winner is not None and epsilon > 0:
+            epsilon = max(epsilon, winner.epsilon)
         return _quote(candidate, guarantee, epsilon, float(alpha), float(beta), method)
 
-    return _collected(problem, mechanisms, guarantee, offer, lambda found: (found.epsilon, found.rmse))
+    return Quotes(problem, mechanisms, guarantee, make, lambda found: (found.epsilon, found.rmse))
 
 
 def accuracy_at(
@@ -101,128 +180,38 @@ def accuracy_at(
     guarantee: Guarantee = "simultaneous",
 ) -> Quotes:
     """For each mechanism the alpha that holds with probability 1 - beta at this epsilon, most accurate first."""
+    check_guarantee(guarantee)
     _check_beta(beta)
     if not isinstance(epsilon, Fraction) or epsilon <= 0:
         raise AccuracyError(f"epsilon is a positive Fraction, not {epsilon!r}")
 
-    def offer(candidate: Candidate, assessment: Assessment, simulate: bool) -> Quote:
+    def make(candidate: Candidate, assessment: Assessment, simulate: bool, winner: Quote | None) -> Quote:
         alpha, method = assessment.alpha(epsilon, float(beta), simulate=simulate)
+        if winner is not None and alpha > 0:
+            alpha = max(alpha, winner.alpha)
         spent = Fraction(0) if candidate.is_exact else epsilon
         return _quote(candidate, guarantee, spent, alpha, float(beta), method)
 
-    return _collected(problem, mechanisms, guarantee, offer, lambda found: (found.alpha, found.rmse))
+    return Quotes(problem, mechanisms, guarantee, make, lambda found: (found.alpha, found.rmse))
+
+
+def is_behind(candidate: Candidate, rival: Quote) -> bool:
+    """Whether the worst answer alone would be off by more than the rival allows, at the rival's epsilon.
+
+    A sum of Laplace variables exceeds its standard deviation times the lesser of the normal and the Laplace quantile.
+    """
+    if candidate.is_exact or rival.epsilon == 0 or not candidate.is_coarse(rival.epsilon):
+        return False
+    if candidate.problem.workload.shape[0] > LOOKED_AT:
+        return False
+    spread = math.sqrt(float(candidate.coarse_answer_variances.max())) / candidate.coarse_unit
+    quantile = min(float(ndtri(1.0 - rival.beta / 2.0)), -math.log(rival.beta) / math.sqrt(2.0))
+    return rival.alpha < SURELY * quantile * spread * float(candidate.plan.unit / rival.epsilon)
 
 
 def _check_beta(beta: float) -> None:
     if not 0 < beta < 1:
         raise AccuracyError(f"beta is a probability strictly between 0 and 1, not {beta}")
-
-
-def _collected(
-    problem: Problem,
-    mechanisms: Mapping[str, Mechanism],
-    guarantee: Guarantee,
-    offer: Callable[[Candidate, Assessment, bool], Quote],
-    rank: Callable[[Quote], tuple[float | Fraction, float]],
-) -> Quotes:
-    """Certifies every strategy once, ranks them quickly, and looks closely at the best few."""
-    is_small = problem.graph.cells <= REMEMBERED_CELLS
-    asked = _Ranking(problem.digest() if is_small else "", tuple(mechanisms.items()), guarantee, problem)
-    ranked = _remembered(asked) if is_small else _ranked(asked)
-    reasons = dict(ranked.reasons)
-    offers: list[Quote] = []
-    for place, (price, name, candidate, bound) in enumerate(ranked.priced):
-        assessment = Assessment(candidate, guarantee, bound)
-        if offers and assessment.is_large:
-            reasons[name] = UNPRICED
-            continue
-        worth_it = assessment.is_large or (place < SIMULATED and price <= CLOSE * ranked.priced[0][0])
-        try:
-            offers.append(offer(candidate, assessment, worth_it))
-        except (Declined, TooLarge) as refusal:
-            reasons[name] = _reason(refusal)
-    return Quotes(tuple(sorted(offers, key=rank)), reasons)
-
-
-@dataclass(frozen=True)
-class _Ranking:
-    """Which strategies to rank; equal small problems are told by their digest, large ones are never remembered."""
-
-    digest: str
-    mechanisms: tuple[tuple[str, Mechanism], ...]
-    guarantee: Guarantee
-    problem: Problem = field(compare=False)
-
-
-@dataclass(frozen=True, eq=False)
-class _Ranked:
-    """Certified strategies with their prices, cheapest first, and why the others are not among them."""
-
-    priced: tuple[tuple[float, str, Candidate, Bound | None], ...]
-    reasons: Mapping[str, str]
-
-
-def _ranked(asked: _Ranking) -> _Ranked:
-    reasons: dict[str, str] = {}
-    priced: list[tuple[float, str, Candidate, Bound | None]] = []
-    best = math.inf
-    for name, glance in _proposed(asked.problem, dict(asked.mechanisms), reasons):
-        try:
-            found = _priced(glance, asked.guarantee, best)
-        except (Declined, TooLarge, CannotCertify) as refusal:
-            reasons[name] = _reason(refusal)
-            continue
-        if found is None:
-            reasons[name] = UNPRICED
-        else:
-            best = min(best, found[0])
-            priced.append((found[0], name, *found[1:]))
-    priced.sort(key=lambda entry: entry[:2])
-    return _Ranked(tuple(priced), reasons)
-
-
-@lru_cache(maxsize=64)
-def _remembered(asked: _Ranking) -> _Ranked:
-    """The same cells and policy at another accuracy need no new plans; nothing here depends on data."""
-    return _ranked(asked)
-
-
-def _proposed(
-    problem: Problem, mechanisms: Mapping[str, Mechanism], reasons: dict[str, str]
-) -> list[tuple[str, Glance]]:
-    """The strategies; where cells are many, in the order of the least that they may cost."""
-    found: list[tuple[float, str, Glance]] = []
-    for name, mechanism in mechanisms.items():
-        try:
-            strategy = mechanism(problem)
-            glance = Glance(Setting(problem, strategy, strategy.plan(Fraction(1))))
-            found.append((glance.least_price() if problem.graph.cells > MANY_CELLS else 0.0, name, glance))
-        except (Declined, TooLarge, CannotCertify) as refusal:
-            reasons[name] = _reason(refusal)
-    return [(name, glance) for _, name, glance in sorted(found, key=lambda entry: entry[0])]
-
-
-def _priced(glance: Glance, guarantee: Guarantee, best: float) -> tuple[float, Candidate, Bound | None] | None:
-    """The certified strategy with its rank; None where cells are many and a quick look puts it behind the best."""
-    setting = glance.setting
-    if setting.problem.graph.cells <= MANY_CELLS:
-        candidate = certified_strategy(setting.problem, setting.strategy)
-        assessment = Assessment(candidate, guarantee)
-        bound = None if candidate.is_exact or candidate.strategy.direct is not None else assessment.bound
-        return assessment.price(Glance(candidate)), candidate, bound
-    early = Assessment(setting, guarantee)
-    limit = best if early.is_large else DOMINATED * best
-    if glance.least_price() > limit:
-        return None
-    price_per_loss = early.price(glance)
-    if price_per_loss * glance.loss > limit:
-        return None
-    candidate = certified_strategy(setting.problem, setting.strategy)
-    return price_per_loss * float(candidate.plan.unit), candidate, None
-
-
-def _reason(refusal: BlowfishError) -> str:
-    return refusal.reason if isinstance(refusal, Declined) else refusal.message
 
 
 def _quote(

@@ -52,7 +52,7 @@ class Simulation:
         return self._allowed(beta) >= 0
 
     def least_epsilon(self, alpha: float, beta: float, limit: Fraction | None = None) -> Fraction | None:
-        """The first grid epsilon from the continuous estimate on that passes; None when it is not below `limit`.
+        """The first grid epsilon from the continuous estimate on that passes; None when it is above `limit`.
 
         Whole-number noise may stay within alpha a little sooner, so the search starts below that estimate.
         """

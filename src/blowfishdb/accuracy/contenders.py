@@ -1,0 +1,53 @@
+"""Which mechanisms can win: the others are asked for a price list, not for a release. Reads the problem alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from blowfishdb.mechanisms import edge_transform, identity, spanning_tree
+from blowfishdb.mechanisms.strategy import Mechanism
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.workload import Identity
+from blowfishdb.plan.problem import Problem
+
+CROWD = 6
+CROWDED_CELLS = 40
+"""Where each cell may be exchanged for at least this many, among so many, nothing beats measuring every cell by more
+than a step of the grid of epsilons; less crowded cells are served better by noise on edges or by known totals."""
+WIDE_WINDOW = 12
+"""On one axis noise on single edges or tree steps pays for windows shorter than this only."""
+
+
+def contenders(problem: Problem, mechanisms: Mapping[str, Mechanism]) -> Mapping[str, Mechanism]:
+    """The mechanisms among which the winner is chosen; all of them where no rule says less."""
+    crowd, component = _crowds(problem.graph)
+    if isinstance(problem.workload, Identity) and crowd >= CROWD and component >= CROWDED_CELLS:
+        return _kept(mechanisms, {identity.NAME})
+    if len(problem.graph.factors) == 1 and crowd >= WIDE_WINDOW:
+        return _kept(mechanisms, mechanisms.keys() - {edge_transform.NAME, spanning_tree.NAME})
+    return mechanisms
+
+
+def _kept(mechanisms: Mapping[str, Mechanism], names: set[str]) -> Mapping[str, Mechanism]:
+    return {name: mechanism for name, mechanism in mechanisms.items() if name in names} or mechanisms
+
+
+def _crowds(graph: CellGraph) -> tuple[int, int]:
+    """How many cells are joined pairwise around each cell at least, and how many are connected; 1 where not known."""
+    if not graph.has_value_edges:
+        return graph.cells, graph.cells
+    crowd = component = 1
+    for factor in graph.factors:
+        if not isinstance(factor, WindowGraph):
+            return 1, 1
+        cell = np.arange(factor.size)
+        around = 1 + np.maximum(factor.reach - cell, cell - np.searchsorted(factor.reach, cell))
+        around[factor.hubs] = factor.size
+        least = int(around.min())
+        crowd = crowd * least if graph.composition == "record" else max(crowd, least)
+        ends = np.flatnonzero(factor.reach == cell)
+        component *= factor.size if factor.hubs.size else int(np.diff(ends, prepend=-1).min())
+    return crowd, component
