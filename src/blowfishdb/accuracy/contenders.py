@@ -6,7 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from blowfishdb.mechanisms import edge_transform, identity, spanning_tree
+from blowfishdb.mechanisms import (
+    edge_transform,
+    hierarchy,
+    identity,
+    optimized,
+    ordered_hierarchical,
+    spanning_tree,
+)
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
@@ -19,20 +26,38 @@ CROWDED_CELLS = 40
 than a step of the grid of epsilons; less crowded cells are served better by noise on edges or by known totals."""
 WIDE_WINDOW = 12
 """On one axis noise on single edges or tree steps pays for windows shorter than this only."""
+LONG_AXIS = 16
+"""From here on no tree with equal or split shares beats one with optimised shares by more than a step of the grid."""
+LISTED_CELLS = 128
+"""On a longer axis with wide windows listing the edges would only keep a price list waiting."""
+UNASKED = "noise on single edges pays for shorter windows; ask for it by name to see its price"
+ON_EDGES = frozenset({edge_transform.NAME, spanning_tree.NAME})
+PLAIN_TREES = frozenset({hierarchy.NAME, ordered_hierarchical.NAME})
 
 
 def contenders(problem: Problem, mechanisms: Mapping[str, Mechanism]) -> Mapping[str, Mechanism]:
     """The mechanisms among which the winner is chosen; all of them where no rule says less."""
     crowd, component = _crowds(problem.graph)
+    able = set(mechanisms)
     if isinstance(problem.workload, Identity) and crowd >= CROWD and component >= CROWDED_CELLS:
-        return _kept(mechanisms, {identity.NAME})
-    if len(problem.graph.factors) == 1 and crowd >= WIDE_WINDOW:
-        return _kept(mechanisms, mechanisms.keys() - {edge_transform.NAME, spanning_tree.NAME})
-    return mechanisms
+        able &= {identity.NAME}
+    if _is_axis(problem.graph) and crowd >= WIDE_WINDOW:
+        able -= ON_EDGES
+    if _is_axis(problem.graph) and problem.graph.cells >= LONG_AXIS and optimized.NAME in able:
+        able -= PLAIN_TREES
+    return {name: mechanism for name, mechanism in mechanisms.items() if name in able} or mechanisms
 
 
-def _kept(mechanisms: Mapping[str, Mechanism], names: set[str]) -> Mapping[str, Mechanism]:
-    return {name: mechanism for name, mechanism in mechanisms.items() if name in names} or mechanisms
+def unasked(problem: Problem, others: Mapping[str, Mechanism]) -> Mapping[str, str]:
+    """Those among the mechanisms that cannot win which are not even priced, with the reason."""
+    graph = problem.graph
+    if graph.cells <= LISTED_CELLS or not _is_axis(graph) or _crowds(graph)[0] < WIDE_WINDOW:
+        return {}
+    return {name: UNASKED for name in others if name in ON_EDGES}
+
+
+def _is_axis(graph: CellGraph) -> bool:
+    return len(graph.factors) == 1 and isinstance(graph.factors[0], WindowGraph)
 
 
 def _crowds(graph: CellGraph) -> tuple[int, int]:

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from blowfishdb.accuracy.assessment import Assessment, Method
-from blowfishdb.accuracy.contenders import contenders
+from blowfishdb.accuracy.contenders import contenders, unasked
 from blowfishdb.accuracy.glance import LOOKED_AT
 from blowfishdb.accuracy.guarantee import Guarantee, check_guarantee
 from blowfishdb.accuracy.ranking import Placed, ranked, reason_of
@@ -119,8 +119,10 @@ class Quotes:
     @cached_property
     def _price_list(self) -> tuple[tuple[Quote, ...], Mapping[str, str]]:
         contest = self._contest
-        rest = ranked(self.problem, contest.others, self.guarantee)
-        reasons, offers = dict(contest.reasons) | dict(rest.reasons), list(contest.offers[1:])
+        left_out = unasked(self.problem, contest.others)
+        asked = {name: mechanism for name, mechanism in contest.others.items() if name not in left_out}
+        rest = ranked(self.problem, asked, self.guarantee)
+        reasons, offers = {**contest.reasons, **left_out, **rest.reasons}, list(contest.offers[1:])
         winner = contest.offers[0] if contest.offers else None
         for entry in (*contest.later, *rest.placed):
             try:
