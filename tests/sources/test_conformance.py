@@ -19,7 +19,7 @@ EVERY_CASE = pytest.mark.parametrize("case", CASES, ids=[case.name for case in C
 
 @functools.cache
 def opened(url: str, joined: bool) -> Source:
-    """A source that is shared by the tests of a table, so that its columns are read once."""
+    """A source that is shared by the tests of a table."""
     return open_source(url, [join for join, _ in JOINED] if joined else ())
 
 

@@ -79,9 +79,12 @@ def questions(draw: st.DrawFn) -> tuple[object, list[Axis], Predicate | None]:
         col("d") >= "2020-03-01",
         col("t") < "2020-06-01",
         col("i").between(6, 7),
+        col("x") >= 1,
+        col("s").isin(["b", "'"]),
     ]
-    first, second = draw(st.sampled_from(conditions)), draw(st.sampled_from(conditions))
-    where = draw(st.sampled_from([None, first, ~first, first & ~second, first | second, ~(first | second)]))
+    first, second, third = (draw(st.sampled_from(conditions)) for _ in range(3))
+    mixed = [first | second, ~(first | second), (first | ~second) & third, ~(first & second) | third]
+    where = draw(st.sampled_from([None, first, ~first, first & ~second, *mixed]))
     chosen = draw(st.lists(st.sampled_from(axes), max_size=2, unique_by=lambda axis: axis.attribute))
     return domain(attributes), chosen, where
 

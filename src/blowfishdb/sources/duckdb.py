@@ -32,6 +32,8 @@ KINDS = {
     "DATE": Kind.DATE,
 }
 FILES = TableName("rows")
+ARRAY_BITS = 18
+"""Groups by small types are counted in an array of up to two to this many places."""
 
 
 def column_type(native: str) -> ColumnType:
@@ -75,6 +77,7 @@ class DuckDB(Engine):
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         with self._connect() as connection, interrupted_after(deadline, connection.interrupt):
+            connection.execute(f"SET perfect_ht_threshold = {ARRAY_BITS}")
             return connection.execute(sql).fetchall()
 
     def text(self, column: Expr) -> Expr:
@@ -82,6 +85,12 @@ class DuckDB(Engine):
 
     def settle(self, tree: Expr) -> Expr:
         return replace_text_marks(tree, 'CAST(x AS TEXT) COLLATE "C"', "duckdb")
+
+    def whole_type(self, low: int, high: int) -> str:
+        """Small types are counted in an array in place of a hash table."""
+        return next(
+            (f"int{bits}" for bits in (8, 16, 32) if -(2 ** (bits - 1)) <= low and high < 2 ** (bits - 1)), "float64"
+        )
 
     def seconds(self, column: Expr, kind: Kind) -> Expr:
         del kind

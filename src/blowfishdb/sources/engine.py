@@ -65,6 +65,11 @@ class Engine(ABC):
         del number, edges
         return None
 
+    def whole_type(self, low: int, high: int) -> str:
+        """The type by which whole numbers from low to high are grouped fastest."""
+        del low, high
+        return "float64"
+
     def settle(self, tree: Expr) -> Expr:
         """The finished statement with marks replaced by the engine's own SQL."""
         return tree

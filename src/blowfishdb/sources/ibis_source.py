@@ -77,12 +77,12 @@ class IbisSource:
     def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
         """The statement that counts the rows of each cell, written for the columns as they are now; reads no rows."""
         statement = make_statement(self._tables(), cells, unit, self._engine)
-        return IbisCount(self._engine, self._identity, cells, statement, self._engine.write(statement.expression))
+        return IbisCount(self._engine, self._identity, statement, self._engine.write(statement.expression))
 
     def prepare_points(self, points: Points, unit: Row | Person = ROW) -> Tally:
         """The statement that counts the rows at each point that occurs; reads no rows."""
         statement = make_statement(self._tables(), points, unit, self._engine)
-        return IbisTally(self._engine, self._identity, points, statement, self._engine.write(statement.expression))
+        return IbisTally(self._engine, self._identity, statement, self._engine.write(statement.expression))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +91,7 @@ class IbisCount:
 
     engine: Engine = field(repr=False)
     source: str
-    cells: Cells = field(repr=False)
-    statement: Statement = field(repr=False)
+    statement: Statement[Cells] = field(repr=False)
     sql: str
 
     def run(self, deadline: float | None = None) -> Ints:
@@ -100,9 +99,10 @@ class IbisCount:
         return shielded(self.source, lambda: self._counts(deadline))
 
     def _counts(self, deadline: float | None) -> Ints:
-        rows = self.engine.fetch(self.sql, deadline)
-        place, numbers = self.statement.flat_cells(self.cells, rows)
-        counts = np.zeros(math.prod(self.cells.graph.shape), dtype=np.int64)
+        codes, numbers = self.statement.codes(self.engine.fetch(self.sql, deadline))
+        cells = self.statement.asked
+        place = cells.cell_of(codes) if codes else np.zeros(numbers.size, dtype=np.int64)
+        counts = np.zeros(math.prod(cells.graph.shape), dtype=np.int64)
         np.add.at(counts, place[place >= 0], numbers[place >= 0])
         return counts
 
@@ -113,8 +113,7 @@ class IbisTally:
 
     engine: Engine = field(repr=False)
     source: str
-    points: Points = field(repr=False)
-    statement: Statement = field(repr=False)
+    statement: Statement[Points] = field(repr=False)
     sql: str
 
     def run(self, deadline: float | None = None) -> tuple[Ints, Ints]:
@@ -123,5 +122,5 @@ class IbisTally:
 
     def _tally(self, deadline: float | None) -> tuple[Ints, Ints]:
         codes, numbers = self.statement.codes(self.engine.fetch(self.sql, deadline))
-        values, counts = self.points.place(codes)
+        values, counts = self.statement.asked.place(codes)
         return values[counts], numbers[counts]

@@ -15,6 +15,7 @@ from blowfishdb.model.segments import Segments
 from blowfishdb.sources.engine import Expr
 
 Fetched: TypeAlias = Sequence[Sequence[object]]
+Work: TypeAlias = Callable[[Sequence[Expr]], tuple[Expr, ...]]
 CHOICE_LIMIT = 256
 """Edges that are compared one by one; a choice of 256 is eight comparisons deep."""
 STEP_LIMIT = 2**16
@@ -23,16 +24,18 @@ STEP_LIMIT = 2**16
 
 @dataclass(frozen=True)
 class Key:
-    """Columns to group the rows by, what is made of them once they are grouped, and their reading in the proxy.
+    """Columns of rows, what they are grouped by, what is made of the groups, and their reading in the proxy.
 
+    `place` makes what the rows are grouped by, the columns themselves where it is None; its inputs are worked out once.
     `finish` runs on groups, not on rows: it keeps values beyond the declared ones from travelling.
     """
 
     columns: tuple[Expr, ...]
     decode: Callable[[Fetched], Ints]
-    finish: Callable[[Sequence[Expr]], tuple[Expr, ...]] | None = None
+    finish: Work | None = None
     fetched: int = 1
     """How many columns come back."""
+    place: Work | None = None
 
 
 def raw_key(attribute: Attribute, column: Expr) -> Key:

@@ -52,6 +52,12 @@ def date_key(attribute: Dates, cut: Segments, column: Expr, kind: ColumnType) ->
     return Key((_between(column, low, high).cast("date"),), raw_key(attribute, column).decode)
 
 
+def day_literal(attribute: Dates, kind: ColumnType) -> Callable[[int], Expr]:
+    """The first day of the declared value at an index, to compare a column of dates or timestamps with."""
+    literal = _day if kind.kind == Kind.DATE else _midnight
+    return lambda index: literal(int(attribute.starts(np.array([index]))[0]))
+
+
 def _day(number: int) -> Expr:
     import ibis
 

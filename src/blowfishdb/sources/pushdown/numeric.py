@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from blowfishdb.model.arrays import Ints
@@ -24,6 +24,7 @@ from blowfishdb.sources.pushdown.keys import (
     step_decoder,
 )
 
+DOUBLE = "float64"
 EXACT_DIGITS = 15
 """Decimals of up to this many digits keep their whole part when they become doubles."""
 
@@ -32,18 +33,37 @@ def number_key(attribute: Integers | Bins, cut: Segments, column: Expr, kind: Co
     """The key of a numeric attribute."""
     if not engine.typed:
         return _dynamic_key(attribute, cut, column, engine)
-    if kind.kind == Kind.BOOLEAN:
+    if kind.kind == Kind.BOOLEAN or _is_read_by_proxy(attribute, kind, engine):
         return raw_key(attribute, column)
-    if kind.kind == Kind.DECIMAL:
-        limit = min(EXACT_DIGITS, engine.decimal_digits) if isinstance(attribute, Integers) else engine.decimal_digits
-        if kind.digits is None or kind.digits > limit:
-            return raw_key(attribute, column)
     if kind.kind == Kind.INTEGER and isinstance(attribute, Integers) and _by_value(cut):
         return _integer_key(attribute, column)
     if kind.kind == Kind.INTEGER and isinstance(attribute, Integers):
         return _double_key(attribute, cut, _whole(attribute, column), engine)
-    nan = kind.kind == Kind.REAL and engine.has_nan
-    return _double_key(attribute, cut, _real(attribute, column.cast("float64"), nan), engine)
+    return _double_key(attribute, cut, _real(attribute, column.cast("float64"), _may_be_nan(kind, engine)), engine)
+
+
+def number_line(
+    attribute: Integers | Bins, column: Expr, kind: ColumnType, engine: Engine
+) -> tuple[Expr, Callable[[int], Expr], bool] | None:
+    """What to compare, the edge at each declared index, and whether it can be NaN; None for types read by the proxy."""
+    import ibis
+
+    if kind.kind not in (Kind.INTEGER, Kind.REAL, Kind.DECIMAL) or _is_read_by_proxy(attribute, kind, engine):
+        return None
+    if kind.kind == Kind.INTEGER and isinstance(attribute, Integers):
+        low = attribute.low
+        return column, lambda index: ibis.literal(low + index, "int64"), False
+    return column.cast("float64"), lambda index: exact_double(_edge(attribute, index)), _may_be_nan(kind, engine)
+
+
+def _may_be_nan(kind: ColumnType, engine: Engine) -> bool:
+    return kind.kind == Kind.REAL and engine.has_nan
+
+
+def _is_read_by_proxy(attribute: Integers | Bins, kind: ColumnType, engine: Engine) -> bool:
+    """Whether a decimal has too many digits for the double to lie where the decimal lies."""
+    limit = min(EXACT_DIGITS, engine.decimal_digits) if isinstance(attribute, Integers) else engine.decimal_digits
+    return kind.kind == Kind.DECIMAL and (kind.digits is None or kind.digits > limit)
 
 
 def _by_value(cut: Segments) -> bool:
@@ -66,43 +86,43 @@ def _integer_key(attribute: Integers, column: Expr) -> Key:
 
 @dataclass(frozen=True)
 class Number:
-    """A double, whether it lies below or above the declared values, and whether it can be NaN.
+    """A double, how to tell whether it lies at or above the first edge and below the last, and whether it can be NaN.
 
-    `certain`: its place on the double line decides that as well, so that arithmetic may come first.
+    `compared` is what the edges are compared with; for large whole numbers the double does not decide.
     """
 
     value: Expr
-    below: Expr
-    above: Expr
+    compared: Expr
+    low: Expr
+    high: Expr
     nan: bool
-    certain: bool
 
-    def guarded(self, inside: Expr, first: int, count: int) -> Expr:
+    def guarded(self, inside: Expr, first: int, count: int, whole: str = DOUBLE) -> Expr:
         """The number of a step: `inside` is only worked out for declared values, NaN is NULL."""
         import ibis
 
-        unknown = [(self.value.isnan(), ibis.null("float64"))] if self.nan else []
+        unknown = [(self.value.isnan(), ibis.null(whole))] if self.nan else []
+        # A cast to a small type must not fail, even if an engine works it out for other rows too.
+        found = inside.cast(whole) if whole == DOUBLE else inside.try_cast(whole)
         return ibis.cases(
+            # Most rows lie here, so this comes first; no engine finds NaN below a number.
+            ((self.compared >= self.low) & (self.compared < self.high), found),
             *unknown,
-            (self.below, whole_double(first - 1)),
-            (self.above, whole_double(first + count)),
-            (self.value.notnull(), inside.cast("float64")),
+            (self.compared < self.low, whole_double(first - 1).cast(whole)),
+            (self.compared >= self.high, whole_double(first + count).cast(whole)),
         )
 
 
 def _real(attribute: Integers | Bins, value: Expr, nan: bool) -> Number:
-    low, high = exact_double(_edge(attribute, 0)), exact_double(_edge(attribute, attribute.size))
-    return Number(value, value < low, value >= high, nan, certain=True)
+    return Number(value, value, exact_double(_edge(attribute, 0)), exact_double(_edge(attribute, attribute.size)), nan)
 
 
 def _whole(attribute: Integers, column: Expr) -> Number:
     """A whole number; next to 2^53 its double no longer tells whether it is declared."""
     import ibis
 
-    below = column < ibis.literal(attribute.low, "int64")
-    above = column >= ibis.literal(attribute.high + 1, "int64")
-    certain = max(abs(attribute.low), abs(attribute.high)) < LARGEST
-    return Number(column.cast("float64"), below, above, False, certain)
+    low, high = ibis.literal(attribute.low, "int64"), ibis.literal(attribute.high + 1, "int64")
+    return Number(column.cast("float64"), column, low, high, False)
 
 
 def _double_key(attribute: Integers | Bins, cut: Segments, number: Number, engine: Engine) -> Key:
@@ -132,25 +152,17 @@ def _step_key(attribute: Integers | Bins, cut: Segments, number: Number, engine:
     if way is None:
         return None
     decode = step_decoder(attribute, step, way.origin)
-    whole = attribute.size % step == 0
     stepped = way.step(number.value)
-    if engine.errors_on_overflow or not whole or not number.certain:
+    if engine.errors_on_overflow:
         return Key((number.guarded(stepped, way.origin, grid.count),), decode)
-    return Key((stepped,), decode, _clamp(way.origin, grid.count, number.nan))
+    whole = engine.whole_type(way.origin - 1, way.origin + grid.count)
 
+    def place(columns: Sequence[Expr]) -> tuple[Expr, ...]:
+        value, compared, found = columns
+        known = replace(number, value=value, compared=compared)
+        return (known.guarded(found, way.origin, grid.count, whole),)
 
-def _clamp(first: int, count: int, nan: bool) -> Callable[[Sequence[Expr]], tuple[Expr, ...]]:
-    """Puts together the groups below the first step and those above the last; NaN is NULL."""
-    import ibis
-
-    def finish(grouped: Sequence[Expr]) -> tuple[Expr, ...]:
-        value = grouped[0]
-        below, last = whole_double(first - 1), whole_double(first + count - 1)
-        unknown = [(value.isnan(), ibis.null("float64"))] if nan else []
-        above = whole_double(first + count)
-        return (ibis.cases(*unknown, (value <= below, below), (value > last, above), else_=value),)
-
-    return finish
+    return Key((number.value, number.compared, stepped), decode, place=place)
 
 
 def _edge(attribute: Integers | Bins, index: int) -> Fraction:

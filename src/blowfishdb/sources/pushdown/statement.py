@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from blowfishdb.errors import SourceError
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model.arrays import Bools, Ints
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.points import Points
 from blowfishdb.model.policy import Person, Row
+from blowfishdb.model.predicate import atoms
 from blowfishdb.sources.base import ColumnType, Join, Kind
 from blowfishdb.sources.engine import Engine, Expr
 from blowfishdb.sources.location import TableName
 from blowfishdb.sources.pushdown.choose import check_type, make_key
 from blowfishdb.sources.pushdown.expressions import null_flag
-from blowfishdb.sources.pushdown.keys import Key
+from blowfishdb.sources.pushdown.filters import Pushed, condition, push
+from blowfishdb.sources.pushdown.keys import Key, Work
 
 IBIS_TYPES = {
     Kind.INTEGER: "int64",
@@ -32,6 +36,7 @@ IBIS_TYPES = {
     Kind.INSTANT: "timestamp",
 }
 ORDERED = (Kind.INTEGER, Kind.REAL, Kind.DECIMAL, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT)
+Asked = TypeVar("Asked", Cells, Points)
 MATCHED = (Kind.INTEGER, Kind.DECIMAL, Kind.TEXT, Kind.DATE)
 
 
@@ -69,11 +74,13 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class Statement:
+class Statement(Generic[Asked]):
     """An expression ready to be written, and the keys that read its columns."""
 
     expression: Expr
     keys: Mapping[str, Key]
+    asked: Asked
+    """The question without what the statement has filtered already."""
 
     def codes(self, rows: Sequence[tuple[object, ...]]) -> tuple[dict[str, Ints], Ints]:
         """The value codes of each fetched group by attribute, and its number of rows."""
@@ -85,47 +92,61 @@ class Statement:
             place += key.fetched
         return codes, numbers
 
-    def flat_cells(self, cells: Cells, rows: Sequence[tuple[object, ...]]) -> tuple[Ints, Ints]:
-        """The cell of each fetched group (negative where it does not count) and its number of rows."""
-        codes, numbers = self.codes(rows)
-        return cells.cell_of(codes) if codes else np.zeros(numbers.size, dtype=np.int64), numbers
-
 
 def _whole(value: object) -> int:
     return int(value) if isinstance(value, int | Decimal) else 0
 
 
-def make_statement(tables: Tables, cells: Cells | Points, unit: Row | Person, engine: Engine) -> Statement:
-    """The statement that counts the rows of the tables in the cells of a query."""
-    homes = {name: tables.home(name) for name in cells.attributes}
+def make_statement(tables: Tables, asked: Asked, unit: Row | Person, engine: Engine) -> Statement[Asked]:
+    """The statement that counts the rows of the tables in the cells, or at the points, of a query."""
+    homes = {name: tables.home(name) for name in asked.attributes}
     for name, (_, _, kind) in homes.items():
-        check_type(name, cells.cuts[name].attribute, kind)
-    rows, found = _rows(tables, homes, unit, engine)
-    keys = {name: make_key(cells.cuts[name], found[name], homes[name][2], engine) for name in cells.attributes}
-    named = {f"k{place}": column for place, column in enumerate(c for key in keys.values() for c in key.columns)}
-    if not named:
-        return Statement(rows.aggregate(n=rows.count()), {})
-    grouped = rows.select(**named)
-    counted = grouped.group_by(list(named)).aggregate(n=grouped.count())
-    return Statement(_finished(counted, keys) if any(key.finish for key in keys.values()) else counted, keys)
+        check_type(name, asked.cuts[name].attribute, kind)
+    rows, column = _rows(tables, homes, unit, engine)
+
+    def condition_of(name: str, accepted: Bools) -> Expr | None:
+        return condition(asked.cuts[name], accepted, rows[column[name]], homes[name][2], engine)
+
+    pushed: Pushed = push(asked.where, condition_of, asked.cuts)
+    rows = rows.filter(pushed.conditions) if pushed.conditions else rows
+    needed = {*asked.axes, *(atom.attribute for atom in atoms(pushed.left))}
+    left = replace(asked, where=pushed.left, attributes=tuple(name for name in asked.attributes if name in needed))
+    keys = {name: make_key(asked.cuts[name], rows[column[name]], homes[name][2], engine) for name in left.attributes}
+    return Statement(_counted(rows, list(keys.values())) if keys else rows.aggregate(n=rows.count()), keys, left)
 
 
-def _finished(counted: Expr, keys: Mapping[str, Key]) -> Expr:
-    """The groups after each key's finishing touch, those that became equal put together."""
-    place, named = 0, list[Expr]()
-    for key in keys.values():
-        grouped = [counted[f"k{place + offset}"] for offset in range(len(key.columns))]
-        named += key.finish(grouped) if key.finish is not None else grouped
-        place += len(key.columns)
-    final = counted.select(**{f"k{number}": column for number, column in enumerate(named)}, n=counted.n)
-    names = [f"k{number}" for number in range(len(named))]
-    return final.group_by(names).aggregate(n=final.n.sum())
+def _counted(rows: Expr, keys: Sequence[Key]) -> Expr:
+    """The rows placed and grouped; groups that become equal by each key's finishing touch are put together."""
+    columns = [key.columns for key in keys]
+    placed = rows.select(**_named(columns))
+    if any(key.place for key in keys):
+        columns = _worked_out(placed, columns, [key.place for key in keys])
+        placed = placed.select(**_named(columns))
+    counted = placed.group_by(list(_named(columns))).aggregate(n=placed.count())
+    if not any(key.finish for key in keys):
+        return counted
+    columns = _worked_out(counted, columns, [key.finish for key in keys])
+    final = counted.select(**_named(columns), n=counted.n)
+    return final.group_by(list(_named(columns))).aggregate(n=final.n.sum())
+
+
+def _named(columns: Iterable[tuple[Expr, ...]]) -> dict[str, Expr]:
+    return {f"k{number}": column for number, column in enumerate(itertools.chain(*columns))}
+
+
+def _worked_out(
+    table: Expr, columns: Iterable[tuple[Expr, ...]], work: Iterable[Work | None]
+) -> list[tuple[Expr, ...]]:
+    """What each key makes of its own columns, which stand in the table in their order."""
+    names = iter(_named(columns))
+    own = [tuple(table[name] for name in itertools.islice(names, len(group))) for group in columns]
+    return [made(group) if made is not None else group for group, made in zip(own, work, strict=True)]
 
 
 def _rows(
     tables: Tables, homes: Mapping[str, tuple[Join | None, str, ColumnType]], unit: Row | Person, engine: Engine
-) -> tuple[Expr, dict[str, Expr]]:
-    """The rows that count, and the expression of each attribute on them."""
+) -> tuple[Expr, dict[str, str]]:
+    """The rows that may count, and the column of each attribute among them."""
     used = [(join, table) for join, table in tables.joined if any(home[0] is join for home in homes.values())]
     own = {name: column for name, (join, column, _) in homes.items() if join is None}
     main = _ibis_table(tables.main, {*own.values(), *(join.foreign_key for join, _ in used), *_bound_columns(unit)})
@@ -146,7 +167,7 @@ def _rows(
         columns = {names[name]: dimension[f"c{number}"] for number, name in enumerate(wanted)}
         rows = joined.select(**{name: rows[name] for name in rows.columns}, **columns)
         where |= names
-    return rows, {name: rows[column] for name, column in where.items()}
+    return rows, where
 
 
 def _bound_columns(unit: Row | Person) -> tuple[str, ...]:
