@@ -31,14 +31,21 @@ class HalfWidths:
     simultaneous: float
 
 
-def intervals(problem: Problem, strategy: Strategy, plan: Plan | EdgePlan, beta: float) -> HalfWidths:
-    """The half-widths at beta of the answers that this very plan gives."""
+def intervals(
+    problem: Problem, strategy: Strategy, plan: Plan | EdgePlan, beta: float, promised: float | None = None
+) -> HalfWidths:
+    """The half-widths at beta of the answers that this very plan gives.
+
+    `promised` is what all of them are known to stay within at beta, where a simulation has shown it before.
+    """
     if not 0 < beta < 1:
         raise AccuracyError(f"beta is a probability strictly between 0 and 1, not {beta}")
     setting = Setting(problem, strategy, plan)
     if setting.is_exact:
         return HalfWidths(np.zeros(problem.workload.shape[0]), 0.0)
-    together, _ = Assessment(setting, "simultaneous").alpha(Fraction(1), beta, simulate=True)
+    together = promised
+    if together is None:
+        together, _ = Assessment(setting, "simultaneous").alpha(Fraction(1), beta, simulate=True)
     return HalfWidths(np.minimum(_per_answer(setting, beta), together), together)
 
 

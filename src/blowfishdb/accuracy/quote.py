@@ -57,6 +57,11 @@ class Quote:
     certificate: Certificate
     rmse: float
 
+    @property
+    def shown(self) -> float | None:
+        """What a simulation has shown all answers to stay within; None where there was none."""
+        return self.alpha if self.method == "simulated" and self.guarantee == "simultaneous" else None
+
 
 @dataclass(frozen=True, eq=False)
 class Quotes:

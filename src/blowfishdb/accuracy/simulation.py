@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import bdtr
 
 from blowfishdb.accuracy.grid import first_passing
@@ -21,7 +22,7 @@ CONFIDENCE = 0.999
 MOST_SAMPLES = 10_000
 NUMBERS = 3_000_000
 """Noise variables times samples that are drawn in all; larger problems get fewer samples."""
-BATCH = 1_000_000
+BATCH = 250_000
 """Noise variables times samples that are decoded at once."""
 
 
@@ -101,14 +102,15 @@ class Simulation:
         return float(np.partition(errors, place, axis=1)[:, place].max())
 
     @cached_property
-    def _draws(self) -> Floats:
+    def _draws(self) -> NDArray[np.float32]:
         """Signed exponentials, variables by samples."""
         digest = hashlib.sha256(f"{self.seed} {self.setting.strategy.mechanism}".encode()).digest()
         generator = np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
         shape = (self.setting.weights.size, self.samples)
-        size = generator.standard_exponential(shape)
+        size = generator.standard_exponential(shape, dtype=np.float32)
         signs = np.unpackbits(np.frombuffer(generator.bytes(size.size // 8 + 1), np.uint8))[: size.size]
-        return np.asarray(size * (2.0 * signs.reshape(shape) - 1.0))
+        np.negative(size, out=size, where=signs.reshape(shape).view(np.bool_))
+        return size
 
     @cached_property
     def _continuous_errors(self) -> Floats:
@@ -132,7 +134,7 @@ class Simulation:
     def _batches(self) -> Iterator[Floats]:
         step = max(1, BATCH // self._width)
         for start in range(0, self.samples, step):
-            yield self._draws[:, start : start + step]
+            yield self._draws[:, start : start + step].astype(np.float64)
 
     def _decoded(self, noise: Floats, variances: Floats) -> Floats:
         """What the noise alone makes of the answers; the errors of all ranges come from those of the prefixes."""

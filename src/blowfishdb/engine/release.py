@@ -41,7 +41,7 @@ class Outline:
 
 def outline(compiled: Compiled, quote: Quote) -> Outline:
     """The data-independent part of a release; the plan is the quoted one, never a new one."""
-    widths = intervals(compiled.problem, quote.strategy, quote.plan, quote.beta)
+    widths = intervals(compiled.problem, quote.strategy, quote.plan, quote.beta, quote.shown)
     tables = statistic_tables(compiled) if compiled.query.kind in STATISTICS else answer_tables(compiled)
     return Outline(compiled, quote, question_words(compiled.query), tables, widths)
 
