@@ -45,6 +45,18 @@ def test_an_excess_stops_the_program() -> None:
     assert refused.value.allowed == Fraction(1, 4) < refused.value.requested == Fraction(8, 31)
 
 
+def test_a_stage_takes_over_what_those_it_replaces_were_allowed() -> None:
+    run = ProgramRun(PROGRAM, PROGRAM.digest())
+    with pytest.raises(AllowanceExceeded):
+        run.admit("counts", counts(Fraction(19, 10)), line(6), ("partition",))
+    with pytest.raises(CannotCertify, match="next stage"):
+        run.admit("counts", counts(Fraction(2)), line(6), ("gate",))
+    with pytest.raises(CannotCertify, match="next stage"):
+        run.admit("more", counts(Fraction(2)), line(6), ("partition", "counts"))
+    run = run.admit("counts", counts(Fraction(2)), line(6), ("partition",))
+    assert run.admitted == ("partition", "counts")
+
+
 def test_a_receipt_for_another_program_is_refused() -> None:
     other = Program("example", (Allowance("partition", Fraction(1, 2)),))
     with pytest.raises(DigestMismatch):

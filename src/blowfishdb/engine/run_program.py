@@ -27,7 +27,7 @@ def run_program(program: Program, receipt_digest: str, script: Script, graph: Ce
         while True:
             buckets = asked.buckets
             own_graph = graph if buckets is None else merge_graph(graph, buckets)
-            run = run.admit(asked.name, asked.stage, own_graph)
+            run = run.admit(asked.name, asked.stage, own_graph, asked.instead_of)
             asked = script.send(_reply(asked, own_graph, cells if buckets is None else merge_counts(cells, buckets)))
     except StopIteration as end:
         return _finding(end.value)

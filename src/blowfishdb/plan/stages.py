@@ -11,7 +11,7 @@ from blowfishdb.model.arrays import Ints, as_ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import EdgePlan, Plan, digest
-
+from blowfishdb.plan.refinement import RefinementNoise
 
 WORD_BITS = 62
 """Uniform words that break ties are whole numbers from 0 to 2^62 - 1."""
@@ -113,7 +113,7 @@ class Selection(Stage, Protocol):
         ...
 
     @property
-    def noise(self) -> SelectionNoise:
+    def noise(self) -> SelectionNoise | RefinementNoise:
         """What is to be drawn, one variable per item, class by class in order; then the words that break ties."""
         ...
 
@@ -127,11 +127,13 @@ class Ask:
     """One access to the data that a script asks for: a stage over buckets of the cells, or over the cells themselves.
 
     `buckets` names the bucket of each cell, 0 to the number of buckets less 1; it is made of public things only.
+    `instead_of` names the stages just before this one that will not run; this stage may spend what they were allowed.
     """
 
     name: str
     stage: MeasurementStage | Selection
     buckets: Ints | None = None
+    instead_of: tuple[str, ...] = ()
 
 
 Reply: TypeAlias = Measured | Ints
@@ -184,14 +186,20 @@ class ProgramRun:
         if self.receipt_digest != self.program.digest():
             raise DigestMismatch("the receipt was written for another program")
 
-    def admit(self, name: str, stage: Stage, graph: CellGraph) -> ProgramRun:
-        """The run after this stage; AllowanceExceeded stops the program, and what was charged stays charged."""
+    def admit(self, name: str, stage: Stage, graph: CellGraph, instead_of: tuple[str, ...] = ()) -> ProgramRun:
+        """The run after this stage; AllowanceExceeded stops the program, and what was charged stays charged.
+
+        Stages may depend on what earlier ones published, as long as all together never spend more than the program
+        is charged: so a stage may take over the allowances of those it runs instead of.
+        """
         if len(self.admitted) == len(self.program.allowances):
             raise CannotCertify("every stage of this program has run")
-        allowance = self.program.allowances[len(self.admitted)]
-        if name != allowance.stage:
-            raise CannotCertify(f"the next stage of this program is {allowance.stage!r}, not {name!r}")
-        needed = stage.epsilon(graph)
-        if needed > allowance.epsilon:
-            raise AllowanceExceeded(name, needed, allowance.epsilon)
-        return ProgramRun(self.program, self.receipt_digest, (*self.admitted, name))
+        names = (*instead_of, name)
+        allowances = self.program.allowances[len(self.admitted) : len(self.admitted) + len(names)]
+        if tuple(allowance.stage for allowance in allowances) != names:
+            expected = self.program.allowances[len(self.admitted)].stage
+            raise CannotCertify(f"the next stage of this program is {expected!r}, not {names[0]!r}")
+        needed, allowed = stage.epsilon(graph), sum((allowance.epsilon for allowance in allowances), Fraction(0))
+        if needed > allowed:
+            raise AllowanceExceeded(name, needed, allowed)
+        return ProgramRun(self.program, self.receipt_digest, (*self.admitted, *names))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from blowfishdb.mechanisms.data_aware import dawa
 from blowfishdb.mechanisms.data_aware.script import DataAware
 
-DATA_AWARE: Mapping[str, DataAware] = MappingProxyType({})
+DATA_AWARE: Mapping[str, DataAware] = MappingProxyType({dawa.NAME: dawa.Dawa()})

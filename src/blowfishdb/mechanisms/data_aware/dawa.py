@@ -1,0 +1,66 @@
+"""DAWA: looks where the counts are even, merges those cells into buckets, and measures the buckets for the workload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from blowfishdb.errors import Declined
+from blowfishdb.mechanisms.data_aware.bucket_strategy import answer_variances, plan_buckets
+from blowfishdb.mechanisms.data_aware.buckets import Buckets
+from blowfishdb.mechanisms.data_aware.script import Finding, Script
+from blowfishdb.mechanisms.select.l1_gate import KEEP, l1_gate
+from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
+from blowfishdb.plan.merged import merge_graph
+from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.stages import Allowance, Ask, Measured, MeasurementStage, Program
+
+NAME = "dawa"
+
+GATE, SELECT, MEASURE = "gate", "partition", "buckets"
+
+GATE_SHARE, SELECT_SHARE = Fraction(1, 50), Fraction(1, 8)
+"""Parts of epsilon for deciding whether to merge cells, and for finding the buckets; the rest measures them."""
+
+CAP, UNEVEN = 80, 0.6
+"""Deviations of blocks count up to CAP / epsilon; where they reach more than this part of it on average, measuring
+every cell is better than any buckets that could be found."""
+
+
+@dataclass(frozen=True)
+class Dawa:
+    """Serves every policy; bias from merging cells cannot be known without the data, so it promises no accuracy."""
+
+    name: str = NAME
+
+    def program(self, problem: Problem, epsilon: Fraction) -> Program:
+        """Gate, partition, measurement: together exactly epsilon."""
+        graph = problem.graph
+        if not np.any(graph.to_zero) and not graph.value_edge_bound:
+            raise Declined(NAME, "no move is hidden, so 'identity' releases every cell exactly")
+        gate, select = epsilon * GATE_SHARE, epsilon * SELECT_SHARE
+        shares = (Allowance(GATE, gate), Allowance(SELECT, select), Allowance(MEASURE, epsilon - gate - select))
+        return Program(NAME, shares)
+
+    def script(self, problem: Problem, program: Program) -> Script:
+        """Publishes whether to merge, then where, then the measured buckets."""
+        graph, cells = problem.graph, problem.graph.cells
+        gate, select, measure = (allowance.epsilon for allowance in program.allowances)
+        outcome = yield Ask(GATE, l1_gate(cells, graph, gate, CAP / float(program.epsilon), UNEVEN))
+        instead_of: tuple[str, ...] = ()
+        if isinstance(outcome, np.ndarray) and outcome[0] == KEEP:
+            starts, instead_of, measure = np.arange(cells), (SELECT,), select + measure
+        else:
+            starts = np.asarray((yield Ask(SELECT, l1_refinement(cells, graph, select))))
+        buckets = Buckets(cells, starts)
+        merged = graph if buckets.count == cells else merge_graph(graph, buckets.of_cells)
+        planned = plan_buckets(merged, buckets.rounded(problem.workload), measure)
+        of_cells = None if buckets.count == cells else buckets.of_cells
+        measured = yield Ask(MEASURE, MeasurementStage(planned.plan), of_cells, instead_of)
+        if not isinstance(measured, Measured):
+            raise TypeError("a measurement answers with measured rows")
+        estimate = buckets.spread(planned.totals(measured.noisy, measured.exact))
+        answers = np.asarray(problem.workload.dot(estimate))
+        return Finding(estimate, answers, answer_variances(buckets, planned, problem.workload), buckets.of_cells)

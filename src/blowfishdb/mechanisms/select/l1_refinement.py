@@ -1,0 +1,105 @@
+"""Selects buckets by cutting blocks of cells, from the top down, where their counts deviate most from their median."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from blowfishdb.model.arrays import Bools, Ints
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.plan.plan import digest
+from blowfishdb.plan.refinement import RefinementNoise
+
+FAN_OUT = 4
+"""Parts a block is cut into."""
+
+FIRST, SPACING, CLIP = 0.0, 2.3, 1.7
+"""Where thresholds start, how much they rise a level and how far below them scores count, in noise scales."""
+
+LEAST_STEP = 1.001
+"""While the loss is above what is allowed, the noise scale grows at least by this ratio."""
+
+
+@dataclass(frozen=True, eq=False)
+class L1Refinement:
+    """Blocks of 4, 16, 64, ... cells; a block is cut in four where its deviation clearly exceeds what is usual.
+
+    The score of a block is the least sum of |count - c| over all c: it moves by at most 1 with one record, and a part
+    of a block never scores more than the block. Publishes the first cell of each block that was kept.
+    """
+
+    cells: int
+    noise: RefinementNoise
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """How many cells the blocks of each level have, largest first."""
+        return block_sizes(self.cells)
+
+    def epsilon(self, graph: CellGraph) -> Fraction:
+        """The loss of publishing the buckets."""
+        return self.noise.epsilon(graph)
+
+    def digest(self) -> str:
+        """A hash of everything the loss and the noise depend on."""
+        return digest([b"l1 refinement", str(self.cells).encode(), self.noise.digest().encode()])
+
+    def choose(self, counts: Ints, draws: Ints) -> Ints:
+        """The first cell of each bucket, in increasing order."""
+        is_start = np.zeros(self.cells, dtype=np.bool_)
+        is_start[:: self.blocks[0]] = True
+        drawn = np.split(draws, np.cumsum(self.noise.sizes)[:-1])
+        reached: Bools = np.ones(int(self.noise.sizes[0]), dtype=np.bool_)
+        for level, size in enumerate(self.blocks):
+            reached = reached & self.noise.cut(level, deviations(counts, size), drawn[level])
+            part = size // FAN_OUT
+            starts = np.flatnonzero(np.repeat(reached, FAN_OUT)) * part
+            is_start[starts[starts < self.cells]] = True
+            reached = np.repeat(reached, FAN_OUT)[: -(-self.cells // part)]
+        return np.flatnonzero(is_start)
+
+
+def l1_refinement(cells: int, graph: CellGraph, epsilon: Fraction) -> L1Refinement:
+    """The refinement that costs at most epsilon, with as little noise as the search finds."""
+    sizes = np.array([-(-cells // block) for block in block_sizes(cells)])
+    people = (2 if graph.has_value_edges else 1) * graph.rows_per_person
+    scale = float(people / epsilon)
+    while True:
+        spacing, clip = max(1, math.ceil(SPACING * scale)), math.floor(CLIP * scale)
+        noise = RefinementNoise(_short(scale), sizes, math.floor(FIRST * scale), spacing, clip)
+        loss = noise.epsilon(graph)
+        if loss <= epsilon:
+            return L1Refinement(cells, noise)
+        scale *= max(float(loss / epsilon), LEAST_STEP)
+
+
+def _short(scale: float) -> Fraction:
+    """The scale as a fraction of few digits."""
+    return Fraction(scale).limit_denominator(10**6)
+
+
+def block_sizes(cells: int) -> tuple[int, ...]:
+    """Powers of the fan-out from the largest below the number of cells down to the fan-out itself."""
+    sizes = [FAN_OUT]
+    while sizes[-1] * FAN_OUT < cells:
+        sizes.append(sizes[-1] * FAN_OUT)
+    return tuple(reversed(sizes))
+
+
+def deviations(counts: Ints, size: int) -> Ints:
+    """For each block of `size` cells (the last may be shorter) the least sum of |count - c| over all c."""
+    whole = counts.size // size * size
+    parts = [counts[:whole].reshape(-1, size)] if whole else []
+    if whole < counts.size:
+        parts.append(counts[whole:].reshape(1, -1))
+    found = []
+    for part in parts:
+        ordered = np.sort(part, axis=1)
+        half = part.shape[1] // 2
+        upper = ordered[:, part.shape[1] - half :].sum(axis=1)
+        found.append(upper - ordered[:, :half].sum(axis=1))
+    return np.concatenate(found)

@@ -1,0 +1,144 @@
+"""DAWA end to end: every policy within its allowances, honest noise, buckets where they pay and cells where not."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from blowfishdb.engine.run_program import run_program
+from blowfishdb.errors import Declined, PlanError
+from blowfishdb.mechanisms.data_aware.bucket_strategy import answer_variances, plan_buckets
+from blowfishdb.mechanisms.data_aware.buckets import Buckets
+from blowfishdb.mechanisms.data_aware.dawa import Dawa
+from blowfishdb.mechanisms.data_aware.script import Finding
+from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+from blowfishdb.model.arrays import Ints
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.rows import Rows
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Kronecker, Prefix, Sparse, Stacked
+from blowfishdb.plan.merged import merge_graph
+from blowfishdb.plan.problem import Problem
+
+EPSILON = Fraction(1, 10)
+NO_HUBS = np.empty(0, dtype=np.int64)
+
+
+def full(cells: int, presence: Literal["public", "secret", "only"] = "only") -> CellGraph:
+    return CellGraph((WindowGraph(np.full(cells, cells - 1), NO_HUBS),), "record", np.array(False), presence)
+
+
+def released(problem: Problem, counts: Ints, epsilon: Fraction = EPSILON) -> Finding:
+    mechanism = Dawa()
+    program = mechanism.program(problem, epsilon)
+    assert program.epsilon == epsilon
+    return run_program(program, program.digest(), mechanism.script(problem, program), problem.graph, counts)
+
+
+def ranges(cells: int, count: int = 300, seed: int = 0) -> Intervals:
+    ends = np.sort(np.random.default_rng(seed).integers(0, cells, (count, 2)), axis=1)
+    return Intervals(cells, ends[:, 0], ends[:, 1] + 1)
+
+
+def test_it_is_offered_under_its_name() -> None:
+    assert isinstance(DATA_AWARE["dawa"], Dawa)
+    assert DATA_AWARE["dawa"].name == "dawa"
+
+
+def test_even_stretches_become_few_buckets_and_good_answers() -> None:
+    counts = np.repeat([0, 900, 40, 0], 1024)
+    workload = ranges(4096)
+    found = released(Problem(full(4096), workload), counts)
+    assert found.buckets[-1] < 60
+    error = float(np.abs(found.answers - workload.dot(counts)).mean())
+    assert error < 80
+    assert np.allclose(found.answers, workload.dot(found.cells))
+
+
+def test_uneven_tables_keep_their_cells_and_nearly_all_of_epsilon() -> None:
+    counts = np.random.default_rng(0).integers(0, 10**6, 4096)
+    found = released(Problem(full(4096), ranges(4096)), counts)
+    assert found.buckets[-1] == 4095
+    assert float(np.sqrt(found.variances.mean())) < 155
+
+
+def line(cells: int) -> CellGraph:
+    window = WindowGraph(np.minimum(np.arange(cells) + 1, cells - 1), NO_HUBS)
+    return CellGraph((window,), "record", np.array(False), "public")
+
+
+def with_hub(cells: int) -> CellGraph:
+    reach = np.full(cells, cells - 2)
+    reach[-1] = cells - 1
+    return CellGraph((WindowGraph(reach, np.array([cells - 1])),), "record", np.array(False), "public")
+
+
+def two_axes() -> CellGraph:
+    factors = tuple(WindowGraph(np.full(size, size - 1), NO_HUBS) for size in (6, 10))
+    return CellGraph(factors, "record", np.array(False), "public")
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [full(60), full(60, "public"), full(60, "secret"), line(60), with_hub(60), two_axes()],
+    ids=["only", "public", "secret", "line", "hub", "two axes"],
+)
+@pytest.mark.parametrize("rough", [False, True])
+def test_every_policy_is_served_within_its_allowances(graph: CellGraph, rough: bool) -> None:
+    counts = np.tile([0, 9000], 30) if rough else np.repeat([0, 5000], 30)
+    found = released(Problem(graph, Prefix(60)), counts, Fraction(1))
+    assert found.cells.shape == (60,)
+    assert np.allclose(found.answers, np.cumsum(found.cells))
+    assert np.abs(found.answers - np.cumsum(counts)).max() < 500
+
+
+def test_where_nothing_is_hidden_it_declines() -> None:
+    alone = CellGraph((WindowGraph(np.arange(8), NO_HUBS),), "record", np.array(False), "public")
+    with pytest.raises(Declined):
+        Dawa().program(Problem(alone, Identity(8)), EPSILON)
+
+
+def test_buckets_that_no_move_leaves_are_exact() -> None:
+    blocks = CellGraph((WindowGraph(np.repeat([15, 31], 16), NO_HUBS),), "record", np.array(False), "public")
+    counts = np.repeat([3, 70], 16)
+    found = released(Problem(blocks, Intervals(32, np.array([0]), np.array([16]))), counts)
+    if found.buckets[-1] == 1:
+        assert found.answers.tolist() == [48]
+        assert found.variances.tolist() == [0]
+
+
+WORKLOADS: list[Rows] = [
+    ranges(40, 25),
+    AllRanges(40),
+    Stacked((Identity(40), Prefix(40))),
+    Kronecker((Prefix(5), Identity(8))),
+    Sparse(np.random.default_rng(5).integers(0, 3, (7, 40))),
+]
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda rows: type(rows).__name__)
+@pytest.mark.parametrize("presence", ["only", "public"])
+def test_variances_are_those_of_the_answers(workload: Rows, presence: Literal["only", "public"]) -> None:
+    """Against the dense covariance of the whole linear map from noise to answers."""
+    buckets = Buckets(40, np.array([0, 1, 2, 9, 10, 22, 23, 24, 33, 39]))
+    graph = merge_graph(full(40, presence), buckets.of_cells)
+    planned = plan_buckets(graph, buckets.rounded(workload), EPSILON)
+    rows = planned.plan.weights.size
+    exact = np.zeros(0 if planned.plan.exact is None else planned.plan.exact.shape[0], dtype=np.int64)
+    large = 10**6
+    columns = [planned.totals(large * np.eye(rows, dtype=np.int64)[k], exact) / large for k in range(rows)]
+    answers = np.stack([workload.dot(buckets.spread(column)) for column in columns], axis=1)
+    assert np.allclose(answers_variance(answers, planned.variances), answer_variances(buckets, planned, workload))
+
+
+def answers_variance(coefficients: Ints, variances: Ints) -> Ints:
+    return np.asarray(coefficients**2 @ variances)
+
+
+@pytest.mark.parametrize("starts", [[], [1, 2], [0, 5, 5], [0, 40]])
+def test_senseless_buckets_are_refused(starts: list[int]) -> None:
+    with pytest.raises(PlanError):
+        Buckets(40, np.array(starts, dtype=np.int64))

@@ -1,0 +1,184 @@
+"""Buckets found from the top down: exact chances on tiny tables, a statistical check, and where blocks are cut."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blowfishdb.mechanisms.select.l1_gate import KEEP, MERGE, L1Gate, l1_gate
+from blowfishdb.mechanisms.select.l1_refinement import L1Refinement, block_sizes, deviations, l1_refinement
+from blowfishdb.model.arrays import Ints
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.noise.distribution import pmf
+from blowfishdb.plan.refinement import RefinementNoise
+
+
+def graph(cells: int, presence: str = "only") -> CellGraph:
+    window = WindowGraph(np.full(cells, cells - 1), np.empty(0, np.int64))
+    return CellGraph((window,), "record", np.array(False), presence)  # type: ignore[arg-type]
+
+
+def quiet(stage: L1Refinement) -> Ints:
+    return np.zeros(int(stage.noise.sizes.sum()), dtype=np.int64)
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=40), st.sampled_from([2, 4, 16]))
+def test_deviations_are_the_least_sums_of_distances(counts: list[int], size: int) -> None:
+    found = deviations(np.array(counts), size)
+    blocks = [counts[start : start + size] for start in range(0, len(counts), size)]
+    assert found.tolist() == [min(sum(abs(x - c) for x in block) for c in block) for block in blocks]
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=40), st.data())
+def test_one_record_moves_each_deviation_by_at_most_one_and_parts_never_deviate_more(
+    counts: list[int], data: st.DataObject
+) -> None:
+    place = data.draw(st.integers(0, len(counts) - 1))
+    more = counts.copy()
+    more[place] += 1
+    for size in (4, 16):
+        change = deviations(np.array(more), size) - deviations(np.array(counts), size)
+        assert np.abs(change).max() <= 1
+        assert np.flatnonzero(change).tolist() in ([], [place // size])
+    whole = np.repeat(deviations(np.array(counts), 16), 4)
+    part = deviations(np.array(counts), 4)
+    assert np.all(part <= whole[: part.size])
+
+
+def outcome_chances(stage: L1Refinement, counts: Ints, reach: int = 40) -> dict[tuple[int, ...], float]:
+    """The exact chance of each partition of eight cells (two blocks), by running the stage on every pair of draws."""
+    draws = np.arange(-reach, reach + 1)
+    weights = pmf(float(stage.noise.unit), draws)
+    found: Counter[tuple[int, ...]] = Counter()
+    for (one, first), (two, second) in itertools.product(zip(draws, weights, strict=True), repeat=2):
+        found[tuple(stage.choose(counts, np.array([one, two])).tolist())] += float(first * second)
+    return found
+
+
+def exact_loss(unit: Fraction) -> float:
+    """The largest log-ratio over a few neighbouring tables of eight cells."""
+    stage = L1Refinement(8, RefinementNoise(unit, np.array([2]), 2, 1, 2))
+    tables = [np.array([0, 0, 0, a, 5, 5, 5, 5]) for a in (1, 2)]
+    chances = [outcome_chances(stage, table) for table in tables]
+    assert all(math.isclose(sum(chance.values()), 1, abs_tol=1e-6) for chance in chances)
+    pairs = [*itertools.pairwise(chances), *((two, one) for one, two in itertools.pairwise(chances))]
+    return max(abs(math.log(one[key] / two[key])) for one, two in pairs for key in one)
+
+
+def test_exact_chances_of_two_blocks_stay_within_the_loss_and_attain_it() -> None:
+    unit = Fraction(2)
+    claimed = float(L1Refinement(8, RefinementNoise(unit, np.array([2]), 2, 1, 2)).epsilon(graph(8)))
+    assert claimed == 0.5
+    assert 0.999 * claimed <= exact_loss(unit) <= claimed + 1e-6
+    assert exact_loss(Fraction(3, 2)) > 1.3 * claimed
+
+
+def path_counts(stage: L1Refinement, extra: int) -> Ints:
+    """65 cells of which the first block of 64 lies just below its threshold."""
+    counts = np.zeros(65, dtype=np.int64)
+    counts[0] = stage.noise.first - 1 + extra
+    return counts
+
+
+def frequencies(stage: L1Refinement, counts: Ints, unit: Fraction, seed: int, runs: int = 3000) -> Counter[int]:
+    """How often the first block is kept, and how often cut, when the noise has the given scale."""
+    generator = np.random.default_rng(seed)
+    stop = -math.expm1(-1 / float(unit))
+    size = int(stage.noise.sizes.sum())
+    draws = generator.geometric(stop, (runs, size)) - generator.geometric(stop, (runs, size))
+    return Counter(int(16 in stage.choose(counts, one)) for one in draws)
+
+
+def largest_ratio(stage: L1Refinement, unit: Fraction) -> float:
+    """A lower confidence bound (5 standard errors) of the largest log-ratio between two neighbours."""
+    one = frequencies(stage, path_counts(stage, 0), unit, 1)
+    two = frequencies(stage, path_counts(stage, 1), unit, 2)
+    return max(abs(math.log(one[key] / two[key])) - 5 * math.sqrt(1 / one[key] + 1 / two[key]) for key in (0, 1))
+
+
+def test_neighbours_of_64_cells_are_told_apart_no_better_than_claimed() -> None:
+    stage = l1_refinement(65, graph(65), Fraction(1, 2))
+    assert largest_ratio(stage, stage.noise.unit) <= 0.5
+    assert largest_ratio(stage, stage.noise.unit / 3) > 0.5
+
+
+@pytest.mark.parametrize("presence", ["only", "public", "secret"])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(3, 20), Fraction(2)])
+def test_the_noise_found_costs_just_less_than_allowed(presence: str, epsilon: Fraction) -> None:
+    stage = l1_refinement(1000, graph(1000, presence), epsilon)
+    assert Fraction(96, 100) * epsilon <= stage.epsilon(graph(1000, presence)) <= epsilon
+
+
+def test_even_stretches_stay_whole_and_spikes_are_isolated() -> None:
+    counts = np.full(300, 7)
+    counts[130] = 10**6
+    stage = l1_refinement(300, graph(300), Fraction(1))
+    starts = stage.choose(counts, quiet(stage))
+    assert starts[0] == 0
+    assert {128, 129, 130, 131}.issubset(starts.tolist())
+    assert starts.size < 15
+    assert stage.choose(np.full(300, 7), quiet(stage)).tolist() == [0, 256]
+
+
+@given(st.integers(1, 70), st.data())
+def test_buckets_are_runs_that_begin_at_the_first_cell(cells: int, data: st.DataObject) -> None:
+    stage = l1_refinement(cells, graph(cells), Fraction(1))
+    size = int(stage.noise.sizes.sum())
+    draws = np.array(data.draw(st.lists(st.integers(-9, 9), min_size=size, max_size=size)))
+    counts = np.array(data.draw(st.lists(st.integers(0, 50), min_size=cells, max_size=cells)))
+    starts = stage.choose(counts, draws)
+    assert starts[0] == 0
+    assert np.all(np.diff(starts) > 0)
+    assert starts[-1] < cells
+
+
+def test_digests_differ_with_the_cells_and_the_noise() -> None:
+    stage = l1_refinement(64, graph(64), Fraction(1))
+    digests = {stage.digest(), replace(stage, cells=63).digest(), l1_refinement(64, graph(64), Fraction(2)).digest()}
+    assert len(digests) == 3
+    assert block_sizes(64) == (16, 4)
+
+
+def test_the_gate_keeps_cells_where_most_blocks_are_uneven() -> None:
+    gate = l1_gate(256, graph(256), Fraction(1, 10), cap=50, share=0.5)
+    assert gate.epsilon(graph(256)) == Fraction(1, 10)
+    assert gate.epsilon(graph(256, "public")) == Fraction(2, 10)
+    rough, even = np.tile([0, 100], 128), np.full(256, 9)
+    none = np.zeros(2, dtype=np.int64)
+    assert gate.choose(rough, none).tolist() == [KEEP]
+    assert gate.choose(even, none).tolist() == [MERGE]
+    assert gate.digest() != replace(gate, cap=51).digest()
+
+
+def gate_loss(unit: Fraction) -> float:
+    """The exact largest log-ratio of the gate between two neighbours at the threshold."""
+    gate = L1Gate(16, 100, 10, unit)
+    draws = np.arange(400)
+    one, two = (np.exp(-draws * weight / float(unit)) * -math.expm1(-weight / float(unit)) for weight in (1, 2))
+    chances = []
+    for uneven in range(6, 15):
+        counts = np.zeros(16, dtype=np.int64)
+        counts[0] = uneven
+        kept = sum(
+            float(one[a] * two[b])
+            for a, b in itertools.product(range(60), range(60))
+            if gate.choose(counts, np.array([a, b]))[0] == KEEP
+        )
+        chances.append((kept, 1 - kept))
+    return max(abs(math.log(p / q)) for a, b in itertools.pairwise(chances) for p, q in zip(a, b, strict=True))
+
+
+def test_the_gate_loses_no_more_than_it_claims() -> None:
+    claimed = float(L1Gate(16, 100, 10, Fraction(4)).epsilon(graph(16)))
+    assert claimed == 0.5
+    assert 0.99 * claimed <= gate_loss(Fraction(4)) <= claimed + 1e-9
+    assert gate_loss(Fraction(1)) > claimed
