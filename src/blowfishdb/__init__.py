@@ -9,12 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from blowfishdb import analysis
     from blowfishdb.accuracy.quote import accuracy_at, quote
     from blowfishdb.catalog.curator import Curator, curate
     from blowfishdb.catalog.dataset import Dataset
     from blowfishdb.engine.answer import Answer
     from blowfishdb.engine.compiled import compile_query
     from blowfishdb.engine.preview import Preview
+    from blowfishdb.engine.synopsis.synopsis import Synopsis, open_synopsis
     from blowfishdb.mechanisms.table import MECHANISMS
     from blowfishdb.model.document import read_document, write_document
     from blowfishdb.model.domain import bins, categorical, dates, domain, integers, timestamps
@@ -34,6 +36,7 @@ _HOME = {
     "engine.answer": ("Answer",),
     "engine.compiled": ("compile_query",),
     "engine.preview": ("Preview",),
+    "engine.synopsis.synopsis": ("Synopsis", "open_synopsis"),
     "mechanisms.table": ("MECHANISMS",),
     "model.document": ("read_document", "write_document"),
     "model.domain": ("bins", "categorical", "dates", "domain", "integers", "timestamps"),
@@ -46,6 +49,7 @@ _HOME = {
     "session.session": ("Session", "connect"),
     "sources.base": ("Join",),
 }
+_ROOMS = ("analysis",)
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
@@ -57,7 +61,9 @@ __all__ = [
     "Policy",
     "Preview",
     "Session",
+    "Synopsis",
     "accuracy_at",
+    "analysis",
     "bins",
     "categorical",
     "certify",
@@ -73,6 +79,7 @@ __all__ = [
     "grid",
     "integers",
     "line",
+    "open_synopsis",
     "partition",
     "person",
     "public",
@@ -86,6 +93,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    if name in _ROOMS:
+        return import_module(f"blowfishdb.{name}")
     if name not in _MODULE_OF:
         raise AttributeError(f"blowfishdb has no {name!r}")
     return getattr(import_module(f"blowfishdb.{_MODULE_OF[name]}"), name)

@@ -260,6 +260,16 @@ class LedgerUnavailable(LedgerError):
     code = "ledger-unavailable"
 
 
+class NotRevealed(BlowfishError, AttributeError):
+    """A figure that a release does not hold, because it would tell more about the data than was paid for."""
+
+    code = "not-revealed"
+
+    def __init__(self, what: str, instead: str) -> None:
+        super().__init__(f"{what} is not revealed by a private release; use {instead}")
+        self.what = what
+
+
 class SourceError(InvalidInput):
     """A data source whose address, table, columns or join cannot serve; known without reading a row."""
 

@@ -19,7 +19,7 @@ from blowfishdb.model.points import PointGraph
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.node_plan import NodeAxis, NodePlan
 
-SHARES = 256
+SHARES, LEAST_SHARES, TABLE = 256, 16, 2**18
 """How finely a joint threshold is shared among its columns: finer is tighter, every number is sound."""
 
 
@@ -100,14 +100,13 @@ def _least_in_ball(factor: GridGraph, axes: Sequence[NodeAxis], plain: Sequence[
     """
     theta = factor.theta
     budget = theta if factor.metric == "l1" else math.isqrt(len(axes) * theta**2)
-    step = budget // SHARES + 1
+    step = budget // min(SHARES, max(LEAST_SHARES, TABLE // max(plain))) + 1
     shares = budget // step
     best = np.ones(shares + 1, dtype=np.int64)
+    radii = np.minimum((np.arange(shares + 1) + 1) * step - 1, theta)
     for column, axis in enumerate(axes):
-        radii = [min((share + 1) * step - 1, theta) for share in range(shares + 1)]
-        within = [factor.axis_within(column, radius) for radius in radii]
-        own = np.array([_least_on_axis(graph, axis, plain[column]) for graph in within], dtype=np.int64)
-        best = _shared(best, own)
+        reach = factor.reaches(column, radii, plain[column])
+        best = _shared(best, axis.kept(np.broadcast_to(np.arange(plain[column]), reach.shape), reach).min(axis=1))
     return int(best.min())
 
 

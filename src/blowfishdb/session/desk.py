@@ -20,12 +20,24 @@ from typing import TypeVar
 from blowfishdb.catalog.opening import Catalog, open_catalog
 from blowfishdb.engine.affordable import instead
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charged_release import Run, charged_release
+from blowfishdb.engine.charged_release import Run, charged_payload, charged_release
 from blowfishdb.engine.demand import Demand
 from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.node_release import (
+    NodePreview,
+    NodeQuestion,
+    PreparedNodes,
+    make_node_request,
+    prepare_nodes,
+    preview_nodes,
+)
+from blowfishdb.engine.node_weights import NodeWeights
 from blowfishdb.engine.preview import Preview, make_preview
 from blowfishdb.engine.program_request import PreparedProgram
 from blowfishdb.engine.request import Prepared, Request, make_request, prepare
+from blowfishdb.engine.synopsis.file import from_bytes
+from blowfishdb.engine.synopsis.request import PreparedSynopsis, prepare_synopsis, synopsis_request
+from blowfishdb.engine.synopsis.synopsis import Synopsis
 from blowfishdb.errors import BlowfishError, BudgetExceeded, InternalError, NotInForce, QueryError
 from blowfishdb.ledger.values import check_text
 from blowfishdb.model.domain import Domain
@@ -61,6 +73,9 @@ class Desk:
     budget: Callable[[str], Budget]
     preview: Callable[[str, Query, Domain, Demand], Preview]
     release: Callable[[str, Query, Domain, Demand, Run], Answer]
+    publish: Callable[[str, Query, Domain, Demand, Run], Synopsis]
+    node_preview: Callable[[str, NodeQuestion, Domain, Fraction], NodePreview]
+    node_weights: Callable[[str, NodeQuestion, Domain, Fraction, Run], NodeWeights]
     close: Callable[[], None]
 
 
@@ -78,7 +93,7 @@ def open_desk(config: str | Path, analyst: str) -> Desk:
         dataset = catalog.config.dataset(name)
         return dataset.domain, dataset.policy
 
-    def held(name: str, asked: Query, domain: Domain) -> Holding:
+    def held(name: str, asked: Query | NodeQuestion, domain: Domain) -> Holding:
         """The dataset at the versions in force; the file is read again when it was changed meanwhile."""
         nonlocal catalog
         try:
@@ -86,7 +101,7 @@ def open_desk(config: str | Path, analyst: str) -> Desk:
         except NotInForce:
             catalog = catalog.read_again()
             holding = catalog.holding(name)
-        for axis in asked.axes:
+        for axis in asked.axes if isinstance(asked, Query) else asked.columns:
             if axis.attribute in domain and domain[axis.attribute] != holding.domain.find(axis.attribute):
                 raise QueryError(f"{axis.attribute} is declared in another way by now: ask the dataset anew")
         return holding
@@ -129,10 +144,41 @@ def open_desk(config: str | Path, analyst: str) -> Desk:
 
         return shielded(turn, work)
 
+    def publish(name: str, asked: Query, domain: Domain, demanded: Demand, run: Run) -> Synopsis:
+        def work() -> Synopsis:
+            holding = held(name, asked, domain)
+            request = synopsis_request(holding, asked, demanded)
+
+            def ready() -> PreparedSynopsis:
+                return prepare_synopsis(holding, request)
+
+            return Synopsis(from_bytes(charged_payload(catalog.ledger, holding, analyst, request.digest, ready, run)))
+
+        return shielded(turn, work)
+
+    def node_preview(name: str, asked: NodeQuestion, domain: Domain, epsilon: Fraction) -> NodePreview:
+        def work() -> NodePreview:
+            holding = held(name, asked, domain)
+            return preview_nodes(prepare_nodes(holding, make_node_request(holding, asked, epsilon)))
+
+        return shielded(turn, work)
+
+    def node_weights(name: str, asked: NodeQuestion, domain: Domain, epsilon: Fraction, run: Run) -> NodeWeights:
+        def work() -> NodeWeights:
+            holding = held(name, asked, domain)
+            request = make_node_request(holding, asked, epsilon)
+
+            def ready() -> PreparedNodes:
+                return prepare_nodes(holding, request)
+
+            return NodeWeights.from_json(charged_payload(catalog.ledger, holding, analyst, request.digest, ready, run))
+
+        return shielded(turn, work)
+
     def close() -> None:
         catalog.ledger.close()
 
-    return Desk(analyst, names, declared, budget, preview, release, close)
+    return Desk(analyst, names, declared, budget, preview, release, publish, node_preview, node_weights, close)
 
 
 def shielded(turn: RLock, work: Callable[[], Result]) -> Result:

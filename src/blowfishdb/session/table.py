@@ -14,6 +14,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.predicate import PREDICATES, Axis, Both, Column, Predicate, as_axes
 from blowfishdb.model.query import Box, Query, cell_range, levels_of, query
+from blowfishdb.session.columns import Columns
 from blowfishdb.session.desk import Desk
 from blowfishdb.session.question import Question
 
@@ -109,6 +110,10 @@ class Table:
         """The values below which the given shares of the records lie, read off one CDF, with intervals."""
         asked = query("quantiles", _axes((column,)), self.filter)
         return self._ask(replace(asked, levels=levels_of(levels)))
+
+    def columns(self, names: Iterable[str | Column | Axis]) -> Columns:
+        """Numeric attributes as points, for analyses such as bf.analysis.kmeans; reads nothing."""
+        return Columns(self.name, _axes(names), self.filter, self.domain, self._desk)
 
     def _ask(self, asked: Query) -> Question:
         return Question(self.name, asked, self.domain, self._desk)

@@ -61,8 +61,13 @@ class GridGraph:
         if hubs.size and plain.size and plain[-1] > hubs[0]:
             raise PolicyError("cells without a position stand last on their axis")
         reach = np.arange(low.size)
-        reach[plain] = np.searchsorted(low[plain], high[plain] + radius, side="right") - 1
+        reach[plain] = self.reaches(axis, np.array([radius]), plain.size)[0]
         return WindowGraph(reach=np.maximum(reach, np.arange(low.size)), hubs=hubs)
+
+    def reaches(self, axis: int, radii: Ints, cells: int) -> Ints:
+        """For each radius and each of the first cells of an axis in order, the last of them within that radius."""
+        low, high = self.lows[axis][:cells], self.highs[axis][:cells]
+        return np.searchsorted(low, high[None, :] + radii[:, None], side="right") - 1
 
     def _axis_pairs(self, axis: int) -> tuple[Ints, Ints, Ints]:
         """Ordered pairs of one axis within theta, each with its gap; a hub has gap 0 to everything."""

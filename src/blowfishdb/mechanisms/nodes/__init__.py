@@ -1,0 +1,1 @@
+"""Grids of nodes on which records spread their weight, and the choice among them."""

@@ -1,0 +1,88 @@
+"""Grids of nodes at a spacing: counts of cells, or weights shared by the nodes around a record."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.points import Points
+from blowfishdb.plan.node_loss import components_of
+from blowfishdb.plan.node_plan import NodeAxis, NodePlan
+
+Kind = Literal["cells", "weights"]
+STEP_BITS, TOTAL_BITS = 16, 20
+PRODUCT_BITS = 56
+"""Steps between nodes are powers of two whose product over the columns stays below this."""
+MOST_BLOCKS = 2**14
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """A plan whose noise level is still to be set, where its nodes lie by column, and which block each belongs to."""
+
+    kind: Kind
+    spacing: float
+    plan: NodePlan
+    positions: tuple[Floats, ...]
+    node_blocks: tuple[Ints, ...]
+
+
+def make_grid(points: Points, blocks: tuple[Ints, ...], kind: Kind, spacing: float, total: int) -> Grid:
+    """The grid with nodes about `spacing` apart; a block that is shorter has one node, and none lies between blocks."""
+    columns = len(points.axes)
+    steps = 1 if kind == "cells" else 2 ** min(STEP_BITS, PRODUCT_BITS // columns)
+    axes, positions, owners = [], [], []
+    for column, labels in enumerate(blocks):
+        axis, where, owner = _make_axis(points.positions(column), labels, kind, spacing, steps)
+        axes.append(axis)
+        positions.append(where)
+        owners.append(owner)
+    total = 1 if kind == "cells" else min(total, steps**columns)
+    exact = () if points.graph.can_vanish else blocks
+    return Grid(kind, spacing, NodePlan(Fraction(1), tuple(axes), total, exact), tuple(positions), tuple(owners))
+
+
+def _make_axis(values: Floats, labels: Ints, kind: Kind, spacing: float, steps: int) -> tuple[NodeAxis, Floats, Ints]:
+    """One column: the place of each value, the position of each node, and the block of each node."""
+    places = np.empty(values.size, dtype=np.int64)
+    positions, owners, offset = [], [], 0
+    starts = np.flatnonzero(np.diff(labels, prepend=-1))
+    for start, stop in zip(starts, [*starts[1:], values.size], strict=True):
+        own = values[start:stop]
+        length = float(own[-1] - own[0])
+        count = node_count(length, kind, spacing)
+        part = (own - own[0]) / length if length > 0.0 else np.zeros(own.size)
+        if kind == "cells":
+            places[start:stop] = offset + np.minimum(np.floor(part * count), count - 1).astype(np.int64)
+            where = own[0] + (np.arange(count) + 0.5) * (length / count)
+        else:
+            gaps = count - 1
+            places[start:stop] = offset * steps + np.floor(part * (gaps * steps) + 0.5).astype(np.int64)
+            where = np.linspace(own[0], own[-1], count) if gaps else np.array([(own[0] + own[-1]) / 2])
+        positions.append(where)
+        owners.append(np.full(count, labels[start]))
+        offset += count
+    return NodeAxis(steps, places), np.concatenate(positions), np.concatenate(owners)
+
+
+def node_count(length: float, kind: Kind, spacing: float) -> int:
+    """How many nodes serve a block of this length: cells are at most about the spacing wide, nodes so far apart."""
+    parts = round(length / spacing) if math.isfinite(spacing) else 0
+    return max(1, parts) if kind == "cells" else parts + 1
+
+
+def blocks_of(points: Points) -> tuple[Ints, ...]:
+    """Runs of values that no hidden move leaves, by column; one run where they are no runs, or too many."""
+    found = []
+    for labels in components_of(points.graph):
+        is_run = bool(np.all(np.diff(labels) >= 0)) and not points.graph.can_vanish
+        found.append(labels - labels[0] if is_run else np.zeros(labels.size, dtype=np.int64))
+    while math.prod(int(labels[-1]) + 1 for labels in found) > MOST_BLOCKS:
+        widest = max(range(len(found)), key=lambda column: int(found[column][-1]))
+        found[widest] = np.zeros(found[widest].size, dtype=np.int64)
+    return tuple(found)
