@@ -60,7 +60,6 @@ class Keeping:
             if not path.absolute().parent.is_dir():
                 raise InvalidInput(f"{option}: there is no folder {path.parent}; nothing was charged")
         need_package(self.plot is not None, "matplotlib", "plot")
-        need_package(self.save is not None and self.save.suffix.lower() == ".parquet", "pyarrow", "frames")
 
 
 def need_package(needed: bool, package: str, extra: str) -> None:
@@ -71,7 +70,7 @@ def need_package(needed: bool, package: str, extra: str) -> None:
 
 def show_preview(question: Question, wanted: Accuracy, *, as_json: bool) -> None:
     """Previews a question."""
-    with _steps("pricing", quiet=as_json):
+    with steps("pricing", quiet=as_json):
         found = question.preview(
             wanted.within,
             wanted.beta,
@@ -119,7 +118,7 @@ def run_release(
     as_json: bool,
 ) -> None:
     """Releases a question, prints the answer and keeps what was wished."""
-    with _steps("asking", quiet=as_json) as report:
+    with steps("asking", quiet=as_json) as report:
         answer = question.release(
             wanted.within,
             wanted.beta,
@@ -145,7 +144,7 @@ def run_sql(
     as_json: bool,
 ) -> None:
     """Answers a statement, or shows the preview of one that begins with EXPLAIN."""
-    with _steps("asking", quiet=as_json) as report:
+    with steps("asking", quiet=as_json) as report:
         found = session.sql(
             statement,
             alpha=wanted.within,
@@ -166,7 +165,7 @@ def run_sql(
 
 def print_answer(session: Session, answer: Answer, keeping: Keeping, *, as_json: bool) -> None:
     """Prints an answer and keeps what was wished."""
-    kept = _keep(answer, keeping)
+    kept = keep(answer, keeping)
     if as_json:
         sys.stdout.write(answer.to_json(indent=2) + "\n")
         return
@@ -180,7 +179,8 @@ def print_answer(session: Session, answer: Answer, keeping: Keeping, *, as_json:
     screen.print(f"You have epsilon {short(left.remaining)} left for {answer.dataset}.", style="dim", markup=False)
 
 
-def _keep(answer: Answer, keeping: Keeping) -> list[Path]:
+def keep(answer: Answer, keeping: Keeping) -> list[Path]:
+    """Writes the files that were wished for, and names them."""
     if keeping.save is not None:
         _save(answer, keeping.save)
     if keeping.plot is not None:
@@ -209,7 +209,7 @@ def _silent(step: str) -> None:
 
 
 @contextmanager
-def _steps(first: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
+def steps(first: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
     """A spinner that names the step, where somebody watches."""
     screen = console(error=True)
     if quiet or not screen.is_terminal:

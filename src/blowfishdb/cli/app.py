@@ -8,6 +8,7 @@ from blowfishdb.cli.books import app as ledger
 from blowfishdb.cli.datasets import app as dataset
 from blowfishdb.cli.policies import app as policy
 from blowfishdb.cli.questions import preview, release, sql
+from blowfishdb.cli.synopses import app as synopsis
 from blowfishdb.cli.tour import demo
 
 HELP = """Ask counting questions about sensitive tables, with proven privacy and stated accuracy.
@@ -28,11 +29,13 @@ For analysts
   blowfish preview visits --cdf cost --within 50       what it would cost
   blowfish release visits --cdf cost --within 50       the answer, charged
   blowfish sql "SELECT ward, COUNT(*) FROM visits GROUP BY ward" --within 20
+  blowfish synopsis make visits --attributes cost --epsilon 0.3    then free
 """
 
 GROUPS = (
     ("dataset", dataset, "Add, list, show and remove datasets; keep their budgets."),
     ("policy", policy, "See, check, compare and change what is hidden."),
+    ("synopsis", synopsis, "Publish a private table once; ask it for ever, free."),
     ("ledger", ledger, "See, verify and export what was charged."),
 )
 

@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from blowfishdb.engine.demand import short_number
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.sql import read_axes, read_where
 
 if TYPE_CHECKING:
-    from blowfishdb.model.predicate import Axis
-    from blowfishdb.session import Question, Session, Table
+    from blowfishdb.model.domain import Domain
+    from blowfishdb.model.predicate import Axis, Predicate
+    from blowfishdb.session import Question, Session
+
+Found = TypeVar("Found", covariant=True)
 
 KINDS = "--histogram, --cdf, --ranges, --marginals, --count, --sum, --mean or --quantiles"
 QUARTILES = "0.25,0.5,0.75"
+
+
+class Askable(Protocol[Found]):
+    """A table, which gives questions, or a synopsis, which gives answers."""
+
+    @property
+    def domain(self) -> Domain: ...
+    def where(self, predicate: Predicate) -> Askable[Found]: ...
+    def count(self) -> Found: ...
+    def histogram(self, *axes: str | Axis) -> Found: ...
+    def cdf(self, axis: str | Axis) -> Found: ...
+    def marginals(self, *axes: str | Axis, ways: int = 2) -> Found: ...
+    def ranges(self, axis: str | Axis, spans: Iterable[tuple[object, object]] | None = None) -> Found: ...
+    def quantiles(self, column: str | Axis, levels: Iterable[Fraction]) -> Found: ...
+    def sum(self, column: str) -> Found: ...
+    def mean(self, column: str) -> Found: ...
 
 
 @dataclass(frozen=True)
@@ -34,10 +55,13 @@ class Asked:
 
     def question(self, session: Session) -> Question:
         """The question, ready to preview or release."""
+        return self.of(session[self.name])
+
+    def of(self, table: Askable[Found]) -> Found:
+        """What is asked, of a table or a synopsis."""
         given = [self.histogram, self.cdf, self.ranges, self.marginals, self.sum, self.mean, self.quantiles]
         if sum(one is not None for one in given) + self.count != 1:
             raise QueryError(f"ask for one thing: {KINDS}")
-        table = session[self.name]
         if self.where is not None:
             table = table.where(read_where(self.where, table.domain))
         if self.histogram is not None:
@@ -58,14 +82,14 @@ class Asked:
         return table.count()
 
 
-def _one_axis(text: str, table: Table, option: str) -> Axis:
+def _one_axis(text: str, table: Askable[Found], option: str) -> Axis:
     axes = read_axes(text, table.domain)
     if len(axes) != 1:
         raise QueryError(f"{option} takes one attribute, not {len(axes)}")
     return axes[0]
 
 
-def _ranges(text: str, table: Table) -> Question:
+def _ranges(text: str, table: Askable[Found]) -> Found:
     name, separator, spans = text.rpartition(":")
     if not separator:
         return table.ranges(_one_axis(text, table, "--ranges"))
@@ -75,7 +99,7 @@ def _ranges(text: str, table: Table) -> Question:
     return table.ranges(_one_axis(name, table, "--ranges"), [(low.strip(), high.strip()) for low, _, high in pairs])
 
 
-def _quantiles(text: str, table: Table) -> Question:
+def _quantiles(text: str, table: Askable[Found]) -> Found:
     name, separator, levels = text.rpartition(":")
     if not separator:
         name, levels = text, QUARTILES

@@ -9,6 +9,7 @@ from blowfishdb.engine.charged_release import Progress, Run
 from blowfishdb.engine.demand import Number, demand
 from blowfishdb.engine.present.words import question_words
 from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.synopsis.synopsis import Synopsis
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.query import Query
 from blowfishdb.session.desk import Desk
@@ -68,3 +69,16 @@ class Question:
         """
         asked = demand(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
         return self._desk.release(self.dataset, self.query, self.domain, asked, Run(key, progress, deadline))
+
+    def publish(
+        self,
+        *,
+        epsilon: Number,
+        mechanism: str | None = None,
+        key: str | None = None,
+        progress: Progress | None = None,
+        deadline: float | None = None,
+    ) -> Synopsis:
+        """A synopsis of this histogram: charged once, then asked for ever, free; `save` writes it to a file."""
+        asked = demand(epsilon=epsilon, mechanism=mechanism)
+        return self._desk.publish(self.dataset, self.query, self.domain, asked, Run(key, progress, deadline))

@@ -15,9 +15,11 @@ from blowfishdb.engine.synopsis.artefact import Artefact
 from blowfishdb.engine.synopsis.file import from_bytes, to_bytes
 from blowfishdb.engine.synopsis.reading import BETA, read
 from blowfishdb.errors import InvalidInput, QueryError
+from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Domain
+from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import PREDICATES, Axis, Both, Column, Predicate
-from blowfishdb.model.query import Kind, Query, levels_of, query
+from blowfishdb.model.query import Kind, Query, cell_range, levels_of, query
 
 if TYPE_CHECKING:
     import pandas
@@ -90,6 +92,19 @@ class Synopsis:
         """The values below which the given shares of the records lie."""
         asked = query("quantiles", (column,), self.filter)
         return self.answer(replace(asked, levels=levels_of(levels)))
+
+    def ranges(self, axis: Grouped, spans: Iterable[tuple[object, object]] | None = None) -> Answer:
+        """Counts of half-open ranges [low, high) of an ordered attribute; without spans, of all ranges."""
+        asked = query("ranges", (axis,), self.filter)
+        if spans is None:
+            return self.answer(asked)
+        cells = compile_cells(self.domain, Policy({}), asked.axes, self.filter)
+        name = asked.axes[0].attribute
+        return self.answer(replace(asked, boxes=tuple((cell_range(cells, name, *span),) for span in spans)))
+
+    def marginals(self, *axes: Grouped, ways: int = 2) -> Answer:
+        """The tables of all sets of `ways` of the named attributes."""
+        return self.answer(query("marginals", axes, self.filter, ways=ways))
 
     def answer(self, asked: Query, beta: float = BETA) -> Answer:
         """The answer to any question over the attributes, with intervals for the noise at beta."""

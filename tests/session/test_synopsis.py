@@ -1,0 +1,126 @@
+"""A synopsis is paid once; every question over its attributes is then answered free, as the exact table would be."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.engine.synopsis.file import to_bytes
+from blowfishdb.errors import AccuracyError, DocumentError, InvalidInput, QueryError
+from blowfishdb.session import Session
+from tests.session.places import ROWS, clinic, visits
+
+col = bf.col
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    folder = tmp_path_factory.mktemp("clinic")
+    return bf.connect(clinic(folder, visits(bf.Policy({}), epsilon="100000")), analyst="ana")
+
+
+@pytest.fixture(scope="module")
+def synopsis(session: Session) -> bf.Synopsis:
+    """So dear that noise hardly matters, so that answers can be compared with the table."""
+    return session["visits"].histogram(col("age").bins(5), "ward").publish(epsilon=1000)
+
+
+def test_it_is_charged_once_and_replayed(session: Session) -> None:
+    before = session.budget("visits").spent
+    one = session["visits"].histogram("ward").publish(epsilon="0.5")
+    two = session["visits"].histogram("ward").publish(epsilon="0.5")
+    assert session.budget("visits").spent - before == Fraction(1, 2)
+    assert np.array_equal(one.artefact.counts, two.artefact.counts)
+    one.histogram("ward")
+    assert session.budget("visits").spent - before == Fraction(1, 2)
+
+
+def test_a_synopsis_is_not_the_histogram(session: Session) -> None:
+    """Another draw: the histogram's own request is charged by itself."""
+    before = session.budget("visits").spent
+    session["visits"].histogram("ward").publish(epsilon="0.25")
+    session["visits"].histogram("ward").release(epsilon="0.25")
+    assert session.budget("visits").spent - before == Fraction(1, 2)
+
+
+def test_questions_are_answered_as_by_the_table(synopsis: bf.Synopsis) -> None:
+    assert synopsis.count().values[0] == pytest.approx(ROWS, abs=2)
+    assert synopsis.histogram("ward").values == pytest.approx([1000, 1000, 1000], abs=2)
+    assert synopsis.histogram(col("age").bins(10)).values == pytest.approx([300] * 10, abs=2)
+    assert synopsis.where(col("ward") == "A1").histogram(col("age").bins(50)).values == pytest.approx([500, 500], abs=2)
+    assert synopsis.cdf(col("age").bins(25)).values == pytest.approx([750, 1500, 2250, 3000], abs=2)
+    assert synopsis.histogram2d("ward", col("age").bins(50)).values == pytest.approx([500] * 6, abs=2)
+
+
+def test_numbers_are_read_off_the_cells(synopsis: bf.Synopsis) -> None:
+    assert synopsis.mean("age").values[0] == pytest.approx(49.5, abs=0.1)
+    assert synopsis.sum("age").values[0] == pytest.approx(49.5 * ROWS, rel=1e-3)
+    low, middle = synopsis.quantiles("age", [0.25, 0.5]).values
+    assert low == pytest.approx(24.5, abs=2)
+    assert middle == pytest.approx(49.5, abs=2)
+    assert synopsis.where(col("age") < 50).share(of=6000) == pytest.approx(0.25, abs=0.01)
+
+
+def test_a_cut_cell_is_spread_evenly_and_says_so(synopsis: bf.Synopsis) -> None:
+    cut = synopsis.where(col("age") < 2).count()
+    assert cut.values[0] == pytest.approx(60, abs=2)
+    assert "spread evenly" in cut.caveat
+    assert "spread evenly" not in synopsis.where(col("age") < 5).count().caveat
+    either = synopsis.where((col("age") < 5) | (col("ward") == "A2")).count()
+    assert either.values[0] == pytest.approx(1000 + 100, abs=2)
+
+
+def test_intervals_hold_for_the_noise(session: Session) -> None:
+    """A hundred cells of 30 records, epsilon small: the released cells must lie within their intervals of the truth."""
+    noisy = session["visits"].histogram("age").publish(epsilon="0.2", mechanism="identity")
+    cells = noisy.histogram("age")
+    assert np.all(np.abs(cells.raw - 30) <= cells.widths.simultaneous)
+    assert cells.widths.simultaneous < 120
+    total = noisy.count()
+    assert abs(total.raw[0] - ROWS) <= total.widths.simultaneous
+
+
+def test_a_file_keeps_everything(synopsis: bf.Synopsis, tmp_path: Path) -> None:
+    path = synopsis.save(tmp_path / "ages.parquet")
+    kept = bf.open_synopsis(path)
+    assert kept.epsilon == 1000
+    assert kept.histogram(col("age").bins(25), "ward").rows() == synopsis.histogram(col("age").bins(25), "ward").rows()
+    assert repr(kept) == repr(synopsis)
+    assert "free" in repr(kept)
+
+
+def test_a_changed_file_is_noticed(synopsis: bf.Synopsis, tmp_path: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    path = synopsis.save(tmp_path / "ages.parquet")
+    table = parquet.read_table(path)
+    counts = table.column("count").to_numpy() + 1.0
+    parquet.write_table(table.set_column(2, "count", pa.array(counts)), path)
+    with pytest.raises(DocumentError, match="changed"):
+        bf.open_synopsis(path)
+    parquet.write_table(pa.table({"a": [1]}), path)
+    with pytest.raises(DocumentError, match="no synopsis"):
+        bf.open_synopsis(path)
+    path.write_bytes(to_bytes(synopsis.artefact)[:-20])
+    with pytest.raises(DocumentError):
+        bf.open_synopsis(path)
+    with pytest.raises(InvalidInput):
+        bf.open_synopsis(tmp_path / "nothing.parquet")
+
+
+def test_what_cannot_be_published_or_asked_is_refused(session: Session, synopsis: bf.Synopsis) -> None:
+    with pytest.raises(QueryError, match="histogram"):
+        session["visits"].cdf("age").publish(epsilon=1)
+    with pytest.raises(AccuracyError):
+        session["visits"].histogram("age").publish(epsilon=0)
+    with pytest.raises(QueryError, match="not in this synopsis"):
+        synopsis.histogram("cost")
+    with pytest.raises(QueryError):
+        synopsis.where("age < 3")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput):
+        synopsis.share(of=0)
