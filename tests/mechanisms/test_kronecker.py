@@ -78,7 +78,7 @@ def test_product_bound_covers_every_edge_of_smooth_levels(data):
         factors.append(choice.measurement)
     part = KroneckerMeasurement(tuple(factors))
     brute = brute_loss(Plan(Fraction(1), (part,)), graph)
-    bound = worst_product_edge(part, graph)
+    bound = worst_product_edge([part], graph)
     assert brute <= bound.loss
     if bound.tight:
         assert brute == bound.loss
@@ -95,7 +95,7 @@ def test_product_bound_covers_rows_with_negative_entries(seed, size, composition
         factors.append(Measurement(Sparse(csr_array(signs)), rng.integers(1, 5, 4)))
     part = KroneckerMeasurement(tuple(factors))
     graph = policy([window(size, 1), window(size, 2)], composition)
-    bound = worst_product_edge(part, graph).loss
+    bound = worst_product_edge([part], graph).loss
     assert brute_loss(Plan(Fraction(1), (part,)), graph) <= bound <= 2 * max_norm(part)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -14,9 +14,13 @@ from scipy.sparse import csr_array
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.products.axis_levels import AxisChoice, component_level
 from blowfishdb.mechanisms.products.axis_rows import AxisRows
-from blowfishdb.mechanisms.products.choice import axis_components, choose_axes
+from blowfishdb.mechanisms.products.choice import Choices, axis_components, choose_axes
+from blowfishdb.mechanisms.products.level_table import LevelTableStrategy
+from blowfishdb.mechanisms.products.mode_sums import along_axes, summed_by_query
 from blowfishdb.mechanisms.products.queries import ProductPart, product_parts
+from blowfishdb.mechanisms.products.table_choice import choose_table
 from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.workload import Kronecker, Sparse
 from blowfishdb.plan.plan import KroneckerMeasurement, Plan
 from blowfishdb.plan.problem import Problem
@@ -27,7 +31,7 @@ AXIS_CELLS = 2048
 ROWS = 2**25
 
 
-def propose(problem: Problem) -> KroneckerStrategy:
+def propose(problem: Problem) -> KroneckerStrategy | LevelTableStrategy:
     """Serves products (boxes, cells, marginals, and unions of them) over two or more axes."""
     shape = problem.graph.shape
     if len(shape) < 2:
@@ -39,7 +43,12 @@ def propose(problem: Problem) -> KroneckerStrategy:
     parts = product_parts(problem.workload, shape)
     if parts is None:
         raise Declined(NAME, "the queries are not products of one row per axis")
-    return kronecker_strategy(problem, parts, choose_axes(parts, problem.graph))
+    choices = Choices.of(problem.graph)
+    product = choose_axes(parts, choices)
+    table = choose_table(parts, problem.graph, choices, product)
+    if table is None:
+        return kronecker_strategy(problem, parts, product)
+    return LevelTableStrategy(problem, parts, table.axes, table.weights, _exact_components(problem.graph))
 
 
 def kronecker_strategy(
@@ -49,10 +58,13 @@ def kronecker_strategy(
     rows = math.prod(axis.measurement.rows.shape[0] for axis in axes)
     if rows > ROWS:
         raise Declined(NAME, f"it would measure {rows:,} rows, more than {ROWS:,}")
-    graph = problem.graph
+    return KroneckerStrategy(problem, parts, axes, _exact_components(problem.graph))
+
+
+def _exact_components(graph: CellGraph) -> tuple[Ints, ...] | None:
+    """Component labels of each axis where no record can leave its component; None where one can."""
     is_closed = graph.has_value_edges and not graph.to_zero.any()
-    labels = tuple(axis_components(graph)) if is_closed else None
-    return KroneckerStrategy(problem, parts, axes, labels)
+    return tuple(axis_components(graph)) if is_closed else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,31 +166,8 @@ class KroneckerStrategy:
                 by_level = np.add.reduceat(squares, starts, axis=1)
                 is_summed = in_all and part.index is None
                 sums[place].append(by_level.sum(axis=0, keepdims=True) if is_summed else by_level)
-        combine = _every(table) if part.index is None else _paired(table, part.index)
-        return combine(sums[0]) - 2 * combine(sums[1]) + combine(sums[2])
-
-
-def along_axes(maps: Sequence[Floats | Ints], values: Floats) -> Floats:
-    """The Kronecker product of the maps times a vector or a matrix of columns."""
-    rest = values.shape[1:]
-    block = values.reshape(*(each.shape[1] for each in maps), *rest)
-    for axis, each in enumerate(maps):
-        block = np.moveaxis(np.tensordot(each, block, axes=(1, axis)), 0, axis)
-    return np.ascontiguousarray(block).reshape(-1, *rest)
-
-
-def _every(table: Floats) -> Callable[[list[Floats]], Floats]:
-    return lambda sums: along_axes(sums, table.reshape(-1))
-
-
-def _paired(table: Floats, index: Ints) -> Callable[[list[Floats]], Floats]:
-    def combine(sums: list[Floats]) -> Floats:
-        first = np.tensordot(sums[0][index[:, 0]], table, axes=(1, 0))
-        for axis in range(1, len(sums)):
-            first = np.einsum("ql,ql...->q...", sums[axis][index[:, axis]], first)
-        return np.asarray(first)
-
-    return combine
+        found = [summed_by_query(table, each, part.index) for each in sums]
+        return found[0] - 2 * found[1] + found[2]
 
 
 def _outer(factors: Sequence[Floats]) -> Floats:

@@ -128,10 +128,12 @@ def _worst_value_edge(plan: Plan, graph: CellGraph, norms: Ints) -> WorstEdge:
             return worst_of(losses, edges)
         except TooLarge:
             pass
-    parts = [worst_product_edge(p, graph) for p in plan.parts if isinstance(p, KroneckerMeasurement)]
-    if len(parts) == len(plan.parts) == 1:
-        return parts[0]
-    return WorstEdge(2 * int(norms.max()), None, tight=False)
+    always = WorstEdge(2 * int(norms.max()), None, tight=False)
+    products = [part for part in plan.parts if isinstance(part, KroneckerMeasurement)]
+    if len(products) < len(plan.parts):
+        return always
+    found = worst_product_edge(products, graph)
+    return found if found.loss <= always.loss else always
 
 
 def _stacked_intervals(plan: Plan) -> tuple[Intervals, Ints] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -56,8 +57,21 @@ class AxisCost:
         return worst_of(column_losses(sparse_columns(rows), weights, edges), edges)
 
 
-def worst_product_edge(part: KroneckerMeasurement, graph: CellGraph) -> WorstEdge:
-    """The largest loss of any value edge: exact for level 0/1 axes or one moving attribute, otherwise a sound bound."""
+def worst_product_edge(parts: Sequence[KroneckerMeasurement], graph: CellGraph) -> WorstEdge:
+    """The largest loss of any value edge over all parts together.
+
+    One part: exact for level 0/1 axes or one moving attribute, otherwise a sound bound. Several parts: for each way to
+    move, the sum of their bounds, which is sound because the losses of one edge add up.
+    """
+    ways = [_ways_of(part, graph) for part in parts]
+    if len(parts) == 1:
+        return max(ways[0], key=lambda worst: worst.loss)
+    loss = max(sum(worst.loss for worst in way) for way in zip(*ways, strict=True))
+    return WorstEdge(loss, None, tight=False) if loss else NO_EDGE
+
+
+def _ways_of(part: KroneckerMeasurement, graph: CellGraph) -> list[WorstEdge]:
+    """The worst loss of one part for each way to move, in an order that only the graph decides."""
     shape = tuple(factor.cells for factor in part.factors)
     if shape != graph.shape:
         raise PlanError(f"a product measurement over {shape} does not fit cells of shape {graph.shape}")
@@ -76,7 +90,7 @@ def worst_product_edge(part: KroneckerMeasurement, graph: CellGraph) -> WorstEdg
             for index, options in enumerate(moves)
             for move in options
         ]
-    return max((_combine(axes, choice) for choice in choices), key=lambda worst: worst.loss)
+    return [_combine(axes, choice) for choice in choices]
 
 
 def _combine(axes: list[AxisCost], moved: tuple[WorstEdge, ...]) -> WorstEdge:

@@ -66,24 +66,37 @@ def axis_components(graph: CellGraph) -> list[Ints]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Option:
+class AxisOption:
     """One coarse level of an axis (None: cells alone), and the share of it that each way moves."""
 
     level: CoarseLevel | None
     moved: Floats
 
 
-def choose_axes(parts: Sequence[ProductPart], graph: CellGraph) -> tuple[AxisChoice, ...]:
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """What may be chosen on each axis, and how records move: `moves[way, axis]` is 1 where a way moves an axis."""
+
+    options: Sequence[Sequence[AxisOption]]
+    moves: Floats
+    leaves: bool
+    shape: tuple[int, ...]
+
+    @staticmethod
+    def of(graph: CellGraph) -> Choices:
+        ways = ways_to_move(graph)
+        moves = np.array([[g is not None and g.edge_count > 0 for g in way] for way in ways], dtype=np.float64)
+        shape = graph.shape
+        return Choices(_options(graph, ways), moves.reshape(-1, len(shape)), bool(graph.to_zero.any()), shape)
+
+
+def choose_axes(parts: Sequence[ProductPart], choices: Choices) -> tuple[AxisChoice, ...]:
     """The cells and a coarse level for each axis, weights included, with the least expected error found."""
-    ways = ways_to_move(graph)
-    moves = np.array([[g is not None and g.edge_count > 0 for g in way] for way in ways], dtype=np.float64)
-    search = _Search(
-        parts, _options(graph, ways), moves.reshape(-1, len(graph.shape)), bool(graph.to_zero.any()), graph.shape
-    )
+    search = _Search(parts, choices)
     return min((search.descend(start) for start in STARTS), key=lambda found: found[0])[1]
 
 
-def _options(graph: CellGraph, ways: Sequence[Way]) -> list[list[_Option]]:
+def _options(graph: CellGraph, ways: Sequence[Way]) -> list[list[AxisOption]]:
     """The options of every axis; axes alike share their levels, whose spectra are costly."""
     levels: dict[tuple[int, bytes], list[CoarseLevel]] = {}
     result = []
@@ -92,33 +105,30 @@ def _options(graph: CellGraph, ways: Sequence[Way]) -> list[list[_Option]]:
         if key not in levels:
             levels[key] = candidate_levels(size, labels) if size > 1 else []
         known = {id(own): own for own in (way[axis] for way in ways) if own is not None}
-        options = [_Option(None, np.zeros(len(ways)))]
+        options = [AxisOption(None, np.zeros(len(ways)))]
         for level in levels[key]:
             shares = {name: level.edge_share(own) for name, own in known.items()}
-            options.append(_Option(level, np.array([shares.get(id(way[axis]), 0.0) for way in ways])))
+            options.append(AxisOption(level, np.array([shares.get(id(way[axis]), 0.0) for way in ways])))
         result.append(options)
     return result
 
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """Coordinate descent over the axes; `moves[way, axis]` is 1 where that way moves that axis."""
+    """Coordinate descent over the axes."""
 
     parts: Sequence[ProductPart]
-    options: Sequence[Sequence[_Option]]
-    moves: Floats
-    leaves: bool
-    shape: tuple[int, ...]
+    given: Choices
 
     def descend(self, start: float) -> tuple[float, tuple[AxisChoice, ...]]:
         """The summed variance for unit 1 at epsilon 1, and the choices; `start` is what other axes lose at first."""
-        choices = [AxisChoice(size, None, 0.0) for size in self.shape]
-        lost = self.moves * start
+        choices = [AxisChoice(size, None, 0.0) for size in self.given.shape]
+        lost = self.given.moves * start
         values = [[_row_variances(c, rows) for c, rows in zip(choices, p.rows, strict=True)] for p in self.parts]
         error = math.inf
         for _ in range(SWEEPS):
             before = error
-            for axis in range(len(self.shape)):
+            for axis in range(len(self.given.shape)):
                 error, choices[axis], lost[:, axis] = self._best_on(axis, values, lost)
                 for part, known in zip(self.parts, values, strict=True):
                     known[axis] = _row_variances(choices[axis], part.rows[axis])
@@ -134,18 +144,18 @@ class _Search:
         energies = [own.energies(count) for own, count in zip(rows, counts, strict=True)]
         kept = np.prod(1 - np.delete(lost, axis, axis=1), axis=1)[:, None]
         # Products over many axes must stay below the limit of exact sums.
-        grain = 2 ** min(6, 18 // len(self.shape))
+        grain = 2 ** min(6, 18 // len(self.given.shape))
         found = []
-        for option in self.options[axis]:
+        for option in self.given.options[axis]:
             level, shares, spread = option.level, np.zeros(1), np.array([trace])
             if level is not None:
                 vectors = level.spectrum[1]
                 summed = np.sum([energy(vectors) for energy in energies], axis=0)
                 shares, spread = SHARES, level.total_variances(summed, trace, SHARES)
-            own_loss = self.moves[:, axis, None] * (1 - shares * (1 - option.moved[:, None]))
-            error = _loss(kept * (1 - own_loss), self.leaves) ** 2 * spread
+            own_loss = self.given.moves[:, axis, None] * (1 - shares * (1 - option.moved[:, None]))
+            error = _loss(kept * (1 - own_loss), self.given.leaves) ** 2 * spread
             place = int(np.argmin(error))
-            choice = AxisChoice(self.shape[axis], level, float(shares[place]), grain)
+            choice = AxisChoice(self.given.shape[axis], level, float(shares[place]), grain)
             found.append((float(error[place]), choice, own_loss[:, place]))
         return min(found, key=lambda one: one[0])
 

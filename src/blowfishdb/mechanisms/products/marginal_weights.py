@@ -33,8 +33,10 @@ def best_weights(
 ) -> list[int]:
     """A whole weight for each candidate marginal, 0 for those not worth measuring."""
     gains = np.array([[1 / _rest(shape, m, s) if set(s) <= set(m) else 0.0 for m in candidates] for s in inner])
-    rough = [_search(np.log(start), gains, sizes, losses, SHARPNESS[0]) for start in _starts(gains, candidates)]
-    fine = _search(min(rough)[1], gains, sizes, losses, SHARPNESS[1])
+    rough = [
+        improved_weights(np.log(start), gains, sizes, losses, SHARPNESS[0]) for start in _starts(gains, candidates)
+    ]
+    fine = improved_weights(min(rough)[1], gains, sizes, losses, SHARPNESS[1])
     found = [np.where(gains.max(axis=0) >= 1.0, float(HEAVIEST), 0.0)]
     for _, logs in (*rough, fine):
         share = np.exp(np.array(logs) - max(logs))
@@ -43,7 +45,7 @@ def best_weights(
     return [int(weight) for weight in best]
 
 
-def _search(
+def improved_weights(
     start: Sequence[float] | Floats, gains: Floats, sizes: Floats, losses: Floats, sharpness: float
 ) -> tuple[float, list[float]]:
     """The log error reached from a start, and the logarithms of the weights there."""

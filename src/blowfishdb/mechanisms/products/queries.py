@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from blowfishdb.mechanisms.entries import spread_choice
 from blowfishdb.mechanisms.products.axis_rows import AxisRows, RunRows, axis_rows
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.rows import Rows
@@ -36,6 +37,16 @@ class ProductPart:
             return self.index[queries]
         places = np.unravel_index(queries, tuple(axis.count for axis in self.rows))
         return np.stack(places, axis=1).astype(np.int64)
+
+    def sample(self, most: int) -> ProductPart:
+        """An even choice of at most `most` queries, or of as many rows per axis where all combinations are asked."""
+        if self.index is None:
+            return ProductPart(tuple(axis.chosen(spread_choice(axis.count, most)) for axis in self.rows), None)
+        index, rows = self.index[spread_choice(self.count, most)], []
+        for axis, own in enumerate(self.rows):
+            used, index[:, axis] = np.unique(index[:, axis], return_inverse=True)
+            rows.append(own.chosen(used))
+        return ProductPart(tuple(rows), index)
 
     def shares(self, values: Sequence[Floats], axis: int) -> Floats:
         """For each row of one axis, the summed product over its queries of the other axes' values."""

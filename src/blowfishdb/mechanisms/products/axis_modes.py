@@ -1,0 +1,63 @@
+"""The directions along one axis that least squares treats alike: those of a coarse level, and all the rest as one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from blowfishdb.mechanisms.products.axis_levels import CoarseLevel
+from blowfishdb.mechanisms.products.axis_rows import AxisRows
+from blowfishdb.model.arrays import Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class AxisModes:
+    """Mode 0 is everything that the coarse level does not see; the others are its eigenvectors (level None: no others).
+
+    The Gram matrix of the cells is 1 on every mode, that of the level (rows divided by their height) its eigenvalue.
+    """
+
+    cells: int
+    level: CoarseLevel | None
+
+    @cached_property
+    def level_rows(self) -> list[Ints]:
+        """The rows of the cells, then those of the coarse level."""
+        cells = np.eye(self.cells, dtype=np.int64)
+        return [cells] if self.level is None else [cells, self.level.blocks]
+
+    @cached_property
+    def vectors(self) -> Floats:
+        """Cells by modes, mode 0 left out."""
+        return np.zeros((self.cells, 0)) if self.level is None else self.level.spectrum[1]
+
+    @cached_property
+    def grams(self) -> Floats:
+        """The value of each level's Gram matrix on every mode: a row for the cells, then one for the coarse level."""
+        cells = np.ones(1 + self.vectors.shape[1])
+        if self.level is None:
+            return cells[None, :]
+        return np.stack([cells, np.append(0.0, self.level.spectrum[0])])
+
+    @cached_property
+    def analysis(self) -> Floats:
+        """T with T'T = I: coefficients of the eigenvectors, then what is left of each cell."""
+        own = self.vectors
+        return np.vstack([own.T, np.eye(self.cells) - own @ own.T])
+
+    @cached_property
+    def mode_of(self) -> Ints:
+        """The mode of each row of the analysis."""
+        count = self.vectors.shape[1]
+        return np.append(np.arange(1, count + 1), np.zeros(self.cells, dtype=np.int64))
+
+    def energies(self, rows: AxisRows, other: Floats | None = None) -> Floats:
+        """Rows by modes: the inner product of each row with itself, or with the vector `other`, within every mode."""
+        seen = rows.times(self.vectors)
+        if other is None:
+            products, whole = seen * seen, rows.squares()
+        else:
+            products, whole = seen * (other @ self.vectors), rows.times(other[:, None])[:, 0]
+        return np.concatenate([(whole - products.sum(axis=1))[:, None], products], axis=1)

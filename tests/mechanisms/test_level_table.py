@@ -1,0 +1,90 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from blowfishdb.mechanisms import kronecker
+from blowfishdb.mechanisms.products.axis_levels import smooth_level
+from blowfishdb.mechanisms.products.axis_modes import AxisModes
+from blowfishdb.mechanisms.products.choice import Choices, axis_components, choose_axes
+from blowfishdb.mechanisms.products.level_table import LevelTableStrategy
+from blowfishdb.mechanisms.products.queries import product_parts
+from blowfishdb.model.workload import AllRanges, Kronecker
+from blowfishdb.noise.distribution import variance
+from blowfishdb.plan.certificate import calibrate
+from blowfishdb.plan.problem import Problem
+from tests.mechanisms.product_checks import (
+    check_cells_strategy,
+    check_monte_carlo,
+    discrete_laplace,
+    policy,
+    product_problems,
+    random_boxes,
+    window,
+)
+
+
+def drawn_table(problem: Problem, data: st.DataObject) -> LevelTableStrategy:
+    """Any levels and any whole weights; the cells are always measured."""
+    graph, axes = problem.graph, []
+    for size in graph.shape:
+        level = smooth_level(size, data.draw(st.integers(1, 3)), data.draw(st.integers(1, 4)))
+        axes.append(AxisModes(size, data.draw(st.sampled_from([None, level, level]))))
+    weights = {(0,) * len(axes): data.draw(st.integers(1, 9))}
+    for levels in np.ndindex(*(len(axis.grams) for axis in axes)):
+        if any(levels) and data.draw(st.booleans()):
+            weights[levels] = data.draw(st.integers(1, 9))
+    is_closed = graph.has_value_edges and not graph.to_zero.any()
+    components = tuple(axis_components(graph)) if is_closed else None
+    return LevelTableStrategy(problem, product_parts(problem.workload, graph.shape), tuple(axes), weights, components)
+
+
+@settings(max_examples=60)
+@given(product_problems(), st.data())
+def test_any_table_on_two_axes_agrees_with_dense_algebra(problem, data):
+    check_cells_strategy(drawn_table(problem, data), problem, 3)
+
+
+@settings(max_examples=15)
+@given(product_problems(axes=3, most=3), st.data())
+def test_any_table_on_three_axes_agrees_with_dense_algebra(problem, data):
+    check_cells_strategy(drawn_table(problem, data), problem, 4)
+
+
+def squared_error(strategy, problem: Problem) -> float:
+    plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, Fraction(1))
+    return strategy.total_variance(variance(float(plan.unit) / plan.weights))
+
+
+@pytest.mark.parametrize("theta", [3, 31])
+def test_a_table_beats_the_best_product(theta):
+    problem = Problem(policy([window(32, theta)] * 2), random_boxes((32, 32), 200, 1))
+    parts = product_parts(problem.workload, (32, 32))
+    product = kronecker.kronecker_strategy(problem, parts, choose_axes(parts, Choices.of(problem.graph)))
+    table = kronecker.propose(problem)
+    assert isinstance(table, LevelTableStrategy)
+    assert squared_error(table, problem) < 0.9 * squared_error(product, problem)
+
+
+def test_many_queries_are_judged_by_a_choice_of_them():
+    boxes = Problem(policy([window(24, 4)] * 2), random_boxes((24, 24), 3000, 1))
+    ranges = Problem(boxes.graph, Kronecker((AllRanges(24), AllRanges(24))))
+    for problem in (boxes, ranges):
+        strategy = kronecker.propose(problem)
+        assert strategy.total_variance(np.ones(len(strategy.plan(Fraction(1)).weights))) > 0
+
+
+def test_predicted_error_is_what_noise_gives():
+    problem = Problem(policy([window(32, 3), window(6, 5)]), random_boxes((32, 6), 8, 4))
+    strategy = kronecker.propose(problem)
+    assert isinstance(strategy, LevelTableStrategy)
+    plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, Fraction(2))
+    scales = float(plan.unit) / plan.weights
+    noise = discrete_laplace(np.random.default_rng(5), scales, 6000)
+    errors = strategy.decode(noise, np.zeros((plan.exact.shape[0], 6000)), variance(scales))
+    predicted = strategy.answer_variances(variance(scales))
+    check_monte_carlo(errors, predicted)
+    with pytest.raises(AssertionError):
+        check_monte_carlo(errors, predicted * 1.21)

@@ -1,0 +1,100 @@
+"""Several product measurements together: the bound covers every edge, and a smaller one would not."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from blowfishdb.errors import PlanError
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs.grid import GridGraph
+from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.workload import Identity, Sparse
+from blowfishdb.plan import certificate
+from blowfishdb.plan.certificate import certify
+from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
+from blowfishdb.plan.product_loss import worst_product_edge
+
+NONE = np.array([], dtype=np.int64)
+
+
+def window(cells: int, theta: int) -> WindowGraph:
+    return WindowGraph(np.minimum(np.arange(cells) + theta, cells - 1), NONE)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> CellGraph:
+    shape = draw(st.integers(2, 5)), draw(st.integers(2, 5))
+    places = tuple(np.arange(size) for size in shape)
+    joint = GridGraph(
+        places, places, draw(st.integers(1, 3)), draw(st.sampled_from(["l1", "l2", "linf"])), (NONE, NONE)
+    )
+    apart = tuple(window(size, draw(st.integers(0, size))) for size in shape)
+    factors = draw(st.sampled_from([(joint,), apart]))
+    return CellGraph(factors, draw(st.sampled_from(["record", "attribute"])), np.array([False]), "public")
+
+
+@st.composite
+def factors_over(draw: st.DrawFn, cells: int) -> Measurement:
+    if draw(st.booleans()):
+        return Measurement(Identity(cells), np.array([draw(st.integers(1, 5))]))
+    entries = draw(st.lists(st.integers(-2, 3), min_size=3 * cells, max_size=3 * cells))
+    rows = Sparse(csr_array(np.array(entries, dtype=np.int64).reshape(3, cells)))
+    return Measurement(rows, np.array(draw(st.lists(st.integers(1, 4), min_size=3, max_size=3))))
+
+
+def listed_loss(parts: list[KroneckerMeasurement], graph: CellGraph) -> int:
+    """The greatest loss over all neighbouring tables: one record on either end of an edge."""
+    edges = graph.value_edges()
+    rows = np.concatenate([np.kron(p.factors[0].rows.dense(), p.factors[1].rows.dense()) for p in parts])
+    weights = np.concatenate([part.weights for part in parts])
+    return int((weights @ np.abs(rows[:, edges[:, 0]] - rows[:, edges[:, 1]])).max(initial=0))
+
+
+@settings(max_examples=100)
+@given(graphs(), st.data())
+def test_the_sum_of_several_products_covers_every_edge(graph: CellGraph, data: st.DataObject) -> None:
+    count = data.draw(st.integers(2, 3))
+    parts = [KroneckerMeasurement(tuple(data.draw(factors_over(size)) for size in graph.shape)) for _ in range(count)]
+    found = worst_product_edge(parts, graph)
+    assert listed_loss(parts, graph) <= found.loss <= sum(worst_product_edge([part], graph).loss for part in parts)
+    if found.tight:
+        assert found.loss == 0
+
+
+def test_one_moving_attribute_pays_once_and_unlisted_edges_get_the_same_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row and column marginals: a move along one axis changes only one of them, so their losses must not be added."""
+    one, cells = (Measurement(Sparse(csr_array(np.ones((1, 4), dtype=np.int64))), np.array([1]))), Identity(4)
+    each = Measurement(cells, np.array([1]))
+    parts = (KroneckerMeasurement((one, each)), KroneckerMeasurement((each, one)))
+    for composition, loss in (("attribute", 2), ("record", 4)):
+        graph = CellGraph((window(4, 1), window(4, 1)), composition, np.array([False]), "public")
+        assert worst_product_edge(parts, graph).loss == loss == listed_loss(list(parts), graph)
+        monkeypatch.setattr(certificate, "LISTED_EDGES", 0)
+        assert certify(Plan(Fraction(1), parts), graph).epsilon == loss
+        monkeypatch.undo()
+    still = CellGraph((window(4, 0), window(4, 0)), "record", np.array([False]), "public")
+    assert worst_product_edge(parts, still).loss == 0
+
+
+def test_the_column_norms_bound_what_the_sum_overstates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two parts that look at different cells: no edge pays for both in full, and twice the largest column shows it."""
+    first, last = np.array([[3, 0]]), np.array([[0, 3]])
+    each = Measurement(Identity(2), np.array([1]))
+    parts = tuple(
+        KroneckerMeasurement((Measurement(Sparse(csr_array(rows)), np.array([1])), each)) for rows in (first, last)
+    )
+    graph = CellGraph((window(2, 1), window(2, 1)), "record", np.array([False]), "public")
+    assert worst_product_edge(parts, graph).loss > 6
+    monkeypatch.setattr(certificate, "LISTED_EDGES", 0)
+    assert certify(Plan(Fraction(1), parts), graph).epsilon == 6 == listed_loss(list(parts), graph)
+
+
+def test_a_shape_that_does_not_fit_is_refused() -> None:
+    graph = CellGraph((window(4, 1), window(2, 1)), "record", np.array([False]), "public")
+    each = KroneckerMeasurement((Measurement(Identity(2), np.array([1])), Measurement(Identity(4), np.array([1]))))
+    with pytest.raises(PlanError, match="does not fit"):
+        worst_product_edge([each], graph)
