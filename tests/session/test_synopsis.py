@@ -84,6 +84,19 @@ def test_intervals_hold_for_the_noise(session: Session) -> None:
     assert abs(total.raw[0] - ROWS) <= total.widths.simultaneous
 
 
+@pytest.mark.parametrize("axes", [("age",), ("age", "ward")])
+def test_a_data_aware_mechanism_publishes_cells_and_says_what_it_does_not_cover(
+    session: Session, axes: tuple[str, ...]
+) -> None:
+    """Ages are even, so one bucket serves them all; the program is charged whole."""
+    before = session.budget("visits").spent
+    made = session["visits"].histogram(*axes).publish(epsilon=2, mechanism="dawa")
+    assert session.budget("visits").spent - before == 2
+    assert made.count().values[0] == pytest.approx(ROWS, abs=100)
+    assert sum(allowance.epsilon for allowance in made.artefact.stages) == 2
+    assert "noise only" in made.histogram("age").caveat
+
+
 def test_a_file_keeps_everything(synopsis: bf.Synopsis, tmp_path: Path) -> None:
     path = synopsis.save(tmp_path / "ages.parquet")
     kept = bf.open_synopsis(path)

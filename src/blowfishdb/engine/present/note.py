@@ -33,6 +33,8 @@ def _accuracy(answer: Released) -> str:
     if answer.together is None and answer.widths.simultaneous == 0.0:
         return ""
     sure = percent(answer.beta)
+    if answer.caveat and answer.together is not None:
+        return f"With {sure} confidence noise alone explains the intervals shown. {answer.caveat}"
     if answer.caveat:
         return f"With {sure} confidence noise moved no value by more than {_width(answer)}. {answer.caveat}"
     if answer.together is not None:

@@ -79,6 +79,8 @@ def printable(text: str) -> str:
 def accuracy_words(answer: Released) -> str:
     """How near the truth all values are: "every value within 50 (95 %)"."""
     digits = digits_of(answer)
+    if answer.caveat and answer.together is not None:
+        return f"intervals for the noise alone ({percent(answer.beta)})"
     if answer.together is not None and answer.raw.size == 1:
         low, high = digits.low(float(answer.bounds.low[0])), digits.high(float(answer.bounds.high[0]))
         return f"between {low} and {high} ({percent(answer.beta)})"

@@ -64,7 +64,8 @@ class PreparedSynopsis:
         if isinstance(inner, PreparedProgram):
             found = inner.run(counts)
             size = found.cells.size
-            return inner.answer(found), found.cells, np.sqrt(found.variances[:size])
+            cells = replace(found, answers=found.answers[:size], variances=found.variances[:size])
+            return inner.answer(cells), found.cells, np.sqrt(cells.variances)
         answer, plan = finish(inner.outline, counts), inner.best.plan
         scales = float(plan.unit) / plan.weights.astype(np.float64)
         discrete = np.asarray(variance(scales))

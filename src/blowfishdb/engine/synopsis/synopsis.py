@@ -132,5 +132,5 @@ def open_synopsis(path: str | PathLike[str]) -> Synopsis:
     try:
         content = Path(path).read_bytes()
     except OSError as error:
-        raise InvalidInput(f"{path} cannot be read: {error.strerror or 'no such file'}") from None
+        raise InvalidInput(f"the file {path} cannot be read: {error.strerror or 'no such file'}") from None
     return Synopsis(from_bytes(content))
