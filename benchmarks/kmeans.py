@@ -17,7 +17,7 @@ from benchmarks.kmeans_peers import dp_lloyd, unsound_theta_lloyd
 from blowfishdb.analysis.clustering import cluster, distances
 from blowfishdb.analysis.kmeans import from_weights
 from blowfishdb.engine.holding import Holding
-from blowfishdb.engine.node_release import NodeQuestion, make_node_request, prepare_nodes
+from blowfishdb.engine.node_release import NodeQuestion, PreparedNodes, make_node_request, prepare_nodes
 from blowfishdb.engine.node_weights import NodeWeights
 from blowfishdb.errors import SourceError
 from blowfishdb.model.arrays import Floats, Ints
@@ -31,7 +31,7 @@ from blowfishdb.sources.base import ColumnType, Counting
 
 CLUSTERS = 4
 EPSILONS = ("0.1", "0.5", "1")
-SYNTHETIC_SETS, REPEATS = 50, 10
+SYNTHETIC_SETS, REPEATS = 25, 5
 Make = Callable[[Table, int], Floats]
 
 
@@ -79,16 +79,17 @@ def run(data: Path | None) -> Iterator[Row]:
 
 def compared(name: str, tables: list[Table], epsilons: tuple[str, ...]) -> Iterator[Row]:
     """One row per policy, variant and epsilon."""
-    base = non_private(tables)
+    base, first = non_private(tables), tables[0]
+    policies = {"full graph": Policy()}
+    policies |= {f"L1 theta {theta}": Policy(joint=[bf.grid(first.names, theta, "l1")]) for theta in first.thetas}
     for epsilon in epsilons:
-        makes: list[tuple[str, Make]] = [("full graph, ours", partial(ours, policy=Policy(), epsilon=epsilon))]
-        makes.append(("full graph, paper's DP Lloyd", partial(_peer_dp, epsilon=epsilon)))
-        for theta in tables[0].thetas:
-            policy = Policy(joint=[bf.grid(tables[0].names, theta, "l1")])
+        makes: dict[str, Make] = {"full graph, paper's DP Lloyd": partial(_peer_dp, epsilon=epsilon)}
+        for theta in first.thetas:
             unsound = partial(_peer_theta, epsilon=epsilon, theta=theta)
-            makes.append((f"L1 theta {theta}, ours", partial(ours, policy=policy, epsilon=epsilon)))
-            makes.append((f"L1 theta {theta}, paper's 2 theta Lloyd: UNSOUND", unsound))
-        for what, make in makes:
+            makes[f"L1 theta {theta}, paper's 2 theta Lloyd: UNSOUND"] = unsound
+        for words, policy in policies.items():
+            makes[f"{words}, ours"] = partial(ours, policy=policy, ready=prepared(first, policy, epsilon))
+        for what, make in makes.items():
             yield _row(f"{name}, eps {epsilon}, {what}", tables, make, base)
 
 
@@ -116,17 +117,22 @@ def objective(table: Table, centers: Floats) -> float:
     return float(distances(table.records, centers).min(axis=1).sum())
 
 
-def weights_of(table: Table, policy: Policy, epsilon: str) -> NodeWeights:
-    """The release that a session would make, without its ledger."""
+def prepared(table: Table, policy: Policy, epsilon: str) -> PreparedNodes:
+    """The grid for tables of this shape; it does not depend on their records."""
     holding = Holding(table.name, table.domain, policy, "benchmark", 1, 1, 1, Held(table))
     asked = NodeQuestion(tuple(Axis(name) for name in table.names), None, CLUSTERS, len(table.records))
-    ready = prepare_nodes(holding, make_node_request(holding, asked, Fraction(epsilon)))
+    return prepare_nodes(holding, make_node_request(holding, asked, Fraction(epsilon)))
+
+
+def weights_of(table: Table, policy: Policy, ready: PreparedNodes) -> NodeWeights:
+    """The release that a session would make, without its ledger."""
+    holding = Holding(table.name, table.domain, policy, "benchmark", 1, 1, 1, Held(table))
     return NodeWeights.from_json(ready.payload(ready.counting(holding).run(), holding))
 
 
-def ours(table: Table, seed: int, policy: Policy, epsilon: str) -> Floats:
+def ours(table: Table, seed: int, policy: Policy, ready: PreparedNodes) -> Floats:
     """Centres from one certified release."""
-    return from_weights(weights_of(table, policy, epsilon), CLUSTERS, table.names, seed).cluster_centers_
+    return from_weights(weights_of(table, policy, ready), CLUSTERS, table.names, seed).cluster_centers_
 
 
 def _ends(table: Table) -> tuple[Floats, Floats]:

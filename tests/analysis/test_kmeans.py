@@ -157,10 +157,11 @@ def test_weights_read_back_as_they_were_written(tmp_path: Path) -> None:
 
 def test_sharpening_gives_the_weights_back() -> None:
     """Without noise, the points that are found explain the released weights."""
-    from benchmarks.kmeans import weights_of
+    from benchmarks.kmeans import prepared, weights_of
     from benchmarks.kmeans_data import synthetic
 
-    released = weights_of(synthetic(1), bf.Policy(), "1000")
+    table = synthetic(1)
+    released = weights_of(table, bf.Policy(), prepared(table, bf.Policy(), "1000"))
     points, weights = sharpened(released)
     nodes = np.stack(np.meshgrid(*(column.nodes for column in released.columns), indexing="ij"), axis=-1).reshape(-1, 4)
     assert weights.sum() == pytest.approx(1000)

@@ -34,8 +34,8 @@ def cluster(points: Floats, weights: Floats, clusters: int, seed: int, starts: i
 
 def distances(points: Floats, centers: Floats) -> Floats:
     """Squared distances, points by centres."""
-    crossed = points @ centers.T
-    return np.maximum((points**2).sum(axis=1)[:, None] - 2.0 * crossed + (centers**2).sum(axis=1)[None, :], 0.0)
+    lengths = (points**2).sum(axis=1)[:, None] + (centers**2).sum(axis=1)[None, :]
+    return np.asarray(np.maximum(lengths - 2.0 * (points @ centers.T), 0.0), dtype=np.float64)
 
 
 def _seeded(points: Floats, weights: Floats, clusters: int, seed: int, start: int) -> Floats:
@@ -57,8 +57,9 @@ def _drawn(weights: Floats, draws: Floats) -> Ints:
     """Places drawn in proportion to weights; evenly where all are 0."""
     running = np.cumsum(weights)
     if running[-1] <= 0.0:
-        return (draws * weights.size).astype(np.int64)
-    return np.minimum(np.searchsorted(running, draws * running[-1], side="right"), weights.size - 1)
+        return np.floor(draws * weights.size).astype(np.int64)
+    found = np.searchsorted(running, draws * running[-1], side="right")
+    return np.asarray(np.minimum(found, weights.size - 1), dtype=np.int64)
 
 
 def _lloyd(points: Floats, weights: Floats, centers: Floats) -> Clusters:
@@ -68,7 +69,7 @@ def _lloyd(points: Floats, weights: Floats, centers: Floats) -> Clusters:
         apart = distances(points, centers)
         nearest = apart.argmin(axis=1)
         spread = float(weights @ apart[np.arange(nearest.size), nearest])
-        mass = np.bincount(nearest, weights, minlength=len(centers))
+        mass = np.asarray(np.bincount(nearest, weights, minlength=len(centers)), dtype=np.float64)
         if last - spread <= SETTLED * spread:
             return Clusters(centers, mass, spread)
         sums = np.stack([np.bincount(nearest, weights * column, minlength=len(centers)) for column in points.T], axis=1)

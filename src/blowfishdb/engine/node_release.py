@@ -24,7 +24,7 @@ from blowfishdb.plan.node_loss import certify_nodes
 from blowfishdb.plan.node_plan import NodePlan
 from blowfishdb.sources.base import Counting, Tally
 
-SAMPLES = 2**15
+SAMPLES = 2**14
 """About so many combinations of sample values stand for the values between the nodes."""
 MOST_CLUSTERS = 1000
 LARGEST = 10**12

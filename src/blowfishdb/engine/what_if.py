@@ -11,7 +11,7 @@ from blowfishdb.engine.compiled import compile_query
 from blowfishdb.engine.demand import Demand
 from blowfishdb.engine.quoting import quotes_for
 from blowfishdb.errors import BlowfishError
-from blowfishdb.model.distance import value_distance
+from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
@@ -61,7 +61,7 @@ def _price(
     domain: Domain, name: str, policy: Policy, asked: Query, demanded: Demand, pairs: Sequence[Pair]
 ) -> PolicyPrice:
     policy.check(domain)
-    steps = tuple(value_distance(domain, policy, pair.attribute, pair.one, pair.two) for pair in pairs)
+    steps = tuple(hidden_distance(domain, policy, pair.attribute, pair.one, pair.two) for pair in pairs)
     try:
         compiled = compile_query(domain, policy, asked)
         best = quotes_for(compiled, demanded).best

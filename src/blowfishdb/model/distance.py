@@ -53,9 +53,18 @@ def record_distance(domain: Domain, policy: Policy, one: Mapping[str, object], t
     apart: int | None = None
     if len(finite) == len(steps):
         apart = max(finite) if policy.composition == "record" else sum(finite)
+    return _past_absence(policy, apart)
+
+
+def hidden_distance(domain: Domain, policy: Policy, name: str, one: object, two: object) -> int | None:
+    """Steps between two records that differ in one attribute alone, absence counted as a way between them."""
+    return _past_absence(policy, value_distance(domain, policy, name, one, two))
+
+
+def _past_absence(policy: Policy, apart: int | None) -> int | None:
+    """Both records are joined to absence where that is hidden; with presence "only" there is no other way."""
     if policy.presence == "public" or apart == 0:
         return apart
-    # Both records are joined to absence; with presence "only" there is no other way.
     return 2 if policy.presence == "only" or apart is None else min(apart, 2)
 
 

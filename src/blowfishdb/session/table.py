@@ -12,8 +12,10 @@ from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
-from blowfishdb.model.predicate import PREDICATES, Axis, Both, Column, Predicate, as_axes
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.predicate import PREDICATES, Axis, Both, Column, Predicate, as_axes, atoms
 from blowfishdb.model.query import Box, Query, cell_range, levels_of, query
+from blowfishdb.model.segments import atom_runs
 from blowfishdb.session.columns import Columns
 from blowfishdb.session.desk import Desk
 from blowfishdb.session.question import Question
@@ -36,6 +38,11 @@ class Table:
         kept = "" if self.filter is None else f" where {condition_words(self.filter)}"
         return f"<Table {self.name}{kept}: {', '.join(self.domain)}>"
 
+    @property
+    def policy(self) -> Policy:
+        """What is hidden about a record, as declared."""
+        return self._desk.declared(self.name)[1]
+
     def policy_words(self) -> tuple[str, ...]:
         """What is hidden about a record, and what is not, in words."""
         return explain(*self._desk.declared(self.name))
@@ -44,6 +51,8 @@ class Table:
         """The records for which the condition is true; several conditions hold together."""
         if not isinstance(predicate, PREDICATES):
             raise QueryError(f"a filter is a condition such as col('age') >= 18, not {type(predicate).__name__}")
+        for atom in atoms(predicate):
+            atom_runs(atom, self.domain.find(atom.attribute))
         return replace(self, filter=predicate if self.filter is None else Both(self.filter, predicate))
 
     def count(self) -> Question:
@@ -116,6 +125,8 @@ class Table:
         return Columns(self.name, _axes(names), self.filter, self.domain, self._desk)
 
     def _ask(self, asked: Query) -> Question:
+        for axis in asked.axes:
+            self.domain.find(axis.attribute)
         return Question(self.name, asked, self.domain, self._desk)
 
 

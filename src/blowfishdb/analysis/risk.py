@@ -1,0 +1,251 @@
+"""The risk meter: how much better somebody can guess after a release, for two values or for a whole prior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol
+
+from blowfishdb.engine.demand import Number, short_number
+from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError
+from blowfishdb.model.distance import hidden_distance, record_distance
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.policy import Policy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_VALUES = 200
+LARGEST_POWER = 700.0
+PLACES = 6
+"""A sufficient budget is rounded down to so many places."""
+LARGEST_EPSILON = 10**6
+
+
+class Declared(Protocol):
+    """What the meter needs to know: a dataset, a table, or anything else with a domain and a policy."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def policy(self) -> Policy: ...
+
+
+@dataclass(frozen=True)
+class Risk:
+    """What releases of `epsilon` in all can add to the belief that a record is `one` rather than `two`.
+
+    `steps` is the distance of the two under the policy, None where it does not hide them from each other. `records`
+    is how many records of one person would change together, where each row is protected on its own.
+    """
+
+    one: str
+    two: str
+    steps: int | None
+    epsilon: Fraction
+    releases: int = 1
+    records: int = 1
+
+    @property
+    def exponent(self) -> float:
+        """The natural logarithm of `odds`."""
+        return math.inf if self.steps is None else float(self.epsilon) * self.steps * self.records
+
+    @property
+    def odds(self) -> float:
+        """The factor by which the odds between the two may grow or shrink, at most."""
+        return math.exp(self.exponent) if self.exponent <= LARGEST_POWER else math.inf
+
+    def posterior(self, prior: Number = 0.5) -> tuple[float, float]:
+        """The least and the most that a belief of `prior` in the first of the two can become."""
+        believed = float(probability(prior))
+        return _shifted(believed, -self.exponent), _shifted(believed, self.exponent)
+
+    def words(self, prior: Number = 0.5) -> tuple[str, ...]:
+        """The risk in sentences."""
+        pair = f"{self.one} and {self.two}"
+        if self.steps is None:
+            return (
+                f"The policy does not hide {pair} from each other: no chain of hidden moves joins them.",
+                "Any release, even a small one, may tell them apart with certainty.",
+            )
+        if self.steps == 0:
+            return (f"{pair} are the same to the policy and to every answer.",)
+        low, high = self.posterior(prior)
+        spent = f"epsilon {_short(self.epsilon)}" + (f" over {self.releases} releases" if self.releases > 1 else "")
+        rows = f", and {self.records} records change together" if self.records > 1 else ""
+        apart = f"{self.steps:,} step{'s' if self.steps > 1 else ''}"
+        return (
+            f"{pair} are {apart} apart{rows}: {spent} lets the odds between them change at most {_times(self.odds)}.",
+            f"Who believed {self.one} with {_percent(float(probability(prior)))} believes it afterwards with "
+            f"{_percent(low)} to {_percent(high)}, whatever else is known about the other records.",
+        )
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Beliefs before and after: the band in which every posterior lies."""
+        from blowfishdb.analysis.risk_plot import plot
+
+        return plot(self, ax)
+
+
+def risk(
+    declared: Declared,
+    epsilon: Number | Iterable[Number],
+    one: object,
+    two: object,
+    *,
+    attribute: str | None = None,
+    records: int = 1,
+) -> Risk:
+    """The risk between two values of an attribute, or between two records given as mappings; reads no data.
+
+    Several epsilons are several releases: their losses add up. `records` is how many rows of one person would change.
+    """
+    amounts = _amounts(epsilon)
+    if isinstance(records, bool) or not isinstance(records, int) or records < 1:
+        raise InvalidInput("records is a whole number of rows, at least 1")
+    steps = _steps(declared, attribute, one, two)
+    return Risk(_named(one), _named(two), steps, sum(amounts, Fraction(0)), len(amounts), records)
+
+
+def beliefs(
+    declared: Declared, epsilon: Number | Iterable[Number], prior: Mapping[object, Number], *, attribute: str
+) -> dict[object, tuple[float, float, float]]:
+    """For each value of a prior: its probability before, and the least and most that it can become."""
+    if not 2 <= len(prior) <= MOST_VALUES:
+        raise InvalidInput(f"a prior has 2 to {MOST_VALUES} values")
+    weights = {value: float(probability(weight)) for value, weight in prior.items()}
+    if not math.isclose(sum(weights.values()), 1.0, abs_tol=1e-6):
+        raise InvalidInput("the probabilities of a prior sum to 1")
+    spent = float(sum(_amounts(epsilon), Fraction(0)))
+    found = {}
+    for value, own in weights.items():
+        low = high = own
+        for other, weight in weights.items():
+            if other != value and weight > 0.0:
+                steps = _steps(declared, attribute, value, other)
+                power = math.inf if steps is None else spent * steps
+                low += weight * (math.exp(power) if power <= LARGEST_POWER else math.inf)
+                high += weight * math.exp(-power)
+        found[value] = (own, own / low, own / high) if own > 0.0 else (0.0, 0.0, 0.0)
+    return found
+
+
+@dataclass(frozen=True)
+class SufficientBudget:
+    """Budgets that keep a wanted bound: `total` for all releases, `each` for every one of them.
+
+    `histogram_scale` is the noise on each count of a histogram that costs `each`: one record that moves changes two
+    counts, so the scale is 2 / each (the corrected Corollary 31, docs/errata.md).
+    """
+
+    total: Fraction
+    each: Fraction
+    releases: int
+    histogram_scale: Fraction
+
+
+def sufficient_budget(
+    declared: Declared,
+    one: object,
+    two: object,
+    *,
+    attribute: str | None = None,
+    odds: Number | None = None,
+    posterior: Number | None = None,
+    prior: Number = 0.5,
+    releases: int = 1,
+    records: int = 1,
+) -> SufficientBudget:
+    """The most epsilon with which the odds between two values change by no more than `odds`, or a belief of `prior`
+    stays at or below `posterior`; PolicyError where no budget can, because the policy does not hide them."""
+    if (odds is None) == (posterior is None):
+        raise AccuracyError("say which bound is wanted: odds, such as 3, or a posterior, such as 0.6")
+    for what, number in (("releases", releases), ("records", records)):
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise InvalidInput(f"{what} is a whole number, at least 1")
+    steps = _steps(declared, attribute, one, two)
+    if steps is None:
+        raise PolicyError(f"no budget hides {_named(one)} from {_named(two)}: no chain of hidden moves joins them")
+    if steps == 0:
+        raise PolicyError(f"{_named(one)} and {_named(two)} are the same to the policy: every budget serves")
+    power = _wanted_power(odds, posterior, prior)
+    # A float logarithm is right to 16 digits; a part in 10^12 less is below it for certain.
+    total = Fraction(math.floor(power * (1.0 - 1e-12) / (steps * records) * 10**PLACES), 10**PLACES)
+    each = Fraction(math.floor(total * 10**PLACES / releases), 10**PLACES)
+    if each <= 0:
+        raise AccuracyError("this bound leaves no budget: allow more, or fewer releases")
+    return SufficientBudget(min(total, Fraction(LARGEST_EPSILON)), each, releases, 2 / each)
+
+
+def probability(value: Number) -> Fraction:
+    """A probability from 0 to 1."""
+    found = short_number(value, "a prior")
+    if not 0 <= found <= 1:
+        raise AccuracyError("a belief is a probability from 0 to 1")
+    return found
+
+
+def _wanted_power(odds: Number | None, posterior: Number | None, prior: Number) -> float:
+    if odds is not None:
+        factor = short_number(odds, "odds")
+        if factor <= 1:
+            raise AccuracyError("odds is a factor above 1")
+        return math.log(factor)
+    before, after = probability(prior), probability(posterior if posterior is not None else 0)
+    if not 0 < before < after < 1:
+        raise AccuracyError("the posterior lies between the prior and 1")
+    return math.log(after * (1 - before) / (before * (1 - after)))
+
+
+def _steps(declared: Declared, attribute: str | None, one: object, two: object) -> int | None:
+    if attribute is not None:
+        return hidden_distance(declared.domain, declared.policy, attribute, one, two)
+    if isinstance(one, Mapping) and isinstance(two, Mapping):
+        return record_distance(declared.domain, declared.policy, one, two)
+    raise InvalidInput("name the attribute of the two values, or give two records as mappings")
+
+
+def _amounts(epsilon: Number | Iterable[Number]) -> list[Fraction]:
+    listed = [epsilon] if isinstance(epsilon, int | float | str | Decimal | Fraction) else list(epsilon)
+    amounts = [short_number(amount, "epsilon") for amount in listed]
+    if not amounts or any(not 0 <= amount <= LARGEST_EPSILON for amount in amounts):
+        raise AccuracyError("epsilon is a number from 0 to a million, or a list of them")
+    return amounts
+
+
+def _shifted(prior: float, power: float) -> float:
+    """The belief whose log-odds are those of the prior plus the power."""
+    if prior in (0.0, 1.0):
+        return prior
+    logit = math.log(prior / (1.0 - prior)) + power
+    if logit > LARGEST_POWER:
+        return 1.0
+    return 0.0 if logit < -LARGEST_POWER else 1.0 / (1.0 + math.exp(-logit))
+
+
+def _named(value: object) -> str:
+    if isinstance(value, Mapping):
+        return "(" + ", ".join(f"{name} {part}" for name, part in value.items()) + ")"
+    return "NULL" if value is None else str(value)
+
+
+def _short(number: Fraction) -> str:
+    return f"{float(number):.4g}"
+
+
+def _times(odds: float) -> str:
+    if odds > 1e6:
+        return "without a bound that matters (more than a million times)"
+    return f"{odds:.3g}-fold" if odds < 1000 else f"{odds:,.0f}-fold"
+
+
+def _percent(part: float) -> str:
+    """A share in percent, with more places where it is near 0 or 1."""
+    edge = min(part, 1.0 - part)
+    places = 1 if edge >= 0.01 or edge == 0.0 else min(6, 1 - math.floor(math.log10(edge)))
+    return f"{100 * part:.{max(1, places - 1)}f} %"
