@@ -11,6 +11,7 @@ import numpy as np
 
 from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model.arrays import Bools, Ints
+from blowfishdb.model.changed_together import ChangedTogether
 from blowfishdb.model.graphs.axis import EDGE_LIMIT, AxisGraph
 from blowfishdb.model.graphs.explicit import by_first_appearance
 from blowfishdb.model.graphs.grid import GridGraph
@@ -34,7 +35,9 @@ class CellGraph:
 
     `record`: a move may step along every factor at once (strong product); `attribute`: along exactly one (Cartesian).
     `outside[c]` tells that some move leads from cell c to a value the filter rejects. With presence `secret` every
-    cell is also joined to absence; with `only` nothing else is.
+    cell is also joined to absence; with `only` nothing else is. Where public facts make several records change
+    `together`, the edges are the moves that such a change is made of, and `rows_per_person` tells how many of them
+    it makes at most.
     """
 
     factors: tuple[Factor, ...]
@@ -42,6 +45,7 @@ class CellGraph:
     outside: Bools
     presence: Presence
     rows_per_person: int = 1
+    together: ChangedTogether | None = None
 
     def __post_init__(self) -> None:
         if not self.factors:
@@ -55,6 +59,8 @@ class CellGraph:
             raise PolicyError(f"presence is 'public', 'secret' or 'only', not {self.presence!r}")
         if self.rows_per_person < 1:
             raise PolicyError("a person has at least one row")
+        if self.together is not None and (self.rows_per_person != self.together.moves or self.presence != "public"):
+            raise PolicyError("records that change together count as that many rows, absence among their moves")
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -137,5 +143,7 @@ class CellGraph:
         """A hash of everything above."""
         head = f"{self.composition} {self.presence} {self.rows_per_person} {self.shape}".encode()
         parts = [head, self.outside.tobytes(), *(factor.fingerprint() for factor in self.factors)]
+        if self.together is not None:
+            parts.append(b"together" + self.together.fingerprint())
         lengths = b"".join(len(part).to_bytes(8, "big") for part in parts)
         return hashlib.sha256(lengths + b"".join(parts)).hexdigest()

@@ -12,6 +12,7 @@ import numpy as np
 from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model.arrays import Bools, Ints, distinct
 from blowfishdb.model.cellgraph import ZERO, CellGraph
+from blowfishdb.model.constraints.constrain import constrained_graph
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.filtering import Verdict, evaluate, leaving_cells, passing
 from blowfishdb.model.grouping import Grouping, grouping
@@ -110,16 +111,8 @@ def compile_cells(
     shape = [layout[name].cells for name in groups] or [1]
     if math.prod(shape) > CELL_LIMIT:
         raise TooLarge("cells of a query", math.prod(shape), CELL_LIMIT, "Group by fewer attributes or wider bins.")
-    factors = tuple(factor_graph(domain, policy, names, layout) for names in policy.factors(groups))
-    graph = CellGraph(
-        factors=factors or (complete(1),),
-        composition=policy.composition,
-        outside=leaving_cells(domain, policy, verdict, cuts, layout).reshape(-1),
-        presence=policy.presence,
-        rows_per_person=policy.rows_per_person,
-    )
     return Cells(
-        graph=graph,
+        graph=_graph(domain, policy, verdict, cuts, layout),
         axes=tuple(groups),
         labels=tuple(_labels(layout[name], groups[name]) for name in groups) or (("all",),),
         plain=tuple(layout[name].plain for name in groups) or (1,),
@@ -127,6 +120,22 @@ def compile_cells(
         where=where,
         cuts=cuts,
         layout=layout,
+    )
+
+
+def _graph(
+    domain: Domain, policy: Policy, verdict: Verdict, cuts: Mapping[str, Segments], layout: Mapping[str, AxisCells]
+) -> CellGraph:
+    constrained = constrained_graph(domain, policy, verdict, cuts, layout)
+    if constrained is not None:
+        return constrained
+    factors = tuple(factor_graph(domain, policy, names, layout) for names in policy.factors(layout))
+    return CellGraph(
+        factors=factors or (complete(1),),
+        composition=policy.composition,
+        outside=leaving_cells(domain, policy, verdict, cuts, layout).reshape(-1),
+        presence=policy.presence,
+        rows_per_person=policy.rows_per_person,
     )
 
 

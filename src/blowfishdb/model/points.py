@@ -14,13 +14,14 @@ from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model.arrays import Bools, Floats, Ints
 from blowfishdb.model.cellgraph import Composition, Factor, Presence, factor_shape
 from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.constraints.moves import moves_at_once
 from blowfishdb.model.domain import Bins, Domain, Integers
 from blowfishdb.model.filtering import passing
 from blowfishdb.model.graphs.grid import GridGraph
 from blowfishdb.model.grouping import Grouping, grouping
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Predicate, atoms
-from blowfishdb.model.projection import factor_graph
+from blowfishdb.model.projection import complete, factor_graph
 from blowfishdb.model.segments import AxisCells, Segments, atom_runs, segments
 
 MOST_COLUMNS = 8
@@ -129,13 +130,16 @@ def compile_points(domain: Domain, policy: Policy, columns: tuple[Axis, ...], wh
         if name in groups:
             everything = np.ones(cuts[name].count, dtype=np.bool_)
             layout[name] = AxisCells.of(cuts[name], cuts[name].groups(groups[name]), everything)
+    moves = moves_at_once(domain, policy)
+    own = tuple(factor_graph(domain, policy, names, layout) for names in policy.factors(axes))
     graph = PointGraph(
-        factors=tuple(factor_graph(domain, policy, names, layout) for names in policy.factors(axes)),
+        # Public facts make records change together by moves of any length (docs/proofs/constraints.md).
+        factors=own if moves is None else tuple(complete(layout[name].cells) for name in axes),
         plain=tuple(layout[name].plain for name in axes),
-        composition=policy.composition,
-        leaves=bool(filtered.graph.outside.any()),
-        presence=policy.presence,
-        rows_per_person=policy.rows_per_person,
+        composition=policy.composition if moves is None else "record",
+        leaves=bool(filtered.graph.outside.any()) or (moves is not None and where is not None),
+        presence="secret" if moves is not None and policy.presence == "only" else policy.presence,
+        rows_per_person=policy.rows_per_person if moves is None else moves,
     )
     return Points(graph, axes, tuple(cuts), where, cuts, layout)
 

@@ -10,6 +10,8 @@ from typing import get_args
 from blowfishdb.errors import PolicyError
 from blowfishdb.model.cellgraph import Composition, Presence
 from blowfishdb.model.domain import Bins, Domain, Integers
+from blowfishdb.model.facts.checks import as_facts, check_facts
+from blowfishdb.model.facts.values import Fact
 from blowfishdb.model.graphs.families import Family, Full, Grid, Public, value_graph
 from blowfishdb.model.graphs.values import ValueGraph
 
@@ -54,7 +56,8 @@ class Policy:
     composition "record": one record may change every attribute by one step at once; with full() everywhere this is
     differential privacy. "attribute": exactly one attribute changes; over d attributes a whole record then costs up
     to d times epsilon. presence "public": the number of rows is known; "secret": it is hidden as well; "only":
-    nothing but presence is hidden (classical add/remove differential privacy).
+    nothing but presence is hidden (classical add/remove differential privacy). `constraints` are facts about the
+    whole table that are public already, as text such as "marginal(sex, state)" or "count(age < 18) = 120".
     """
 
     attributes: Mapping[str, Family] = field(default_factory=dict)
@@ -62,10 +65,12 @@ class Policy:
     presence: Presence = "public"
     unit: Row | Person = ROW
     joint: Sequence[Grid] = ()
+    constraints: Sequence[str | Fact] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
         object.__setattr__(self, "joint", tuple(self.joint))
+        object.__setattr__(self, "constraints", as_facts(self.constraints))
         for name, family in self.attributes.items():
             if not isinstance(family, get_args(Family)):
                 raise PolicyError(f"{name} needs a family such as full(), threshold(5) or public(), not {family!r}")
@@ -81,6 +86,11 @@ class Policy:
         for name in jointly:
             if jointly.count(name) > 1 or name in self.attributes:
                 raise PolicyError(f"{name} is in a joint threshold and cannot have another graph")
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """The constraints as values."""
+        return tuple(fact for fact in self.constraints if not isinstance(fact, str))
 
     @property
     def rows_per_person(self) -> int:
@@ -118,7 +128,9 @@ class Policy:
         )
 
     def check(self, domain: Domain) -> None:
-        """Refuses a policy that does not fit the domain."""
+        """Refuses a policy that does not fit the domain, or facts that cannot all be true."""
+        if self.constraints:
+            check_facts(self.applied(domain), self.facts)
         for name in self.attributes:
             self.graph(domain, name)
         for grid in self.joint:

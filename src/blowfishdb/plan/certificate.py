@@ -14,6 +14,7 @@ from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.grid import GridGraph
 from blowfishdb.model.workload import Intervals
 from blowfishdb.plan.columns import listed_losses
+from blowfishdb.plan.constraint_loss import reason, worst_change
 from blowfishdb.plan.edge_noise import worst_noised_edge
 from blowfishdb.plan.exact_rows import check_exact_rows
 from blowfishdb.plan.interval_loss import worst_axis_edge
@@ -33,7 +34,9 @@ class Certificate:
     """Publishing the plan's answers is (epsilon, G)-Blowfish private.
 
     `witness` is the pair of cells (ZERO: outside the filter, or absent) on which the loss is greatest; when
-    `is_tight`, no smaller epsilon is true. A bound without a witness is an upper bound.
+    `is_tight`, no smaller epsilon is true. A bound without a witness is an upper bound. Where public facts make
+    several records change together, `together` says so: the loss is then summed over their moves, of which the
+    witness is the worst.
     """
 
     epsilon: Fraction
@@ -41,6 +44,7 @@ class Certificate:
     is_tight: bool
     plan_digest: str
     graph_digest: str
+    together: str = ""
 
     def verify(self, plan: Plan | EdgePlan, graph: CellGraph) -> None:
         """Computes the loss again; DigestMismatch when this certificate belongs to something else."""
@@ -50,20 +54,21 @@ class Certificate:
 
 def certify(plan: Plan | EdgePlan, graph: CellGraph) -> Certificate:
     """The certificate of a plan with its noise level set."""
-    worst = worst_edge(plan, graph)
-    epsilon = Fraction(worst.loss * graph.rows_per_person) / plan.unit
-    return Certificate(epsilon, worst.edge, worst.tight, plan.digest(), graph.digest())
+    worst = worst_loss(plan, graph)
+    epsilon = Fraction(worst.loss) / plan.unit
+    return Certificate(epsilon, worst.edge, worst.tight, plan.digest(), graph.digest(), reason(graph.together))
 
 
 def calibrate(plan: AnyPlan, graph: CellGraph, epsilon: Fraction) -> tuple[AnyPlan, Certificate]:
     """The same plan with the noise level at which it costs exactly `epsilon`, and its certificate."""
     if not isinstance(epsilon, Fraction) or epsilon <= 0:
         raise PlanError("epsilon is a positive Fraction")
-    worst = worst_edge(plan, graph)
+    worst = worst_loss(plan, graph)
     if worst.loss == 0:
         raise CannotCertify("no edge of the policy changes these rows: release them exactly, at no cost")
-    scaled = plan.with_unit(Fraction(worst.loss * graph.rows_per_person) / epsilon)
-    return scaled, Certificate(epsilon, worst.edge, worst.tight, scaled.digest(), graph.digest())
+    scaled = plan.with_unit(Fraction(worst.loss) / epsilon)
+    why = reason(graph.together)
+    return scaled, Certificate(epsilon, worst.edge, worst.tight, scaled.digest(), graph.digest(), why)
 
 
 def rescaled(plan: AnyPlan, certificate: Certificate, epsilon: Fraction) -> tuple[AnyPlan, Certificate]:
@@ -79,6 +84,16 @@ def rescaled(plan: AnyPlan, certificate: Certificate, epsilon: Fraction) -> tupl
         return plan, certificate
     scaled = plan.with_unit(plan.unit * certificate.epsilon / epsilon)
     return scaled, replace(certificate, epsilon=epsilon, plan_digest=scaled.digest())
+
+
+def worst_loss(plan: Plan | EdgePlan, graph: CellGraph) -> WorstEdge:
+    """The greatest loss between neighbours when the unit is 1: all rows of a person, or all moves that facts demand."""
+    single = worst_edge(plan, graph)
+    if graph.together is None:
+        return replace(single, loss=single.loss * graph.rows_per_person)
+    if isinstance(plan, EdgePlan) or single.loss == 0:
+        return worst_change(graph.together, single)
+    return worst_change(graph.together, single, plan, _column_norms(plan))
 
 
 def worst_edge(plan: Plan | EdgePlan, graph: CellGraph) -> WorstEdge:

@@ -24,7 +24,9 @@ def merge_graph(graph: CellGraph, buckets: Ints) -> CellGraph:
     count = bucket_count(graph.cells, buckets)
     outside: Bools = np.zeros(count, dtype=np.bool_)
     outside[buckets[graph.outside]] = True
-    return CellGraph((_axis(graph, buckets, count),), "record", outside, graph.presence, graph.rows_per_person)
+    together = None if graph.together is None else graph.together.merged(buckets)
+    axis = _axis(graph, buckets, count)
+    return CellGraph((axis,), "record", outside, graph.presence, graph.rows_per_person, together)
 
 
 def merge_counts(counts: Ints, buckets: Ints) -> Ints:

@@ -1,0 +1,95 @@
+"""How many records public facts make change together, from the policy and the domain alone."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from blowfishdb.errors import CannotCertify, PolicyError
+from blowfishdb.model.constraints.binding import changed_facts
+from blowfishdb.model.constraints.graver import most_changes
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.facts.atoms import atoms_of, explicit_signatures
+from blowfishdb.model.facts.signatures import signatures
+from blowfishdb.model.facts.values import Fact, MarginalFact, RowsFact
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.segments import Segments
+
+MOST_SIGNATURES = 24
+MOST_SPELLED_OUT = 2**16
+
+
+def moves_at_once(domain: Domain, policy: Policy) -> int | None:
+    """At most so many records change between neighbours; None when no hidden move changes a fact.
+
+    CannotCertify when no bound is found, PolicyError where several rows of a person would change as well.
+    """
+    if not policy.facts or not changed_facts(domain, policy):
+        return None
+    if policy.rows_per_person > 1:
+        raise PolicyError(
+            "public facts that a hidden change can touch need one row per person: leave the facts out, make the "
+            "attributes they look at public(), or protect each row on its own"
+        )
+    absence = policy.presence != "public"
+    moves = _moves(policy.applied(domain), policy.facts, absence)
+    rows = None if absence else _known_rows(policy.facts)
+    return moves if rows is None else max(1, min(moves, rows))
+
+
+@lru_cache(maxsize=64)
+def _moves(domain: Domain, facts: tuple[Fact, ...], absence: bool) -> int:
+    found = atoms_of(signatures(domain, facts), absence=absence)
+    if found.settled:
+        return int(sum(found.times.tolist()))
+    moves = most_changes(signature_differences(domain, facts, absence))
+    if moves is None:
+        raise too_many(facts)
+    return moves
+
+
+def _known_rows(facts: tuple[Fact, ...]) -> int | None:
+    """The number of rows, where a fact gives it."""
+    for fact in facts:
+        number = fact.value if isinstance(fact, RowsFact) else fact.total if isinstance(fact, MarginalFact) else None
+        if number is not None:
+            return number
+    return None
+
+
+def signature_differences(domain: Domain, facts: tuple[Fact, ...], absence: bool) -> tuple[tuple[int, ...], ...]:
+    """The differences of what facts say of two records, one of each pair of opposite signs; CannotCertify if many."""
+    cuts: dict[str, Segments] = {}
+    spelled = 1
+    for name in sorted({name for fact in facts if isinstance(fact, MarginalFact) for name in fact.attributes}):
+        spelled *= domain[name].total_size
+        if spelled > MOST_SPELLED_OUT:
+            raise too_many(facts)
+        cuts[name] = Segments(domain[name], np.arange(domain[name].size))
+    told = signatures(domain, facts, cuts)
+    if told.pattern.size > MOST_SPELLED_OUT:
+        raise too_many(facts)
+    vectors = explicit_signatures(told, absence=absence, limit=MOST_SIGNATURES)
+    if vectors is None:
+        raise too_many(facts)
+    nothing = (0,) * len(vectors[0])
+    found = {tuple(a - b for a, b in zip(one, two, strict=True)) for one in vectors for two in vectors}
+    return tuple(sorted(difference for difference in found if difference > nothing))
+
+
+def too_many(facts: tuple[Fact, ...]) -> CannotCertify:
+    """The refusal of facts that overlap in too many ways, with the nearest declaration that works."""
+    margins = [fact.attributes for fact in facts if isinstance(fact, MarginalFact)]
+    joint = ", ".join(dict.fromkeys(name for margin in margins for name in margin))
+    if len(margins) > 1:
+        nearest = f"If the joint table marginal({joint}) is public as well, declare that instead of its parts"
+    elif margins:
+        nearest = f"If the counts within each cell of marginal({joint}) are public, declare those"
+    else:
+        nearest = "If the counts of the pieces into which they cut each other are public, declare those"
+    return CannotCertify(
+        "these public facts overlap in too many ways: no bound was found on how many records must change together. "
+        f"{nearest}; facts that split the records into separate parts always work. Otherwise leave out what is not "
+        "public in truth."
+    )

@@ -1,0 +1,180 @@
+"""Refuses facts that do not fit the domain, or that cannot all be true of one table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from blowfishdb.errors import DomainError, PolicyError, TooLarge
+from blowfishdb.model.arrays import Ints
+from blowfishdb.model.domain import Attribute, Domain
+from blowfishdb.model.facts.signatures import Signatures, condition_of, signatures
+from blowfishdb.model.facts.text import read_fact, write_fact
+from blowfishdb.model.facts.values import FACTS, CountFact, Fact, MarginalFact, RangeFact, RowsFact, without_values
+from blowfishdb.model.predicate import Atom, Truth, atoms, truth
+
+MOST_FACTS = 4096
+MOST_PATTERNS = 4096
+"""Up to so many different patterns of counts it is checked that some table has all the given counts at once."""
+
+
+def as_facts(declared: Iterable[str | Fact]) -> tuple[Fact, ...]:
+    """Facts from texts and values, each once; PolicyError where one is given two different counts."""
+    if isinstance(declared, str):
+        raise PolicyError("constraints are a list of facts, such as ['rows', 'marginal(sex, state)']")
+    known: dict[Fact, Fact] = {}
+    for item in declared:
+        fact = read_fact(item) if isinstance(item, str) else item
+        if not isinstance(fact, FACTS):
+            raise PolicyError(f"a fact is a text such as \"count(sex = 'F')\" or known_count(...), not {item!r}")
+        bare = without_values(fact)
+        said = known.setdefault(bare, fact)
+        if said == bare:
+            known[bare] = fact
+        elif fact not in (bare, said):
+            raise PolicyError(f"two different counts are given for {write_fact(bare)}")
+    if len(known) > MOST_FACTS:
+        raise TooLarge(
+            "public facts of one policy", len(known), MOST_FACTS, "Declare a marginal instead of its counts."
+        )
+    return tuple(known.values())
+
+
+@lru_cache(maxsize=64)
+def check_facts(domain: Domain, facts: tuple[Fact, ...]) -> None:
+    """PolicyError for unknown attributes or values, and for counts that no table can have together."""
+    for fact in facts:
+        if isinstance(fact, MarginalFact):
+            for name in fact.attributes:
+                domain.find(name, PolicyError)
+            marginal_counts(domain, fact)
+    told = signatures(domain, facts)
+    total = _total(facts)
+    for fact in facts:
+        if not isinstance(fact, MarginalFact) and fact.value is not None and total is not None and fact.value > total:
+            raise PolicyError(f"{write_fact(fact)} contradicts the {total:,} rows that other facts tell")
+    _check_marginals(domain, facts)
+    _check_counts_against_marginals(domain, facts)
+    _check_counts(told, total)
+
+
+def marginal_counts(domain: Domain, fact: MarginalFact) -> tuple[Ints, Ints] | None:
+    """The given counts of a marginal: value codes of each listed combination, and their counts; None without any."""
+    if fact.values is None:
+        return None
+    codes = [
+        [
+            code_of(domain.find(name, PolicyError), value, name)
+            for name, value in zip(fact.attributes, listed, strict=True)
+        ]
+        for listed, _ in fact.values
+    ]
+    counts = np.array([count for _, count in fact.values], dtype=np.int64)
+    return np.array(codes, dtype=np.int64).reshape(-1, len(fact.attributes)), counts
+
+
+def code_of(attribute: Attribute, value: object, name: str) -> int:
+    """The code of a declared value, or of the special cell of that name."""
+    try:
+        return attribute.index_of(value)
+    except DomainError as error:
+        for slot in attribute.slots:
+            if slot.name == value:
+                return slot.code
+        raise PolicyError(f"a public fact: {name}: {error}") from None
+
+
+def _total(facts: Sequence[Fact]) -> int | None:
+    """The number of rows that the facts give; PolicyError where they give several."""
+    given: dict[int, Fact] = {}
+    for fact in facts:
+        if isinstance(fact, MarginalFact) and fact.total is not None:
+            given.setdefault(fact.total, fact)
+        elif isinstance(fact, RowsFact) and fact.value is not None:
+            given.setdefault(fact.value, fact)
+    if len(given) > 1:
+        (one, first), (two, second) = list(given.items())[:2]
+        raise PolicyError(f"{write_fact(first)} tells of {one:,} rows, and {write_fact(second)} of {two:,}")
+    return next(iter(given), None)
+
+
+def _check_marginals(domain: Domain, facts: Sequence[Fact]) -> None:
+    """Two given marginals must agree on the attributes they share."""
+    given = [fact for fact in facts if isinstance(fact, MarginalFact) and fact.values is not None]
+    for place, one in enumerate(given):
+        for two in given[place + 1 :]:
+            shared = [name for name in one.attributes if name in two.attributes]
+            if shared and _summed(domain, one, shared) != _summed(domain, two, shared):
+                raise PolicyError(f"{write_fact(one)} and {write_fact(two)} disagree about {', '.join(shared)}")
+
+
+def _summed(domain: Domain, fact: MarginalFact, names: Sequence[str]) -> dict[tuple[int, ...], int]:
+    found: dict[tuple[int, ...], int] = {}
+    listed = marginal_counts(domain, fact)
+    if listed is None:
+        return found
+    places = [fact.attributes.index(name) for name in names]
+    for codes, count in zip(listed[0][:, places].tolist(), listed[1].tolist(), strict=True):
+        key = tuple(codes)
+        found[key] = found.get(key, 0) + count
+    return {key: count for key, count in found.items() if count}
+
+
+def _check_counts_against_marginals(domain: Domain, facts: Sequence[Fact]) -> None:
+    """A given count lies between what a given marginal makes certain and what it makes possible."""
+    counts = [fact for fact in facts if isinstance(fact, CountFact | RangeFact) and fact.value is not None]
+    for marginal in facts:
+        listed = marginal_counts(domain, marginal) if isinstance(marginal, MarginalFact) else None
+        if listed is None or not isinstance(marginal, MarginalFact):
+            continue
+        for fact in counts:
+            least, most = _bounds(domain, fact, marginal, *listed)
+            if fact.value is not None and not least <= fact.value <= most:
+                raise PolicyError(
+                    f"{write_fact(fact)} contradicts {write_fact(marginal)}, which leaves {least:,} to {most:,} records"
+                )
+
+
+def _bounds(
+    domain: Domain, fact: CountFact | RangeFact, marginal: MarginalFact, codes: Ints, counts: Ints
+) -> tuple[int, int]:
+    """How many records of the marginal certainly meet the condition, and how many may: attribute by attribute."""
+
+    def by_record(atom: Atom) -> Truth:
+        if atom.attribute not in marginal.attributes:
+            unknown = np.zeros(counts.size, dtype=np.bool_)
+            return unknown, unknown
+        fine = signatures(domain, [CountFact(atom)]).cuts[atom.attribute]
+        place = fine.of(codes[:, marginal.attributes.index(atom.attribute)])
+        yes, no = fine.truth(atom)
+        return yes[place], no[place]
+
+    yes, no = truth(fact.condition, by_record)
+    return int(counts[yes].sum()), int(counts[~no].sum())
+
+
+def _check_counts(told: Signatures, total: int | None) -> None:
+    """Some nonnegative sizes of the patterns must give all the given counts at once."""
+    given = [place for place, fact in enumerate(told.counts) if fact.value is not None]
+    is_single = len(given) == 1 and total is None and bool(told.patterns[:, given].any())
+    if not given or is_single or told.patterns.shape[0] > MOST_PATTERNS:
+        return
+    rows = told.patterns[:, given].T.astype(np.float64)
+    aims = [float(told.counts[place].value or 0) for place in given]
+    if total is not None:
+        rows, aims = np.concatenate([rows, np.ones((1, rows.shape[1]))]), [*aims, float(total)]
+    # Loaded here: few policies give several counts, and the solver takes its time to load.
+    from scipy.optimize import linprog
+
+    if linprog(np.zeros(rows.shape[1]), A_eq=rows, b_eq=aims, bounds=(0, None), method="highs").status == 2:
+        names = "; ".join(write_fact(told.counts[place]) for place in given[:8])
+        raise PolicyError(f"no table has all these counts: {names}{'; ...' if len(given) > 8 else ''}")
+
+
+def looked_at(fact: Fact) -> tuple[str, ...]:
+    """The attributes that a fact is about."""
+    if isinstance(fact, MarginalFact):
+        return fact.attributes
+    return tuple(dict.fromkeys(atom.attribute for atom in atoms(condition_of(fact))))

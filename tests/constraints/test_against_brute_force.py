@@ -1,0 +1,50 @@
+"""Certificates under public facts against every neighbouring table of up to four records, on thousands of domains."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+
+from blowfishdb.errors import CannotCertify
+from blowfishdb.model.facts.values import RowsFact
+from blowfishdb.plan.certificate import certify
+from blowfishdb.plan.plan import Measurement, Plan
+from tests.constraints import brute
+from tests.constraints.cases import Case, Drawn, compiled
+
+MOST = 4
+DOMAINS = 40
+
+
+def most_records(case: Case) -> int:
+    """How many records there can be: what a fact gives, where presence is public."""
+    known = [fact.value for fact in case.policy.facts if isinstance(fact, RowsFact) and fact.value is not None]
+    return min(MOST, *known) if known and case.policy.presence == "public" else MOST
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_neighbouring_table_loses_more_than_the_certificate(seed: int) -> None:
+    drawn, seen = Drawn(seed), Counter[str]()
+    for _ in range(DOMAINS):
+        case = drawn.case()
+        try:
+            cells = compiled(case)
+        except CannotCertify:
+            seen["refused"] += 1
+            continue
+        if cells is None:
+            continue
+        rows, weights = drawn.rows(cells.graph.cells)
+        certificate = certify(Plan(Fraction(1), (Measurement(rows, weights),)), cells.graph)
+        applied, known = case.policy.applied(case.domain), case.policy.facts
+        found = brute.columns(applied, case.policy, cells, rows.dense())
+        real = brute.true_loss(applied, case.policy, known, found, weights, most_records(case))
+        assert certificate.epsilon >= real, case
+        together = cells.graph.together
+        seen["unbound" if together is None else together.case] += 1
+        assert (certificate.together == "") == (together is None)
+        if together is not None and certificate.is_tight:
+            assert certificate.epsilon == real, case
+    assert min(seen[kind] for kind in ("unbound", "atoms", "general")) >= 1
