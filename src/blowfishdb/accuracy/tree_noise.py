@@ -28,16 +28,21 @@ class TreeNoise:
     kind: int
     arrays: tuple[Any, ...]
 
-    def largest_errors(self, seeds: NDArray[np.uint64]) -> Floats:
+    def largest_errors(self, seeds: NDArray[np.uint32]) -> Floats:
         """The largest error of one sample for each row of three seeds."""
-        from blowfishdb.accuracy.tree_kernel import largest_errors
+        from blowfishdb.accuracy.tree_kernel import LANES, largest_errors
 
-        def part(rows: NDArray[np.uint64]) -> Floats:
+        lanes = -(-len(seeds) // LANES)
+        padded = np.resize(seeds, (lanes * LANES, 3))
+
+        def part(chosen: Ints) -> Floats:
+            rows = padded[LANES * int(chosen[0]) : LANES * (int(chosen[-1]) + 1)]
             return np.asarray(largest_errors(rows, self.variables, self.kind, *self.arrays))
 
         # Samples are independent and each has its own seeds, so the result is the same for any number of threads.
         with ThreadPoolExecutor(THREADS) as pool:
-            return np.concatenate(list(pool.map(part, np.array_split(seeds, min(THREADS, len(seeds))))))
+            found = pool.map(part, np.array_split(np.arange(lanes), min(THREADS, lanes)))
+            return np.concatenate(list(found))[: len(seeds)]
 
 
 def serves(workload: Rows) -> bool:
@@ -72,8 +77,7 @@ def tree_noise(tree: TreeCorrection, workload: Rows, scales: Floats, variances: 
     small = np.float32
     cell_scales = np.zeros(shape.axis.cells, dtype=small)
     cell_scales[tree.noisy] = scales[variable[0]]
-    noisy = tree.noisy if tree.noisy.size < shape.axis.cells else np.empty(0, dtype=np.int64)
-    cells = (noisy, cell_scales, pulls[0].astype(small))
+    cells = (_placed(variable[0], tree.noisy, shape.axis.cells), cell_scales, pulls[0].astype(small))
     nodes = (node_variable, padded[node_variable], trust, np.concatenate([*pulls[1:], np.zeros(below[-1])]))
     links = (1.0 / chain.own, beside, 1.0 / chain.noise, ~chain.pinned, chain.links, step, pivot, padded[sum_variable])
     return TreeNoise(scales.size, kind, (cells, levels, first, nodes, links, sum_variable))
