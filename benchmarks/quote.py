@@ -46,5 +46,5 @@ def _timed(case: str, problem: Problem, allowed: float) -> Row:
     asked = quote(problem, ALPHA, BETA)
     best, seconds, peak_mb = measure(lambda: asked.best)
     offers, more, _ = measure(lambda: asked.offers)
-    note = f"{best.mechanism} at epsilon {float(best.epsilon):.3g} ({best.method}), {len(offers)} offers in {more:.2f} s"
+    note = f"{best.mechanism} at {float(best.epsilon):.3g} ({best.method}), {len(offers)} offers in {more:.2f} s more"
     return Row(case, seconds, allowed, seconds / allowed, seconds, peak_mb, note)

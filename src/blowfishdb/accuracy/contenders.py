@@ -11,6 +11,7 @@ from blowfishdb.mechanisms import (
     hierarchy,
     identity,
     optimized,
+    ordered,
     ordered_hierarchical,
     spanning_tree,
 )
@@ -45,6 +46,8 @@ def contenders(problem: Problem, mechanisms: Mapping[str, Mechanism]) -> Mapping
         able -= ON_EDGES
     if _is_axis(problem.graph) and problem.graph.cells >= LONG_AXIS and optimized.NAME in able:
         able -= PLAIN_TREES
+    if _is_line(problem.graph) and problem.graph.cells >= LONG_AXIS and ordered.NAME in able:
+        able -= {optimized.NAME, *ON_EDGES}
     return {name: mechanism for name, mechanism in mechanisms.items() if name in able} or mechanisms
 
 
@@ -58,6 +61,14 @@ def unasked(problem: Problem, others: Mapping[str, Mechanism]) -> Mapping[str, s
 
 def _is_axis(graph: CellGraph) -> bool:
     return len(graph.factors) == 1 and isinstance(graph.factors[0], WindowGraph)
+
+
+def _is_line(graph: CellGraph) -> bool:
+    """Whether records can only move to the next cell, where running sums are what every mechanism comes to."""
+    axis = graph.factors[0]
+    if len(graph.factors) > 1 or not isinstance(axis, WindowGraph) or axis.hubs.size or np.any(graph.to_zero):
+        return False
+    return bool(np.all(axis.reach <= np.arange(1, axis.size + 1)))
 
 
 def _crowds(graph: CellGraph) -> tuple[int, int]:

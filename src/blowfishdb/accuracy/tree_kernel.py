@@ -138,7 +138,7 @@ def decode_largest(
 
     `cells` holds the variable (or -1), scale and pull of each cell; `nodes` the same of each node, and its trust.
     """
-    cell_variable, cell_scale, cell_pull = cells
+    cell_variable, cell_scale, _ = cells
     node_variable, node_scale, trust, node_pull = nodes
     sums, own, final = work
     top = levels.size - 2
