@@ -19,6 +19,7 @@ from blowfishdb.mechanisms.products.level_table import LevelTableStrategy
 from blowfishdb.mechanisms.products.mode_sums import along_axes, summed_by_query
 from blowfishdb.mechanisms.products.queries import ProductPart, product_parts
 from blowfishdb.mechanisms.products.table_choice import choose_table
+from blowfishdb.mechanisms.products.wide_choice import with_wide_rows
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.workload import Kronecker, Sparse
@@ -29,6 +30,8 @@ NAME = "kronecker"
 AXIS_CELLS = 2048
 """Least squares is dense along each axis."""
 ROWS = 2**25
+WORTH = 0.999
+"""A table whose expected squared error is a larger part of the best product's is not worth leaving it for."""
 
 
 def propose(problem: Problem) -> KroneckerStrategy | LevelTableStrategy:
@@ -45,10 +48,13 @@ def propose(problem: Problem) -> KroneckerStrategy | LevelTableStrategy:
         raise Declined(NAME, "the queries are not products of one row per axis")
     choices = Choices.of(problem.graph)
     product = choose_axes(parts, choices)
+    exact = _exact_components(problem.graph)
     table = choose_table(parts, problem.graph, choices, product)
-    if table is None:
+    if table is not None:
+        table = with_wide_rows(parts, choices, table, exact)
+    if table is None or table.ratio > WORTH:
         return kronecker_strategy(problem, parts, product)
-    return LevelTableStrategy(problem, parts, table.axes, table.weights, _exact_components(problem.graph))
+    return LevelTableStrategy(problem, parts, table.axes, table.weights, exact, table.wide)
 
 
 def kronecker_strategy(

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from blowfishdb.mechanisms.products.axis_levels import CoarseLevel
-from blowfishdb.mechanisms.products.axis_rows import AxisRows
+from blowfishdb.mechanisms.products.axis_rows import AxisRows, DenseRows
 from blowfishdb.model.arrays import Floats, Ints
 
 
@@ -53,11 +53,17 @@ class AxisModes:
         count = self.vectors.shape[1]
         return np.append(np.arange(1, count + 1), np.zeros(self.cells, dtype=np.int64))
 
-    def energies(self, rows: AxisRows, other: Floats | None = None) -> Floats:
-        """Rows by modes: the inner product of each row with itself, or with the vector `other`, within every mode."""
-        seen = rows.times(self.vectors)
-        if other is None:
-            products, whole = seen * seen, rows.squares()
-        else:
-            products, whole = seen * (other @ self.vectors), rows.times(other[:, None])[:, 0]
-        return np.concatenate([(whole - products.sum(axis=1))[:, None], products], axis=1)
+    def energies(self, rows: AxisRows) -> Floats:
+        """Rows by modes: the squared length of each row within every mode."""
+        seen = rows.times(self.vectors) ** 2
+        return np.concatenate([(rows.squares() - seen.sum(axis=1))[:, None], seen], axis=1)
+
+    def with_rows(self, rows: AxisRows, others: Ints) -> Floats:
+        """Rows by others by modes: their inner products within every mode."""
+        seen = rows.times(self.vectors)[:, None, :] * (others @ self.vectors)[None, :, :]
+        whole = rows.times(others.T.astype(np.float64))
+        return np.concatenate([(whole - seen.sum(axis=2))[:, :, None], seen], axis=2)
+
+    def between(self, one: Ints, other: Ints) -> Floats:
+        """The same for two written out sets of rows."""
+        return self.with_rows(DenseRows(one.astype(np.float64)), other)

@@ -78,16 +78,21 @@ class Choices:
     """What may be chosen on each axis, and how records move: `moves[way, axis]` is 1 where a way moves an axis."""
 
     options: Sequence[Sequence[AxisOption]]
+    ways: Sequence[Way]
     moves: Floats
     leaves: bool
     shape: tuple[int, ...]
+
+    def moved(self, axis: int, level: CoarseLevel | None) -> Floats:
+        """The share of the weight of a level (None: the cells) that each way moves."""
+        return self.moves[:, axis] if level is None else _moved(axis, level, self.ways)
 
     @staticmethod
     def of(graph: CellGraph) -> Choices:
         ways = ways_to_move(graph)
         moves = np.array([[g is not None and g.edge_count > 0 for g in way] for way in ways], dtype=np.float64)
         shape = graph.shape
-        return Choices(_options(graph, ways), moves.reshape(-1, len(shape)), bool(graph.to_zero.any()), shape)
+        return Choices(_options(graph, ways), ways, moves.reshape(-1, len(shape)), bool(graph.to_zero.any()), shape)
 
 
 def choose_axes(parts: Sequence[ProductPart], choices: Choices) -> tuple[AxisChoice, ...]:
@@ -104,13 +109,16 @@ def _options(graph: CellGraph, ways: Sequence[Way]) -> list[list[AxisOption]]:
         key = (size, labels.tobytes())
         if key not in levels:
             levels[key] = candidate_levels(size, labels) if size > 1 else []
-        known = {id(own): own for own in (way[axis] for way in ways) if own is not None}
         options = [AxisOption(None, np.zeros(len(ways)))]
-        for level in levels[key]:
-            shares = {name: level.edge_share(own) for name, own in known.items()}
-            options.append(AxisOption(level, np.array([shares.get(id(way[axis]), 0.0) for way in ways])))
-        result.append(options)
+        result.append(options + [AxisOption(level, _moved(axis, level, ways)) for level in levels[key]])
     return result
+
+
+def _moved(axis: int, level: CoarseLevel, ways: Sequence[Way]) -> Floats:
+    """The share of a level that each way moves; 0 where the axis stays."""
+    known = {id(own): own for own in (way[axis] for way in ways) if own is not None}
+    shares = {name: level.edge_share(own) for name, own in known.items()}
+    return np.array([shares.get(id(way[axis]), 0.0) for way in ways])
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,9 @@
-"""Cells and coarse levels of several axes with a weight of its own for every combination of levels."""
+"""Cells and coarse levels of two axes with a weight of its own for every combination of levels."""
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from blowfishdb.mechanisms.products.axis_levels import component_level
 from blowfishdb.mechanisms.products.axis_modes import AxisModes
 from blowfishdb.mechanisms.products.axis_rows import AxisRows
+from blowfishdb.mechanisms.products.corrections import Corrections, ProductRows
 from blowfishdb.mechanisms.products.mode_sums import along_axes, summed_by_query, summed_over_queries
 from blowfishdb.mechanisms.products.queries import ProductPart
 from blowfishdb.model.arrays import Floats, Ints
@@ -21,16 +22,32 @@ from blowfishdb.model.workload import Identity, Kronecker, Sparse
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
 from blowfishdb.plan.problem import Problem
 
+CHUNK = 2**22
 Levels = tuple[int, ...]
 """For each axis 0 (its cells) or 1 (its coarse level)."""
+
+
+def gram_table(axes: Sequence[AxisModes], levels: Levels) -> Floats:
+    """The value of the Gram matrix of these levels' rows on every combination of modes."""
+    table = np.ones(())
+    for axis, chosen in zip(axes, levels, strict=True):
+        height = axis.level.height if chosen and axis.level is not None else 1
+        table = np.multiply.outer(table, axis.grams[chosen] * float(height) ** 2)
+    return table
+
+
+def covariance_table(axes: Sequence[AxisModes], weights: dict[Levels, int]) -> Floats:
+    """1 over the precision of every combination of modes when a row of weight w has variance 1 / w^2."""
+    return np.asarray(1.0 / sum(float(weight) ** 2 * gram_table(axes, levels) for levels, weight in weights.items()))
 
 
 @dataclass(frozen=True, eq=False)
 class LevelTableStrategy:
     """Measures the products of rows of the levels in `weights`, each with its whole weight a row.
 
-    All grams share the modes of the axes, so least squares is one number per combination of modes. `components` are
-    labels per axis whose products have exact totals; there should be few of them.
+    All grams share the modes of the axes, so least squares is one number per combination of modes. `wide` are products
+    of other coarse rows, which correct the estimate afterwards, as do the exact totals of products of `components`
+    (labels per axis); of either there should be few.
     """
 
     problem: Problem
@@ -38,6 +55,7 @@ class LevelTableStrategy:
     axes: tuple[AxisModes, ...]
     weights: dict[Levels, int]
     components: tuple[Ints, ...] | None
+    wide: ProductRows | None = None
 
     @property
     def mechanism(self) -> str:
@@ -51,35 +69,43 @@ class LevelTableStrategy:
         exact = None
         if self.components is not None:
             exact = Kronecker(tuple(Sparse(csr_array(totals)) for totals in self._totals))
-        return Plan(unit, tuple(self._measurement(levels) for levels in self.weights), exact)
+        parts = [self._measurement(levels) for levels in self.weights]
+        if self.wide is not None and self.wide.weight is not None:
+            weights = [np.array([self.wide.weight]), np.array([1])]
+            factors = [Measurement(Sparse(csr_array(r)), w) for r, w in zip(self.wide.rows, weights, strict=True)]
+            parts.append(KroneckerMeasurement(tuple(factors)))
+        return Plan(unit, tuple(parts), exact)
 
     def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         """Least-squares counts of all cells that meet the exact totals; takes vectors or column matrices."""
         del variances
-        starts = np.cumsum(self._sizes)[:-1]
+        *tables, wide = np.split(measured, np.cumsum(self._sizes))
         pulled = sum(
             along_axes([rows.T for rows in self._rows[levels]], part) * float(weight) ** 2
-            for (levels, weight), part in zip(self.weights.items(), np.split(measured, starts), strict=True)
+            for (levels, weight), part in zip(self.weights.items(), tables, strict=True)
         )
         cells = self._spread(np.asarray(pulled))
-        if self.components is None:
+        if not self._corrections.groups:
             return cells
-        return cells + self._lift @ (exact - self._flat_totals @ cells)
+        gap = np.concatenate([exact, wide], axis=0, dtype=np.float64) - self._corrections.measure(cells)
+        return np.asarray(cells + self._spread(self._corrections.give_back(self._solved(gap))))
 
     def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         return np.asarray(self.problem.workload.dot(self.estimate_cells(measured, exact, variances)))
 
     def answer_variances(self, variances: Floats) -> Floats:
         """Exact for any variance of each combination of levels: a sum over modes for every answer."""
-        table = self._noise_table(variances)
-        return np.concatenate([np.maximum(self._part_variances(part, table), 0.0) for part in self.parts])
+        table, noise = self._noise_table(variances), self._noise_of_corrections(variances)
+        return np.concatenate([np.maximum(self._part_variances(part, table, noise), 0.0) for part in self.parts])
 
     def total_variance(self, variances: Floats) -> float:
         """The summed expected squared error of all answers; all combinations of rows are never listed."""
-        table = self._noise_table(variances)
+        table, noise = self._noise_table(variances), self._noise_of_corrections(variances)
         return float(
             sum(
-                self._summed_variance(part, table) if part.index is None else self._part_variances(part, table).sum()
+                self._summed_variance(part, table, noise)
+                if part.index is None
+                else self._part_variances(part, table, noise).sum()
                 for part in self.parts
             )
         )
@@ -99,10 +125,12 @@ class LevelTableStrategy:
             ]
             asked[:, column] = reduce(lambda a, b: np.multiply.outer(a, b).reshape(-1), own)
         pulled = self._spread(asked)
-        if self.components is not None:
-            pulled = pulled - self._spread(self._flat_totals.T @ (self._lift.T @ asked))
+        taken: Floats = np.empty((0, queries.size))
+        if self._corrections.groups:
+            taken = self._solved(self._corrections.measure(pulled))
+            pulled = pulled - self._spread(self._corrections.give_back(taken))
         found = [along_axes(self._rows[levels], pulled) * float(w) ** 2 for levels, w in self.weights.items()]
-        return np.concatenate(found).T
+        return np.concatenate([*found, taken[self._exact_count :]]).T
 
     def _measurement(self, levels: Levels) -> KroneckerMeasurement:
         factors = []
@@ -122,28 +150,14 @@ class LevelTableStrategy:
         return [math.prod(rows.shape[0] for rows in self._rows[levels]) for levels in self.weights]
 
     @cached_property
-    def _gram_tables(self) -> list[Floats]:
-        """For each combination of levels the value of its rows' Gram matrix on every combination of modes."""
-        tables = []
-        for levels in self.weights:
-            table = np.ones(())
-            for axis, chosen in zip(self.axes, levels, strict=True):
-                height = axis.level.height if chosen and axis.level is not None else 1
-                table = np.multiply.outer(table, axis.grams[chosen] * float(height) ** 2)
-            tables.append(table)
-        return tables
-
-    @cached_property
     def _covariance_table(self) -> Floats:
-        """1 over the precision of every combination of modes when a row of weight w has variance 1 / w^2."""
-        weighted = zip(self.weights.values(), self._gram_tables, strict=True)
-        return np.asarray(1.0 / sum(float(weight) ** 2 * gram for weight, gram in weighted))
+        return covariance_table(self.axes, self.weights)
 
     def _noise_table(self, variances: Floats) -> Floats:
         """The variance of the estimate along every combination of modes for the given noise."""
         starts = np.cumsum([0, *self._sizes[:-1]])
-        each = zip(self.weights.values(), self._gram_tables, np.asarray(variances)[starts], strict=True)
-        spread = sum(float(weight) ** 4 * float(own) * gram for weight, gram, own in each)
+        each = zip(self.weights.items(), np.asarray(variances)[starts], strict=True)
+        spread = sum(float(weight) ** 4 * float(own) * gram_table(self.axes, levels) for (levels, weight), own in each)
         return np.asarray(self._covariance_table**2 * spread)
 
     def _spread(self, values: Floats) -> Floats:
@@ -158,70 +172,55 @@ class LevelTableStrategy:
         return [component_level(labels).blocks for labels in self.components or ()]
 
     @cached_property
-    def _flat_totals(self) -> Floats:
-        """The exact totals as rows over all cells."""
-        return np.asarray(reduce(np.kron, self._totals), dtype=np.float64)
+    def _corrections(self) -> Corrections:
+        """The exact totals, then the wide rows."""
+        exact = [] if self.components is None else [ProductRows(tuple(self._totals), None)]
+        return Corrections(self.axes, (*exact, *([] if self.wide is None else [self.wide])))
 
     @cached_property
-    def _lift(self) -> Floats:
-        """How a gap in the exact totals is shared out to the cells: S E' (E S E')^-1."""
-        spread = self._spread(self._flat_totals.T)
-        return np.asarray(np.linalg.solve(self._flat_totals @ spread, spread.T).T)
+    def _system(self) -> Floats:
+        return self._corrections.system(self._covariance_table)
 
-    @cached_property
-    def _total_rows(self) -> list[tuple[Floats, ...]]:
-        """Each exact total as one row per axis; none where no total is exact."""
-        if self.components is None:
-            return []
-        return list(itertools.product(*(list(totals.astype(np.float64)) for totals in self._totals)))
+    def _solved(self, values: Floats) -> Floats:
+        return np.asarray(np.linalg.solve(self._system, values), dtype=np.float64)
 
-    def _between_totals(self, table: Floats) -> Floats:
-        """The exact totals' products with each other, weighed by a table over the modes."""
-        found = np.empty((len(self._total_rows),) * 2)
-        for (i, one), (k, other) in itertools.product(enumerate(self._total_rows), repeat=2):
-            seen = [_inner(axis, a, b) for axis, a, b in zip(self.axes, one, other, strict=True)]
-            found[i, k] = np.sum(table * reduce(np.multiply.outer, seen))
-        return found
+    @property
+    def _exact_count(self) -> int:
+        return sum(group.count for group in self._corrections.groups if group.weight is None)
 
-    def _with_totals(self, part: ProductPart) -> list[list[Floats]]:
-        """For each exact total and axis the products of a part's rows with it, within every mode."""
-        return [
-            [axis.energies(rows, own) for axis, rows, own in zip(self.axes, part.rows, total, strict=True)]
-            for total in self._total_rows
-        ]
+    def _noise_of_corrections(self, variances: Floats) -> Floats:
+        """The variance of each correcting row for the given noise: 0 for exact totals."""
+        own = [0.0 if group.weight is None else float(variances[-1]) for group in self._corrections.groups]
+        return self._corrections.measured_variances(own)
+
+    def _part_variances(self, part: ProductPart, table: Floats, noise: Floats) -> Floats:
+        """H(q - R'b) + b'Vb: H the table as a quadratic form, b = (V + R S R')^-1 R S q what corrections take over."""
+        energies, corrections = self._own(part.rows), self._corrections
+        crossed = corrections.crossed(part.rows)
+        form = corrections.between(table) + np.diag(noise) if crossed else np.empty((0, 0))
+        found = [np.empty(0)]
+        step = CHUNK // max(corrections.count, *table.shape)
+        for start in range(0, part.count, step):
+            index = part.rows_of(np.arange(start, min(start + step, part.count)))
+            found.append(summed_by_query(table, energies, index))
+            if crossed:
+                seen = corrections.seen(self._covariance_table, crossed, index)
+                taken = self._solved(seen)
+                noisy = corrections.seen(table, crossed, index)
+                found[-1] = found[-1] + np.einsum("rq,rq->q", taken, form @ taken - 2 * noisy)
+        return np.concatenate(found)
+
+    def _summed_variance(self, part: ProductPart, table: Floats, noise: Floats) -> float:
+        """The same summed over all combinations of rows, of which every term is a product of sums."""
+        plain = float(np.sum(table * summed_over_queries(self._own(part.rows), None)))
+        if not self._corrections.groups:
+            return plain
+        crossed, own = self._corrections.crossed(part.rows), self._covariance_table
+        inverse = np.linalg.inv(self._system)
+        taken = inverse @ self._corrections.squares(own, own, crossed) @ inverse
+        form = self._corrections.between(table) + np.diag(noise)
+        mixed = self._corrections.squares(own, table, crossed)
+        return plain + float(np.sum(taken * form) - 2 * np.sum(inverse * mixed))
 
     def _own(self, rows: tuple[AxisRows, ...]) -> list[Floats]:
         return [axis.energies(own) for axis, own in zip(self.axes, rows, strict=True)]
-
-    def _part_variances(self, part: ProductPart, table: Floats) -> Floats:
-        """H(q - E'b) with H the table as a quadratic form and b = (E S E')^-1 E S q what exact totals take over."""
-        plain = summed_by_query(table, self._own(part.rows), part.index)
-        crossed = self._with_totals(part)
-        if not crossed:
-            return plain
-        seen = np.stack([summed_by_query(self._covariance_table, each, part.index) for each in crossed])
-        noisy = np.stack([summed_by_query(table, each, part.index) for each in crossed])
-        taken = np.linalg.solve(self._between_totals(self._covariance_table), seen)
-        return np.asarray(plain + (taken * (self._between_totals(table) @ taken - 2 * noisy)).sum(axis=0))
-
-    def _summed_variance(self, part: ProductPart, table: Floats) -> float:
-        """The same summed over all combinations of rows: products of b with b and with E H q are products of sums."""
-        plain = float(np.sum(table * summed_over_queries(self._own(part.rows), None)))
-        crossed = self._with_totals(part)
-        if not crossed:
-            return plain
-        own = self._covariance_table
-        both, mixed = np.empty((2, len(crossed), len(crossed)))
-        for (i, one), (k, other) in itertools.product(enumerate(crossed), repeat=2):
-            squares = [a.T @ b for a, b in zip(one, other, strict=True)]
-            both[i, k] = own.reshape(-1) @ along_axes(squares, own.reshape(-1))
-            mixed[i, k] = own.reshape(-1) @ along_axes(squares, table.reshape(-1))
-        inverse = np.linalg.inv(self._between_totals(own))
-        taken = inverse @ both @ inverse
-        return plain + float(np.sum(taken * self._between_totals(table)) - 2 * np.sum(inverse * mixed.T))
-
-
-def _inner(axis: AxisModes, one: Floats, other: Floats) -> Floats:
-    """The inner product of two vectors over the cells of an axis within every mode."""
-    seen = (one @ axis.vectors) * (other @ axis.vectors)
-    return np.append(one @ other - seen.sum(), seen)

@@ -14,6 +14,7 @@ from blowfishdb.mechanisms.products.axis_levels import AxisChoice, CoarseLevel, 
 from blowfishdb.mechanisms.products.axis_modes import AxisModes
 from blowfishdb.mechanisms.products.axis_rows import AxisRows
 from blowfishdb.mechanisms.products.choice import AxisOption, Choices, axis_components
+from blowfishdb.mechanisms.products.corrections import ProductRows
 from blowfishdb.mechanisms.products.level_table import Levels
 from blowfishdb.mechanisms.products.marginal_weights import SHARPNESS, improved_weights
 from blowfishdb.mechanisms.products.mode_sums import summed_over_queries
@@ -30,9 +31,6 @@ QUERIES = 1000
 
 SWEEPS = 2
 GRAIN = 64
-WORTH = 0.999
-"""A table that gains less than this is not worth leaving the product for."""
-
 LEAST = (0.0, 0.003, 0.03)
 """Combinations with less than this part of the largest weight are left out, where that helps."""
 
@@ -46,10 +44,15 @@ MIXED = (0.0, 0.5, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class LevelTable:
-    """The modes of each axis, and a whole weight for each combination of levels that is worth measuring."""
+    """The modes of each axis, and a whole weight for each combination of levels that is worth measuring.
+
+    `ratio` is the expected squared error to that of the best product. `wide` are products of rows of other levels.
+    """
 
     axes: tuple[AxisModes, ...]
     weights: dict[Levels, int]
+    ratio: float
+    wide: ProductRows | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +67,7 @@ class _AxisCase:
 def choose_table(
     parts: Sequence[ProductPart], graph: CellGraph, choices: Choices, product: tuple[AxisChoice, ...]
 ) -> LevelTable | None:
-    """The best table found in the neighbourhood of a product; None where the product is as good."""
+    """The best table found in the neighbourhood of a product; None where tables do not apply."""
     components = axis_components(graph)
     is_closed = graph.has_value_edges and not choices.leaves
     totals = math.prod(int(labels.max()) + 1 for labels in components)
@@ -143,9 +146,8 @@ class _Search:
             if chosen == before:
                 break
         weights = self._polished(chosen)
-        if float(self._errors(chosen, weights[None, :])[0]) > WORTH * known:
-            return None
-        return LevelTable(tuple(case.modes for case in chosen), _whole(chosen, weights))
+        ratio = float(self._errors(chosen, weights[None, :])[0]) / known
+        return LevelTable(tuple(case.modes for case in chosen), _whole(chosen, weights), ratio)
 
     def _polished(self, chosen: Sequence[_AxisCase]) -> Floats:
         """The weights with the least error found from the best of the patterns."""
