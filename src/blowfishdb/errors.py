@@ -5,6 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 
+def _amount(epsilon: Fraction) -> str:
+    """The number for people; the exact one is in the error's fields."""
+    short = f"{float(epsilon):.6g}"
+    return short if Fraction(short) == epsilon else f"about {short}"
+
+
 class BlowfishError(Exception):
     """The root of the tree; `code` never changes once published."""
 
@@ -128,7 +134,7 @@ class AllowanceExceeded(BlowfishError):
     code = "allowance-exceeded"
 
     def __init__(self, stage: str, requested: Fraction, allowed: Fraction) -> None:
-        super().__init__(f"stage {stage} needs epsilon {requested}, its allowance is {allowed}")
+        super().__init__(f"stage {stage} needs epsilon {_amount(requested)}, its allowance is {_amount(allowed)}")
         self.stage = stage
         self.requested = requested
         self.allowed = allowed
@@ -158,11 +164,11 @@ class BudgetExceeded(LedgerError):
         remaining_analyst: Fraction | None,
         instead: tuple[str, ...] = (),
     ) -> None:
-        own = "" if remaining_analyst is None else f" and {remaining_analyst} for this analyst"
+        own = "" if remaining_analyst is None else f" and {_amount(remaining_analyst)} for this analyst"
         advice = f"With what is left you can have: {', or '.join(instead)}." if instead else "Ask for less accuracy."
         super().__init__(
-            f"not run, nothing charged: this costs epsilon {requested}; {remaining_dataset} is left for the data{own}. "
-            f"{advice} The curator can renew the budget."
+            f"not run, nothing charged: this costs epsilon {_amount(requested)}; {_amount(remaining_dataset)} is left "
+            f"for the data{own}. {advice} The curator can renew the budget."
         )
         self.requested = requested
         self.remaining_dataset = remaining_dataset
@@ -372,8 +378,8 @@ class ReleaseFailed(BlowfishError):
             else "Its charge is used up; ask again with another key, which is charged anew."
         )
         super().__init__(
-            f"the release failed; ask the curator about incident {incident}. The charge of {epsilon} stands, because "
-            f"how and when a release fails can depend on the data. {what_next}"
+            f"the release failed; ask the curator about incident {incident}. The charge of {_amount(epsilon)} stands, "
+            f"because how and when a release fails can depend on the data. {what_next}"
         )
         self.incident = incident
         self.epsilon = epsilon

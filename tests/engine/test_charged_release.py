@@ -270,3 +270,10 @@ def test_exact_answers_are_recorded_and_free(held: Bench) -> None:
     assert answer.raw.tolist() == [RAW.size]
     assert held.spent == 0
     assert [entry.kind for entry in held.ledger.entries()][-2:] == ["charge", "answer"]
+
+
+def test_amounts_are_shown_as_decimals_and_kept_as_fractions() -> None:
+    refusal = BudgetExceeded(Fraction(1339, 250), Fraction(1, 3), None)
+    assert "epsilon 5.356" in str(refusal)
+    assert "about 0.333333" in str(refusal)
+    assert (refusal.requested, refusal.remaining_dataset) == (Fraction(1339, 250), Fraction(1, 3))

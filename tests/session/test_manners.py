@@ -244,3 +244,20 @@ def test_two_analysts_are_charged_apart(tmp_path: Path) -> None:
     ana["visits"].histogram("age").release(epsilon="0.5")
     assert ben.budget("visits").spent == 0
     assert ben.budget("visits").dataset_remaining == ana.budget("visits").dataset_remaining
+
+
+def test_mistakes_are_told_when_they_are_made(db: Session) -> None:
+    table = db["visits"]
+    with pytest.raises(QueryError, match="did you mean 'age'"):
+        table.histogram("agee")
+    with pytest.raises(QueryError, match="did you mean 'age'"):
+        table.where(bf.col("agee") > 3)
+    with pytest.raises(QueryError, match="known are 'A1'"):
+        table.where(bf.col("ward") == "Z9")
+
+
+def test_spaces_around_a_name_make_no_other_analyst(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    assert session(tmp_path, " ana ").analyst == "ana"
+    with pytest.raises(BlowfishError, match="analyst's name"):
+        session(tmp_path, "  ")

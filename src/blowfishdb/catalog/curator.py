@@ -12,7 +12,7 @@ from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.catalog.opening import Catalog, read_asked_domains, read_in_force
 from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch
 from blowfishdb.engine.demand import Demand, Number, short_number
-from blowfishdb.errors import CatalogError, ChangeRefused, SourceError
+from blowfishdb.errors import CatalogError, ChangeRefused, SourceError, UnknownAccount
 from blowfishdb.ledger import (
     Account,
     AnalystBudget,
@@ -21,6 +21,7 @@ from blowfishdb.ledger import (
     Terms,
     Verification,
     VersionChange,
+    account_id,
     open_ledger,
 )
 from blowfishdb.ledger.values import VersionKind, check_text
@@ -83,6 +84,13 @@ class Curator:
         """The columns at an address, from the schema alone."""
         return open_source(self.config.reachable(source), joins).columns()
 
+    def known_account(self, source: str, joins: Sequence[Join] = ()) -> Account | None:
+        """The account that the data at an address has already, under whatever name."""
+        try:
+            return self.ledger.account(account_id(open_source(self.config.reachable(source), joins).identity()))
+        except UnknownAccount:
+            return None
+
     def add(self, dataset: Dataset) -> Account:
         """Registers a dataset: its account in the ledger first, then its place in the configuration."""
         if dataset.name in self.config.datasets and self.config.datasets[dataset.name] != dataset:
@@ -98,6 +106,7 @@ class Curator:
             dataset.policy_document(),
             dataset.domain_document(),
             dataset.per_analyst,
+            dataset.accounting,
         )
         account = self.ledger.register(terms, name=dataset.name, by=self._by)
         self._save(dataset)
@@ -162,6 +171,14 @@ class Curator:
         """Notes that the rows were refreshed: old answers no longer replay, and the spent budget stays."""
         return self.ledger.new_snapshot(self._catalog.account(name).id, description, by=self._by)
 
+    def set_accounting(self, name: str, accounting: str, *, reason: str) -> Account:
+        """Counts loss per class of policy edges from now on, or as a sum again; the worst loss so far counts for all."""
+        account, in_force = self._in_force(name)
+        changed = in_force.accounted(accounting)
+        found = self.ledger.set_accounting(account.id, accounting, by=self._by, reason=reason)
+        self._save(changed)
+        return found
+
     # --- budgets
 
     def account(self, name: str) -> Account:
@@ -192,7 +209,7 @@ class Curator:
         """Gives one analyst a limit of their own; None returns them to the limit of everyone."""
         limit = None if epsilon is None else short_number(epsilon, "epsilon")
         account = self._catalog.account(name).id
-        return self.ledger.limit_analyst(account, analyst, limit, by=self._by, reason=reason)
+        return self.ledger.limit_analyst(account, analyst.strip(), limit, by=self._by, reason=reason)
 
     # --- books
 

@@ -23,6 +23,8 @@ from blowfishdb.model.segments import atom_runs
 FEWEST_GAIN = 0.95
 """A column is named only when hiding less of it would save at least a twentieth."""
 MOST_COLUMNS = 4
+MOST_PIECES = 256
+"""Nobody would declare a partition that a filter over more pieces asks for, and to price it takes long."""
 USUALLY_BEST = ("optimized", "ordered", "kronecker")
 """Beside the winner only these are asked what they would cost then, so that a preview stays quick."""
 
@@ -84,7 +86,7 @@ def _blocks(attribute: Attribute, conditions: Sequence[Atom]) -> Partition | Non
     """The coarsest partition on which the filter never divides a block; None where it cannot be written."""
     runs = [atom_runs(atom, attribute) for atom in conditions]
     starts = sorted({int(start) for run in runs for start in run.starts})
-    if len(starts) < 2:
+    if not 2 <= len(starts) <= MOST_PIECES:
         return None
     if not isinstance(attribute, Categorical):
         cuts = _values(attribute, starts[1:])

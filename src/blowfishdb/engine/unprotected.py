@@ -17,9 +17,15 @@ def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:
             said += _attribute(domain, policy, name)
     if policy.composition == "attribute":
         said.append("Several attributes of one record together are protected less than each one alone.")
-    if policy.presence == "public":
+    unit = policy.unit
+    if isinstance(unit, Person) and policy.presence == "public":
+        said.append(
+            f"How many rows there are, whose they are, how many of each {unit.id}'s count (up to {unit.at_most}), and "
+            f"the {unit.order_by} by which the first are taken."
+        )
+    elif policy.presence == "public":
         said.append("How many rows there are, and whether somebody's row is among them.")
-    if not isinstance(policy.unit, Person):
+    if not isinstance(unit, Person):
         said.append("Somebody with several rows is protected less: each row counts on its own.")
     return tuple(said)
 

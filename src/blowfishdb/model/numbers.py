@@ -39,6 +39,8 @@ def _is_vast(written: str | Decimal) -> bool:
 
 def whole(value: object, what: str, error: type[InvalidInput] = InvalidInput) -> int:
     """The number as an int; refuses fractions."""
+    if type(value) is int:
+        return value
     number = exact(value, what, error)
     if number.denominator != 1:
         raise error(f"{what} must be a whole number, not {show(number)}")

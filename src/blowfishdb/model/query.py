@@ -166,6 +166,8 @@ def _running(cells: Cells) -> Rows:
 def _all_ranges(cells: Cells) -> Rows:
     _need_order(cells, 0)
     plain, count = cells.plain[0], cells.graph.cells
+    if plain == 0:
+        raise QueryError(f"the filter keeps no value of {cells.axes[0]} that lies in a range; ask for a count")
     if plain == count:
         return AllRanges(count)
     if plain > LISTED_RANGES:

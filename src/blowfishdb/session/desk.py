@@ -80,7 +80,8 @@ class Desk:
 
 
 def open_desk(config: str | Path, analyst: str) -> Desk:
-    """The desk for one analyst over the datasets of a configuration."""
+    """The desk for one analyst over the datasets of a configuration; spaces around a name are no part of it."""
+    analyst = analyst.strip() if isinstance(analyst, str) else analyst
     check_text(analyst, "an analyst's name")
     catalog = open_catalog(config)
     quoted: OrderedDict[str, Prepared | PreparedProgram] = OrderedDict()

@@ -91,4 +91,5 @@ class Session:
 
 def connect(config: str | Path = USUAL_CONFIG, *, analyst: str) -> Session:
     """A session for one analyst over the datasets of a configuration file."""
-    return Session(analyst, open_desk(config, analyst))
+    desk = open_desk(config, analyst)
+    return Session(desk.analyst, desk)

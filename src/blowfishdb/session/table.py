@@ -13,7 +13,7 @@ from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.predicate import PREDICATES, Axis, Both, Column, Predicate, as_axes, atoms
+from blowfishdb.model.predicate import ATOMS, PREDICATES, Axis, Both, Column, Predicate, as_axes, atoms
 from blowfishdb.model.query import Box, Query, cell_range, levels_of, query
 from blowfishdb.model.segments import atom_runs
 from blowfishdb.session.columns import Columns
@@ -52,7 +52,9 @@ class Table:
         if not isinstance(predicate, PREDICATES):
             raise QueryError(f"a filter is a condition such as col('age') >= 18, not {type(predicate).__name__}")
         for atom in atoms(predicate):
-            atom_runs(atom, self.domain.find(atom.attribute))
+            # Whatever merely looks like a comparison is refused when it is asked.
+            if type(atom) in ATOMS:
+                atom_runs(atom, self.domain.find(atom.attribute))
         return replace(self, filter=predicate if self.filter is None else Both(self.filter, predicate))
 
     def count(self) -> Question:
