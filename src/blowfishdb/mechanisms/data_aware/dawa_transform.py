@@ -1,0 +1,109 @@
+"""DAWA with a transform: buckets of even counts, measured as the policy makes it cheapest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from blowfishdb.errors import Declined
+from blowfishdb.mechanisms import ordered
+from blowfishdb.mechanisms.data_aware.bucket_strategy import answer_variances, plan_buckets
+from blowfishdb.mechanisms.data_aware.buckets import Buckets
+from blowfishdb.mechanisms.data_aware.merged_strategy import best_merged_plan
+from blowfishdb.mechanisms.data_aware.running_sums import even_runs
+from blowfishdb.mechanisms.data_aware.script import Finding, Script
+from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.workload import Identity
+from blowfishdb.noise.distribution import variance
+from blowfishdb.plan.certificate import calibrate
+from blowfishdb.plan.merged import merge_graph
+from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.stages import Allowance, Ask, Measured, MeasurementStage, Program
+
+NAME = "dawa-transform"
+SELECT, MEASURE, SUMS = "partition", "buckets", "sums"
+
+
+@dataclass(frozen=True)
+class DawaTransform:
+    """Serves every policy; bias from sharing out buckets cannot be known without data, so it promises no accuracy.
+
+    On a line, running sums of all cells cost no more than those of merged buckets: they get the whole epsilon, and
+    buckets are read off them. Elsewhere, or with `sums_first` off, `select_share` of epsilon finds the buckets.
+    """
+
+    name: str = NAME
+    select_share: Fraction = Fraction(1, 4)
+    sums_first: bool = True
+
+    def program(self, problem: Problem, epsilon: Fraction) -> Program:
+        """One stage on a line, a partition and a measurement elsewhere: together exactly epsilon."""
+        graph = problem.graph
+        if not np.any(graph.to_zero) and not graph.value_edge_bound:
+            raise Declined(NAME, "no move is hidden, so 'identity' releases every cell exactly")
+        if self.sums_first and is_line(graph):
+            return Program(NAME, (Allowance(SUMS, epsilon),))
+        select = epsilon * self.select_share
+        return Program(NAME, (Allowance(SELECT, select), Allowance(MEASURE, epsilon - select)))
+
+    def script(self, problem: Problem, program: Program) -> Script:
+        """The stages of the program, as they unfold."""
+        if len(program.allowances) == 1:
+            return _from_sums(problem, program.epsilon)
+        select, measure = (allowance.epsilon for allowance in program.allowances)
+        return _from_partition(problem, select, measure)
+
+
+def is_line(graph: CellGraph) -> bool:
+    """Whether records move by at most one step along one axis and can neither leave nor be absent."""
+    axis = graph.factors[0]
+    if len(graph.factors) != 1 or not isinstance(axis, WindowGraph) or axis.hubs.size or np.any(graph.to_zero):
+        return False
+    return bool(np.all(axis.reach - np.arange(axis.size) <= 1))
+
+
+def _from_sums(problem: Problem, epsilon: Fraction) -> Script:
+    strategy = ordered.propose(problem)
+    plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, epsilon)
+    measured = yield Ask(SUMS, MeasurementStage(plan))
+    if not isinstance(measured, Measured):
+        raise TypeError("a measurement answers with measured rows")
+    spread = variance(float(plan.unit) / plan.weights)
+    cells, buckets, before = [], [], 0
+    ends = np.flatnonzero(strategy.exact)
+    # Runs that no record crosses have exact totals and are read one by one.
+    for run, sums in enumerate(np.split(measured.noisy, ends[:-1] - np.arange(ends.size - 1))):
+        found = even_runs(sums.astype(np.float64), float(measured.exact[run]), float(spread[0]))
+        cells.append(found.cells)
+        is_start = np.zeros(found.cells.size, dtype=np.int64)
+        is_start[found.starts] = 1
+        buckets.append(before + np.cumsum(is_start) - 1)
+        before += found.starts.size
+    estimate = np.concatenate(cells)
+    answers = np.asarray(problem.workload.dot(estimate))
+    return Finding(estimate, answers, strategy.answer_variances(spread), np.concatenate(buckets))
+
+
+def _from_partition(problem: Problem, select: Fraction, measure: Fraction) -> Script:
+    graph = problem.graph
+    chosen = yield Ask(SELECT, l1_refinement(graph.cells, graph, select))
+    buckets = Buckets(graph.cells, np.asarray(chosen))
+    if isinstance(problem.workload, Identity):
+        best = best_merged_plan(graph, buckets.of_cells, measure)
+        measured = yield Ask(MEASURE, MeasurementStage(best.plan), buckets.of_cells)
+        if not isinstance(measured, Measured):
+            raise TypeError("a measurement answers with measured rows")
+        estimate, spread = best.cells(measured), best.answer_variances(problem.workload)
+    else:
+        merged = merge_graph(graph, buckets.of_cells)
+        planned = plan_buckets(merged, buckets.rounded(problem.workload), measure)
+        measured = yield Ask(MEASURE, MeasurementStage(planned.plan), buckets.of_cells)
+        if not isinstance(measured, Measured):
+            raise TypeError("a measurement answers with measured rows")
+        estimate = buckets.spread(planned.totals(measured.noisy, measured.exact))
+        spread = answer_variances(buckets, planned, problem.workload)
+    return Finding(estimate, np.asarray(problem.workload.dot(estimate)), spread, buckets.of_cells)
