@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from blowfishdb.catalog import Curator, curate, read_config
 from blowfishdb.cli.logs import keep_log
 from blowfishdb.cli.options import login
-from blowfishdb.session import Session, connect
+
+if TYPE_CHECKING:
+    from blowfishdb.session import Session
 
 
 def existing(config: Path, by: str | None = None) -> Curator:
@@ -23,6 +26,8 @@ def new_or_existing(config: Path, by: str | None) -> Curator:
 
 
 def analyst_session(config: Path, analyst: str | None) -> Session:
-    """An analyst's session."""
+    """An analyst's session; commands that open none do without the mechanisms and the numerics that it loads."""
+    from blowfishdb.session import connect
+
     keep_log(config)
     return connect(config, analyst=analyst or login())

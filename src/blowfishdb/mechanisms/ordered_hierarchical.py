@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.one_axis.axis import Axis, read_axis
@@ -34,6 +33,8 @@ def propose(problem: Problem) -> EstimatingStrategy:
     A move crosses at most one running sum and changes at most two nodes on each of the h levels inside the hops, so
     running sums of scale 1/S and nodes of scale 2h/H cost S + H. The roots of the hops are not measured.
     """
+    from scipy.optimize import minimize_scalar  # takes a while to load, and many questions do without
+
     axis = read_axis(NAME, problem)
     if not np.any(axis.chains):
         raise Declined(NAME, "running sums need windows shorter than the axis and records that cannot vanish")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.sparse import vstack
 
 from blowfishdb.mechanisms.one_axis.axis import Axis
@@ -127,6 +126,8 @@ def _tuned(axis: Axis, workload: Rows, shape: SmoothShape | TreeShape) -> Choice
 
 def _filled(axis: Axis, workload: Rows, groups: list[Group]) -> tuple[float, Floats] | None:
     """The error and the shares of the groups, tuned while the cells always take what is left; None if that fails."""
+    from scipy.optimize import minimize  # takes a while to load, and many questions do without
+
     gram = gram_dot(workload, np.eye(axis.cells))
     rows = vstack([*(group.unit_rows for group in groups), free_totals(axis)], format="csr").toarray()
     counts = [*(group.matrix.shape[0] for group in groups), int(axis.free.sum())]

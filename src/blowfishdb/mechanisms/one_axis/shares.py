@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.optimize import minimize
 
 from blowfishdb.model.arrays import Floats, Ints
 
@@ -38,6 +37,7 @@ def best_shares(
     `error` gives the error of shares and its gradient, and is homogeneous of degree -2; `losses` (edges by groups)
     is the loss per unit of share: only the direction of the shares matters, for error times squared largest loss.
     """
+    from scipy.optimize import minimize  # takes a while to load, and many questions do without
 
     def objective(logs: Floats) -> tuple[float, Floats]:
         inside = np.clip(logs, LEAST_LOG, MOST_LOG)
