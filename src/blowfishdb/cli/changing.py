@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from blowfishdb.catalog import Dataset
@@ -20,8 +21,9 @@ def changed_policy(dataset: Dataset, words: list[str], document: Path | None) ->
     if document is not None:
         return read_file(document).policy
     old = dataset.policy
-    families = dict(old.attributes) | {name: read_family(said) for name, said in named(words, "--policy").items()}
-    new = Policy(families, old.composition, old.presence, old.unit, old.joint)
+    said = named(words, "--policy")
+    named_now = {name: read_family(text, dataset.domain.find(name, PolicyError)) for name, text in said.items()}
+    new = replace(old, attributes=dict(old.attributes) | named_now)
     new.check(dataset.domain)
     return new
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from blowfishdb.catalog.graph_files import read_distances, read_edges
 from blowfishdb.errors import DomainError, PolicyError
 from blowfishdb.model.domain import CELL, CLAMP, Attribute
 from blowfishdb.model.graphs.families import (
@@ -31,7 +32,9 @@ HINT = (
     "write 0..110, 0..50000 step 100, 2024-01-01..2025-12-31 by day, 'NC, VA, other', 'low < mid < high' or @file, "
     "perhaps followed by null=VALUE or outside=cell"
 )
-POLICY_HINT = "write full, public, line, within 5, cuts 18, 65 or blocks a, b | c"
+POLICY_HINT = (
+    "write full, public, line, within 5, cuts 18, 65, blocks a, b | c, edges pairs.csv or distances table.csv within 5"
+)
 SIDE = re.compile(r"\s+(?P<which>null|outside)\s*=\s*(?P<value>'[^']*'|\S+)\s*$")
 WHOLE = re.compile(r"(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\d+)")
 STEPS = re.compile(r"(?P<low>-?[\d.]+?)\s*\.\.\s*(?P<high>-?[\d.]+)\s+step\s+(?P<width>[\d./]+)")
@@ -113,8 +116,8 @@ def _typed(text: str, kind: Kind | None) -> str | int | bool:
     return text
 
 
-def read_family(words: str) -> Family:
-    """The family that the words declare."""
+def read_family(words: str, attribute: Attribute | None = None) -> Family:
+    """The family that the words declare; files of pairs or distances name values of the attribute."""
     plain = words.strip()
     name, _, rest = plain.partition(" ")
     rest = rest.strip()
@@ -124,7 +127,16 @@ def read_family(words: str) -> Family:
         return partition(cuts=_items(rest, ","))
     if name == "blocks" and rest:
         return partition([_items(block, ",") for block in rest.split("|")])
-    simple: dict[str, Family] = {"full": full(), "secret": full(), "public": public(), "line": line()}
+    if name == "edges" and rest:
+        return read_edges(Path(rest).expanduser(), attribute)
+    file, within, theta = rest.rpartition(" within ")
+    if name == "distances" and within:
+        return read_distances(Path(file.strip()).expanduser(), theta, attribute)
+    simple: dict[str, Family] = {
+        **dict.fromkeys(("full", "secret", "everything", "everything secret"), full()),
+        **dict.fromkeys(("line", "neighbours only"), line()),
+        "public": public(),
+    }
     if plain not in simple:
         raise PolicyError(f"{plain[:60]!r} is no policy of an attribute; {POLICY_HINT}")
     return simple[plain]

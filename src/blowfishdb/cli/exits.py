@@ -15,6 +15,7 @@ from blowfishdb.errors import (
     InvalidInput,
     LedgerError,
     NotConverged,
+    NotRevealed,
     ReleaseFailed,
     SourceFailed,
     TooLarge,
@@ -46,6 +47,7 @@ KINDS: tuple[tuple[type[BlowfishError], int], ...] = (
     (NotConverged, 7),
     (TooLarge, 3),
     (ExtraMissing, 3),
+    (NotRevealed, 3),
     (InvalidInput, 3),
     (InternalError, 1),
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from blowfishdb.catalog import Dataset
+from blowfishdb.catalog.graph_files import read_value
 from blowfishdb.cli.declaring import family_words, read_family
 from blowfishdb.cli.output import console, exact, print_json, short, table
 from blowfishdb.engine.demand import Demand
@@ -47,7 +48,7 @@ def compare(dataset: Dataset, asked: Comparison) -> Compared:
     if dataset.policy.grid_of(asked.attribute) is not None:
         raise PolicyError(f"{asked.attribute} belongs to a joint threshold; its own policy cannot be compared")
     current = dataset.policy.family(asked.attribute)
-    families = [read_family(words) for words in asked.policies] or usual_families(attribute)
+    families = [read_family(words, attribute) for words in asked.policies] or usual_families(attribute)
     pairs = read_pairs(asked, attribute)
     kind: Kind = "cdf" if attribute.ordered else "histogram"
     policies = {family_words(family): _with(dataset.policy, asked.attribute, family) for family in [*families, current]}
@@ -57,7 +58,7 @@ def compare(dataset: Dataset, asked: Comparison) -> Compared:
 
 
 def _with(policy: Policy, name: str, family: Family) -> Policy:
-    return Policy({**policy.attributes, name: family}, policy.composition, policy.presence, policy.unit, policy.joint)
+    return replace(policy, attributes={**policy.attributes, name: family})
 
 
 def usual_families(attribute: Attribute) -> list[Family]:
@@ -95,10 +96,7 @@ def read_pairs(asked: Comparison, attribute: Attribute) -> tuple[Pair, ...]:
 
 
 def _value(text: str, attribute: Attribute) -> object:
-    """The value as declared; lists may hold numbers or truth values."""
-    value: object = text
-    if isinstance(attribute, Categorical):
-        value = next((known for known in attribute.values if str(known) == text), text)
+    value = read_value(text, attribute)
     attribute.locate(value)
     return value
 

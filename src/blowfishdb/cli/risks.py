@@ -1,0 +1,96 @@
+"""The risk meter in the terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from blowfishdb.analysis.risk import Risk, SufficientBudget, risk, sufficient_budget
+from blowfishdb.catalog import Dataset
+from blowfishdb.catalog.graph_files import read_value
+from blowfishdb.cli.output import console, exact, print_json, short
+from blowfishdb.engine.present.extras import needed
+from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError, QueryError
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to tell: two values, and either what is spent or which bound is wanted."""
+
+    attribute: str
+    pair: str
+    epsilon: tuple[str, ...]
+    prior: str
+    odds: str | None
+    posterior: str | None
+    releases: int
+    records: int
+    plot: Path | None
+
+
+def show_risk(dataset: Dataset, asked: Asked, *, as_json: bool) -> None:
+    """Prints the risk, or the budget that keeps a wanted bound."""
+    one, comma, two = asked.pair.partition(",")
+    if not comma:
+        raise QueryError("a pair is written A,B, such as --pair 900,1000")
+    attribute = dataset.domain.find(asked.attribute, PolicyError)
+    values = read_value(one, attribute), read_value(two, attribute)
+    wants_bound = asked.odds is not None or asked.posterior is not None
+    if bool(asked.epsilon) == wants_bound:
+        raise AccuracyError("say what is spent with --epsilon, or which bound is wanted with --odds or --posterior")
+    if not wants_bound:
+        found = risk(dataset, asked.epsilon, *values, attribute=asked.attribute, records=asked.records)
+        _show_found(found, asked, as_json=as_json)
+        return
+    budget = sufficient_budget(
+        dataset,
+        *values,
+        attribute=asked.attribute,
+        odds=asked.odds,
+        posterior=asked.posterior,
+        prior=asked.prior,
+        releases=asked.releases,
+        records=asked.records,
+    )
+    _show_budget(budget, as_json=as_json)
+
+
+def _show_found(found: Risk, asked: Asked, *, as_json: bool) -> None:
+    if asked.plot is not None:
+        figure = needed("matplotlib.figure", "plot").Figure(figsize=(5.6, 5.2), layout="constrained")
+        found.plot(figure.add_subplot())
+        try:
+            figure.savefig(asked.plot, dpi=160)
+        except (OSError, ValueError):
+            raise InvalidInput(f"{asked.plot} cannot be written; its name ends in png, svg or pdf") from None
+    low, high = found.posterior(asked.prior)
+    if as_json:
+        print_json(
+            {
+                "steps": found.steps,
+                "epsilon": exact(found.epsilon),
+                "odds": None if found.steps is None else found.odds,
+                "prior": asked.prior,
+                "posterior": [low, high],
+                "words": list(found.words(asked.prior)),
+            }
+        )
+        return
+    for sentence in found.words(asked.prior):
+        console().print(sentence, markup=False)
+
+
+def _show_budget(budget: SufficientBudget, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "epsilon": exact(budget.total),
+                "each": exact(budget.each),
+                "releases": budget.releases,
+                "histogram_scale": exact(budget.histogram_scale),
+            }
+        )
+        return
+    each = f": {short(budget.each)} for each of {budget.releases:,}" if budget.releases > 1 else ""
+    console().print(f"Epsilon {short(budget.total)} in all keeps this bound{each}.", markup=False)
+    console().print(f"For a histogram that is noise of scale {float(budget.histogram_scale):.4g} on every count.")
