@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from blowfishdb.accuracy.quote import accuracy_at, quote
     from blowfishdb.catalog.curator import Curator, curate
     from blowfishdb.catalog.dataset import Dataset
+    from blowfishdb.catalog.graph_files import read_distances, read_edges
     from blowfishdb.engine.answer import Answer
     from blowfishdb.engine.compiled import compile_query
     from blowfishdb.engine.preview import Preview
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from blowfishdb.model.document import read_document, write_document
     from blowfishdb.model.domain import bins, categorical, dates, domain, integers, timestamps
     from blowfishdb.model.explain import explain
+    from blowfishdb.model.facts.values import known_count, known_marginal, known_range, known_rows
     from blowfishdb.model.graphs.families import custom, full, grid, line, partition, public, threshold
+    from blowfishdb.model.graphs.metric import metric
     from blowfishdb.model.policy import Policy, person
     from blowfishdb.model.predicate import col
     from blowfishdb.model.query import query
@@ -33,6 +36,7 @@ _HOME = {
     "accuracy.quote": ("accuracy_at", "quote"),
     "catalog.curator": ("Curator", "curate"),
     "catalog.dataset": ("Dataset",),
+    "catalog.graph_files": ("read_distances", "read_edges"),
     "engine.answer": ("Answer",),
     "engine.compiled": ("compile_query",),
     "engine.preview": ("Preview",),
@@ -41,7 +45,9 @@ _HOME = {
     "model.document": ("read_document", "write_document"),
     "model.domain": ("bins", "categorical", "dates", "domain", "integers", "timestamps"),
     "model.explain": ("explain",),
+    "model.facts.values": ("known_count", "known_marginal", "known_range", "known_rows"),
     "model.graphs.families": ("custom", "full", "grid", "line", "partition", "public", "threshold"),
+    "model.graphs.metric": ("metric",),
     "model.policy": ("Policy", "person"),
     "model.predicate": ("col",),
     "model.query": ("query",),
@@ -78,14 +84,21 @@ __all__ = [
     "full",
     "grid",
     "integers",
+    "known_count",
+    "known_marginal",
+    "known_range",
+    "known_rows",
     "line",
+    "metric",
     "open_synopsis",
     "partition",
     "person",
     "public",
     "query",
     "quote",
+    "read_distances",
     "read_document",
+    "read_edges",
     "threshold",
     "timestamps",
     "write_document",

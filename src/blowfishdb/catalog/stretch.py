@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.errors import PolicyError
+from blowfishdb.model.constraints.moves import moves_at_once
 from blowfishdb.model.distance import stretch as attribute_stretch
 from blowfishdb.model.domain import Domain
+from blowfishdb.model.facts.values import without_values
 from blowfishdb.model.policy import Person, Policy
 
 
@@ -28,6 +30,9 @@ def policy_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
     unit = _unit_refusal(old, new)
     if unit is not None:
         return Stretch(None, unit)
+    facts = _facts_stretch(domain, old, new)
+    if facts is not None:
+        return facts
     if new.presence != "public" and old.presence == "public":
         return Stretch(None, "presence was public, and past releases may have told who is there")
     if old.presence == "only":
@@ -39,6 +44,29 @@ def policy_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
         # Absence joins any two records by two steps, whatever their values.
         return Stretch(Fraction(2) if values.factor is None else min(values.factor, Fraction(2)), values.why)
     return values
+
+
+def _facts_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch | None:
+    """What public facts make of past loss; None where no hidden move changed a fact before, or does from now on.
+
+    Proof: docs/proofs/constraints.md, last section.
+    """
+    before, after = moves_at_once(domain, old), moves_at_once(domain, new)
+    if before is None and after is None:
+        return None
+    if before is None:
+        everything = Policy(presence="public" if new.presence == "public" else "secret", unit=old.unit)
+        steps = policy_stretch(domain, replace(old, constraints=()), everything)
+        if after is None or steps.factor is None:
+            return Stretch(None, f"public facts now make records change together by any step; {steps.why}")
+        return Stretch(steps.factor * after, f"up to {after:,} records change together under the new public facts")
+    if {without_values(fact) for fact in old.facts} != {without_values(fact) for fact in new.facts}:
+        return Stretch(None, "past releases were priced for other public facts, and may have told those exactly")
+    if new.presence != "public" and old.presence == "public":
+        return Stretch(None, "presence was public, and past releases may have told who is there")
+    if after is not None and after > before:
+        return Stretch(Fraction(after), f"up to {after:,} records change together, and {before:,} did before")
+    return Stretch(Fraction(1), "the same public facts tied the same records together before")
 
 
 def domain_stretch(old: Dataset, new: Dataset) -> Stretch:

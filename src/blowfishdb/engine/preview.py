@@ -63,6 +63,7 @@ class Preview:
     protected: tuple[str, ...]
     unprotected: tuple[str, ...]
     dear: tuple[DearColumn, ...]
+    together: str = ""
     left: Fraction | None = None
 
     @property
@@ -110,6 +111,7 @@ class Preview:
             "declined": dict(self.declined),
             "why": self.why,
             "worst_pair": self.worst_pair,
+            "together": self.together,
             "protected": list(self.protected),
             "not_protected": list(self.unprotected),
             "dear_columns": [
@@ -148,6 +150,8 @@ class Preview:
 
     def _notes(self) -> list[str]:
         said = [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
+        if self.together:
+            said.append(f"Public facts: {self.together}. The price is summed over these records.")
         unit = "cost" if self.demanded.epsilon is None else "be within"
         for dear in self.dear:
             others = (("public", dear.if_public), ("partitioned where the filter cuts", dear.if_partitioned))
@@ -181,6 +185,7 @@ def make_preview(name: str, domain: Domain, policy: Policy, prepared: Prepared |
         protected=explain(domain, policy),
         unprotected=not_protected(domain, policy),
         dear=dear_columns(domain, policy, compiled, demanded, best),
+        together=best.certificate.together,
     )
 
 

@@ -81,6 +81,7 @@ class Prepared:
             "beta": best.beta,
             "witness": certificate.witness,
             "is_tight": certificate.is_tight,
+            "together": certificate.together,
             "plan": certificate.plan_digest,
             "graph": certificate.graph_digest,
         }

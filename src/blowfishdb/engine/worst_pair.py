@@ -32,6 +32,8 @@ def _cell(compiled: Compiled, flat: int) -> str:
 
 def _nowhere(compiled: Compiled, cell: int) -> str:
     graph = compiled.problem.graph
+    if graph.together is not None:
+        return "one that does not count or is not there"
     rejected = "a record outside the filter" if graph.outside[cell] and graph.has_value_edges else ""
     absent = "an absent one" if graph.presence != "public" else ""
     return " or ".join(part for part in (rejected, absent) if part)

@@ -24,7 +24,15 @@ from blowfishdb.model.graphs.families import value_graph
 from blowfishdb.model.numbers import suggest
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.positions import Lines, Path, dotted, json_lines, line_of, toml_lines
-from blowfishdb.model.written import read_attribute, read_family, read_grid, read_policy, write_domain, write_policy
+from blowfishdb.model.written import (
+    read_attribute,
+    read_family,
+    read_grid,
+    read_policy,
+    read_written_fact,
+    write_domain,
+    write_policy,
+)
 
 Format = Literal["toml", "json"]
 
@@ -75,8 +83,13 @@ def _read_policy(written: Mapping[str, Any], domain: Domain, lines: Lines) -> Po
     for number, joint in enumerate(written.get("joint", ())):
         with _at(("policy", "joint", number), lines):
             Policy(joint=[read_grid(joint)]).check(domain)
+    for number, fact in enumerate(written.get("constraints", ())):
+        with _at(("policy", "constraints", number), lines):
+            Policy(constraints=[read_written_fact(fact)]).check(domain)
     with _at(("policy",), lines):
         policy = read_policy(written)
+    with _at(("policy", "constraints"), lines):
+        Policy(policy.attributes, constraints=policy.facts).check(domain)
     with _at(("policy", "unit"), lines):
         policy.check(domain)
     return policy

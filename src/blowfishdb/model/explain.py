@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from blowfishdb.model.constraints.words import explain_facts
 from blowfishdb.model.domain import Attribute, Categorical, Domain
 from blowfishdb.model.graphs.explicit import EdgeGraph
 from blowfishdb.model.graphs.families import Custom, Family, Full, Grid, Line, Partition, Public, Threshold, show_theta
@@ -12,7 +13,7 @@ METRICS = {"l1": "added up over the attributes", "l2": "in straight line", "linf
 
 
 def explain(domain: Domain, policy: Policy) -> tuple[str, ...]:
-    """One sentence or two per attribute, then what holds for whole records, for presence and for people."""
+    """One sentence or two per attribute, then what holds for whole records, for presence, people and facts."""
     policy.check(domain)
     domain = policy.applied(domain)
     said = [_grid(grid) for grid in policy.joint]
@@ -23,7 +24,7 @@ def explain(domain: Domain, policy: Policy) -> tuple[str, ...]:
     said.append(_composition(domain, policy))
     said.append(_presence(policy))
     said.append(_unit(policy))
-    return tuple(said)
+    return (*said, *explain_facts(domain, policy))
 
 
 def _grid(grid: Grid) -> str:

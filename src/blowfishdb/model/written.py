@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypedDict
 
-from blowfishdb.errors import DomainError
+from blowfishdb.errors import DomainError, PolicyError
 from blowfishdb.model.domain import (
     CELL,
     CLAMP,
@@ -25,6 +25,8 @@ from blowfishdb.model.domain import (
     integers,
     timestamps,
 )
+from blowfishdb.model.facts.text import read_fact, write_fact
+from blowfishdb.model.facts.values import Fact, MarginalFact
 from blowfishdb.model.graphs.families import (
     Custom,
     Family,
@@ -138,6 +140,8 @@ def write_policy(policy: Policy) -> Written:
         written["attributes"] = {name: _write_family(family) for name, family in policy.attributes.items()}
     if policy.joint:
         written["joint"] = [_write_grid(joint) for joint in policy.joint]
+    if policy.facts:
+        written["constraints"] = [_write_fact(fact) for fact in policy.facts]
     return written
 
 
@@ -163,6 +167,23 @@ def _write_grid(joint: Grid) -> Written:
     return {"attributes": list(joint.attributes), "theta": plain(joint.theta), "metric": joint.metric}
 
 
+def _write_fact(fact: Fact) -> str | Written:
+    if not isinstance(fact, MarginalFact) or fact.values is None:
+        return write_fact(fact)
+    listed = [[*(plain(value) for value in combination), count] for combination, count in fact.values]
+    return {"fact": write_fact(fact), "values": listed}
+
+
+def read_written_fact(written: str | Mapping[str, Any]) -> Fact:
+    """The public fact that a checked entry declares: its text, or a marginal with its counts."""
+    if isinstance(written, str):
+        return read_fact(written)
+    fact = read_fact(written["fact"])
+    if not isinstance(fact, MarginalFact):
+        raise PolicyError(f"{written['fact']}: only marginals list values; write the number behind it, = 120")
+    return MarginalFact(fact.attributes, tuple((tuple(line[:-1]), line[-1]) for line in written["values"]))
+
+
 def read_policy(written: Mapping[str, Any]) -> Policy:
     """The policy that a checked entry declares."""
     unit = written.get("unit")
@@ -172,6 +193,7 @@ def read_policy(written: Mapping[str, Any]) -> Policy:
         presence=written.get("presence", "public"),
         unit=ROW if unit is None else Person(unit["person"], unit["at_most"], unit["order_by"]),
         joint=[read_grid(joint) for joint in written.get("joint", ())],
+        constraints=[read_written_fact(fact) for fact in written.get("constraints", ())],
     )
 
 

@@ -75,6 +75,7 @@ def to_document(answer: Released) -> dict[str, Any]:
             "is_tight": proof.is_tight,
             "plan_digest": proof.plan_digest,
             "graph_digest": proof.graph_digest,
+            "together": proof.together,
         },
         "tables": [_table(table) for table in answer.tables],
         "values": answer.values.tolist(),
@@ -114,6 +115,7 @@ def _from_document(written: Mapping[str, Any], make: type[Kept]) -> Kept:
         is_tight=_truth(proof["is_tight"]),
         plan_digest=_text(proof["plan_digest"]),
         graph_digest=_text(proof["graph_digest"]),
+        together=_text(proof.get("together", "")),
     )
     if _text(written["epsilon"]) != str(certificate.epsilon):
         raise InvalidInput("its epsilon is not the certificate's")

@@ -89,6 +89,7 @@ def _description(kept: Artefact) -> dict[str, Any]:
         "graph_digest": proof.graph_digest,
         "witness": None if proof.witness is None else list(proof.witness),
         "is_tight": proof.is_tight,
+        "together": proof.together,
         "axes": [_axis(axis) for axis in kept.axes],
         "digest": kept.digest(),
     }
@@ -122,6 +123,7 @@ def _artefact(written: Mapping[str, Any], counts: Any, deviations: Any) -> Artef
             is_tight=bool(written["is_tight"]),
             plan_digest=str(written["plan_digest"]),
             graph_digest=str(written["graph_digest"]),
+            together=str(written.get("together", "")),
         ),
         stages=tuple(Allowance(str(stage), Fraction(own)) for stage, own in written["stages"]),
         caveat=str(written["caveat"]),

@@ -38,6 +38,12 @@ def moves_at_once(domain: Domain, policy: Policy) -> int | None:
     return moves if rows is None else max(1, min(moves, rows))
 
 
+def is_settled(domain: Domain, policy: Policy) -> bool:
+    """Whether the facts settle how many records each of their atoms has."""
+    told = signatures(policy.applied(domain), policy.facts)
+    return atoms_of(told, absence=policy.presence != "public").settled
+
+
 @lru_cache(maxsize=64)
 def _moves(domain: Domain, facts: tuple[Fact, ...], absence: bool) -> int:
     found = atoms_of(signatures(domain, facts), absence=absence)
