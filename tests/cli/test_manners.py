@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Ended, Run
 
 ADD = ("dataset", "add", "people", "--source", "people.csv")
 
@@ -23,7 +24,9 @@ class Terminal:
 def test_each_column_is_asked_about(
     blowfish: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers = iter(["?", "0..99 null=0", "many", "NC, VA, other outside=other", "", "person 5 by row", ""])
+    ages = ["?", "0..99 null=0", "around 5", "within 5"]
+    states = ["many", "NC, VA, other outside=other", ""]
+    answers = iter([*ages, *states, "", "person 5 by row", "", "plenty", "2", "0.5"])
     monkeypatch.setattr("sys.stdin", Terminal())
     monkeypatch.setattr("builtins.input", lambda *prompt: next(answers))
     added = blowfish(*ADD)
@@ -31,10 +34,51 @@ def test_each_column_is_asked_about(
     assert "Nothing is inferred from the data" in added.out
     assert "'many' is no domain" in added.out
     assert "write 0..110" in added.out
+    assert "'around 5' is no policy" in added.out
+    assert "Budget: epsilon 2 in all, 0.5 per analyst" in added.out
     assert list(answers) == []
     shown = blowfish("dataset", "show", "people", "--json").json
     assert list(shown["domain"]) == ["age", "state"]
     assert shown["policy"]["unit"]["at_most"] == 5
+    assert list(shown["policy"]["attributes"]) == ["age"]
+
+
+def test_a_policy_is_edited_by_answers(people: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    edit = ("policy", "edit", "people", "--by", "cora")
+    assert people(*edit).code == 3
+    monkeypatch.setattr("sys.stdin", Terminal())
+
+    def said(*answers: str) -> Ended:
+        waiting = iter(answers)
+        monkeypatch.setattr("builtins.input", lambda *prompt: next(waiting))
+        ended = people(*edit)
+        assert list(waiting) == []
+        return ended
+
+    attributes = len(people("dataset", "show", "people", "--json").json["domain"])
+    as_it_is = [""] * (attributes - 1)
+    assert "Nothing was changed" in said("", *as_it_is).out
+    assert "would become" in said("within 9", *as_it_is, "").out
+    assert people("policy", "show", "people", "--json").json["version"] == 1
+    done = said("?", "within -3", "within 9", *as_it_is, "y", "", "agreed in May")
+    assert done.code == 0, done.err
+    assert "version 2 is the one in force" in done.out
+    assert "age: values at most 9 apart" in people("policy", "show", "people").out
+
+
+def test_a_second_name_takes_over_the_limits_of_the_data(people: Run) -> None:
+    first = people("dataset", "show", "people", "--json").json
+    source = people("dataset", "list", "--json").json[0]["source"]
+    document = {"version": 1, "domain": first["domain"], "policy": first["policy"]}
+    Path("same.json").write_text(json.dumps(document))
+    again = people("dataset", "add", "folk", "--source", f"file://{source}", "--document", "same.json", "--json")
+    assert again.code == 0, again.err
+    before = people("dataset", "list", "--json").json
+    assert {(one["epsilon"], one["spent"]) for one in before} == {(before[0]["epsilon"], before[0]["spent"])}
+    other = people(
+        "dataset", "add", "crowd", "--source", source, "--document", "same.json", "--epsilon", "77", "--json"
+    )
+    assert other.error["code"] == "account-conflict"
 
 
 def test_an_unexpected_fault_is_named_by_its_kind_alone(tmp_path: Path) -> None:

@@ -108,6 +108,8 @@ def test_a_new_policy_stretches_past_loss(people: Run) -> None:
 def test_a_policy_that_hides_what_was_open_is_refused(people: Run) -> None:
     people("release", "people", "--count", "--where", "age > 50", "--epsilon", "0.25", "--analyst", "ana")
     change = ("policy", "set", "people", "--policy", "state=full", "--reason", "why not")
-    assert "would be refused" in people(*change, "--dry-run").out
+    dry = people(*change, "--dry-run")
+    assert "would be refused" in dry.out
+    assert dry.code == 5
     assert people(*change).code == 5
     assert people("policy", "set", "people", "--reason", "nothing said").code == 3

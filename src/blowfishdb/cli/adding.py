@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from blowfishdb.catalog import Dataset
+from blowfishdb.cli.asking import ask_budget, ask_columns
 from blowfishdb.cli.declaring import HINT, attribute_words, family_words, named, read_attribute, read_family
 from blowfishdb.cli.output import console, exact, print_json, table
 from blowfishdb.errors import BlowfishError, CatalogError, DocumentError
@@ -15,11 +15,11 @@ from blowfishdb.ledger.values import Account
 from blowfishdb.model.document import Document, read_document
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.graphs.families import Line, Threshold
-from blowfishdb.model.numbers import suggest
+from blowfishdb.model.numbers import show, suggest
 from blowfishdb.model.policy import ROW, Person, Policy, Row
 from blowfishdb.sources.base import ColumnType
 
-PERSON = re.compile(r"person\s+(?P<at_most>\d+)\s+by\s+(?P<order_by>\S+)")
+USUAL_LIMIT = "1"
 
 
 @dataclass(frozen=True)
@@ -34,34 +34,49 @@ class Wish:
     person: str | None
     at_most: int | None
     order_by: str | None
-    epsilon: str
+    epsilon: str | None
     per_analyst: str | None
 
 
-def declare(wish: Wish, columns: Mapping[str, ColumnType], *, ask: bool) -> Dataset:
-    """The dataset that the options, or the answers in the terminal, declare."""
+def declare(wish: Wish, columns: Mapping[str, ColumnType], known: Account | None, *, ask: bool) -> Dataset:
+    """The dataset that the options, or the answers in the terminal, declare; `known` is the account the data has."""
     unit = _unit(wish)
+    if known is not None:
+        wish = _adopted(wish, known)
     if wish.document is not None:
         if wish.domain or wish.policy:
             raise CatalogError("say it in the document or with --domain and --policy, not both")
         document = read_file(wish.document)
         policy = document.policy
         if unit is not None:
-            policy = Policy(policy.attributes, policy.composition, policy.presence, unit, policy.joint)
+            policy = replace(policy, unit=unit)
         return _dataset(wish, document.domain, policy)
     words = named(wish.domain, "--domain")
     for name in words:
         if name not in columns:
             raise CatalogError(f"the data has no column {name!r}; {suggest(name, columns)}")
     attributes = {name: _attribute(name, said, columns[name]) for name, said in words.items()}
+    families = {name: read_family(said, attributes.get(name)) for name, said in named(wish.policy, "--policy").items()}
     if ask:
-        attributes, asked = _ask(wish, columns)
-        unit = unit or asked
+        said = ask_columns(wish.name, columns)
+        attributes, families, unit = said.attributes, {**said.families, **families}, unit or said.unit
     if not attributes:
         first = next(iter(columns), "age")
         raise CatalogError(f"no column has a domain: add --domain '{first}=...' or --document FILE; {HINT}")
-    families = {name: read_family(said) for name, said in named(wish.policy, "--policy").items()}
+    if ask and wish.epsilon is None and wish.per_analyst is None:
+        limit, own = ask_budget()
+        wish = replace(wish, epsilon=show(limit), per_analyst=None if own is None else show(own))
     return _dataset(wish, Domain(tuple(attributes.items())), Policy(families, unit=unit or ROW))
+
+
+def _adopted(wish: Wish, known: Account) -> Wish:
+    """The wish with the limits that the data has already, where it names none."""
+    own = known.analyst_limit
+    return replace(
+        wish,
+        epsilon=show(known.limit) if wish.epsilon is None else wish.epsilon,
+        per_analyst=show(own) if wish.per_analyst is None and own is not None else wish.per_analyst,
+    )
 
 
 def read_file(path: Path) -> Document:
@@ -86,7 +101,7 @@ def _dataset(wish: Wish, domain: Domain, policy: Policy) -> Dataset:
         source=wish.source,
         domain=domain,
         policy=policy,
-        epsilon=wish.epsilon,
+        epsilon=USUAL_LIMIT if wish.epsilon is None else wish.epsilon,
         per_analyst=wish.per_analyst,
     )
 
@@ -99,35 +114,6 @@ def _unit(wish: Wish) -> Row | Person | None:
     if wish.at_most is None or wish.order_by is None:
         raise CatalogError("a person needs --at-most (how many rows count) and --order-by (a row key that orders them)")
     return Person(wish.person, wish.at_most, wish.order_by)
-
-
-def _ask(wish: Wish, columns: Mapping[str, ColumnType]) -> tuple[dict[str, Attribute], Person | None]:
-    """Asks about each column until its words make sense; an empty answer leaves it out."""
-    screen = console()
-    screen.print(
-        f"{wish.name}: {len(columns)} columns, no rows read. Nothing is inferred from the data; say what the public "
-        "may know anyway.\nEmpty: not used. ?: what can be said. person 5 by KEY: this column tells people apart.",
-        markup=False,
-    )
-    attributes: dict[str, Attribute] = {}
-    unit: Person | None = None
-    widest = max(map(len, columns))
-    for name, column in columns.items():
-        while True:
-            said = screen.input(f"  {name:<{widest}}  {column.kind.value:<9}  domain?  ", markup=False).strip()
-            if said == "?":
-                screen.print(f"    {HINT}", markup=False)
-                continue
-            found = PERSON.fullmatch(said)
-            try:
-                if found:
-                    unit = Person(name, int(found["at_most"]), found["order_by"])
-                elif said:
-                    attributes[name] = read_attribute(said, column.kind)
-                break
-            except BlowfishError as error:
-                screen.print(f"    {error}", style="yellow", markup=False)
-    return attributes, unit
 
 
 def show_added(

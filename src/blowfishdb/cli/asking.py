@@ -70,7 +70,7 @@ def _domain_reader(column: str, kind: ColumnType) -> Callable[[str], Attribute |
 
 def _family_reader(name: str, attribute: Attribute, usual: Family) -> Callable[[str], Family]:
     def read(said: str) -> Family:
-        family = read_family(said) if said else usual
+        family = read_family(said, attribute) if said else usual
         Policy({name: family}).check(Domain(((name, attribute),)))
         return family
 

@@ -37,7 +37,9 @@ def add(
     order_by: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The row key that says which rows of a person count.")
     ] = None,
-    epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="What the data may lose in all.")] = "1",
+    epsilon: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="What the data may lose in all. [1, or what it has already]")
+    ] = None,
     per_analyst: Annotated[
         str | None, typer.Option(metavar="NUMBER", help="What each analyst may spend. [only --epsilon holds]")
     ] = None,
@@ -48,7 +50,7 @@ def add(
     """Adds a dataset. Its schema is read, its rows are not: nothing is inferred from the data.
 
     Columns without a domain are not used. In a terminal, without --domain and --document, you are asked about each
-    column.
+    column, what is hidden of it, and the budget.
 
     \b
     Words for --domain
@@ -83,7 +85,7 @@ def add(
             raise CatalogError(f"there is a dataset {name} already; `blowfish dataset show {name}` shows it")
         columns = curator.columns(source)
         ask = sys.stdin.isatty() and not (domain or document or as_json)
-        dataset = declare(wish, columns, ask=ask)
+        dataset = declare(wish, columns, curator.known_account(source), ask=ask)
         account = curator.add(dataset)
         show_added(dataset, account, columns, curator.config.path, as_json=as_json)
 

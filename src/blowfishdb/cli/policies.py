@@ -1,4 +1,4 @@
-"""blowfish policy: show, check, what-if, set."""
+"""blowfish policy: show, check, draw, risk, what-if, set, edit."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import Annotated
 
 import typer
 
+from blowfishdb.cli.exits import exit_code
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Beta, Confidence, Config, Curator, Name
+from blowfishdb.cli.policy_looks import draw, risk
+from blowfishdb.errors import ChangeRefused
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+app.command()(draw)
+app.command()(risk)
 
 
 @app.command()
@@ -146,3 +151,43 @@ def set_policy(
         if not dry_run:
             change = curator.set_policy(name, new, reason=reason)
     show_change(change, stretch.why, dry_run=dry_run, as_json=as_json)
+    if change.refusal is not None:
+        raise typer.Exit(exit_code(ChangeRefused(change.refusal)))
+
+
+@app.command()
+def edit(
+    name: Name,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why, for the record. [you are asked]")] = None,
+    by: Curator = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Asks what is hidden of each attribute, shows what that does to past loss, and puts it in force if you agree.
+
+    \b
+    Example
+      blowfish policy edit visits
+    """
+    from blowfishdb.cli.asking import ask_policy, ask_reason, ask_yes, is_terminal
+    from blowfishdb.cli.changing import show_change
+    from blowfishdb.cli.opening import existing
+    from blowfishdb.cli.output import console
+    from blowfishdb.errors import CatalogError
+
+    if not is_terminal():
+        raise CatalogError(f"nobody can be asked here: use blowfish policy set {name} --policy COLUMN=WORDS")
+    with existing(config, by) as curator:
+        dataset = curator.dataset(name)
+        new = ask_policy(dataset.domain, dataset.policy)
+        if new == dataset.policy:
+            console().print("Nothing was changed.")
+            return
+        change, stretch = curator.what_would_change(name, policy=new)
+        show_change(change, stretch.why, dry_run=True, as_json=False)
+        if change.refusal is not None:
+            raise typer.Exit(exit_code(ChangeRefused(change.refusal)))
+        if not ask_yes("Put it in force?"):
+            return
+        change = curator.set_policy(name, new, reason=reason or ask_reason())
+    show_change(change, stretch.why, dry_run=False, as_json=as_json)
