@@ -10,12 +10,12 @@ import pytest
 
 from blowfishdb.engine.run_program import run_program
 from blowfishdb.errors import Declined, PlanError
-from blowfishdb.mechanisms.data_aware.bucket_strategy import answer_variances, plan_buckets
+from blowfishdb.mechanisms.data_aware.bucket_strategy import BucketPlan, plan_buckets, row_variances
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.script import Finding
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.rows import Rows
@@ -122,20 +122,20 @@ WORKLOADS: list[Rows] = [
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda rows: type(rows).__name__)
 @pytest.mark.parametrize("presence", ["only", "public"])
 def test_variances_are_those_of_the_answers(workload: Rows, presence: Literal["only", "public"]) -> None:
-    """Against the dense covariance of the whole linear map from noise to answers."""
     buckets = Buckets(40, np.array([0, 1, 2, 9, 10, 22, 23, 24, 33, 39]))
     graph = merge_graph(full(40, presence), buckets.of_cells)
-    planned = plan_buckets(graph, buckets.rounded(workload), EPSILON)
+    planned = plan_buckets(graph, buckets, workload, EPSILON)
+    assert np.allclose(dense_variances(buckets, planned, workload), planned.answer_variances)
+
+
+def dense_variances(buckets: Buckets, planned: BucketPlan, workload: Rows) -> Floats:
+    """The variances of the answers from the whole linear map from noise to answers."""
     rows = planned.plan.weights.size
     exact = np.zeros(0 if planned.plan.exact is None else planned.plan.exact.shape[0], dtype=np.int64)
     large = 10**6
     columns = [planned.totals(large * np.eye(rows, dtype=np.int64)[k], exact) / large for k in range(rows)]
     answers = np.stack([workload.dot(buckets.spread(column)) for column in columns], axis=1)
-    assert np.allclose(answers_variance(answers, planned.variances), answer_variances(buckets, planned, workload))
-
-
-def answers_variance(coefficients: Ints, variances: Ints) -> Ints:
-    return np.asarray(coefficients**2 @ variances)
+    return np.asarray(answers**2 @ row_variances(planned.plan))
 
 
 @pytest.mark.parametrize("starts", [[], [1, 2], [0, 5, 5], [0, 40]])

@@ -1,4 +1,4 @@
-"""How buckets are measured: hats or trees with shares that suit the workload, and what the noise does to answers."""
+"""How buckets are measured: by hats, trees or greedy weights, whichever predicts least error for the workload."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ import numpy as np
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import identity
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
-from blowfishdb.mechanisms.entries import chosen_rows
+from blowfishdb.mechanisms.data_aware.greedy_weights import greedy_weights
+from blowfishdb.mechanisms.data_aware.hat_solver import HatSolver
+from blowfishdb.mechanisms.data_aware.partial_variances import answer_variances
+from blowfishdb.mechanisms.data_aware.weighted_tree import weighted_tree
 from blowfishdb.mechanisms.identity import IdentityStrategy
 from blowfishdb.mechanisms.one_axis.axis import Axis, read_axis
 from blowfishdb.mechanisms.one_axis.energies import level_plans
-from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy, Estimator, covariance_dot
+from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy, Estimator
 from blowfishdb.mechanisms.one_axis.shape_search import choose
 from blowfishdb.mechanisms.one_axis.shapes import SmoothShape, TreeShape
+from blowfishdb.mechanisms.one_axis.shares import GRID
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import AllRanges, Intervals, as_intervals
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import Plan
@@ -29,106 +32,84 @@ from blowfishdb.plan.problem import Problem
 
 NAME = "buckets"
 
-SMOOTH_BUCKETS = 6000
-"""Up to this many buckets hats are worth their dense system; beyond, trees."""
+SMOOTH_BUCKETS = 16_384
+"""Up to this many buckets hats are worth their system; beyond, trees."""
 
-ENTRIES_AT_ONCE = 2**22
-"""Queries that are not ranges are written out in portions of this many entries."""
+CLEARLY = 0.98
+"""Greedy weights replace hats where they predict less than this part of the hats' squared error."""
 
 
 @dataclass(frozen=True, eq=False)
 class BucketPlan:
-    """A calibrated plan over buckets with the strategy that reads it."""
+    """A calibrated plan over buckets, the strategy that reads it, and the variance of each answer's noise."""
 
     strategy: EstimatingStrategy | IdentityStrategy
     plan: Plan
-
-    @property
-    def variances(self) -> Floats:
-        """The variance of each noisy row."""
-        return variance(float(self.plan.unit) / self.plan.weights)
+    answer_variances: Floats
 
     def totals(self, noisy: Ints, exact: Ints) -> Floats:
         """The least-squares count of each bucket."""
-        return self.strategy.estimate_cells(noisy.astype(np.float64), exact.astype(np.float64), self.variances)
+        spread = row_variances(self.plan)
+        return self.strategy.estimate_cells(noisy.astype(np.float64), exact.astype(np.float64), spread)
 
 
-def plan_buckets(graph: CellGraph, workload: Intervals | AllRanges, epsilon: Fraction) -> BucketPlan:
-    """Measures the buckets of a merged graph at a cost of epsilon; free where nothing about them is hidden."""
-    strategy = bucket_strategy(Problem(graph, workload))
-    plan = strategy.plan(Fraction(1))
-    return BucketPlan(strategy, calibrate(plan, graph, epsilon)[0] if plan.parts else plan)
+def plan_buckets(graph: CellGraph, buckets: Buckets, workload: Rows, epsilon: Fraction) -> BucketPlan:
+    """Measures the buckets of a merged graph at a cost of epsilon, for a workload over cells.
 
-
-def bucket_strategy(problem: Problem) -> EstimatingStrategy | IdentityStrategy:
-    """Hats with the shares that suit trees, within 1 % of tuned ones; running sums where the policy affords them."""
+    The choice looks at the buckets and the workload, both public; it is free where nothing about buckets is hidden.
+    """
+    problem = Problem(graph, buckets.rounded(workload))
     try:
         axis = read_axis(NAME, problem)
     except Declined:
-        if np.all(problem.graph.components() >= 0) and not problem.graph.value_edge_bound:
-            return identity.propose(problem)
-        axis = read_axis(NAME, Problem(_unordered(problem.graph.cells), problem.workload))
+        if not graph.value_edge_bound and not np.any(graph.to_zero):
+            exact = identity.propose(problem)
+            return BucketPlan(exact, exact.plan(Fraction(1)), np.zeros(workload.shape[0]))
+        axis = one_run(graph.cells)
     if np.any(axis.chains):
         best = choose(axis, problem.workload)
-        return EstimatingStrategy(NAME, problem, best.shape.build(axis, best.shares))
-    return EstimatingStrategy(NAME, problem, _levels(axis, problem.workload))
+        return _calibrated(problem, best.shape.build(axis, best.shares), buckets, workload, epsilon)
+    planned = _calibrated(problem, _levels(axis, problem.workload), buckets, workload, epsilon)
+    ranges = buckets.partial_ranges(workload)
+    if ranges is None:
+        return planned
+    greedy = greedy_weights(buckets.count, ranges)
+    tree = weighted_tree(one_run(graph.cells), greedy)
+    plan = calibrate(Plan(Fraction(1), tree.parts), graph, epsilon)[0]
+    expected = 2 * greedy.error * (float(plan.unit) / GRID) ** 2
+    if expected > CLEARLY * float(planned.answer_variances.sum()):
+        return planned
+    found = answer_variances(buckets, tree, workload, row_variances(plan))
+    return BucketPlan(EstimatingStrategy(NAME, problem, tree), plan, found)
 
 
-def _unordered(cells: int) -> CellGraph:
-    """The graph under which nothing is known but that records may be absent: any plan for it suits any policy."""
+def row_variances(plan: Plan) -> Floats:
+    """The variance of each noisy row."""
+    return variance(float(plan.unit) / plan.weights)
+
+
+def one_run(cells: int) -> Axis:
+    """The axis of buckets of which nothing is known: any plan for it can be calibrated for any policy."""
     window = WindowGraph(np.arange(cells), np.empty(0, dtype=np.int64))
-    return CellGraph((window,), "record", np.zeros(cells, dtype=np.bool_), "only")
+    graph = CellGraph((window,), "record", np.zeros(cells, dtype=np.bool_), "only")
+    everything = np.zeros(1, dtype=np.int64)
+    return Axis(cells, everything, everything > 0, everything, window.reach, window.hubs, graph.to_zero)
+
+
+def _calibrated(
+    problem: Problem, estimator: Estimator, buckets: Buckets, workload: Rows, epsilon: Fraction
+) -> BucketPlan:
+    strategy = EstimatingStrategy(NAME, problem, estimator)
+    plan = calibrate(strategy.plan(Fraction(1)), problem.graph, epsilon)[0]
+    return BucketPlan(strategy, plan, answer_variances(buckets, estimator, workload, row_variances(plan)))
 
 
 def _levels(axis: Axis, workload: Rows) -> Estimator:
+    """Hats with the shares that suit a tree of the same sizes: within 1 % of shares tuned for hats."""
     longest = int((axis.run_ends - axis.runs).max())
     free = bool(np.all(axis.free)) and axis.hubs.size == 0
     best = level_plans(workload, longest, free=free, equal=False)[0]
-    if axis.cells <= SMOOTH_BUCKETS:
-        return SmoothShape(best.sizes).build(axis, best.shares)
-    return TreeShape(best.sizes).build(axis, np.append(best.shares, 0.0))
-
-
-def answer_variances(buckets: Buckets, measured: BucketPlan, workload: Rows) -> Floats:
-    """The variance of each answer's noise when every bucket's total is shared out evenly over its cells."""
-    strategy = measured.strategy
-    if isinstance(strategy, IdentityStrategy):
-        return np.zeros(workload.shape[0])
-    spans = None if isinstance(workload, AllRanges) else as_intervals(workload)
-    if spans is None:
-        return _variances_of_rows(buckets, strategy.estimator, workload, measured.variances)
-    return _variances_of_ranges(buckets, strategy.estimator, spans, measured.variances)
-
-
-def _variances_of_ranges(buckets: Buckets, estimator: Estimator, spans: Intervals, variances: Floats) -> Floats:
-    """A range is a part of one bucket, whole buckets, and a part of another: six variances give all covariances."""
-    first, before = buckets.parts_before(spans.low)
-    last, until = buckets.parts_before(spans.high)
-    apart = last > first
-    inner = np.where(apart, first + 1, last)
-    ranges = ((first, inner), (inner, last), (last, last + 1), (first, last), (inner, last + 1), (first, last + 1))
-    low = np.concatenate([pair[0] for pair in ranges])
-    high = np.concatenate([np.maximum(pair[0], pair[1]) for pair in ranges])
-    left, whole, right, left_whole, whole_right, every = np.split(
-        estimator.range_variances(low, high, variances), len(ranges)
-    )
-    rest = 1.0 - before
-    found = (
-        rest**2 * left
-        + whole
-        + until**2 * right
-        + rest * (left_whole - left - whole)
-        + until * (whole_right - whole - right)
-        + rest * until * (every - left_whole - whole_right + whole)
-    )
-    return np.maximum(np.where(apart, found, (until - before) ** 2 * right), 0.0)
-
-
-def _variances_of_rows(buckets: Buckets, estimator: Estimator, workload: Rows, variances: Floats) -> Floats:
-    found = np.empty(workload.shape[0])
-    portion = max(1, ENTRIES_AT_ONCE // buckets.cells)
-    for start in range(0, found.size, portion):
-        queries = np.arange(start, min(start + portion, found.size))
-        rows = np.add.reduceat(chosen_rows(workload, queries), buckets.starts, axis=1) / buckets.lengths
-        found[queries] = np.einsum("ij,ji->i", rows, covariance_dot(estimator, rows.T, variances))
-    return np.maximum(found, 0.0)
+    if axis.cells > SMOOTH_BUCKETS:
+        return TreeShape(best.sizes).build(axis, np.append(best.shares, 0.0))
+    hats = SmoothShape(best.sizes).build(axis, best.shares)
+    return HatSolver(axis, hats.cell_weights, hats.coarse, hats.coarse_weights)

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from blowfishdb.errors import PlanError
+from blowfishdb.mechanisms.data_aware.greedy_weights import PartialRanges
 from blowfishdb.model.arrays import Floats, Ints, as_ints
 from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload import AllRanges, Intervals, as_intervals
@@ -56,6 +57,17 @@ class Buckets:
         """For each place between cells its bucket, and the part of that bucket before it."""
         bucket = np.minimum(np.searchsorted(self.starts, places, side="right") - 1, self.count - 1)
         return bucket, (places - self.starts[bucket]) / self.lengths[bucket]
+
+    def partial_ranges(self, workload: Rows) -> PartialRanges | None:
+        """What each query covers of the buckets, where all are ranges that hold a cell and few enough to list."""
+        spans = None if isinstance(workload, AllRanges) else as_intervals(workload)
+        if spans is None or np.any(spans.low == spans.high):
+            return None
+        (first, before), (last, until) = self.parts_before(spans.low), self.parts_before(spans.high)
+        ended = until == 0.0
+        last, until = np.where(ended, last - 1, last), np.where(ended, 1.0, until)
+        one = first == last
+        return PartialRanges(first, last, np.where(one, until - before, 1.0 - before), np.where(one, 0.0, until))
 
     def rounded(self, workload: Rows) -> Intervals | AllRanges:
         """Ranges of whole buckets like those the workload asks for; all ranges where it asks for other things."""

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.data_aware.bucket_strategy import answer_variances, plan_buckets
+from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
 from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.mechanisms.select.l1_gate import KEEP, l1_gate
@@ -56,11 +56,11 @@ class Dawa:
             starts = np.asarray((yield Ask(SELECT, l1_refinement(cells, graph, select))))
         buckets = Buckets(cells, starts)
         merged = graph if buckets.count == cells else merge_graph(graph, buckets.of_cells)
-        planned = plan_buckets(merged, buckets.rounded(problem.workload), measure)
+        planned = plan_buckets(merged, buckets, problem.workload, measure)
         of_cells = None if buckets.count == cells else buckets.of_cells
         measured = yield Ask(MEASURE, MeasurementStage(planned.plan), of_cells, instead_of)
         if not isinstance(measured, Measured):
             raise TypeError("a measurement answers with measured rows")
         estimate = buckets.spread(planned.totals(measured.noisy, measured.exact))
         answers = np.asarray(problem.workload.dot(estimate))
-        return Finding(estimate, answers, answer_variances(buckets, planned, problem.workload), buckets.of_cells)
+        return Finding(estimate, answers, planned.answer_variances, buckets.of_cells)
