@@ -10,7 +10,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.engine.present.graph_picture import to_dot, to_svg
 from blowfishdb.errors import PolicyError
-from blowfishdb.model.graphs.view import GraphView, view_graph
+from blowfishdb.model.graph_view import GraphView, view_graph
 
 WARDS = ["a", "b", "c", 'd"</text>&']
 DOMAIN = bf.domain(

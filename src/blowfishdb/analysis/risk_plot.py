@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from blowfishdb.engine.present.colours import BAND, GRID, INK, MARK, QUIET
+from blowfishdb.engine.present.colours import BAND, GRID, INK, MARK, PAPER, QUIET
 from blowfishdb.engine.present.extras import needed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from blowfishdb.analysis.risk import Risk
 
 SAMPLES = 201
 SHOWN = (0.05, 0.5)
 """Priors whose posterior is written beside the curve."""
 
 
-def plot(found: Risk, ax: Axes | None = None) -> Axes:
+class Bound(Protocol):
+    """What is drawn: a pair of values, how far apart they are, and where a belief can go."""
+
+    @property
+    def one(self) -> str: ...
+
+    @property
+    def two(self) -> str: ...
+
+    @property
+    def steps(self) -> int | None: ...
+
+    @property
+    def epsilon(self) -> Fraction: ...
+
+    def posterior(self, prior: float) -> tuple[float, float]: ...
+
+
+def plot(found: Bound, ax: Axes | None = None) -> Axes:
     """Draws the band on the given axes, or on new ones of pyplot."""
     if ax is None:
         pyplot = needed("matplotlib.pyplot", "plot")
@@ -41,6 +58,7 @@ def plot(found: Risk, ax: Axes | None = None) -> Axes:
                 textcoords="offset points",
                 color=INK,
                 fontsize=9,
+                bbox={"facecolor": PAPER, "alpha": 0.75, "linewidth": 0, "pad": 1.5},
             )
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
@@ -55,7 +73,7 @@ def plot(found: Risk, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _title(found: Risk) -> str:
+def _title(found: Bound) -> str:
     pair = f"{found.one} or {found.two}?"
     if found.steps is None:
         return f"{pair}  not hidden: anything can be learned"

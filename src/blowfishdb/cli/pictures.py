@@ -9,7 +9,7 @@ from blowfishdb.catalog.graph_files import read_value
 from blowfishdb.cli.output import console, print_json
 from blowfishdb.engine.present.graph_picture import to_dot, to_svg
 from blowfishdb.errors import InvalidInput, PolicyError
-from blowfishdb.model.graphs.view import view_graph
+from blowfishdb.model.graph_view import view_graph
 
 WRITERS = {".svg": to_svg, ".dot": to_dot}
 

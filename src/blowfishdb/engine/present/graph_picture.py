@@ -9,7 +9,7 @@ from blowfishdb.engine.present.colours import BAR, GRID, PAPER
 from blowfishdb.engine.present.frame import LETTER, Frame, label
 from blowfishdb.engine.present.svg import element, words
 from blowfishdb.engine.present.text import shortened
-from blowfishdb.model.graphs.view import GraphView
+from blowfishdb.model.graph_view import GraphView
 
 PARTS = (BAR, "#c8553d", "#4f7d3a", "#8a5a9e", "#b5862b", "#2f8f83", "#a3466c", "#5b6470")
 """One colour for each connected part, the first again after the last."""

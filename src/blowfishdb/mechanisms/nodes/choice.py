@@ -69,7 +69,7 @@ def predicted_excess(grid: Grid, plan: NodePlan, span: float, rows: int, cluster
     """What noise and spacing are expected to add to the objective, as parts of it.
 
     Noise that survives the cut at 0 acts like nodes x scale stray records among `rows`; a spacing w costs a power of w
-    over the width that a cluster would have if all were alike. The constants were fitted once, on the sets of the benchmark.
+    over the width that a cluster would have if all were alike. The constants were fitted once, on the benchmark's sets.
     """
     width = span * clusters ** (-1.0 / len(plan.axes))
     stray = plan.nodes * noise_scale(plan) / rows
