@@ -28,7 +28,7 @@ def graph(cells: int, presence: str = "only") -> CellGraph:
 
 
 def quiet(stage: L1Refinement) -> Ints:
-    return np.zeros(int(stage.noise.sizes.sum()), dtype=np.int64)
+    return np.zeros(int(stage.noise.sizes[0]), dtype=np.int64)
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=40), st.sampled_from([2, 4, 16]))
@@ -93,7 +93,7 @@ def frequencies(stage: L1Refinement, counts: Ints, unit: Fraction, seed: int, ru
     """How often the first block is kept, and how often cut, when the noise has the given scale."""
     generator = np.random.default_rng(seed)
     stop = -math.expm1(-1 / float(unit))
-    size = int(stage.noise.sizes.sum())
+    size = int(stage.noise.sizes[0])
     draws = generator.geometric(stop, (runs, size)) - generator.geometric(stop, (runs, size))
     return Counter(int(16 in stage.choose(counts, one)) for one in draws)
 
@@ -132,7 +132,7 @@ def test_even_stretches_stay_whole_and_spikes_are_isolated() -> None:
 @given(st.integers(1, 70), st.data())
 def test_buckets_are_runs_that_begin_at_the_first_cell(cells: int, data: st.DataObject) -> None:
     stage = l1_refinement(cells, graph(cells), Fraction(1))
-    size = int(stage.noise.sizes.sum())
+    size = int(stage.noise.sizes[0])
     draws = np.array(data.draw(st.lists(st.integers(-9, 9), min_size=size, max_size=size)))
     counts = np.array(data.draw(st.lists(st.integers(0, 50), min_size=cells, max_size=cells)))
     starts = stage.choose(counts, draws)

@@ -31,7 +31,7 @@ def log_chances(rule: RefinementNoise, most: int) -> dict[tuple[int, int], tuple
     draws = np.arange(-400, 401)
     weights = pmf(float(rule.unit), draws)
     found = {}
-    for level, score in itertools.product(range(rule.sizes.size), range(most + 1)):
+    for level, score in itertools.product(range(rule.levels.size), range(most + 1)):
         cut = float(weights[rule.cut(level, np.full(draws.size, score), draws)].sum())
         found[level, score] = (math.log1p(-cut), math.log(cut))
     return found
@@ -40,7 +40,7 @@ def log_chances(rule: RefinementNoise, most: int) -> dict[tuple[int, int], tuple
 def worst_path_loss(rule: RefinementNoise, most: int) -> float:
     """The largest log-ratio of any outcome along one path, over all falling scores and their neighbours."""
     chance = log_chances(rule, most)
-    levels = rule.sizes.size
+    levels = rule.levels.size
     paths = [
         s for s in itertools.product(range(most + 1), repeat=levels) if all(a >= b for a, b in itertools.pairwise(s))
     ]
@@ -103,7 +103,8 @@ def test_the_rational_bound_is_just_above_the_formula(unit: Fraction, spacing: i
 
 def test_what_is_drawn() -> None:
     rule = noise()
-    assert rule.weights.tolist() == [1, 1, 1]
+    assert rule.sizes.tolist() == [3]
+    assert rule.weights.tolist() == [1]
     assert not rule.one_sided
     assert rule.tie_words == 0
     assert rule.digest() != replace(rule, first=5).digest()
@@ -114,8 +115,8 @@ def test_what_is_drawn() -> None:
     [
         {"unit": Fraction(0)},
         {"unit": 3},
-        {"sizes": np.empty(0, dtype=np.int64)},
-        {"sizes": np.array([1, 0])},
+        {"levels": np.empty(0, dtype=np.int64)},
+        {"levels": np.array([1, 0])},
         {"spacing": 0},
         {"clip": -1},
     ],

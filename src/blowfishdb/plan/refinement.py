@@ -22,7 +22,7 @@ MARGIN = Fraction(1, 10**40)
 class RefinementNoise:
     """The noise of a refinement, and the rule by which it cuts.
 
-    Level i has `sizes[i]` nodes, each with a whole-number score. A node is cut when
+    Level i has `levels[i]` nodes, each with a whole-number score. A node is cut when
 
         max(score - first - i spacing, -clip) + noise > 0,
 
@@ -36,24 +36,29 @@ class RefinementNoise:
     """
 
     unit: Fraction
-    sizes: Ints
+    levels: Ints
     first: int
     spacing: int
     clip: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sizes", as_ints(self.sizes))
+        object.__setattr__(self, "levels", as_ints(self.levels))
         if not isinstance(self.unit, Fraction) or self.unit <= 0:
             raise PlanError("the unit of a refinement is a positive Fraction")
-        if self.sizes.ndim != 1 or self.sizes.size == 0 or int(self.sizes.min()) < 1:
+        if self.levels.ndim != 1 or self.levels.size == 0 or int(self.levels.min()) < 1:
             raise PlanError("a refinement has at least one level, and every level at least one node")
         if self.spacing < 1 or self.clip < 0:
             raise PlanError("thresholds rise by at least 1 a level, and the clip is not negative")
 
     @property
+    def sizes(self) -> Ints:
+        """One class of noise variables: the nodes of all levels, the first level first."""
+        return np.array([self.levels.sum()])
+
+    @property
     def weights(self) -> Ints:
-        """Every level has noise of the same scale."""
-        return np.ones(self.sizes.size, dtype=np.int64)
+        """All have noise of the same scale."""
+        return np.ones(1, dtype=np.int64)
 
     @property
     def one_sided(self) -> bool:
@@ -73,14 +78,14 @@ class RefinementNoise:
     def epsilon(self, graph: CellGraph) -> Fraction:
         """A rational bound on the loss of publishing which nodes were cut."""
         rate = 1 / self.unit
-        gaps = [level * self.spacing - self.clip for level in range(1, self.sizes.size)]
+        gaps = [level * self.spacing - self.clip for level in range(1, self.levels.size)]
         loss = rate * (1 + sum((_relative_loss(gap, rate) for gap in gaps), Fraction(0)))
         return loss * (2 if graph.has_value_edges else 1) * graph.rows_per_person
 
     def digest(self) -> str:
         """A hash of everything above."""
         head = f"{self.unit} {self.first} {self.spacing} {self.clip}".encode()
-        return digest([b"refine", head, self.sizes.tobytes()])
+        return digest([b"refine", head, self.levels.tobytes()])
 
 
 def _relative_loss(gap: int, rate: Fraction) -> Fraction:

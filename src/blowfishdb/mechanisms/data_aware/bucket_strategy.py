@@ -13,14 +13,13 @@ from blowfishdb.mechanisms.data_aware.buckets import Buckets
 from blowfishdb.mechanisms.data_aware.greedy_weights import greedy_weights
 from blowfishdb.mechanisms.data_aware.hat_solver import HatSolver
 from blowfishdb.mechanisms.data_aware.partial_variances import answer_variances
+from blowfishdb.mechanisms.data_aware.quick_levels import quick_levels
 from blowfishdb.mechanisms.data_aware.weighted_tree import weighted_tree
 from blowfishdb.mechanisms.identity import IdentityStrategy
 from blowfishdb.mechanisms.one_axis.axis import Axis, read_axis
-from blowfishdb.mechanisms.one_axis.energies import level_plans
 from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy, Estimator
 from blowfishdb.mechanisms.one_axis.shape_search import choose
 from blowfishdb.mechanisms.one_axis.shapes import SmoothShape, TreeShape
-from blowfishdb.mechanisms.one_axis.shares import GRID
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
@@ -74,13 +73,12 @@ def plan_buckets(graph: CellGraph, buckets: Buckets, workload: Rows, epsilon: Fr
     if ranges is None:
         return planned
     greedy = greedy_weights(buckets.count, ranges)
-    tree = weighted_tree(one_run(graph.cells), greedy)
-    plan = calibrate(Plan(Fraction(1), tree.parts), graph, epsilon)[0]
-    expected = 2 * greedy.error * (float(plan.unit) / GRID) ** 2
-    if expected > CLEARLY * float(planned.answer_variances.sum()):
+    to_beat = CLEARLY * float(planned.answer_variances.sum())
+    if 2 * greedy.error / float(epsilon) ** 2 > to_beat:
         return planned
-    found = answer_variances(buckets, tree, workload, row_variances(plan))
-    return BucketPlan(EstimatingStrategy(NAME, problem, tree), plan, found)
+    tree = weighted_tree(one_run(graph.cells), greedy)
+    weighted = _calibrated(problem, tree, buckets, workload, epsilon)
+    return weighted if float(weighted.answer_variances.sum()) < to_beat else planned
 
 
 def row_variances(plan: Plan) -> Floats:
@@ -108,7 +106,7 @@ def _levels(axis: Axis, workload: Rows) -> Estimator:
     """Hats with the shares that suit a tree of the same sizes: within 1 % of shares tuned for hats."""
     longest = int((axis.run_ends - axis.runs).max())
     free = bool(np.all(axis.free)) and axis.hubs.size == 0
-    best = level_plans(workload, longest, free=free, equal=False)[0]
+    best = quick_levels(workload, longest, free=free)
     if axis.cells > SMOOTH_BUCKETS:
         return TreeShape(best.sizes).build(axis, np.append(best.shares, 0.0))
     hats = SmoothShape(best.sizes).build(axis, best.shares)

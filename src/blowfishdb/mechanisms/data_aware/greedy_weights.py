@@ -8,7 +8,7 @@ import numpy as np
 
 from blowfishdb.model.arrays import Floats, Ints
 
-SHARES = np.linspace(0.0, 0.99, 100)
+SHARES = np.linspace(0.0, 0.98, 50)
 """Parts of what is left that a node may take; 0 is always a local minimum, so all of them are tried."""
 
 NODES_AT_ONCE = 2**14

@@ -20,6 +20,9 @@ FAN_OUT = 4
 FIRST, SPACING, CLIP = 0.0, 2.3, 1.7
 """Where thresholds start, how much they rise a level and how far below them scores count, in noise scales."""
 
+LARGE_SCALE = 8.0
+"""From this noise scale on the whole-number thresholds cost what real-valued ones would."""
+
 LEAST_STEP = 1.001
 """While the loss is above what is allowed, the noise scale grows at least by this ratio."""
 
@@ -52,8 +55,8 @@ class L1Refinement:
         """The first cell of each bucket, in increasing order."""
         is_start = np.zeros(self.cells, dtype=np.bool_)
         is_start[:: self.blocks[0]] = True
-        drawn = np.split(draws, np.cumsum(self.noise.sizes)[:-1])
-        reached: Bools = np.ones(int(self.noise.sizes[0]), dtype=np.bool_)
+        drawn = np.split(draws, np.cumsum(self.noise.levels)[:-1])
+        reached: Bools = np.ones(int(self.noise.levels[0]), dtype=np.bool_)
         for level, size in enumerate(self.blocks):
             reached = reached & self.noise.cut(level, deviations(counts, size), drawn[level])
             part = size // FAN_OUT
@@ -65,16 +68,24 @@ class L1Refinement:
 
 def l1_refinement(cells: int, graph: CellGraph, epsilon: Fraction) -> L1Refinement:
     """The refinement that costs at most epsilon, with as little noise as the search finds."""
-    sizes = np.array([-(-cells // block) for block in block_sizes(cells)])
+    levels = np.array([-(-cells // block) for block in block_sizes(cells)])
     people = (2 if graph.has_value_edges else 1) * graph.rows_per_person
     scale = float(people / epsilon)
+    if scale >= LARGE_SCALE:
+        scale *= expected_loss(levels.size)
     while True:
         spacing, clip = max(1, math.ceil(SPACING * scale)), math.floor(CLIP * scale)
-        noise = RefinementNoise(_short(scale), sizes, math.floor(FIRST * scale), spacing, clip)
+        noise = RefinementNoise(_short(scale), levels, math.floor(FIRST * scale), spacing, clip)
         loss = noise.epsilon(graph)
         if loss <= epsilon:
             return L1Refinement(cells, noise)
         scale *= max(float(loss / epsilon), LEAST_STEP)
+
+
+def expected_loss(levels: int) -> float:
+    """What a refinement costs for large noise scales, in units of one comparison."""
+    gaps = SPACING * np.arange(1, levels) - CLIP
+    return 1.0 + float(np.sum(np.exp(-gaps) / (2 - np.exp(-gaps))))
 
 
 def _short(scale: float) -> Fraction:
