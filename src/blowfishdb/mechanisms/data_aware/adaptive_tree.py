@@ -1,0 +1,78 @@
+"""Adaptive tree: boxes that are cut further where records are, every look at the data kept in the estimate.
+
+The grid starts as 16 boxes. Each stage counts all present leaves; then the leaves whose estimate stands well above
+the noise are cut into 16. Nothing is selected in secret: cuts are made from published counts, so that no budget goes
+to a selection, and least squares uses the counts of every stage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from blowfishdb.mechanisms.data_aware.script import Script
+from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
+from blowfishdb.mechanisms.spatial.region_tree import RegionTree, cut, halvings, whole
+from blowfishdb.mechanisms.spatial.shares import shared_program
+from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews, least_squares
+from blowfishdb.mechanisms.spatial.tree_finding import tree_finding
+from blowfishdb.model.arrays import Ints
+from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.stages import Program
+
+NAME = "adaptive-tree"
+HALVINGS = 4
+"""Each cut halves four times, the longest axis first: 16 pieces."""
+GROWTH = Fraction(5, 4)
+"""Each stage gets this many times the share of the stage before: deeper boxes are more, and their noise adds up."""
+RECORDS_PER_PIECE = 1.5
+"""A box is cut when it has this many records for each piece, in units of the noise scale of the whole epsilon."""
+CLEARANCE = 3.0
+"""A box is cut only when its count is so many standard deviations above 0."""
+
+
+@dataclass(frozen=True)
+class AdaptiveTree:
+    """Serves any number of axes under any policy."""
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    def program(self, problem: Problem, epsilon: Fraction) -> Program:
+        """As many stages as it takes to reach single cells, the later ones with more."""
+        parts = [(f"counts {stage + 1}", GROWTH**stage) for stage in range(_stages(problem.graph.shape))]
+        return shared_program(NAME, epsilon, parts)
+
+    def script(self, problem: Problem, program: Program) -> Script:
+        shape = problem.graph.shape
+        tree = whole(shape)
+        tree = cut(tree, tree.leaves, halvings(tree.low, tree.high, HALVINGS))
+        views = NodeViews.none(tree.nodes)
+        for allowance in program.allowances:
+            asked = bucket_counts(problem.graph, tree.labels, allowance)
+            reply = yield asked.ask
+            views = views.add(tree.leaves, *asked.read(reply)).with_total(asked.total(reply))
+            if allowance is not program.allowances[-1]:
+                unit = asked.scale * float(allowance.epsilon / program.epsilon)
+                tree = _cut_where_records_are(tree, views, unit)
+                views = views.for_nodes(tree.nodes)
+        return tree_finding(problem, tree, views)
+
+
+def _stages(shape: tuple[int, ...]) -> int:
+    cuts = sum((size - 1).bit_length() for size in shape)
+    return max(1, -(-cuts // HALVINGS))
+
+
+def _cut_where_records_are(tree: RegionTree, views: NodeViews, unit: float) -> RegionTree:
+    estimate = least_squares(tree, views)
+    leaves = tree.leaves
+    pieces: Ints = halvings(tree.low[leaves], tree.high[leaves], HALVINGS)
+    enough = np.maximum(
+        RECORDS_PER_PIECE * unit * np.prod(pieces, axis=1), CLEARANCE * np.sqrt(views.variances[leaves])
+    )
+    chosen = estimate.values[leaves] > enough
+    return cut(tree, leaves[chosen], pieces[chosen])
