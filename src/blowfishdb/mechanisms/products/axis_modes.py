@@ -41,18 +41,6 @@ class AxisModes:
             return cells[None, :]
         return np.stack([cells, np.append(0.0, self.level.spectrum[0])])
 
-    @cached_property
-    def analysis(self) -> Floats:
-        """T with T'T = I: coefficients of the eigenvectors, then what is left of each cell."""
-        own = self.vectors
-        return np.vstack([own.T, np.eye(self.cells) - own @ own.T])
-
-    @cached_property
-    def mode_of(self) -> Ints:
-        """The mode of each row of the analysis."""
-        count = self.vectors.shape[1]
-        return np.append(np.arange(1, count + 1), np.zeros(self.cells, dtype=np.int64))
-
     def energies(self, rows: AxisRows) -> Floats:
         """Rows by modes: the squared length of each row within every mode."""
         seen = rows.times(self.vectors) ** 2

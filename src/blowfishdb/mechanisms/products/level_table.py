@@ -15,7 +15,7 @@ from blowfishdb.mechanisms.products.axis_levels import component_level
 from blowfishdb.mechanisms.products.axis_modes import AxisModes
 from blowfishdb.mechanisms.products.axis_rows import AxisRows
 from blowfishdb.mechanisms.products.corrections import Corrections, ProductRows
-from blowfishdb.mechanisms.products.mode_sums import along_axes, summed_by_query, summed_over_queries
+from blowfishdb.mechanisms.products.mode_sums import summed_by_query, summed_over_queries
 from blowfishdb.mechanisms.products.queries import ProductPart
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Identity, Kronecker, Sparse
@@ -81,7 +81,7 @@ class LevelTableStrategy:
         del variances
         *tables, wide = np.split(measured, np.cumsum(self._sizes))
         pulled = sum(
-            along_axes([rows.T for rows in self._rows[levels]], part) * float(weight) ** 2
+            self._along(levels, part, transposed=True) * float(weight) ** 2
             for (levels, weight), part in zip(self.weights.items(), tables, strict=True)
         )
         cells = self._spread(np.asarray(pulled))
@@ -129,7 +129,7 @@ class LevelTableStrategy:
         if self._corrections.groups:
             taken = self._solved(self._corrections.measure(pulled))
             pulled = pulled - self._spread(self._corrections.give_back(taken))
-        found = [along_axes(self._rows[levels], pulled) * float(w) ** 2 for levels, w in self.weights.items()]
+        found = [self._along(levels, pulled) * float(w) ** 2 for levels, w in self.weights.items()]
         return np.concatenate([*found, taken[self._exact_count :]]).T
 
     def _measurement(self, levels: Levels) -> KroneckerMeasurement:
@@ -139,15 +139,22 @@ class LevelTableStrategy:
             factors.append(Measurement(rows, np.array([1 if place else self.weights[levels]])))
         return KroneckerMeasurement(tuple(factors))
 
-    @cached_property
-    def _rows(self) -> dict[Levels, list[Ints]]:
-        """The rows of each combination of levels on every axis."""
-        own = [axis.level_rows for axis in self.axes]
-        return {levels: [rows[chosen] for rows, chosen in zip(own, levels, strict=True)] for levels in self.weights}
+    def _along(self, levels: Levels, values: Floats, transposed: bool = False) -> Floats:
+        """The rows of a combination of levels, or their transpose, times columns; cells are left as they are."""
+        rows = [axis.level_rows[chosen] for axis, chosen in zip(self.axes, levels, strict=True)]
+        maps = [own.T if transposed else own for own in rows]
+        block = values.reshape(*(own.shape[1] for own in maps), *values.shape[1:])
+        for axis, chosen in enumerate(levels):
+            if chosen:
+                block = np.moveaxis(np.tensordot(maps[axis], block, axes=(1, axis)), 0, axis)
+        return block.reshape(-1, *values.shape[1:])
 
     @cached_property
     def _sizes(self) -> list[int]:
-        return [math.prod(rows.shape[0] for rows in self._rows[levels]) for levels in self.weights]
+        return [
+            math.prod(len(axis.level_rows[chosen]) for axis, chosen in zip(self.axes, levels, strict=True))
+            for levels in self.weights
+        ]
 
     @cached_property
     def _covariance_table(self) -> Floats:
@@ -161,11 +168,18 @@ class LevelTableStrategy:
         return np.asarray(self._covariance_table**2 * spread)
 
     def _spread(self, values: Floats) -> Floats:
-        """The least-squares covariance times a vector or a matrix of columns."""
-        analysis = [axis.analysis for axis in self.axes]
-        table = self._covariance_table[np.ix_(*(axis.mode_of for axis in self.axes))].reshape(-1)
-        seen = along_axes(analysis, values) * table.reshape(-1, *(1,) * (values.ndim - 1))
-        return along_axes([each.T for each in analysis], seen)
+        """The least-squares covariance times columns: mode 0 for all of them, then by how much other modes differ."""
+        table, (first, second) = self._covariance_table, [axis.vectors for axis in self.axes]
+        rest = values.reshape(len(first), len(second), -1)
+        rows = np.tensordot(first.T, rest, axes=(1, 0))
+        columns = np.einsum("abc,bm->amc", rest, second, optimize=True)
+        both = np.einsum("abc,bm->amc", rows, second, optimize=True)
+        own = table[1:, 1:] - table[1:, :1] - table[:1, 1:] + table[0, 0]
+        along = rows * (table[1:, 0] - table[0, 0])[:, None, None]
+        along += np.einsum("amc,bm->abc", both * own[:, :, None], second, optimize=True)
+        found = rest * table[0, 0] + np.tensordot(first, along, axes=(1, 0))
+        found += np.einsum("amc,bm->abc", columns * (table[0, 1:] - table[0, 0])[:, None], second, optimize=True)
+        return np.asarray(found).reshape(values.shape)
 
     @cached_property
     def _totals(self) -> list[Ints]:

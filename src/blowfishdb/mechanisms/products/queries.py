@@ -42,11 +42,15 @@ class ProductPart:
         """An even choice of at most `most` queries, or of as many rows per axis where all combinations are asked."""
         if self.index is None:
             return ProductPart(tuple(axis.chosen(spread_choice(axis.count, most)) for axis in self.rows), None)
-        index, rows = self.index[spread_choice(self.count, most)], []
+        return ProductPart(*self.listed(most))
+
+    def listed(self, most: int) -> tuple[tuple[AxisRows, ...], Ints]:
+        """An even choice of at most `most` queries: the rows that they need on each axis, and which ones each needs."""
+        index, rows = self.rows_of(spread_choice(self.count, most)).copy(), []
         for axis, own in enumerate(self.rows):
             used, index[:, axis] = np.unique(index[:, axis], return_inverse=True)
             rows.append(own.chosen(used))
-        return ProductPart(tuple(rows), index)
+        return tuple(rows), index
 
     def shares(self, values: Sequence[Floats], axis: int) -> Floats:
         """For each row of one axis, the summed product over its queries of the other axes' values."""

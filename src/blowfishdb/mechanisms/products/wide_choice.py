@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from blowfishdb.mechanisms.entries import spread_choice
 from blowfishdb.mechanisms.products.axis_levels import CoarseLevel, component_level, smooth_level
 from blowfishdb.mechanisms.products.axis_modes import AxisModes
+from blowfishdb.mechanisms.products.axis_rows import AxisRows
 from blowfishdb.mechanisms.products.choice import Choices
 from blowfishdb.mechanisms.products.corrections import Corrections, ProductRows
 from blowfishdb.mechanisms.products.level_table import Levels, covariance_table
@@ -52,13 +52,12 @@ def with_wide_rows(
     known = search.error(table)
     if known <= 0.0:
         return table
-    best = min((search.widened(_mixed(table, size), levels, norm) for size in MIXED_SIZES), key=_error)
-    bare = best[1]
-    for size, ramp in itertools.product(SIZES, RAMPS):
-        wide = [_resized(axis, size, ramp) for axis in table.axes]
-        if math.prod(level.blocks.shape[0] for level in wide) <= MOST_ROWS:
-            found = search.widened(bare, wide, norm)
-            best, levels = min(((best, levels), (found, wide)), key=lambda one: _error(one[0]))
+    resized = [[_resized(axis, size, ramp) for axis in table.axes] for size, ramp in itertools.product(SIZES, RAMPS)]
+    tried = [wide for wide in (levels, *resized) if math.prod(len(level.blocks) for level in wide) <= MOST_ROWS]
+    if not tried:
+        return table
+    bare = min((_mixed(table, size) for size in MIXED_SIZES), key=lambda one: search.widened(one, tried[0], norm)[0])
+    best, levels = min(((search.widened(bare, wide, norm), wide) for wide in tried), key=lambda one: _error(one[0]))
     for scale in SCALES:
         whole = {at: round(weight * (scale if any(at) else 1.0)) for at, weight in bare.weights.items()}
         best = min(best, search.widened(replace(bare, weights=whole), levels, norm), key=_error)
@@ -92,14 +91,14 @@ def _resized(axis: AxisModes, size: float, ramp: float) -> CoarseLevel:
 class _Sample:
     """Some queries of a part, each of which stands for `shown` queries."""
 
-    part: ProductPart
+    rows: tuple[AxisRows, ...]
     index: Ints
     shown: float
 
     @staticmethod
     def of(part: ProductPart) -> _Sample:
-        chosen = spread_choice(part.count, QUERIES)
-        return _Sample(part, part.rows_of(chosen), part.count / max(chosen.size, 1))
+        rows, index = part.listed(QUERIES)
+        return _Sample(rows, index, part.count / max(len(index), 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,10 +138,10 @@ class _Search:
         corrections = Corrections(table.axes, groups)
         plain, squares = 0.0, np.zeros((corrections.count,) * 2)
         for sample in self.samples:
-            energies = [axis.energies(rows) for axis, rows in zip(table.axes, sample.part.rows, strict=True)]
+            energies = [axis.energies(rows) for axis, rows in zip(table.axes, sample.rows, strict=True)]
             plain += sample.shown * float(summed_by_query(own, energies, sample.index).sum())
             if groups:
-                seen = corrections.seen(own, corrections.crossed(sample.part.rows), sample.index)
+                seen = corrections.seen(own, corrections.crossed(sample.rows), sample.index)
                 squares += sample.shown * (seen @ seen.T)
         return plain, corrections.system(own) if groups else squares, squares
 
