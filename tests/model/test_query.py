@@ -121,3 +121,10 @@ def test_ranges_by_value() -> None:
 def test_questions_that_make_no_sense_are_refused(make: Any, says: str) -> None:
     with pytest.raises(QueryError, match=says):
         make()
+
+
+def test_all_ranges_of_nothing_are_refused_with_what_to_ask() -> None:
+    declared = domain({"age": integers(0, 9)})
+    asked = query("ranges", "age", col("age").is_null())
+    with pytest.raises(QueryError, match="ask for a count"):
+        workload(asked, compile_cells(declared, Policy(), asked.axes, asked.where))

@@ -65,3 +65,13 @@ def test_any_text_is_a_piece_or_a_query_error(text: str) -> None:
             assert read(text, ATTRIBUTES) is not None  # type: ignore[operator]
         except QueryError as refusal:
             assert "What works" not in str(refusal)
+
+
+def test_declared_names_need_no_quotes_among_groups() -> None:
+    odd = ["Age (years)", "order", "Cost €", "a, b"]
+    assert [axis.attribute for axis in read_axes("Cost €, order", odd)] == ["Cost €", "order"]
+    assert [axis.attribute for axis in read_axes(" a, b ", odd)] == ["a, b"]
+    with pytest.raises(QueryError, match="double quotes"):
+        read_axes("Cost", odd)
+    with pytest.raises(QueryError, match=r"known are .*\. Names with spaces"):
+        read_where("zzz > 3", odd)

@@ -43,8 +43,11 @@ class Names:
         raise QueryError(f"{written(node)} is no attribute; {advice}")
 
     def nearest(self, name: str) -> str:
-        """A half-sentence with the nearest names."""
-        return suggest(name[:200], self.attributes)
+        """A half-sentence with the nearest names, and how to write one that is no plain word."""
+        found = suggest(name[:200], self.attributes)
+        odd = [known for known in self.attributes if repr(known) in found and not known.isidentifier()]
+        end = "" if found.endswith("?") else "."
+        return f"{found}{end} Names with spaces or signs stand in double quotes" if odd else found
 
     def _declared(self, name: str, *, quoted: bool) -> str | None:
         if name in self.attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from blowfishdb.errors import QueryError
-from blowfishdb.model.predicate import Axis, Predicate
+from blowfishdb.model.predicate import Axis, Predicate, as_axes
 from blowfishdb.sql.options import Accuracy
 from blowfishdb.sql.question import Asked, read_question
 from blowfishdb.sql.statement import parse
@@ -23,8 +23,13 @@ def read_where(text: str, attributes: Iterable[str]) -> Predicate:
 
 
 def read_axes(text: str, attributes: Iterable[str]) -> tuple[Axis, ...]:
-    """The groups that the text writes: `sex, bin(age, 5)`."""
-    asked = _asked("SELECT", text, ", COUNT(*) FROM t GROUP BY ALL", attributes, GROUPS)
+    """The groups that the text writes: `sex, bin(age, 5)`; names as they are declared need no quotes here."""
+    known = list(attributes)
+    for names in ([text], text.split(",")) if isinstance(text, str) else ():
+        plain = [name.strip() for name in names]
+        if all(name in known for name in plain):
+            return as_axes(plain)
+    asked = _asked("SELECT", text, ", COUNT(*) FROM t GROUP BY ALL", known, GROUPS)
     if asked.where is not None or not asked.groups:
         raise QueryError(GROUPS)
     return asked.groups
