@@ -142,6 +142,8 @@ def test_an_old_ledger_is_migrated_and_a_newer_one_is_refused(place: Place) -> N
         connection.execute(f"DROP TABLE {SCHEMA}.answer".encode())
         connection.execute(f"DROP INDEX {SCHEMA}.entry_by_request".encode())
         connection.execute(f"DROP FUNCTION {SCHEMA}.charge".encode())
+        connection.execute(f"ALTER TABLE {SCHEMA}.account DROP accounting, DROP edge_books".encode())
+        connection.execute(f"ALTER TABLE {SCHEMA}.analyst DROP edge_books".encode())
         connection.execute(f"UPDATE {SCHEMA}.format SET version = 1".encode())
     with place.open() as ledger:
         receipt = ledger.charge(charge_of(account, 1, "a"))

@@ -18,6 +18,7 @@ from tomlkit.items import Table
 
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.errors import CatalogError, DocumentError, InvalidInput, UnknownDataset
+from blowfishdb.ledger.edge_books import SUM
 from blowfishdb.model.document import read_document
 from blowfishdb.model.numbers import suggest
 from blowfishdb.model.positions import line_of, toml_lines
@@ -26,7 +27,7 @@ from blowfishdb.sources.base import Join
 USUAL_CONFIG = "blowfish.toml"
 USUAL_LEDGER = "sqlite:///blowfish.ledger"
 KEYS = ("ledger", "mark", "datasets")
-DATASET_KEYS = ("source", "epsilon", "per_analyst", "domain", "policy", "joins")
+DATASET_KEYS = ("source", "epsilon", "per_analyst", "accounting", "domain", "policy", "joins")
 JOIN_KEYS = ("table", "foreign_key", "key", "attributes")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -144,6 +145,7 @@ def _dataset(name: str, entry: Mapping[str, Any], text: str) -> Dataset:
             policy=document.policy,
             epsilon=entry.get("epsilon", 1),
             per_analyst=entry.get("per_analyst"),
+            accounting=_text(entry.get("accounting", SUM), f"{where}.accounting"),
             joins=[_join(_table(join, f"{where}.joins"), where) for join in entry.get("joins", [])],
         )
     except DocumentError as error:

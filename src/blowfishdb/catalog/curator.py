@@ -106,6 +106,7 @@ class Curator:
             dataset.policy_document(),
             dataset.domain_document(),
             dataset.per_analyst,
+            dataset.accounting,
         )
         account = self.ledger.register(terms, name=dataset.name, by=self._by)
         self._save(dataset)
@@ -169,6 +170,14 @@ class Curator:
     def refreshed(self, name: str, description: str) -> Account:
         """Notes that the rows were refreshed: old answers no longer replay, and the spent budget stays."""
         return self.ledger.new_snapshot(self._catalog.account(name).id, description, by=self._by)
+
+    def set_accounting(self, name: str, accounting: str, *, reason: str) -> Account:
+        """Counts loss per class of edges from now on, or as a sum again; the worst loss so far counts for all."""
+        account, in_force = self._in_force(name)
+        changed = in_force.accounted(accounting)
+        found = self.ledger.set_accounting(account.id, accounting, by=self._by, reason=reason)
+        self._save(changed)
+        return found
 
     # --- budgets
 

@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from blowfishdb.engine.components import check_parallel
 from blowfishdb.engine.demand import Number, short_number
 from blowfishdb.errors import CatalogError
+from blowfishdb.ledger.edge_books import SUM, check_accounting, parallel_attribute
 from blowfishdb.ledger.values import check_text
+from blowfishdb.model.constraints.moves import moves_at_once
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.domain import domain as make_domain
 from blowfishdb.model.numbers import show
@@ -35,6 +38,7 @@ class Dataset:
     epsilon: Fraction
     per_analyst: Fraction | None
     joins: tuple[Join, ...]
+    accounting: str
 
     def __init__(
         self,
@@ -46,6 +50,7 @@ class Dataset:
         epsilon: Number = USUAL_EPSILON,
         per_analyst: Number | None = None,
         joins: Sequence[Join] = (),
+        accounting: str = SUM,
     ) -> None:
         check_text(name, "a dataset's name")
         if not isinstance(source, str) or not source:
@@ -59,6 +64,7 @@ class Dataset:
             "epsilon": short_number(epsilon, "epsilon"),
             "per_analyst": own,
             "joins": tuple(joins),
+            "accounting": accounting,
         }
         for field, value in found.items():
             object.__setattr__(self, field, value)
@@ -71,6 +77,11 @@ class Dataset:
                 "environment"
             )
         self.policy.check(self.domain)
+        moves_at_once(self.domain, self.policy)
+        check_accounting(accounting)
+        side_by_side = parallel_attribute(accounting)
+        if side_by_side is not None:
+            check_parallel(self.domain, self.policy, side_by_side)
 
     def declared_as(
         self, *, domain: Domain | None = None, policy: Policy | None = None, joins: Sequence[Join] | None = None
@@ -84,6 +95,20 @@ class Dataset:
             epsilon=self.epsilon,
             per_analyst=self.per_analyst,
             joins=self.joins if joins is None else joins,
+            accounting=self.accounting,
+        )
+
+    def accounted(self, accounting: str) -> Dataset:
+        """The same dataset with another way of accounting."""
+        return Dataset(
+            self.name,
+            source=self.source,
+            domain=self.domain,
+            policy=self.policy,
+            epsilon=self.epsilon,
+            per_analyst=self.per_analyst,
+            joins=self.joins,
+            accounting=accounting,
         )
 
     def limited_to(self, epsilon: Fraction, per_analyst: Fraction | None) -> Dataset:
@@ -96,6 +121,7 @@ class Dataset:
             epsilon=epsilon,
             per_analyst=per_analyst,
             joins=self.joins,
+            accounting=self.accounting,
         )
 
     def policy_document(self) -> str:
@@ -115,6 +141,8 @@ class Dataset:
         entry: dict[str, Any] = {"source": self.source, "epsilon": show(self.epsilon)}
         if self.per_analyst is not None:
             entry["per_analyst"] = show(self.per_analyst)
+        if self.accounting != SUM:
+            entry["accounting"] = self.accounting
         entry["domain"] = write_domain(self.domain)
         entry["policy"] = write_policy(self.policy)
         if self.joins:

@@ -53,11 +53,14 @@ class Catalog:
             domain_version=account.domain_version,
             snapshot=account.snapshot,
             source=self.source(name),
+            accounting=account.accounting,
         )
 
     def _check_in_force(self, dataset: Dataset, account: Account) -> None:
         if dataset.name not in account.names:
             raise CatalogError(f"the dataset {dataset.name} is not registered; the curator adds it")
+        if dataset.accounting != account.accounting:
+            raise NotInForce(dataset.name, "accounting")
         if self.ledger.document(account.id, "policy", account.policy_version) != dataset.policy_document():
             raise NotInForce(dataset.name, "policy")
         if self.ledger.document(account.id, "domain", account.domain_version) != dataset.domain_document():

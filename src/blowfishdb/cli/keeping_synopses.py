@@ -90,7 +90,7 @@ def answer(file: Path, asked: Asked, keeping: Keeping, *, as_json: bool) -> None
         screen.print(f"Written: {path}", style="dim", markup=False)
 
 
-def draw_rows(file: Path, output: Path, rows: int | None, seed: int) -> None:
+def draw_rows(file: Path, output: Path, rows: int | None, seed: int, *, as_json: bool) -> None:
     """Writes synthetic rows."""
     check_file(output, ROW_FILES)
     drawn = synthetic_rows(open_synopsis(file), rows=rows, seed=seed)
@@ -102,7 +102,10 @@ def draw_rows(file: Path, output: Path, rows: int | None, seed: int) -> None:
         from pyarrow import csv
 
         csv.write_csv(drawn.to_arrow(), output)
-    console().print(f"Written: {output}, {drawn.size:,} synthetic rows.", markup=False)
+    if as_json:
+        print_json({"file": str(output), "rows": drawn.size})
+    else:
+        console().print(f"Written: {output}, {drawn.size:,} synthetic rows.", markup=False)
 
 
 def _description(kept: Synopsis) -> dict[str, object]:

@@ -65,7 +65,12 @@ def make(
 
 @app.command()
 def show(file: File, as_json: AsJson = False) -> None:
-    """Shows what a synopsis holds, what it cost, and what it hides and does not."""
+    """Shows what a synopsis holds, what it cost, and what it hides and does not.
+
+    \b
+    Example
+      blowfish synopsis show costs-2025.parquet
+    """
     from blowfishdb.cli.keeping_synopses import describe
 
     describe(file, as_json=as_json)
@@ -111,6 +116,7 @@ def rows(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write: .csv or .parquet.")],
     rows: Annotated[int | None, typer.Option(metavar="NUMBER", help="How many. [the estimated total]")] = None,
     seed: Annotated[int, typer.Option(metavar="NUMBER", help="Another seed draws other rows.")] = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Draws synthetic records with the counts of a synopsis; the same file and seed give the same rows.
 
@@ -120,4 +126,4 @@ def rows(
     """
     from blowfishdb.cli.keeping_synopses import draw_rows
 
-    draw_rows(file, output, rows, seed)
+    draw_rows(file, output, rows, seed, as_json=as_json)

@@ -27,6 +27,10 @@ def budget(
         list[str] | None,
         typer.Option(metavar="NAME=NUMBER", help="What one analyst may spend; NAME=none: as everyone. Repeat it."),
     ] = None,
+    accounting: Annotated[
+        str | None,
+        typer.Option(metavar="HOW", help='How loss adds up: sum, per-edge, or "per-edge by ATTRIBUTE".'),
+    ] = None,
     by: Curator = None,
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
@@ -38,14 +42,16 @@ def budget(
       blowfish dataset budget visits --epsilon 4 --reason "second year"
       blowfish dataset budget visits --per-analyst 0.5 --analyst ana=1 \\
           --reason "agreed in May"
+      blowfish dataset budget visits --accounting "per-edge by ward" \\
+          --reason "wards are separate"
     """
     from blowfishdb.cli.declaring import named
     from blowfishdb.cli.opening import existing
     from blowfishdb.errors import CatalogError
 
     own = named(analyst or [], "--analyst")
-    if epsilon is None and per_analyst is None and not own:
-        raise CatalogError("say what changes: --epsilon, --per-analyst or --analyst NAME=NUMBER")
+    if epsilon is None and per_analyst is None and accounting is None and not own:
+        raise CatalogError("say what changes: --epsilon, --per-analyst, --analyst NAME=NUMBER or --accounting")
     with existing(config, by) as curator:
         if epsilon is not None:
             curator.renew(name, epsilon, reason=reason)
@@ -53,6 +59,8 @@ def budget(
             curator.limit_everyone(name, _limit(per_analyst), reason=reason)
         for one, limit in own.items():
             curator.limit_analyst(name, one, _limit(limit), reason=reason)
+        if accounting is not None:
+            curator.set_accounting(name, accounting, reason=reason)
         _show(name, curator.account(name), curator.analysts(name), as_json=as_json)
 
 
@@ -90,8 +98,11 @@ def _show(name: str, account: Account, analysts: list[AnalystBudget], *, as_json
 
     if as_json:
         limits = {"epsilon": exact(account.limit), "per_analyst": exact(account.analyst_limit)}
-        print_json({"name": name, **limits, "spent": exact(account.spent), "analysts": analyst_content(analysts)})
+        spent = {"spent": exact(account.spent), "accounting": account.accounting}
+        print_json({"name": name, **limits, **spent, "analysts": analyst_content(analysts)})
         return
     console().print(f"{name}: epsilon {budget_line(account.spent, account.limit)}", markup=False)
+    if account.accounting != "sum":
+        console().print(f"Counted {account.accounting}: spent is what the worst class of edges lost.", markup=False)
     if analysts:
         console().print(analyst_table(analysts))

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.edge_accounting import edge_losses
 from blowfishdb.engine.holding import Holding
 from blowfishdb.engine.payable import Payable
 from blowfishdb.engine.request import Request
@@ -121,6 +122,7 @@ def _charge(holding: Holding, analyst: str, ready: Payable, key: str, request_di
         domain_version=holding.domain_version,
         snapshot=holding.snapshot,
         certificate=json.dumps(ready.document(), ensure_ascii=False),
+        losses=edge_losses(holding, ready),
     )
 
 

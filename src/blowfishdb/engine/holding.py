@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from blowfishdb.ledger.edge_books import SUM
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.sources.base import Source
@@ -21,6 +22,7 @@ class Holding:
     domain_version: int
     snapshot: int
     source: Source = field(repr=False)
+    accounting: str = SUM
 
     def versions(self) -> dict[str, str | int]:
         """What an answer belongs to: the account, the versions and the snapshot."""

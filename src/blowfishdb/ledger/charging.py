@@ -7,6 +7,7 @@ from fractions import Fraction
 from blowfishdb.errors import BudgetExceeded, KeyReused, StaleVersion
 from blowfishdb.ledger.amounts import NOTHING, Balance
 from blowfishdb.ledger.base import APPENDED, DEBITED, Cursor, StepHook
+from blowfishdb.ledger.edge_books import SUM, EdgeBooks
 from blowfishdb.ledger.records import (
     ENTRY_COLUMNS,
     append_body,
@@ -15,7 +16,9 @@ from blowfishdb.ledger.records import (
     load_analyst,
     load_analyst_balance,
     load_balance,
+    load_edge_books,
     receipt_of,
+    save_edge_books,
 )
 from blowfishdb.ledger.values import Account, AnalystBudget, Charge, Receipt
 
@@ -28,8 +31,7 @@ def post_charge(cursor: Cursor, charge: Charge, body: str, reached: StepHook) ->
     account = load_account(cursor, charge.account)
     _check_versions(account, charge)
     analyst = ensure_analyst(cursor, account, charge.analyst)
-    spent = load_balance(cursor, charge.account).plus(charge.epsilon)
-    own = load_analyst_balance(cursor, charge.account, charge.analyst).plus(charge.epsilon)
+    spent, own = _balances(cursor, account, charge)
     is_own_limit_passed = charge.epsilon > 0 and analyst.limit is not None and own.value > analyst.limit
     if spent.value > account.limit or is_own_limit_passed:
         raise BudgetExceeded(charge.epsilon, account.remaining, analyst.remaining)
@@ -38,6 +40,20 @@ def post_charge(cursor: Cursor, charge: Charge, body: str, reached: StepHook) ->
     entry = append_body(cursor, "charge", charge.account, body, charge)
     reached(APPENDED)
     return Receipt(entry.sequence, charge, entry.previous_hash, entry.hash)
+
+
+def _balances(cursor: Cursor, account: Account, charge: Charge) -> tuple[Balance, Balance]:
+    """What the account and the analyst will have spent; where classes of edges are told apart, the worst of them."""
+    if account.accounting == SUM:
+        spent = load_balance(cursor, charge.account).plus(charge.epsilon)
+        return spent, load_analyst_balance(cursor, charge.account, charge.analyst).plus(charge.epsilon)
+    found = []
+    for analyst in (None, charge.analyst):
+        before = load_edge_books(cursor, charge.account, analyst) or EdgeBooks()
+        books = before.plus(charge.epsilon, charge.losses)
+        save_edge_books(cursor, books, charge.account, analyst)
+        found.append(NOTHING.plus(books.worst))
+    return found[0], found[1]
 
 
 def find_by_key(cursor: Cursor, charge: Charge) -> Receipt | None:

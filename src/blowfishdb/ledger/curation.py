@@ -9,7 +9,8 @@ from blowfishdb.ledger.amounts import NOTHING, check_amount
 from blowfishdb.ledger.base import Cursor
 from blowfishdb.ledger.chain import Field
 from blowfishdb.ledger.charging import ensure_analyst, limit_values
-from blowfishdb.ledger.records import append, load_account, load_analyst, text
+from blowfishdb.ledger.edge_books import SUM, EdgeBooks, check_accounting
+from blowfishdb.ledger.records import append, load_account, load_analyst, load_analysts, save_edge_books, text
 from blowfishdb.ledger.values import (
     VERSION_KINDS,
     Account,
@@ -95,6 +96,20 @@ def new_snapshot(cursor: Cursor, account: str, description: str, stamp: dict[str
     return load_account(cursor, account)
 
 
+def set_accounting(cursor: Cursor, account: str, accounting: str, stamp: dict[str, Field]) -> Account:
+    """Counts per class of edges from now on, or sums again; the worst loss so far counts for every class."""
+    check_accounting(accounting)
+    known = load_account(cursor, account)
+    if accounting == known.accounting:
+        raise ChangeRefused(f"the account counts {accounting!r} already")
+    cursor.rows("UPDATE account SET accounting = ? WHERE id = ?", accounting, account)
+    spent = {None: known.spent} | {budget.analyst: budget.spent for budget in load_analysts(cursor, account)}
+    for analyst, worst in spent.items():
+        save_edge_books(cursor, None if accounting == SUM else EdgeBooks(worst), account, analyst)
+    append(cursor, "accounting", account, {**stamp, "accounting": accounting, "was": known.accounting})
+    return load_account(cursor, account)
+
+
 def load_document(cursor: Cursor, account: str, kind: VersionKind, number: int) -> str:
     """The policy or domain document of one version."""
     rows = cursor.rows(
@@ -108,14 +123,16 @@ def load_document(cursor: Cursor, account: str, kind: VersionKind, number: int) 
 def _open(cursor: Cursor, account: str, terms: Terms, stamp: dict[str, Field]) -> None:
     cursor.rows(
         "INSERT INTO account (id, identity, limit_top, limit_bottom, spent_units, spent_grid, analyst_limit_top,"
-        " analyst_limit_bottom, charges, policy_version, domain_version, snapshot)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 1, 1, 1)",
+        " analyst_limit_bottom, charges, policy_version, domain_version, snapshot, accounting, edge_books)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 1, 1, 1, ?, ?)",
         account,
         terms.identity,
         *limit_values(terms.limit),
         str(NOTHING.units),
         str(NOTHING.grid),
         *limit_values(terms.analyst_limit),
+        terms.accounting,
+        None if terms.accounting == SUM else EdgeBooks().to_json(),
     )
     for kind, document in zip(VERSION_KINDS, (terms.policy, terms.domain), strict=True):
         cursor.rows(
@@ -132,6 +149,7 @@ def _open(cursor: Cursor, account: str, terms: Terms, stamp: dict[str, Field]) -
             "analyst_limit": _shown(terms.analyst_limit),
             "policy": terms.policy,
             "domain": terms.domain,
+            **({} if terms.accounting == SUM else {"accounting": terms.accounting}),
         },
     )
 
@@ -141,6 +159,8 @@ def _check_terms(cursor: Cursor, known: Account, terms: Terms) -> None:
         raise AccountConflict("limit", f"Register it with {known.limit}, then renew if it should be more.")
     if known.analyst_limit != terms.analyst_limit:
         raise AccountConflict("limit per analyst", "Register it with the same, then change the limit.")
+    if known.accounting != terms.accounting:
+        raise AccountConflict("accounting", f"Register it with {known.accounting!r}, then change it.")
     current = {"policy": known.policy_version, "domain": known.domain_version}
     for kind, document in zip(VERSION_KINDS, (terms.policy, terms.domain), strict=True):
         if load_document(cursor, known.id, kind, current[kind]) != document:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -23,6 +23,7 @@ from blowfishdb.ledger.records import (
     load_account_ids,
     load_analyst,
     load_analysts,
+    load_edge_books,
     load_head,
 )
 from blowfishdb.ledger.values import (
@@ -75,7 +76,7 @@ class Ledger:
         """
         seen = self.mark.read()
         body = charge_body(charge, self._now())
-        receipt = self.store.quick_charge(charge, body)
+        receipt = None if charge.losses is not None else self.store.quick_charge(charge, body)
         if receipt is None:
             return self._write(lambda cursor: post_charge(cursor, charge, body, self.reached))
         self.reached(COMMITTED)
@@ -127,6 +128,23 @@ class Ledger:
         """Gives one analyst a limit of their own; None takes it away again."""
         stamp = self._stamp(by, reason)
         return self._write(lambda cursor: curation.limit_analyst(cursor, account, analyst, limit, stamp))
+
+    def set_accounting(self, account: str, accounting: str, *, by: str, reason: str) -> Account:
+        """Counts loss per class of edges from now on, or as a sum again; the worst loss so far counts for all."""
+        stamp = self._stamp(by, reason)
+        return self._write(lambda cursor: curation.set_accounting(cursor, account, accounting, stamp))
+
+    def room(self, account: str, analyst: str, classes: Iterable[str] | None) -> Fraction:
+        """What a release that touches these classes of edges may still cost this analyst; None: all classes."""
+        with self.store.read() as cursor:
+            known = load_account(cursor, account)
+            named = None if classes is None else tuple(classes)
+            books, own = load_edge_books(cursor, account), load_edge_books(cursor, account, analyst)
+        left = known.limit - (known.spent if books is None else books.lost_by(named))
+        budget = self.budget_of(account, analyst)
+        if budget.limit is not None:
+            left = min(left, budget.limit - (budget.spent if own is None else own.lost_by(named)))
+        return max(Fraction(0), left)
 
     def new_snapshot(self, account: str, description: str, *, by: str) -> Account:
         """Notes that the data was refreshed; quotes for the old snapshot no longer charge."""

@@ -21,7 +21,7 @@ REFUSED = "BF001"
 # All amounts are whole numbers over a common denominator, and numeric is exact at any size, so these comparisons are
 # exact. The head comes first: whoever has its row lock is the only writer, and all writers lock in this order.
 _CHARGE_FUNCTION = """
-CREATE FUNCTION charge(
+CREATE OR REPLACE FUNCTION charge(
     the_account TEXT, the_analyst TEXT, top NUMERIC, bottom NUMERIC, the_key TEXT, the_request TEXT,
     the_policy BIGINT, the_domain BIGINT, the_snapshot BIGINT, the_body TEXT, body_digest TEXT, finest NUMERIC,
     OUT charge_sequence BIGINT, OUT charge_previous TEXT, OUT charge_hash TEXT
@@ -65,9 +65,12 @@ BEGIN
 END $$
 """
 
+# Losses per class of edges are added up outside the database, so such accounts are refused here.
+_CHARGE_SUMS = _CHARGE_FUNCTION.replace("WHERE a.id = the_account", "WHERE a.id = the_account AND a.accounting = 'sum'")
+
 _NEVER_OVER = "ALTER TABLE account ADD CHECK (spent_units * limit_bottom <= limit_top * spent_grid)"
 
-EXTRAS: dict[int, tuple[str, ...]] = {0: (_NEVER_OVER,), 1: (_CHARGE_FUNCTION,)}
+EXTRAS: dict[int, tuple[str, ...]] = {0: (_NEVER_OVER,), 1: (_CHARGE_FUNCTION,), 2: (_CHARGE_SUMS,)}
 """What a migration adds here beside the common tables."""
 
 

@@ -9,6 +9,7 @@ from blowfishdb.errors import InvalidInput, LedgerCorrupt, UnknownAccount
 from blowfishdb.ledger.amounts import Balance
 from blowfishdb.ledger.base import Cursor, Value
 from blowfishdb.ledger.chain import Field, canonical, link
+from blowfishdb.ledger.edge_books import EdgeBooks, read_books
 from blowfishdb.ledger.values import Account, AnalystBudget, Charge, Entry, Head, Receipt
 
 ENTRY_COLUMNS = "sequence, kind, account, body, previous_hash, hash"
@@ -40,7 +41,8 @@ def load_account(cursor: Cursor, account: str) -> Account:
     """One account; UnknownAccount when there is none."""
     rows = cursor.rows(
         "SELECT id, identity, limit_top, limit_bottom, spent_units, spent_grid, analyst_limit_top,"
-        " analyst_limit_bottom, charges, policy_version, domain_version, snapshot FROM account WHERE id = ?",
+        " analyst_limit_bottom, charges, policy_version, domain_version, snapshot, accounting FROM account"
+        " WHERE id = ?",
         account,
     )
     if not rows:
@@ -58,6 +60,7 @@ def load_account(cursor: Cursor, account: str) -> Account:
         policy_version=whole(row[9]),
         domain_version=whole(row[10]),
         snapshot=whole(row[11]),
+        accounting=text(row[12]),
     )
 
 
@@ -137,10 +140,30 @@ def append_body(cursor: Cursor, kind: str, account: str | None, body: str, charg
     return entry
 
 
+def load_edge_books(cursor: Cursor, account: str, analyst: str | None = None) -> EdgeBooks | None:
+    """What each class of edges lost, in all or to one analyst; None where the account counts sums."""
+    if analyst is None:
+        rows = cursor.rows("SELECT edge_books FROM account WHERE id = ?", account)
+    else:
+        rows = cursor.rows("SELECT edge_books FROM analyst WHERE account = ? AND name = ?", account, analyst)
+    return None if not rows or rows[0][0] is None else read_books(text(rows[0][0]))
+
+
+def save_edge_books(cursor: Cursor, books: EdgeBooks | None, account: str, analyst: str | None = None) -> None:
+    """Writes them."""
+    written = None if books is None else books.to_json()
+    if analyst is None:
+        cursor.rows("UPDATE account SET edge_books = ? WHERE id = ?", written, account)
+    else:
+        cursor.rows("UPDATE analyst SET edge_books = ? WHERE account = ? AND name = ?", written, account, analyst)
+
+
 def charge_body(charge: Charge, at: str) -> str:
     """The canonical body of a charge's entry."""
+    losses = None if charge.losses is None else {name: str(loss) for name, loss in charge.losses.items()}
     return canonical(
         {
+            **({} if losses is None else {"losses": json.dumps(losses, sort_keys=True, ensure_ascii=False)}),
             "kind": "charge",
             "at": at,
             "account": charge.account,
@@ -172,10 +195,15 @@ def receipt_of(entry: Entry) -> Receipt:
             domain_version=fields["domain_version"],
             snapshot=fields["snapshot"],
             certificate=fields["certificate"],
+            losses=_losses(fields.get("losses")),
         )
     except (InvalidInput, ValueError, KeyError, TypeError):
         raise LedgerCorrupt("a charge cannot be read", sequence=entry.sequence) from None
     return Receipt(entry.sequence, charge, entry.previous_hash, entry.hash, is_new=False)
+
+
+def _losses(written: str | None) -> dict[str, Fraction] | None:
+    return None if written is None else {name: Fraction(loss) for name, loss in json.loads(written).items()}
 
 
 def _analyst(row: tuple[Value, ...]) -> AnalystBudget:

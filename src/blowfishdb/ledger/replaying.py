@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from blowfishdb.ledger.chain import digest
+from blowfishdb.ledger.edge_books import SUM, EdgeBooks, check_accounting
 from blowfishdb.ledger.records import receipt_of
 from blowfishdb.ledger.values import Entry, account_id
 
@@ -23,6 +24,9 @@ class AccountBooks:
     limit: Fraction
     analyst_limit: Fraction | None
     documents: dict[tuple[str, int], str]
+    accounting: str = SUM
+    edge_books: EdgeBooks = field(default_factory=EdgeBooks)
+    edge_books_of: dict[str, EdgeBooks] = field(default_factory=dict)
     spent: Fraction = Fraction(0)
     charges: int = 0
     snapshot: int = 1
@@ -64,7 +68,11 @@ def _opened(books: Books, entry: Entry, fields: Mapping[str, object]) -> None:
         raise BooksError("the account is open already or has the wrong id")
     documents = {(kind, 1): digest(str(fields[kind])) for kind in ("policy", "domain")}
     books.accounts[entry.account] = AccountBooks(
-        identity, _fraction(fields["limit"]), _optional(fields["analyst_limit"]), documents
+        identity,
+        _fraction(fields["limit"]),
+        _optional(fields["analyst_limit"]),
+        documents,
+        _accounting(fields.get("accounting", SUM)),
     )
 
 
@@ -78,9 +86,15 @@ def _charged(books: Books, entry: Entry, fields: Mapping[str, object]) -> None:
     in_force = (own.versions["policy"], own.versions["domain"], own.snapshot)
     if (charge.policy_version, charge.domain_version, charge.snapshot) != in_force:
         raise BooksError("it was charged under versions that were not in force")
-    own.spent += charge.epsilon
     own.charges += 1
-    own.spent_by[charge.analyst] = own.spent_by.get(charge.analyst, Fraction(0)) + charge.epsilon
+    if own.accounting == SUM:
+        own.spent += charge.epsilon
+        own.spent_by[charge.analyst] = own.spent_by.get(charge.analyst, Fraction(0)) + charge.epsilon
+    else:
+        own.edge_books = own.edge_books.plus(charge.epsilon, charge.losses)
+        mine = own.edge_books_of.get(charge.analyst, EdgeBooks()).plus(charge.epsilon, charge.losses)
+        own.edge_books_of[charge.analyst] = mine
+        own.spent, own.spent_by[charge.analyst] = own.edge_books.worst, mine.worst
     limit = own.limit_of(charge.analyst)
     is_own_limit_passed = charge.epsilon > 0 and limit is not None and own.spent_by[charge.analyst] > limit
     if own.spent > own.limit or is_own_limit_passed:
@@ -121,9 +135,27 @@ def _versioned(books: Books, entry: Entry, fields: Mapping[str, object]) -> None
     factor = Fraction(1) if stretch is None else stretch
     own.spent *= factor
     own.spent_by = {name: spent * factor for name, spent in own.spent_by.items()}
+    _collapse(own)
     if own.spent > own.limit:
         raise BooksError("past loss carried over passes the limit")
     own.documents[kind, own.versions[kind]] = digest(str(fields["document"]))
+
+
+def _recounted(books: Books, entry: Entry, fields: Mapping[str, object]) -> None:
+    own = _own(books, entry)
+    own.accounting = _accounting(fields["accounting"])
+    _collapse(own)
+
+
+def _collapse(own: AccountBooks) -> None:
+    """Every class of edges is taken to have lost what the worst one did."""
+    own.edge_books = EdgeBooks(own.spent)
+    own.edge_books_of = {name: EdgeBooks(spent) for name, spent in own.spent_by.items()}
+
+
+def _accounting(value: object) -> str:
+    check_accounting(str(value))
+    return str(value)
 
 
 def _answered(books: Books, entry: Entry, fields: Mapping[str, object]) -> None:
@@ -152,6 +184,7 @@ _RULES: Mapping[str, Callable[[Books, Entry, Mapping[str, object]], None]] = {
     "analyst-limit": _limited,
     "snapshot": _refreshed,
     "version": _versioned,
+    "accounting": _recounted,
     "answer": _answered,
     "restored": _restored,
 }

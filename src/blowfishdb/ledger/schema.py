@@ -87,7 +87,13 @@ _STORED_ANSWERS = (
     "CREATE INDEX entry_by_request ON entry (account, request_digest)",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _STORED_ANSWERS)
+_EDGE_BOOKS = (
+    "ALTER TABLE account ADD COLUMN accounting TEXT NOT NULL DEFAULT 'sum'",
+    "ALTER TABLE account ADD COLUMN edge_books TEXT",
+    "ALTER TABLE analyst ADD COLUMN edge_books TEXT",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _STORED_ANSWERS, _EDGE_BOOKS)
 """Migration i brings a ledger from version i to i + 1. Published migrations are never edited, only followed."""
 
 NEWEST = len(MIGRATIONS)

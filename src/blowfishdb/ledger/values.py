@@ -11,6 +11,7 @@ from typing import Literal
 
 from blowfishdb.errors import InvalidInput
 from blowfishdb.ledger.amounts import check_amount
+from blowfishdb.ledger.edge_books import SUM, check_accounting, check_losses
 
 VersionKind = Literal["policy", "domain"]
 VERSION_KINDS: tuple[VersionKind, ...] = ("policy", "domain")
@@ -59,6 +60,7 @@ class Terms:
     policy: str
     domain: str
     analyst_limit: Fraction | None = None
+    accounting: str = SUM
 
     def __post_init__(self) -> None:
         check_text(self.identity, "a source identity", LONGEST_IDENTITY)
@@ -67,6 +69,7 @@ class Terms:
             check_amount(self.analyst_limit, "the limit per analyst")
         check_document(self.policy, "a policy document")
         check_document(self.domain, "a domain document")
+        check_accounting(self.accounting)
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,7 @@ class Account:
     policy_version: int
     domain_version: int
     snapshot: int
+    accounting: str = SUM
 
     @property
     def remaining(self) -> Fraction:
@@ -110,7 +114,8 @@ class AnalystBudget:
 class Charge:
     """A request to pay: who, for what (digests), how much, and under which versions it was certified.
 
-    `key` makes retries safe: one analyst's key pays once per account. Exact releases pay 0 and are recorded too.
+    `key` makes retries safe: one analyst's key pays once per account. Exact releases pay 0 and are recorded too. Where
+    an account counts per class of edges, `losses` says what each class lost; without it all of them lost epsilon.
     """
 
     account: str
@@ -123,6 +128,7 @@ class Charge:
     domain_version: int
     snapshot: int
     certificate: str
+    losses: Mapping[str, Fraction] | None = None
 
     def __post_init__(self) -> None:
         for name in ("account", "analyst", "key", "request_digest", "program_digest"):
@@ -132,6 +138,8 @@ class Charge:
         check_number(self.domain_version, "domain version", 1)
         check_number(self.snapshot, "snapshot", 1)
         check_document(self.certificate, "the certificate")
+        if self.losses is not None:
+            check_losses(self.losses, self.epsilon)
 
 
 @dataclass(frozen=True)

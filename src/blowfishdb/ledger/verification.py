@@ -8,7 +8,16 @@ from fractions import Fraction
 from blowfishdb.errors import BlowfishError
 from blowfishdb.ledger.base import Cursor
 from blowfishdb.ledger.chain import digest, genesis, link
-from blowfishdb.ledger.records import ENTRY_COLUMNS, entry_of, load_account, load_account_ids, load_analysts, load_head
+from blowfishdb.ledger.edge_books import SUM, EdgeBooks
+from blowfishdb.ledger.records import (
+    ENTRY_COLUMNS,
+    entry_of,
+    load_account,
+    load_account_ids,
+    load_analysts,
+    load_edge_books,
+    load_head,
+)
 from blowfishdb.ledger.records import text as as_text
 from blowfishdb.ledger.records import whole as as_whole
 from blowfishdb.ledger.replaying import Books, BooksError, apply_entry
@@ -110,10 +119,13 @@ def _check_balances(cursor: Cursor, books: Books) -> None:
             ("snapshot", account.snapshot, own.snapshot),
             ("identity", account.identity, own.identity),
             ("names", set(account.names), own.names),
+            ("accounting", account.accounting, own.accounting),
         )
         for what, found, expected in pairs:
             if found != expected:
                 raise BooksError(f"account {name}: the {what} is {found}, the entries say {expected}")
+        if account.accounting != SUM and load_edge_books(cursor, name) != own.edge_books:
+            raise BooksError(f"account {name}: the losses per class of edges are not what the entries say")
         _check_analysts(cursor, books, name)
         _check_documents(cursor, books, name)
     (answers,) = cursor.rows("SELECT count(*) FROM answer")[0]
@@ -130,6 +142,11 @@ def _check_analysts(cursor: Cursor, books: Books, account: str) -> None:
         budget = stored[name]
         if budget.spent != own.spent_by.get(name, Fraction(0)):
             raise BooksError(f"account {account}: what {name!r} spent is not what the entries say")
+        mine = load_edge_books(cursor, account, name) or EdgeBooks()
+        if own.accounting != SUM and mine != own.edge_books_of.get(name, EdgeBooks()):
+            raise BooksError(
+                f"account {account}: the losses of {name!r} per class of edges are not what the entries say"
+            )
         if budget.limit != own.limit_of(name) or budget.is_individual != (name in own.individual):
             raise BooksError(f"account {account}: the limit of {name!r} is not what the entries say")
 

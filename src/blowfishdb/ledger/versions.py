@@ -9,7 +9,15 @@ from blowfishdb.ledger.amounts import Balance
 from blowfishdb.ledger.base import Cursor
 from blowfishdb.ledger.chain import Field, digest
 from blowfishdb.ledger.curation import load_document
-from blowfishdb.ledger.records import append, load_account, load_analyst_balance, load_analysts, load_balance
+from blowfishdb.ledger.records import (
+    append,
+    load_account,
+    load_analyst_balance,
+    load_analysts,
+    load_balance,
+    load_edge_books,
+    save_edge_books,
+)
 from blowfishdb.ledger.values import VERSION_KINDS, Account, VersionChange, VersionKind, check_document
 
 
@@ -80,7 +88,9 @@ def _carry_over(cursor: Cursor, account: str, stretch: Fraction) -> None:
     cursor.rows(
         "UPDATE account SET spent_units = ?, spent_grid = ? WHERE id = ?", str(spent.units), str(spent.grid), account
     )
+    _collapse(cursor, account, None, stretch)
     for budget in load_analysts(cursor, account):
+        _collapse(cursor, account, budget.analyst, stretch)
         own = load_analyst_balance(cursor, account, budget.analyst).times(stretch)
         cursor.rows(
             "UPDATE analyst SET spent_units = ?, spent_grid = ? WHERE account = ? AND name = ?",
@@ -89,6 +99,12 @@ def _carry_over(cursor: Cursor, account: str, stretch: Fraction) -> None:
             account,
             budget.analyst,
         )
+
+
+def _collapse(cursor: Cursor, account: str, analyst: str | None, stretch: Fraction) -> None:
+    books = load_edge_books(cursor, account, analyst)
+    if books is not None:
+        save_edge_books(cursor, books.times(stretch), account, analyst)
 
 
 def _refusal(cursor: Cursor, known: Account, kind: VersionKind, document: str, after: Balance | None) -> str | None:

@@ -22,6 +22,7 @@ from blowfishdb.engine.affordable import instead
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charged_release import Run, charged_payload, charged_release
 from blowfishdb.engine.demand import Demand
+from blowfishdb.engine.edge_accounting import edge_losses
 from blowfishdb.engine.holding import Holding
 from blowfishdb.engine.node_release import (
     NodePreview,
@@ -121,9 +122,9 @@ def open_desk(config: str | Path, analyst: str) -> Desk:
         def work() -> Preview:
             holding = held(name, asked, domain)
             request = make_request(holding, asked, demanded)
-            found = make_preview(holding.name, holding.domain, holding.policy, prepared(holding, request))
-            own = _budget(catalog, name, analyst)
-            return found.with_budget(min(own.remaining, own.dataset_remaining))
+            ready = prepared(holding, request)
+            found = make_preview(holding.name, holding.domain, holding.policy, ready)
+            return found.with_budget(catalog.ledger.room(holding.account, analyst, edge_losses(holding, ready)))
 
         return shielded(turn, work)
 
