@@ -1,4 +1,4 @@
-"""Kronecker: products of cells and smooth blocks along every axis, answered by least squares axis by axis."""
+"""Kronecker: products of cells and smooth blocks along every axis, with product weights or, on two axes, their own."""
 
 from __future__ import annotations
 
