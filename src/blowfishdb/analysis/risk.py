@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from blowfishdb.engine.demand import Number, short_number
 from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError
+from blowfishdb.model.constraints.binding import changed_facts
 from blowfishdb.model.distance import hidden_distance, record_distance
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
@@ -203,6 +204,11 @@ def _wanted_power(odds: Number | None, posterior: Number | None, prior: Number) 
 
 
 def _steps(declared: Declared, attribute: str | None, one: object, two: object) -> int | None:
+    if changed_facts(declared.domain, declared.policy):
+        raise PolicyError(
+            "public facts tie records together here: a change of one record alone would contradict them, and no number "
+            "of steps bounds what is learned of it"
+        )
     if attribute is not None:
         return hidden_distance(declared.domain, declared.policy, attribute, one, two)
     if isinstance(one, Mapping) and isinstance(two, Mapping):

@@ -26,6 +26,8 @@ from blowfishdb.sources.base import Counting, Tally
 
 SAMPLES = 2**14
 """About so many combinations of sample values stand for the values between the nodes."""
+AT_ONCE = 2**16
+"""Points whose weights are written out together."""
 MOST_CLUSTERS = 1000
 LARGEST = 10**12
 
@@ -173,8 +175,10 @@ class NodeCount:
         points, numbers = self.tally.run(deadline)
         check_sum("weights on nodes", int(numbers.sum()) * 2 * self.plan.total)
         sums = np.zeros(self.plan.nodes, dtype=np.int64)
-        nodes, weights = self.plan.rows_at(points)
-        np.add.at(sums, nodes, weights * numbers[:, None])
+        for start in range(0, numbers.size, AT_ONCE):
+            some = slice(start, start + AT_ONCE)
+            nodes, weights = self.plan.rows_at(points[some])
+            np.add.at(sums, nodes, weights * numbers[some, None])
         if not self.plan.blocks:
             return sums
         blocks = np.zeros(int(np.prod(self.plan.block_shape)), dtype=np.int64)

@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import breadth_first_order, shortest_path
 
 from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model.arrays import Ints, distinct
+from blowfishdb.model.constraints.binding import changed_facts
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.graphs.axis import EDGE_LIMIT, AxisGraph
 from blowfishdb.model.graphs.families import Family, Grid, Public, value_graph
@@ -57,7 +58,12 @@ def record_distance(domain: Domain, policy: Policy, one: Mapping[str, object], t
 
 
 def hidden_distance(domain: Domain, policy: Policy, name: str, one: object, two: object) -> int | None:
-    """Steps between two records that differ in one attribute alone, absence counted as a way between them."""
+    """Steps between two records that differ in one attribute alone, absence counted as a way between them.
+
+    None as well where public facts tie records together: then no number of steps bounds what is learned of one alone.
+    """
+    if changed_facts(domain, policy):
+        return None
     return _past_absence(policy, value_distance(domain, policy, name, one, two))
 
 

@@ -39,7 +39,10 @@ class Columns:
         return tuple(axis.attribute for axis in self.axes)
 
     def preview(self, *, epsilon: Number, clusters: int, rows: int | None = None) -> NodePreview:
-        """The grid that `node_weights` would measure, and the others; charges nothing."""
+        """The grid that `node_weights` would measure, and the others; charges nothing.
+
+        Without `rows` the number of records is looked up where it is public: an exact count, recorded, that costs 0.
+        """
         return self._desk.node_preview(self.dataset, self._asked(clusters, rows), self.domain, _amount(epsilon))
 
     def node_weights(

@@ -49,7 +49,7 @@ def offers(points: Points, epsilon: Fraction, rows: int, clusters: int) -> tuple
         total = _total(epsilon, points.graph.rows_per_person) if kind == "weights" else 1
         if kind == "weights" and total < LEAST_TOTAL:
             continue
-        for parts in PARTS:
+        for parts in PARTS if span > 0.0 else PARTS[:1]:
             grid = make_grid(points, blocks, kind, span / parts if span > 0.0 else math.inf, total)
             if grid.plan.nodes > MOST_NODES and parts > 1:
                 break

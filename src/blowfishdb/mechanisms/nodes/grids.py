@@ -23,7 +23,10 @@ MOST_BLOCKS = 2**14
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """A plan whose noise level is still to be set, where its nodes lie by column, and which block each belongs to."""
+    """A plan whose noise level is still to be set, where its nodes lie by column, and which block each belongs to.
+
+    `spacing` is how far apart its nodes really are, at most; a block with one node counts with its length.
+    """
 
     kind: Kind
     spacing: float
@@ -36,21 +39,19 @@ def make_grid(points: Points, blocks: tuple[Ints, ...], kind: Kind, spacing: flo
     """The grid with nodes about `spacing` apart; a block that is shorter has one node, and none lies between blocks."""
     columns = len(points.axes)
     steps = 1 if kind == "cells" else 2 ** min(STEP_BITS, PRODUCT_BITS // columns)
-    axes, positions, owners = [], [], []
-    for column, labels in enumerate(blocks):
-        axis, where, owner = _make_axis(points.positions(column), labels, kind, spacing, steps)
-        axes.append(axis)
-        positions.append(where)
-        owners.append(owner)
+    made = [_make_axis(points.positions(column), labels, kind, spacing, steps) for column, labels in enumerate(blocks)]
+    axes, positions, owners, spacings = zip(*made, strict=True)
     total = 1 if kind == "cells" else min(total, steps**columns)
     exact = () if points.graph.can_vanish else blocks
-    return Grid(kind, spacing, NodePlan(Fraction(1), tuple(axes), total, exact), tuple(positions), tuple(owners))
+    return Grid(kind, max(spacings), NodePlan(Fraction(1), axes, total, exact), positions, owners)
 
 
-def _make_axis(values: Floats, labels: Ints, kind: Kind, spacing: float, steps: int) -> tuple[NodeAxis, Floats, Ints]:
-    """One column: the place of each value, the position of each node, and the block of each node."""
+def _make_axis(
+    values: Floats, labels: Ints, kind: Kind, spacing: float, steps: int
+) -> tuple[NodeAxis, Floats, Ints, float]:
+    """One column: the place of each value, the position and the block of each node, and their real spacing."""
     places = np.empty(values.size, dtype=np.int64)
-    positions, owners, offset = [], [], 0
+    positions, owners, offset, widest = [], [], 0, 0.0
     starts = np.flatnonzero(np.diff(labels, prepend=-1))
     for start, stop in zip(starts, [*starts[1:], values.size], strict=True):
         own = values[start:stop]
@@ -67,7 +68,8 @@ def _make_axis(values: Floats, labels: Ints, kind: Kind, spacing: float, steps: 
         positions.append(where)
         owners.append(np.full(count, labels[start]))
         offset += count
-    return NodeAxis(steps, places), np.concatenate(positions), np.concatenate(owners)
+        widest = max(widest, length / (count if kind == "cells" else max(1, count - 1)))
+    return NodeAxis(steps, places), np.concatenate(positions), np.concatenate(owners), widest
 
 
 def node_count(length: float, kind: Kind, spacing: float) -> int:
