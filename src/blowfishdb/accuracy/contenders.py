@@ -28,8 +28,7 @@ than a step of the grid of epsilons; less crowded cells are served better by noi
 WIDE_WINDOW = 12
 """On one axis noise on single edges or tree steps pays for windows shorter than this only."""
 LONG_AXIS = 16
-"""From here on no tree with equal or split shares beats one with optimised shares by more than a step of the grid,
-unless records both move and vanish: then a plain tree measures the total, which moves do not change."""
+"""From here on no tree with equal or split shares beats one with optimised shares by more than a step or two."""
 LISTED_CELLS = 128
 """On a longer axis with wide windows listing the edges would only keep a price list waiting."""
 UNASKED = "noise on single edges pays for shorter windows; ask for it by name to see its price"
@@ -45,8 +44,7 @@ def contenders(problem: Problem, mechanisms: Mapping[str, Mechanism]) -> Mapping
         able &= {identity.NAME}
     if _is_axis(problem.graph) and crowd >= WIDE_WINDOW:
         able -= ON_EDGES
-    keeps_total = not problem.graph.has_value_edges or not np.any(problem.graph.to_zero)
-    if _is_axis(problem.graph) and problem.graph.cells >= LONG_AXIS and keeps_total and optimized.NAME in able:
+    if _is_axis(problem.graph) and problem.graph.cells >= LONG_AXIS and optimized.NAME in able:
         able -= PLAIN_TREES
     if _is_line(problem.graph) and problem.graph.cells >= LONG_AXIS and ordered.NAME in able:
         able -= {optimized.NAME, *ON_EDGES}

@@ -79,12 +79,14 @@ def _stand_in(axis: Axis, workload: Rows, window: int, cells: int) -> tuple[Axis
 def _choose_without_sums(axis: Axis, workload: Rows) -> Choice:
     plans = level_plans(workload, _longest(axis), free=_is_free(axis), equal=False)
     smooth = [plan for plan in plans[:MOST_TRIED] if _fits(axis, plan.sizes, None)]
+    totals = bool(np.any(axis.reach > np.arange(axis.cells))) and not np.all(axis.free)
     if smooth:
         fewer = [plan for plan in smooth if len(plan.sizes) < len(smooth[0].sizes)]
         tried = smooth[:3] if axis.cells <= POLISHED_CELLS else [smooth[0], *fewer[:1]]
-        return min((_tuned(axis, workload, SmoothShape(p.sizes)) for p in tried), key=lambda choice: choice.error)
+        shapes = [SmoothShape(plan.sizes, totals=totals) for plan in tried]
+        return min((_tuned(axis, workload, shape) for shape in shapes), key=lambda choice: choice.error)
     best = plans[0]
-    return Choice(TreeShape(best.sizes), np.append(best.shares, 0.0), best.error)
+    return Choice(TreeShape(best.sizes, totals=totals and axis.hubs.size == 0), np.append(best.shares, 0.0), best.error)
 
 
 def _longest(axis: Axis) -> int:

@@ -28,14 +28,21 @@ MOST_WEIGHTS = 256
 
 @dataclass(frozen=True)
 class SmoothShape:
-    """Hats at the given spacings; running sums with ramps, their distance and length given in windows, or None."""
+    """Hats at the given spacings; running sums with ramps, their distance and length given in windows, or None.
+
+    `totals` measures the total of each span that is not free: only records that vanish change it, never a move.
+    """
 
     spacings: tuple[int, ...]
     ramp: tuple[float, float] | None = None
+    totals: bool = False
 
     def groups(self, axis: Axis) -> list[Group]:
         """The rows on one axis, without the cells."""
         found = [Group(hats(axis.cells, axis.runs, axis.run_ends, spacing), spacing) for spacing in self.spacings]
+        if self.totals:
+            noisy = ~axis.free
+            found.append(Group(boxes(axis.cells, axis.spans[noisy], axis.span_ends[noisy]), 1, falling=True))
         return found if self.ramp is None else [*found, _ramp_group(axis, *self.ramp)]
 
     def build(self, axis: Axis, shares: Floats) -> CoarseCorrection:
@@ -59,10 +66,15 @@ class SmoothShape:
 
 @dataclass(frozen=True)
 class TreeShape:
-    """Nodes of the given sizes in blocks: whole runs, or hops or single cells with running sums between them."""
+    """Nodes of the given sizes in blocks: whole runs, or hops or single cells with running sums between them.
+
+    `totals` measures the blocks too, with as much of the loss as all levels below: where records both move and vanish
+    a move costs the levels twice and the total nothing, so that the total is measured for nothing.
+    """
 
     sizes: tuple[int, ...]
     blocks: Literal["runs", "hops", "cells"] = "runs"
+    totals: bool = False
 
     def tree(self, axis: Axis) -> BlockTree:
         """The tree on one axis."""
@@ -73,7 +85,7 @@ class TreeShape:
             is_start = np.repeat(axis.chains, axis.run_ends - axis.runs)
             is_start[axis.runs] = True
             starts = np.flatnonzero(is_start)
-        return grow(axis, starts, self.sizes, sums=self.blocks != "runs")
+        return grow(axis, starts, self.sizes, roots=self.totals, sums=self.blocks != "runs")
 
     def groups(self, axis: Axis) -> list[Group]:
         """The rows on one axis, without the cells: a group for each size, then the running sums."""
@@ -84,7 +96,8 @@ class TreeShape:
 
     def build(self, axis: Axis, shares: Floats) -> TreeCorrection:
         """The rows with whole weights; `shares` as for the groups, cells first."""
-        return TreeCorrection(self.tree(axis), np.concatenate([shares[:-1], [0.0], shares[-1:]]))
+        total = float(shares[:-1].sum()) if self.totals else 0.0
+        return TreeCorrection(self.tree(axis), np.concatenate([shares[:-1], [total], shares[-1:]]))
 
 
 def _few_values(weights: Ints) -> Ints:
