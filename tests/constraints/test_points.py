@@ -1,0 +1,77 @@
+"""Weights on nodes under public facts against every neighbouring table of up to four records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from blowfishdb.errors import CannotCertify, InfiniteLoss, QueryError
+from blowfishdb.model.arrays import Ints
+from blowfishdb.model.constraints.moves import moves_at_once
+from blowfishdb.model.domain import Integers
+from blowfishdb.model.points import Points, compile_points
+from blowfishdb.model.predicate import Axis
+from blowfishdb.plan.node_loss import certify_nodes, components_of, node_loss
+from blowfishdb.plan.node_plan import NodeAxis, NodePlan
+from tests.constraints import brute
+from tests.constraints.cases import Case, Drawn
+from tests.constraints.test_against_brute_force import most_records
+from tests.model.oracle import records
+
+DOMAINS = 40
+
+
+def contributions(case: Case, points: Points, plan: NodePlan) -> tuple[Ints, Ints]:
+    """What one record of each vertex adds to the nodes, and to the blocks."""
+    everyone = list(records(case.policy.applied(case.domain)))
+    values, counts = points.place({name: np.array([record[name] for record in everyone]) for name in points.attributes})
+    size = len(everyone) + (case.policy.presence != "public")
+    nodes = np.zeros((size, plan.nodes), dtype=np.int64)
+    blocks = np.zeros((size, int(np.prod(plan.block_shape))), dtype=np.int64)
+    for vertex in np.flatnonzero(counts):
+        where, weights = plan.rows_at(values[vertex : vertex + 1])
+        np.add.at(nodes[vertex], where[0], weights[0])
+        blocks[vertex, plan.blocks_at(values[vertex : vertex + 1])[0]] = 1
+    return nodes, blocks
+
+
+def drawn_plan(drawn: Drawn, points: Points) -> NodePlan:
+    axes = []
+    for size in points.graph.plain:
+        places = np.cumsum(drawn.random.integers(0, 4, size))
+        axes.append(NodeAxis(int(drawn.random.integers(1, 4)), places))
+    whole = int(np.prod([axis.steps for axis in axes]))
+    total = int(drawn.pick(1, whole))  # type: ignore[call-overload]
+    return NodePlan(Fraction(1), tuple(axes), total, components_of(points.graph))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_neighbouring_table_loses_more_than_the_bound(seed: int) -> None:
+    drawn, seen = Drawn(100 + seed), Counter[str]()
+    for _ in range(DOMAINS):
+        case = drawn.case()
+        names = [name for name in case.domain if isinstance(case.domain[name], Integers)]
+        if not names:
+            continue
+        try:
+            points = compile_points(case.domain, case.policy, tuple(Axis(name) for name in names), case.where)
+        except (CannotCertify, QueryError):
+            continue
+        plan = drawn_plan(drawn, points)
+        nodes, blocks = contributions(case, points, plan)
+        applied, most = case.policy.applied(case.domain), most_records(case)
+        ones = np.ones(max(nodes.shape[1], blocks.shape[1]), dtype=np.int64)
+        real = brute.true_loss(applied, case.policy, case.policy.facts, nodes, ones[: nodes.shape[1]], most)
+        assert node_loss(plan, points.graph) * points.graph.rows_per_person >= real, case
+        changed = brute.true_loss(applied, case.policy, case.policy.facts, blocks, ones[: blocks.shape[1]], most)
+        try:
+            certify_nodes(plan, points.graph)
+            assert changed == 0, case
+            seen["exact blocks"] += 1
+        except InfiniteLoss:
+            pass
+        seen["bound" if moves_at_once(case.domain, case.policy) else "unbound"] += 1
+    assert min(seen[kind] for kind in ("bound", "unbound", "exact blocks")) >= 1
