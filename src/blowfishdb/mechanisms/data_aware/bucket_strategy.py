@@ -31,7 +31,7 @@ from blowfishdb.plan.problem import Problem
 
 NAME = "buckets"
 
-SMOOTH_BUCKETS = 16_384
+SMOOTH_BUCKETS = 8192
 """Up to this many buckets hats are worth their system; beyond, trees."""
 
 CLEARLY = 0.98

@@ -13,6 +13,7 @@ from blowfishdb.mechanisms.data_aware.buckets import Buckets
 from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.mechanisms.select.l1_gate import KEEP, l1_gate
 from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
+from blowfishdb.model.workload import AllRanges
 from blowfishdb.plan.merged import merge_graph
 from blowfishdb.plan.problem import Problem
 from blowfishdb.plan.stages import Allowance, Ask, Measured, MeasurementStage, Program
@@ -24,9 +25,15 @@ GATE, SELECT, MEASURE = "gate", "partition", "buckets"
 GATE_SHARE, SELECT_SHARE = Fraction(1, 50), Fraction(1, 8)
 """Parts of epsilon for deciding whether to merge cells, and for finding the buckets; the rest measures them."""
 
-CAP, UNEVEN = 80, 0.6
-"""Deviations of blocks count up to CAP / epsilon; where they reach more than this part of it on average, measuring
-every cell is better than any buckets that could be found."""
+CAP = 80
+"""Deviations of blocks of cells count up to CAP / epsilon."""
+
+UNEVEN_FOR_RANGES, UNEVEN_FOR_CELLS = 0.6, 0.18
+"""Where deviations reach more than this part of the cap on average, measuring every cell is better than any buckets
+that could be found: for workloads of long ranges, and for workloads of which half or more are SHORT."""
+
+SHORT = 16
+"""Queries that count no more cells than this suffer most when cells are merged."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,7 @@ class Dawa:
         """Publishes whether to merge, then where, then the measured buckets."""
         graph, cells = problem.graph, problem.graph.cells
         gate, select, measure = (allowance.epsilon for allowance in program.allowances)
-        outcome = yield Ask(GATE, l1_gate(cells, graph, gate, CAP / float(program.epsilon), UNEVEN))
+        outcome = yield Ask(GATE, l1_gate(cells, graph, gate, CAP / float(program.epsilon), uneven_limit(problem)))
         instead_of: tuple[str, ...] = ()
         if isinstance(outcome, np.ndarray) and outcome[0] == KEEP:
             starts, instead_of, measure = np.arange(cells), (SELECT,), select + measure
@@ -64,3 +71,12 @@ class Dawa:
         estimate = buckets.spread(planned.totals(measured.noisy, measured.exact))
         answers = np.asarray(problem.workload.dot(estimate))
         return Finding(estimate, answers, planned.answer_variances, buckets.of_cells)
+
+
+def uneven_limit(problem: Problem) -> float:
+    """How uneven blocks may be for the gate to look for buckets; it depends on the workload alone."""
+    if isinstance(problem.workload, AllRanges):
+        return UNEVEN_FOR_RANGES
+    counted = problem.workload.dot(np.ones(problem.graph.cells, dtype=np.int64))
+    short = min(1.0, 2 * float(np.mean(np.abs(counted) <= SHORT)))
+    return UNEVEN_FOR_RANGES + short * (UNEVEN_FOR_CELLS - UNEVEN_FOR_RANGES)
