@@ -395,3 +395,48 @@ class InternalError(BlowfishError):
     def __init__(self, incident: str) -> None:
         super().__init__(f"something went wrong inside; ask the curator about incident {incident}")
         self.incident = incident
+
+
+class AccessError(BlowfishError):
+    """Somebody who has not shown who they are, or who may not do this."""
+
+    code = "access"
+
+
+class NotSignedIn(AccessError):
+    """A request without a visit or token that is still good."""
+
+    code = "not-signed-in"
+
+    def __init__(self) -> None:
+        super().__init__("sign in first, or send a token that has not ended")
+
+
+class SignInRefused(AccessError):
+    """A name and a password that do not belong together, or too many tries; it never says which of the two is wrong."""
+
+    code = "sign-in-refused"
+
+    def __init__(self, wait: int) -> None:
+        rest = f"Too many tries: wait {wait} seconds." if wait else "Try again."
+        super().__init__(f"the name or the password is wrong. {rest}")
+        self.wait = wait
+
+
+class NotAllowed(AccessError):
+    """Something that this person's role, or this token's scopes, do not include."""
+
+    code = "not-allowed"
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"this needs the right to {scope}, which you do not have; ask a curator")
+        self.scope = scope
+
+
+class AccountsUnavailable(AccessError):
+    """The database of people and visits does not answer."""
+
+    code = "accounts-unavailable"
+
+    def __init__(self) -> None:
+        super().__init__("who you are cannot be checked now. Nothing was done; try again.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from blowfishdb.errors import (
+    AccessError,
     AllowanceExceeded,
     BlowfishError,
     BudgetExceeded,
@@ -35,6 +36,7 @@ EXIT_CODES = {
 """Exit codes and their meaning."""
 
 KINDS: tuple[tuple[type[BlowfishError], int], ...] = (
+    (AccessError, 3),
     (BudgetExceeded, 4),
     (AllowanceExceeded, 4),
     (LedgerError, 5),

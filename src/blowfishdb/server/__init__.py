@@ -1,0 +1,1 @@
+"""REST and web pages over sessions and the curator's side, and nothing else."""

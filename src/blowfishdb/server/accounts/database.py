@@ -1,0 +1,135 @@
+"""The database of people, visits, tokens and actions: one SQLite file, or PostgreSQL where several servers share it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from blowfishdb.errors import AccountsUnavailable, InvalidInput
+
+Value: TypeAlias = str | int | None
+Row: TypeAlias = tuple[Value, ...]
+
+TABLES = (
+    """CREATE TABLE IF NOT EXISTS person (
+        name TEXT PRIMARY KEY, role TEXT NOT NULL, password TEXT, disabled BIGINT NOT NULL DEFAULT 0,
+        must_change BIGINT NOT NULL DEFAULT 0, created TEXT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS visit (
+        secret_hash TEXT PRIMARY KEY, name TEXT NOT NULL, proof TEXT NOT NULL, seen BIGINT NOT NULL,
+        ends BIGINT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS token (
+        id TEXT PRIMARY KEY, secret_hash TEXT NOT NULL UNIQUE, name TEXT NOT NULL, label TEXT NOT NULL,
+        scopes TEXT NOT NULL, created TEXT NOT NULL, ends BIGINT NOT NULL)""",
+    "CREATE TABLE IF NOT EXISTS failure (who TEXT PRIMARY KEY, times BIGINT NOT NULL, until BIGINT NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS action (
+        number BIGINT PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)""",
+)
+
+
+class Cursor(Protocol):
+    """Runs SQL written with `?` for values."""
+
+    def rows(self, sql: str, *values: Value) -> list[Row]: ...
+
+
+class Connection(Protocol):
+    """What both drivers' connections offer, as far as it is used here."""
+
+    def execute(self, sql: str, values: Sequence[Value], /) -> object: ...
+    def close(self) -> None: ...
+
+
+@dataclass(eq=False)
+class Database:
+    """One connection, used in turn; a lost one is made anew."""
+
+    connect: Callable[[], Connection]
+    mark: str
+    errors: tuple[type[Exception], ...]
+    _connection: Connection | None = None
+    _turn: threading.RLock = field(default_factory=threading.RLock)
+
+    @contextmanager
+    def write(self) -> Iterator[Cursor]:
+        """One transaction, kept when the block ends well and undone when it does not."""
+        with self._turn:
+            try:
+                connection = self._open()
+                connection.execute("BEGIN IMMEDIATE" if self.mark == "?" else "BEGIN", ())
+                try:
+                    yield Statements(connection, self.mark)
+                    connection.execute("COMMIT", ())
+                except BaseException:
+                    connection.execute("ROLLBACK", ())
+                    raise
+            except self.errors:
+                self._forget()
+                raise AccountsUnavailable from None
+
+    def close(self) -> None:
+        """Lets go of the connection."""
+        with self._turn:
+            self._forget()
+
+    def _open(self) -> Connection:
+        if self._connection is None:
+            self._connection = self.connect()
+            for table in TABLES:
+                self._connection.execute(table, ())
+        return self._connection
+
+    def _forget(self) -> None:
+        if self._connection is not None:
+            with suppress(*self.errors):
+                self._connection.close()
+            self._connection = None
+
+
+@dataclass(frozen=True)
+class Statements:
+    """A cursor over one connection."""
+
+    connection: Connection
+    mark: str
+
+    def rows(self, sql: str, *values: Value) -> list[Row]:
+        """The rows of a statement, none for a change."""
+        found = self.connection.execute(sql.replace("?", self.mark), values)
+        return list(found.fetchall()) if getattr(found, "description", None) else []  # type: ignore[attr-defined]
+
+
+def open_database(url: str) -> Database:
+    """The database at `sqlite:///path` or `postgresql://...`; made at first use."""
+    if url.startswith("sqlite:///"):
+        path = Path(url.removeprefix("sqlite:///"))
+        return Database(lambda: _sqlite(path), "?", (sqlite3.Error, OSError))
+    if url.startswith(("postgresql://", "postgres://")):
+        try:
+            import psycopg
+        except ImportError:
+            raise InvalidInput("people in PostgreSQL need psycopg: pip install blowfishdb[postgres]") from None
+        return Database(lambda: _postgres(url), "%s", (psycopg.Error, OSError))
+    raise InvalidInput("people are kept at sqlite:///path or postgresql://user@host/database")
+
+
+def _sqlite(path: Path) -> Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    return connection
+
+
+def _postgres(url: str) -> Connection:
+    import psycopg
+
+    connection = psycopg.connect(url, autocommit=True)
+    connection.execute("CREATE SCHEMA IF NOT EXISTS blowfish_people")
+    connection.execute("SET search_path TO blowfish_people")
+    return connection

@@ -1,0 +1,174 @@
+"""People, visits, tokens and the audit log, on both databases, with a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from blowfishdb.errors import AccountsUnavailable, InvalidInput, NotAllowed, SignInRefused
+from blowfishdb.server.accounts.actions import Actions
+from blowfishdb.server.accounts.clock import Clock
+from blowfishdb.server.accounts.database import Database, open_database
+from blowfishdb.server.accounts.passwords import hash_password, is_password, new_password
+from blowfishdb.server.accounts.people import People
+from blowfishdb.server.accounts.tokens import Tokens
+from blowfishdb.server.accounts.visits import FREE_TRIES, IDLE, LONGEST_VISIT, Visits
+
+PASSWORD = "correct horse battery"
+
+
+@dataclass
+class Place:
+    database: Database
+    time: float = 1_000_000.0
+
+    def __post_init__(self) -> None:
+        clock = Clock(lambda: self.time)
+        self.people = People(self.database, clock)
+        self.visits = Visits(self.people, self.database, clock)
+        self.tokens = Tokens(self.people, self.database, clock)
+        self.actions = Actions(self.database, clock)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else f"sqlite:///{tmp_path}/people.db"
+    database = open_database(url)
+    found = Place(database)
+    found.people.add("cora", "curator", PASSWORD, must_change=False)
+    found.people.add("ana", "analyst", PASSWORD, must_change=False)
+    yield found
+    database.close()
+
+
+def test_a_visit_begins_ends_and_is_not_guessed(place: Place) -> None:
+    visit = place.visits.sign_in("ana", PASSWORD, "1.2.3.4")
+    found = place.visits.resume(visit.secret)
+    assert found is not None
+    assert (found.name, found.role, found.proof) == ("ana", "analyst", visit.visitor.proof)
+    assert place.visits.resume(visit.secret[:-1]) is None
+    place.visits.sign_out(visit.secret)
+    assert place.visits.resume(visit.secret) is None
+
+
+def test_idle_and_long_visits_end(place: Place) -> None:
+    visit = place.visits.sign_in("ana", PASSWORD, "x")
+    place.time += IDLE + 1
+    assert place.visits.resume(visit.secret) is None
+    visit = place.visits.sign_in("ana", PASSWORD, "x")
+    for _ in range(LONGEST_VISIT // (IDLE // 2) - 1):
+        place.time += IDLE // 2
+        assert place.visits.resume(visit.secret) is not None
+    place.time += IDLE // 2
+    assert place.visits.resume(visit.secret) is None
+
+
+def test_wrong_names_and_passwords_are_told_alike_and_make_one_wait(place: Place) -> None:
+    said = set()
+    for name, password in (("ana", "wrong password"), ("nobody", PASSWORD)):
+        with pytest.raises(SignInRefused) as refusal:
+            place.visits.sign_in(name, password, name)
+        said.add(str(refusal.value))
+    assert len(said) == 1
+    for _ in range(FREE_TRIES):
+        with pytest.raises(SignInRefused):
+            place.visits.sign_in("ana", "wrong password", "y")
+    with pytest.raises(SignInRefused, match="wait"):
+        place.visits.sign_in("ana", PASSWORD, "elsewhere")
+    place.time += 3600
+    assert place.visits.sign_in("ana", PASSWORD, "elsewhere").visitor.name == "ana"
+
+
+def test_the_disabled_are_out_at_once(place: Place) -> None:
+    visit = place.visits.sign_in("ana", PASSWORD, "x")
+    secret, _ = place.tokens.issue("ana", "laptop", ["ask"], 30)
+    place.people.disable("ana")
+    assert place.visits.resume(visit.secret) is None
+    assert place.tokens.resume(secret) is None
+    with pytest.raises(SignInRefused):
+        place.visits.sign_in("ana", PASSWORD, "x")
+    place.people.disable("ana", disabled=False)
+    assert place.visits.sign_in("ana", PASSWORD, "x").visitor.name == "ana"
+
+
+def test_a_new_password_ends_visits_and_the_first_must_be_changed(place: Place) -> None:
+    place.people.add("bob", "analyst", PASSWORD)
+    visit = place.visits.sign_in("bob", PASSWORD, "x")
+    with pytest.raises(NotAllowed):
+        visit.visitor.require("ask")
+    place.people.set_password("bob", "another long password")
+    assert place.visits.resume(visit.secret) is None
+    place.visits.sign_in("bob", "another long password", "x").visitor.require("ask")
+
+
+def test_tokens_have_scopes_and_an_end(place: Place) -> None:
+    secret, made = place.tokens.issue("ana", "notebook", ["ask"], 2)
+    found = place.tokens.resume(secret)
+    assert found is not None
+    found.require("ask")
+    with pytest.raises(NotAllowed):
+        found.require("curate")
+    with pytest.raises(InvalidInput, match="scopes"):
+        place.tokens.issue("ana", "more", ["ask", "curate"], 2)
+    with pytest.raises(InvalidInput, match="days"):
+        place.tokens.issue("ana", "long", ["ask"], 9999)
+    assert [token.id for token in place.tokens.of("ana")] == [made.id]
+    place.time += 3 * 86_400
+    assert place.tokens.resume(secret) is None
+    with pytest.raises(InvalidInput):
+        place.tokens.revoke("cora", made.id)
+    place.tokens.revoke("ana", made.id)
+    assert place.tokens.of("ana") == []
+
+
+def test_no_secret_is_stored(place: Place) -> None:
+    visit = place.visits.sign_in("ana", PASSWORD, "x")
+    secret, _ = place.tokens.issue("ana", "t", ["ask"], 1)
+    with place.database.write() as cursor:
+        stored = str([cursor.rows(f"SELECT * FROM {table}") for table in ("person", "visit", "token", "failure")])
+    for hidden in (PASSWORD, visit.secret, secret):
+        assert hidden not in stored
+
+
+def test_the_log_notices_a_missing_or_changed_line(place: Place) -> None:
+    for number in range(4):
+        place.actions.note("cora", "looked", f"page {number}", {"number": number})
+    assert [line.target for line in place.actions.last(2)] == ["page 2", "page 3"]
+    assert place.actions.first_fault() is None
+    with place.database.write() as cursor:
+        cursor.rows("UPDATE action SET body = replace(body, 'page 1', 'page 9') WHERE number = 2")
+    assert place.actions.first_fault() == 2
+    with place.database.write() as cursor:
+        cursor.rows("DELETE FROM action WHERE number = 2")
+    assert place.actions.first_fault() == 2
+
+
+def test_bad_people_are_refused(place: Place) -> None:
+    for name, role, password in (("ana", "analyst", PASSWORD), ("x", "king", PASSWORD), ("x", "analyst", "short")):
+        with pytest.raises(InvalidInput):
+            place.people.add(name, role, password)
+    with pytest.raises(InvalidInput):
+        place.people.find("nobody")
+    assert [person.name for person in place.people.all()] == ["ana", "cora"]
+
+
+def test_passwords_are_hashed_and_checked() -> None:
+    kept = hash_password(PASSWORD)
+    assert PASSWORD not in kept
+    assert is_password(PASSWORD, kept)
+    assert not is_password(PASSWORD + "x", kept)
+    assert not is_password(PASSWORD, None)
+    assert not is_password(PASSWORD, "damaged")
+    assert len({new_password() for _ in range(5)}) == 5
+
+
+def test_a_broken_database_is_a_typed_error(tmp_path: Path) -> None:
+    path = tmp_path / "people.db"
+    path.write_bytes(b"not a database, but long enough to be read as one" * 30)
+    with pytest.raises(AccountsUnavailable), open_database(f"sqlite:///{path}").write():
+        pass
+    with pytest.raises(InvalidInput):
+        open_database("mysql://x/y")
