@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain
+from blowfishdb.model.known_parts import KnownParts, known_parts
 from blowfishdb.model.measures import Measure, measure_of
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query, workload
@@ -16,13 +17,15 @@ from blowfishdb.plan.problem import Problem
 class Compiled:
     """A query over a domain under a policy, as cells and as the problem that mechanisms solve.
 
-    For sums and means `measure` tells what each cell counts for; their rows are in units of one over `scale`.
+    For sums and means `measure` tells what each cell counts for; their rows are in units of one over `scale`. `known`
+    are totals of cells that public facts tell.
     """
 
     query: Query
     cells: Cells
     problem: Problem
     measure: Measure | None = None
+    known: KnownParts | None = None
 
     @property
     def answers(self) -> int:
@@ -41,4 +44,5 @@ def compile_query(domain: Domain, policy: Policy, asked: Query) -> Compiled:
     """The cells and the problem of a question."""
     cells = compile_cells(domain, policy, asked.axes, asked.where)
     measure = measure_of(cells) if asked.kind in ("sum", "mean") else None
-    return Compiled(asked, cells, Problem(cells.graph, workload(asked, cells)), measure)
+    problem = Problem(cells.graph, workload(asked, cells))
+    return Compiled(asked, cells, problem, measure, known_parts(domain, policy, cells))

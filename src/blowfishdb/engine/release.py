@@ -12,6 +12,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.answer_bounds import Bounds
 from blowfishdb.engine.answer_table import AnswerTable
 from blowfishdb.engine.compiled import Compiled
+from blowfishdb.engine.known_answers import chosen, known_answers, with_total
 from blowfishdb.engine.labels import answer_tables
 from blowfishdb.engine.measure import measure
 from blowfishdb.engine.present.words import question_words
@@ -21,6 +22,7 @@ from blowfishdb.inference.consistent import (
     consistent_cdf,
     consistent_counts,
     consistent_histogram,
+    consistent_parts,
 )
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import ZERO
@@ -96,14 +98,18 @@ def consistent_answers(compiled: Compiled, raw: Floats, widths: HalfWidths, tota
     box = np.full(raw.size, widths.simultaneous)
     plain = compiled.cells.plain[0]
     if compiled.query.kind in ("histogram", "histogram2d"):
-        return consistent_histogram(raw, box, total)
+        if compiled.known is None:
+            return consistent_histogram(raw, box, total)
+        return consistent_parts(raw, box, *with_total(compiled.known, total))
+    told = known_answers(compiled)
     if compiled.query.kind == "cdf" and plain == raw.size:
-        return consistent_cdf(raw, box, total)
+        return consistent_cdf(raw, box, total, known=told)
     if compiled.query.kind == "cdf":
-        running, beside = consistent_cdf(raw[:plain], box[:plain]), consistent_counts(raw[plain:], box[plain:])
+        running = consistent_cdf(raw[:plain], box[:plain], known=chosen(told, 0, plain))
+        beside = consistent_counts(raw[plain:], box[plain:], chosen(told, plain, raw.size))
         return Consistent(
             np.concatenate([running.values, beside.values]),
             running.feasible and beside.feasible,
             "; ".join(note for note in (running.note, beside.note) if note),
         )
-    return consistent_counts(raw, box)
+    return consistent_counts(raw, box, told)

@@ -12,7 +12,10 @@ from blowfishdb.errors import InvalidInput
 from blowfishdb.inference.checks import finite_vector, half_widths, positive_weights
 from blowfishdb.inference.isotonic import isotonic_in_band
 from blowfishdb.inference.water_filling import fill_to_total, reaches
-from blowfishdb.model.arrays import Floats
+from blowfishdb.model.arrays import Floats, Ints
+
+ROUNDING = 1e-9
+"""How far a public fact may lie beyond an interval and still count as inside: rounding of floats, no more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,17 +27,57 @@ class Consistent:
     note: str
 
 
-def consistent_counts(raw: ArrayLike, widths: ArrayLike) -> Consistent:
+@dataclass(frozen=True, eq=False)
+class Known:
+    """Answers that public facts tell: which ones, and what they are."""
+
+    places: Ints
+    values: Floats
+
+
+NOTHING_KNOWN = Known(np.empty(0, dtype=np.int64), np.empty(0))
+
+
+def consistent_counts(raw: ArrayLike, widths: ArrayLike, known: Known = NOTHING_KNOWN) -> Consistent:
     """Answers >= 0, each within its raw interval; never further from a true count than the raw answer.
 
-    This is all that marginals or ranges read off least-squares cells are given: they add up as the cells do wherever
-    nothing had to be clipped.
+    Known answers are met exactly. This is all that marginals or ranges read off least-squares cells are given: they
+    add up as the cells do wherever nothing had to be clipped.
     """
     vector = finite_vector(raw, "raw answers")
-    high = vector + half_widths(widths, vector.size)
+    width = half_widths(widths, vector.size)
+    high = vector + width
     if np.any(high < 0.0):
         return _raw(vector, f"the interval of answer {int(np.argmax(high < 0.0))} holds no count of 0 or more")
-    return Consistent(np.maximum(vector, 0.0), True, "")
+    missed = np.abs(vector[known.places] - known.values) > width[known.places] * (1.0 + ROUNDING) + ROUNDING
+    if np.any(missed):
+        return _raw(vector, f"the interval of answer {int(known.places[np.argmax(missed)])} misses a public fact")
+    values = np.maximum(vector, 0.0)
+    values[known.places] = known.values
+    return Consistent(values, True, "")
+
+
+def consistent_parts(raw: ArrayLike, widths: ArrayLike, labels: Ints, totals: Floats) -> Consistent:
+    """The nearest counts >= 0 inside the raw box in which the cells of each part add up to its known total.
+
+    Cells with a negative label are in no part.
+    """
+    clipped = consistent_counts(raw, widths)
+    if not clipped.feasible:
+        return clipped
+    vector = finite_vector(raw, "raw answers")
+    width = half_widths(widths, vector.size)
+    low, high = np.maximum(vector - width, 0.0), vector + width
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], np.arange(totals.size + 1))
+    values = clipped.values.copy()
+    for part, total in enumerate(totals.tolist()):
+        own = order[starts[part] : starts[part + 1]]
+        if not reaches(vector[own], low[own], high[own], _known_total(total)):
+            return _raw(vector, f"no counts inside the intervals add up to the publicly known {total:g}")
+        if own.size:
+            values[own] = fill_to_total(vector[own], low[own], high[own], total, np.ones(own.size))
+    return Consistent(values, True, "")
 
 
 def consistent_histogram(
@@ -53,14 +96,26 @@ def consistent_histogram(
 
 
 def consistent_cdf(
-    raw: ArrayLike, widths: ArrayLike, total: float | None = None, weights: ArrayLike | None = None
+    raw: ArrayLike,
+    widths: ArrayLike,
+    total: float | None = None,
+    weights: ArrayLike | None = None,
+    known: Known = NOTHING_KNOWN,
 ) -> Consistent:
-    """The nearest cumulative counts inside the raw box that never decrease, from 0 up to the known total."""
+    """The nearest cumulative counts inside the raw box that never decrease, from 0 up to the known total.
+
+    Known cumulative counts are met exactly.
+    """
     vector = finite_vector(raw, "raw answers")
     width, weight = half_widths(widths, vector.size), positive_weights(weights, vector.size)
     top = math.inf if total is None else _known_total(total)
-    low = np.maximum.accumulate(np.maximum(vector - width, 0.0))
-    high = np.minimum.accumulate(np.minimum(vector + width, top)[::-1])[::-1]
+    floor, ceiling = np.maximum(vector - width, 0.0), np.minimum(vector + width, top)
+    slack = ROUNDING * (1.0 + np.abs(known.values))
+    if np.any(floor[known.places] > known.values + slack) or np.any(ceiling[known.places] < known.values - slack):
+        return _raw(vector, "the interval of a cumulative count misses a public fact")
+    floor[known.places] = ceiling[known.places] = known.values
+    low = np.maximum.accumulate(floor)
+    high = np.minimum.accumulate(ceiling[::-1])[::-1]
     crossed = low > high
     if np.any(crossed):
         place = int(np.argmax(crossed))

@@ -44,6 +44,10 @@ class ChangedTogether:
     def groups(self) -> int:
         return int(self.times.size)
 
+    def is_everything(self, cells: int) -> bool:
+        """Whether one group holds all cells, so that its worst pair is the worst edge of the graph."""
+        return self.groups == 1 and self.members.size == cells
+
     def merged(self, buckets: Ints) -> ChangedTogether:
         """The same groups over buckets of cells; groups that shrink to one vertex can no longer change anything."""
         group = np.repeat(np.arange(self.groups), np.diff(self.starts))

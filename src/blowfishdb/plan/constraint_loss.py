@@ -20,6 +20,8 @@ def reason(together: ChangedTogether | None) -> str:
     if together is None:
         return ""
     moves = together.moves
+    if not together.groups:
+        return "public facts tell these answers already (atoms)"
     records = "one record changes" if moves == 1 else f"up to {moves:,} records change together"
     if together.case == "general":
         return f"{records}: public facts that overlap (Graver bound)"
@@ -34,8 +36,7 @@ def worst_change(
     With the vertex plan and its column norms each group is priced by its own worst pair; without, by `single`.
     """
     worst, losses, times = single, np.array([single.loss]), [together.moves]
-    # A single group of all cells has the worst edge of the graph.
-    if plan is not None and norms is not None and together.members.size != norms.size:
+    if plan is not None and norms is not None and not together.is_everything(norms.size):
         worst, losses = _group_losses(together, single, plan, norms)
         times = together.times.tolist()
     total, left = 0, together.moves

@@ -77,7 +77,8 @@ def _groups(found: Atoms, pieces: Pieces, cells: int, moves: int) -> ChangedToge
     listed = 0
     for (held, absent), times in alike.items():
         numbers = np.frombuffer(held, dtype=np.int64)
-        members = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *(pieces.cells(p) for p in numbers)]))
+        parts = [pieces.cells(int(number)) for number in numbers]
+        members = parts[0] if len(parts) == 1 else np.unique(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
         zero = absent or bool(pieces.zero[numbers].any())
         if members.size + zero < 2:
             continue

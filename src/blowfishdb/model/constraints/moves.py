@@ -48,7 +48,9 @@ def is_settled(domain: Domain, policy: Policy) -> bool:
 def _moves(domain: Domain, facts: tuple[Fact, ...], absence: bool) -> int:
     found = atoms_of(signatures(domain, facts), absence=absence)
     if found.settled:
-        return int(sum(found.times.tolist()))
+        # Absence alone in its atom is one vertex: nothing moves inside it.
+        alone = found.absent is not None and not bool(np.any(found.atom_of == found.absent))
+        return int(sum(found.times.tolist())) - alone
     moves = most_changes(signature_differences(domain, facts, absence))
     if moves is None:
         raise too_many(facts)

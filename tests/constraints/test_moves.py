@@ -1,0 +1,202 @@
+"""How many records public facts make change together: atoms, Graver bounds, and what is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.errors import CannotCertify, PolicyError
+from blowfishdb.model.constraints import graver, graver_kernel
+from blowfishdb.model.constraints.binding import changed_facts
+from blowfishdb.model.constraints.graver import most_changes
+from blowfishdb.model.constraints.moves import is_settled, moves_at_once
+from blowfishdb.model.domain import Integers
+from blowfishdb.model.policy import Policy
+from tests.errata.test_constraints import graver_norm
+
+
+def plain(size: int) -> Integers:
+    return bf.integers(0, size - 1, null=0)
+
+
+PEOPLE = bf.domain(
+    {
+        "sex": bf.categorical(["F", "M"], null="F", outside="M"),
+        "age": plain(100),
+        "state": bf.categorical([f"s{i}" for i in range(300)], null="s0", outside="s1"),
+        "zip": plain(400),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("facts", "presence", "moves"),
+    [
+        (["rows"], "public", None),
+        (["rows"], "secret", 1),
+        (["marginal(sex)"], "public", 2),
+        (["marginal(sex)"], "secret", 2),
+        (["count(sex = 'F')"], "secret", 2),
+        (["marginal(sex)", "rows", "count(sex = 'F')"], "public", 2),
+        (["marginal(state, zip)"], "public", 120_000),
+        (["marginal(state, zip)", "marginal(zip)", "rows"], "public", 120_000),
+        (["marginal(state, zip)", "rows = 32561"], "public", 32_561),
+        (["marginal(state, zip)", "rows = 32561"], "secret", 120_000),
+        (["count(age < 18)"], "public", 2),
+        (["count(age < 18)", "count(age < 65)", "range(age, 30, 40)"], "public", 4),
+        (["count(age < 18)", "range(age, 20, 29)"], "public", 3),
+        (["marginal(sex)", "count(sex = 'F' and age < 18)"], "public", 3),
+        (["count(age < 18)", "count(age >= 18)"], "public", 2),
+        (["range(age, 0, 20)", "range(age, 10, 30)"], "public", 4),
+        (["range(age, 0, 20)", "range(age, 10, 30)"], "secret", 4),
+        (["marginal(sex)", "count(age < 18)"], "public", 4),
+        (["marginal(sex)", "count(age < 18)", "rows = 3"], "public", 3),
+        (["count(sex = 'F' and sex = 'M')"], "public", None),
+        (["count(sex = 'F' or sex = 'M')"], "public", None),
+        ([f"range(age, {i}, {i})" for i in range(100)], "public", 100),
+    ],
+)
+def test_how_many_records_change_together(facts: list[str], presence: str, moves: int | None) -> None:
+    policy = Policy(constraints=facts, presence=presence)  # type: ignore[arg-type]
+    assert moves_at_once(PEOPLE, policy) == moves
+
+
+@pytest.mark.parametrize(
+    ("family", "fact", "changes"),
+    [
+        (bf.public(), "marginal(age)", False),
+        (bf.public(), "count(age < 18)", False),
+        (bf.line(), "marginal(age)", True),
+        (bf.threshold(3), "count(age < 18)", True),
+        (bf.partition(cuts=[18]), "count(age < 18)", False),
+        (bf.partition(cuts=[19]), "count(age < 18)", True),
+        (bf.partition(cuts=[18]), "marginal(age)", True),
+        (bf.partition(cuts=range(1, 100)), "marginal(age)", False),
+        (bf.partition([[i, i + 50] for i in range(50)]), "marginal(age)", True),
+        (bf.partition([[i, i + 50] for i in range(50)]), "count(age in (3, 53))", False),
+        (bf.custom([[1, 2]]), "range(age, 1, 2)", False),
+        (bf.custom([[1, 2]]), "range(age, 2, 3)", True),
+        (bf.custom([[1, 2]]), "marginal(age)", True),
+    ],
+)
+def test_facts_cost_nothing_when_no_edge_changes_them(family: object, fact: str, changes: bool) -> None:
+    policy = Policy({"age": family}, constraints=[fact])  # type: ignore[dict-item]
+    assert bool(changed_facts(PEOPLE, policy)) == changes
+    assert (moves_at_once(PEOPLE, policy) is not None) == changes
+
+
+def test_edges_of_bins_of_unequal_width_and_of_joint_thresholds_change_facts() -> None:
+    bins = bf.domain({"x": bf.bins(edges=[0, 1, 10, 100], null=0), "y": plain(5), "z": plain(5)})
+    apart, near = bf.threshold("1/2"), bf.threshold(20)
+    assert changed_facts(bins, Policy({"x": near}, constraints=["marginal(x)"]))
+    assert changed_facts(bins, Policy({"x": apart}, constraints=["marginal(x)"]))  # bins that touch are at distance 0
+    assert changed_facts(bins, Policy(joint=[bf.grid(["y", "z"], 1)], constraints=["marginal(y)"]))
+    hidden_null = bf.domain({"x": bf.integers(0, 3)})
+    assert changed_facts(hidden_null, Policy({"x": bf.line()}, constraints=["marginal(x)"]))
+    assert not changed_facts(hidden_null, Policy({"x": bf.public()}, constraints=["marginal(x)"]))
+
+
+def test_several_rows_per_person_only_where_no_edge_changes_a_fact() -> None:
+    unit = bf.person("id", at_most=3, order_by="key")
+    assert moves_at_once(PEOPLE, Policy({"sex": bf.public()}, unit=unit, constraints=["marginal(sex)"])) is None
+    with pytest.raises(PolicyError, match="one row per person"):
+        moves_at_once(PEOPLE, Policy(unit=unit, constraints=["marginal(sex)"]))
+
+
+@pytest.mark.parametrize(
+    ("facts", "nearest"),
+    [
+        (["marginal(state)", "marginal(zip)"], r"marginal\(state, zip\)"),
+        (["marginal(state)", "count(age < 18)"], r"within each cell of marginal\(state\)"),
+        ([f"range(age, {i}, {i + 30})" for i in range(0, 60, 2)], "pieces"),
+        (["marginal(state, zip)", "marginal(age, zip)"], "joint table"),
+        ([f"count(age in ({i}, {i + 1}, {2 * i + 20}, 99))" for i in range(5)], "pieces"),
+    ],
+)
+def test_facts_without_a_bound_are_refused_with_the_nearest_that_works(facts: list[str], nearest: str) -> None:
+    with pytest.raises(CannotCertify, match=nearest):
+        moves_at_once(PEOPLE, Policy(constraints=facts))
+
+
+def test_facts_that_cut_very_finely_are_refused_too() -> None:
+    crossed = [f"count(age < {cut} and zip < {cut})" for cut in range(1, 99, 7)]
+    crossed += [f"count(age < {99 - cut} and zip < {cut} and state = 's3')" for cut in range(1, 99, 5)]
+    with pytest.raises(CannotCertify, match="pieces"):
+        moves_at_once(PEOPLE, Policy(constraints=crossed))
+
+
+def differences(signatures: list[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    found = {tuple(a - b for a, b in zip(one, two, strict=True)) for one in signatures for two in signatures}
+    return tuple(sorted(d for d in found if d > (0,) * len(d)))
+
+
+@pytest.mark.parametrize(
+    "signatures",
+    [
+        [(0,), (1,)],
+        [(0, 0), (0, 1), (1, 0), (1, 1)],
+        [(0, 0, 0), (1, 1, 0), (0, 1, 1), (1, 0, 1)],
+        [(0, 0, 0), (1, 1, 0), (0, 1, 1), (1, 1, 1)],
+        [(1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)],
+    ],
+)
+def test_the_graver_bound_is_that_of_the_definition(signatures: list[tuple[int, ...]]) -> None:
+    columns = differences(signatures)
+    assert most_changes(columns) == graver_norm(columns, 2)
+
+
+def test_graver_bounds_of_larger_lattices() -> None:
+    cube = differences(list(itertools.product((0, 1), repeat=3)))
+    two_by_three = differences([(int(a == 0), int(a == 1), b) for a in range(3) for b in range(2)])
+    assert (most_changes(()), most_changes(((1, 0),)), most_changes(two_by_three)) == (1, 2, 8)
+    assert most_changes(cube, 1000) is None
+    # The longest minimal way to cancel 1, 2 and 3 is 2 + 2 + 2 = 3 + 3.
+    assert most_changes(((1,), (2,), (3,))) == graver_norm([(1,), (2,), (3,)], 3) == 5
+    assert most_changes(tuple((2**i,) for i in range(70))) is None
+
+
+def test_a_basis_that_grows_too_large_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graver, "MOST_ELEMENTS", 8)
+    three = differences([(int(a == 0), int(a == 1), b) for a in range(3) for b in range(2)])
+    assert most_changes(three, 10**8) is None
+
+
+def test_the_kernel_is_plain_python_that_agrees_with_its_compiled_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = importlib.util.spec_from_file_location("plain_graver_kernel", graver_kernel.__file__)
+    assert spec is not None and spec.loader is not None
+    monkeypatch.setitem(sys.modules, "numba", type(sys)("numba"))
+    sys.modules["numba"].njit = lambda cache: lambda function: function  # type: ignore[attr-defined]
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setitem(sys.modules, "blowfishdb.model.constraints.graver_kernel", module)
+    square = differences(list(itertools.product((0, 1), repeat=2)))
+    assert most_changes(square, 10**6) == 4
+    assert most_changes(square, 5) is None
+
+
+def test_atoms_are_settled_exactly_when_signatures_are_affinely_independent() -> None:
+    assert is_settled(PEOPLE, Policy(constraints=["count(age < 18)", "count(age < 9)"]))
+    assert not is_settled(PEOPLE, Policy(constraints=["count(age < 18)", "range(age, 9, 30)"]))
+    # Three counts of which each two overlap, with four patterns: independent, though no family of nested sets.
+    triangle = ["count(age in (1, 2))", "count(age in (2, 3))", "count(age in (1, 3))"]
+    assert is_settled(PEOPLE, Policy(constraints=triangle))
+    assert moves_at_once(PEOPLE, Policy(constraints=triangle)) == 4
+
+
+def test_words_say_why() -> None:
+    def said(*facts: object, **families: object) -> str:
+        return " ".join(bf.explain(PEOPLE, Policy(families, constraints=facts)))  # type: ignore[arg-type]
+
+    assert "cost nothing" in said("marginal(sex)", sex=bf.public())
+    assert "up to 2 records change together" in said("marginal(sex)") and "(atoms)" in said("marginal(sex)")
+    assert "Graver bound" in said("marginal(sex)", "count(age < 18)")
+    assert "singles out one record" in said("count(age < 18) = 1")
+    assert "one combination has a single record" in said(bf.known_marginal("sex", values=[(["F"], 1), (["M"], 9)]))
+    assert "2 more" in said(*[f"range(age, {i}, {i})" for i in range(10)])
+    assert "Public facts" not in said()
+    with pytest.raises(CannotCertify):
+        said("marginal(state)", "marginal(zip)")
