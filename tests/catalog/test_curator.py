@@ -233,3 +233,10 @@ def test_rows_of_a_person_are_bounded(tmp_path: Path) -> None:
     with session(tmp_path / "row") as db:
         other = db["visits"].histogram("age").preview(alpha=50, mechanism="identity").epsilon
     assert one == pytest.approx(2 * other, rel=0.05)
+
+
+def test_a_new_policy_keeps_the_order_of_the_attributes(tmp_path: Path) -> None:
+    path = clinic(tmp_path)
+    with bf.curate(path, by="cora") as keeper:
+        keeper.set_policy("visits", bf.Policy({"age": bf.threshold(4)}), reason="narrower")
+        assert list(keeper.dataset("visits").domain) == ["age", "ward", "cost"]

@@ -86,7 +86,10 @@ def _declared(dataset: Dataset, domain: str, policy: str) -> Dataset:
     written = json.dumps({"version": 1, "domain": declared["attributes"], "policy": json.loads(policy)})
     document = read_document(written, "json")
     joins = [Join(j["table"], j["foreign_key"], j["key"], j["attributes"]) for j in declared["joins"]]
-    return dataset.declared_as(domain=document.domain, policy=document.policy, joins=joins)
+    # The ledger keeps names sorted; the curator sees them in the order of the configuration.
+    order = [name for name in dataset.domain if name in document.domain]
+    order += [name for name in document.domain if name not in dataset.domain]
+    return dataset.declared_as(domain=document.domain.project(order), policy=document.policy, joins=joins)
 
 
 def open_catalog(path: str | Path) -> Catalog:
