@@ -79,7 +79,29 @@ def stepping(grid: Grid) -> Stepping | None:
                 shifted = numbers + candidate.origin
                 if np.array_equal(formula(edges), shifted) and np.array_equal(formula(before), shifted - 1):
                     return candidate
-    return _corrected(grid) if furthest <= CORRECTION_LIMIT else None
+            if furthest <= CORRECTION_LIMIT:
+                for formula, place in _nearly(grid):
+                    if _is_never_low(grid, formula, edges):
+                        return _corrected(grid, place)
+    half = exact_double(Fraction(1, 2))
+    return _corrected(grid, lambda x: _place(grid, x) + half) if furthest <= CORRECTION_LIMIT else None
+
+
+def _nearly(grid: Grid) -> list[tuple[Formula, Callable[[Expr], Expr]]]:
+    """Quotients that may be slightly off: as they are, and with a factor that is the next double above."""
+    found: list[tuple[Formula, Callable[[Expr], Expr]]] = [(_candidates(grid)[0][0], lambda x: _place(grid, x))]
+    if _is_aligned(grid):
+        more, width = math.nextafter(float(grid.scale), math.inf), grid.width
+        factor = exact_double(Fraction(more))
+        found.append((lambda x: np.floor(x * more / width), lambda x: _divided(x * factor, width)))
+    return found
+
+
+def _is_never_low(grid: Grid, formula: Formula, edges: Floats) -> bool:
+    """Whether a formula gives i at edge i, and i-1 or i at the double before: so it is everywhere right or one more."""
+    shifted = np.arange(edges.size) + _origin(grid)
+    early = shifted - formula(np.nextafter(edges, -np.inf))
+    return np.array_equal(formula(edges), shifted) and bool(np.all((early == 0) | (early == 1)))
 
 
 def _whole_numbers(grid: Grid) -> Stepping:
@@ -102,7 +124,7 @@ def _candidates(grid: Grid) -> list[tuple[Formula, Stepping]]:
     found: list[tuple[Formula, Stepping]] = []
     width, scale = float(grid.width), float(grid.scale)
     if _is_aligned(grid):
-        way = Stepping(lambda x: floor(_multiple(grid, x)), grid.start // grid.width)
+        way = Stepping(lambda x: floor(_multiple(grid, x)), _origin(grid))
         found.append((lambda x: np.floor(x * scale / width), way))
     low, step = grid.edge(0), Fraction(grid.width, grid.scale)
     found.append((lambda x: np.floor((x - float(low)) / float(step)), Stepping(lambda x: floor(_quotient(grid, x)))))
@@ -114,33 +136,46 @@ def _is_aligned(grid: Grid) -> bool:
     return grid.start % grid.width == 0 and max(grid.width, grid.scale) <= LARGEST
 
 
+def _origin(grid: Grid) -> int:
+    """The number of step 0: where nothing is subtracted, that of its edge among the multiples of the width."""
+    return grid.start // grid.width if _is_aligned(grid) else 0
+
+
+def _place(grid: Grid, x: Expr) -> Expr:
+    """The number in steps, not yet rounded down."""
+    return _multiple(grid, x) if _is_aligned(grid) else _quotient(grid, x)
+
+
 def _multiple(grid: Grid, x: Expr) -> Expr:
-    scaled = x if grid.scale == 1 else x * whole_double(grid.scale)
-    return scaled if grid.width == 1 else scaled / whole_double(grid.width)
+    return _divided(x if grid.scale == 1 else x * whole_double(grid.scale), grid.width)
+
+
+def _divided(scaled: Expr, width: int) -> Expr:
+    return scaled if width == 1 else scaled / whole_double(width)
 
 
 def _quotient(grid: Grid, x: Expr) -> Expr:
     return (x - exact_double(grid.edge(0))) / exact_double(Fraction(grid.width, grid.scale))
 
 
-def _corrected(grid: Grid) -> Stepping:
-    """The nearest edge by arithmetic, less one where the number lies below it.
+def _corrected(grid: Grid, place: Callable[[Expr], Expr]) -> Stepping:
+    """An edge next to the number by arithmetic, less one where the number lies below it.
 
-    Numerators up to 2^50 keep the rounding errors of the quotient below one half, so the nearest edge is one of the
-    two around the number, less than a width away. A difference of doubles has the right sign, and its floor, divided
-    by a power of two that is not below the width, lies in [-1, 1): its floor is -1 below the edge, else 0. Engines
-    round down faster than they compare.
+    The place was shown never to be low and at most one too high, or it is half a step more: numerators up to 2^50
+    keep the rounding errors of the quotient below one half. Either way the edge is one of the two around the number,
+    at most a width away. A difference of doubles has the right sign, and its floor, divided by a power of two that is
+    not below the width, lies in [-1, 1): its floor is -1 below the edge, else 0. Engines round down faster than they
+    compare.
     """
     aligned = _is_aligned(grid)
     power = 2 ** max(0, math.ceil(math.log2(Fraction(grid.width, grid.scale))))
 
     def step(x: Expr) -> Expr:
-        place = _multiple(grid, x) if aligned else _quotient(grid, x)
-        nearest = floor(place + exact_double(Fraction(1, 2)))
-        edge = nearest if grid.width == 1 else nearest * whole_double(grid.width)
+        near = floor(place(x))
+        edge = near if grid.width == 1 else near * whole_double(grid.width)
         edge = edge if aligned else whole_double(grid.start) + edge
         edge = edge if grid.scale == 1 else edge / whole_double(grid.scale)
         below = floor(x - edge)
-        return nearest + (below if power == 1 else floor(below / whole_double(power)))
+        return near + (below if power == 1 else floor(below / whole_double(power)))
 
-    return Stepping(step, grid.start // grid.width if aligned else 0)
+    return Stepping(step, _origin(grid))
