@@ -8,6 +8,8 @@ from fractions import Fraction
 import pytest
 
 from blowfishdb.errors import CannotCertify
+from blowfishdb.model.constraints import moves
+from blowfishdb.model.constraints.graver import most_changes
 from blowfishdb.model.facts.values import RowsFact
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
@@ -15,7 +17,7 @@ from tests.constraints import brute
 from tests.constraints.cases import Case, Drawn, compiled
 
 MOST = 4
-DOMAINS = 40
+DOMAINS = 200
 
 
 def most_records(case: Case) -> int:
@@ -24,8 +26,10 @@ def most_records(case: Case) -> int:
     return min(MOST, *known) if known and case.policy.presence == "public" else MOST
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_no_neighbouring_table_loses_more_than_the_certificate(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(8))
+def test_no_neighbouring_table_loses_more_than_the_certificate(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Lattices that take long are refused sooner, to save time; that is sound.
+    monkeypatch.setattr(moves, "most_changes", lambda differences: most_changes(differences, 10**6))
     drawn, seen = Drawn(seed), Counter[str]()
     for _ in range(DOMAINS):
         case = drawn.case()
@@ -47,4 +51,4 @@ def test_no_neighbouring_table_loses_more_than_the_certificate(seed: int) -> Non
         assert (certificate.together == "") == (together is None)
         if together is not None and certificate.is_tight:
             assert certificate.epsilon == real, case
-    assert min(seen[kind] for kind in ("unbound", "atoms", "general")) >= 1
+    assert min(seen[kind] for kind in ("unbound", "atoms", "general")) >= 4

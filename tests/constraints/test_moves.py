@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import sys
 
+import numpy as np
 import pytest
 
 import blowfishdb as bf
@@ -157,6 +158,11 @@ def test_graver_bounds_of_larger_lattices() -> None:
     # The longest minimal way to cancel 1, 2 and 3 is 2 + 2 + 2 = 3 + 3.
     assert most_changes(((1,), (2,), (3,))) == graver_norm([(1,), (2,), (3,)], 3) == 5
     assert most_changes(tuple((2**i,) for i in range(70))) is None
+
+
+def test_vectors_with_smaller_ones_inside_are_left_out() -> None:
+    found = graver.minimal(np.array([[1, 0, 1], [-2, 0, -1], [0, 1, -1], [0, 2, -2]]))
+    assert found.tolist() == [[1, 0, 1], [0, 1, -1]]
 
 
 def test_a_basis_that_grows_too_large_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

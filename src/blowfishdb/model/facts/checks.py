@@ -10,10 +10,10 @@ import numpy as np
 from blowfishdb.errors import DomainError, PolicyError, TooLarge
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.domain import Attribute, Domain
-from blowfishdb.model.facts.signatures import Signatures, condition_of, signatures
+from blowfishdb.model.facts.signatures import Signatures, signatures
 from blowfishdb.model.facts.text import read_fact, write_fact
 from blowfishdb.model.facts.values import FACTS, CountFact, Fact, MarginalFact, RangeFact, RowsFact, without_values
-from blowfishdb.model.predicate import Atom, Truth, atoms, truth
+from blowfishdb.model.predicate import Atom, Truth, truth
 
 MOST_FACTS = 4096
 MOST_PATTERNS = 4096
@@ -172,9 +172,3 @@ def _check_counts(told: Signatures, total: int | None) -> None:
         names = "; ".join(write_fact(told.counts[place]) for place in given[:8])
         raise PolicyError(f"no table has all these counts: {names}{'; ...' if len(given) > 8 else ''}")
 
-
-def looked_at(fact: Fact) -> tuple[str, ...]:
-    """The attributes that a fact is about."""
-    if isinstance(fact, MarginalFact):
-        return fact.attributes
-    return tuple(dict.fromkeys(atom.attribute for atom in atoms(condition_of(fact))))
