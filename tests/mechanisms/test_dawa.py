@@ -12,7 +12,13 @@ from blowfishdb.engine.run_program import run_program
 from blowfishdb.errors import Declined, PlanError
 from blowfishdb.mechanisms.data_aware.bucket_strategy import BucketPlan, plan_buckets, row_variances
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
-from blowfishdb.mechanisms.data_aware.dawa import Dawa
+from blowfishdb.mechanisms.data_aware.dawa import (
+    UNEVEN_FOR_CELLS,
+    UNEVEN_FOR_RANGES,
+    Dawa,
+    noise_level,
+    uneven_limit,
+)
 from blowfishdb.mechanisms.data_aware.script import Finding
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.arrays import Floats, Ints
@@ -142,3 +148,13 @@ def dense_variances(buckets: Buckets, planned: BucketPlan, workload: Rows) -> Fl
 def test_senseless_buckets_are_refused(starts: list[int]) -> None:
     with pytest.raises(PlanError):
         Buckets(40, np.array(starts, dtype=np.int64))
+
+
+def test_the_gate_knows_the_policy_and_the_workload() -> None:
+    assert noise_level(full(64)) == 1
+    assert noise_level(full(64, "secret")) == noise_level(two_axes()) == noise_level(with_hub(60)) == 2
+    assert 1.8 < noise_level(full(64, "public")) < 2
+    assert noise_level(line(64)) < 0.6
+    long, short = Problem(full(64), AllRanges(64)), Problem(full(64), Identity(64))
+    mixed = Problem(full(64), Stacked((Intervals(64, np.zeros(3, int), np.full(3, 60)), Intervals(64, [0], [1]))))
+    assert uneven_limit(long) == UNEVEN_FOR_RANGES > uneven_limit(mixed) > uneven_limit(short) == UNEVEN_FOR_CELLS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -10,9 +11,12 @@ import numpy as np
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
+from blowfishdb.mechanisms.data_aware.dawa_2d import program_2d, script_2d
 from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.mechanisms.select.l1_gate import KEEP, l1_gate
 from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.plan.merged import merge_graph
 from blowfishdb.plan.problem import Problem
@@ -26,7 +30,7 @@ GATE_SHARE, SELECT_SHARE = Fraction(1, 50), Fraction(1, 8)
 """Parts of epsilon for deciding whether to merge cells, and for finding the buckets; the rest measures them."""
 
 CAP = 80
-"""Deviations of blocks of cells count up to CAP / epsilon."""
+"""Deviations of blocks of cells count up to CAP / epsilon, times the policy's noise level."""
 
 UNEVEN_FOR_RANGES, UNEVEN_FOR_CELLS = 0.6, 0.18
 """Where deviations reach more than this part of the cap on average, measuring every cell is better than any buckets
@@ -43,10 +47,12 @@ class Dawa:
     name: str = NAME
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
-        """Gate, partition, measurement: together exactly epsilon."""
+        """Gate, partition, measurement: together exactly epsilon; two axes follow a Hilbert curve, without a gate."""
         graph = problem.graph
         if not np.any(graph.to_zero) and not graph.value_edge_bound:
             raise Declined(NAME, "no move is hidden, so 'identity' releases every cell exactly")
+        if len(graph.shape) == 2:
+            return program_2d(NAME, epsilon)
         gate, select = epsilon * GATE_SHARE, epsilon * SELECT_SHARE
         shares = (Allowance(GATE, gate), Allowance(SELECT, select), Allowance(MEASURE, epsilon - gate - select))
         return Program(NAME, shares)
@@ -54,8 +60,11 @@ class Dawa:
     def script(self, problem: Problem, program: Program) -> Script:
         """Publishes whether to merge, then where, then the measured buckets."""
         graph, cells = problem.graph, problem.graph.cells
+        if len(graph.shape) == 2:
+            return (yield from script_2d(problem, program))
         gate, select, measure = (allowance.epsilon for allowance in program.allowances)
-        outcome = yield Ask(GATE, l1_gate(cells, graph, gate, CAP / float(program.epsilon), uneven_limit(problem)))
+        cap = CAP * noise_level(graph) / float(program.epsilon)
+        outcome = yield Ask(GATE, l1_gate(cells, graph, gate, cap, uneven_limit(problem)))
         instead_of: tuple[str, ...] = ()
         if isinstance(outcome, np.ndarray) and outcome[0] == KEEP:
             starts, instead_of, measure = np.arange(cells), (SELECT,), select + measure
@@ -71,6 +80,19 @@ class Dawa:
         estimate = buckets.spread(planned.totals(measured.noisy, measured.exact))
         answers = np.asarray(problem.workload.dot(estimate))
         return Finding(estimate, answers, planned.answer_variances, buckets.of_cells)
+
+
+def noise_level(graph: CellGraph) -> float:
+    """How noisy ranges over single cells are, relative to classical differential privacy; it grows like a logarithm.
+
+    Where records move a few steps along one axis, ranges are as accurate as on an axis of so many cells.
+    """
+    moved = (2 if graph.has_value_edges else 1) * graph.rows_per_person
+    axis = graph.factors[0]
+    if moved == 1 or len(graph.factors) > 1 or not isinstance(axis, WindowGraph) or np.any(graph.to_zero):
+        return float(moved)
+    steps = float(np.max(axis.reach - np.arange(axis.size))) if not axis.hubs.size else float(axis.size)
+    return moved * min(1.0, math.log2(steps + 2) / math.log2(axis.size + 2))
 
 
 def uneven_limit(problem: Problem) -> float:
