@@ -26,7 +26,7 @@ from blowfishdb.sources.base import Join
 
 USUAL_CONFIG = "blowfish.toml"
 USUAL_LEDGER = "sqlite:///blowfish.ledger"
-KEYS = ("ledger", "mark", "datasets")
+KEYS = ("ledger", "mark", "datasets", "server")
 DATASET_KEYS = ("source", "epsilon", "per_analyst", "accounting", "domain", "policy", "joins")
 JOIN_KEYS = ("table", "foreign_key", "key", "attributes")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -34,12 +34,16 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 @dataclass(frozen=True)
 class Config:
-    """What a configuration file says. Addresses still hold ${NAME} where a secret comes from the environment."""
+    """What a configuration file says. Addresses still hold ${NAME} where a secret comes from the environment.
+
+    `server` is passed on as it is written: the server reads it.
+    """
 
     path: Path
     ledger: str = USUAL_LEDGER
     mark: str | None = None
     datasets: Mapping[str, Dataset] = field(default_factory=dict)
+    server: Mapping[str, Any] = field(default_factory=dict)
 
     def dataset(self, name: str) -> Dataset:
         """The dataset of that name; UnknownDataset names the nearest one."""
@@ -80,6 +84,7 @@ def read_config(path: str | Path) -> Config:
         ledger=_text(content.get("ledger", USUAL_LEDGER), "ledger"),
         mark=None if "mark" not in content else _text(content["mark"], "mark"),
         datasets={name: _dataset(name, _table(entry, f"datasets.{name}"), text) for name, entry in written.items()},
+        server=_table(content.get("server", {}), "server"),
     )
 
 

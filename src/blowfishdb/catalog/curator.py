@@ -41,9 +41,11 @@ if TYPE_CHECKING:
 class Curator:
     """The keeper of a configuration and its ledger. Reads schemas, never rows."""
 
-    def __init__(self, config: Config, ledger: Ledger, by: str) -> None:
-        self._catalog = Catalog(config, ledger)
+    def __init__(self, catalog: Catalog, by: str, *, shares_ledger: bool = False) -> None:
+        check_text(by, "the curator's name")
+        self._catalog = catalog
         self._by = by
+        self._shares_ledger = shares_ledger
 
     def __enter__(self) -> Curator:
         return self
@@ -67,8 +69,9 @@ class Curator:
         return self._catalog.ledger
 
     def close(self) -> None:
-        """Lets go of the ledger."""
-        self.ledger.close()
+        """Lets go of the ledger, unless others share it."""
+        if not self._shares_ledger:
+            self.ledger.close()
 
     # --- datasets
 
@@ -253,7 +256,7 @@ def curate(config: str | Path = USUAL_CONFIG, *, by: str = "curator") -> Curator
     check_text(by, "the curator's name")
     path = Path(config).expanduser().absolute()
     found = read_config(path) if path.exists() else Config(path)
-    return Curator(found, open_ledger(found.ledger_url(), mark=found.mark_path()), by)
+    return Curator(Catalog(found, open_ledger(found.ledger_url(), mark=found.mark_path())), by)
 
 
 def _check_columns(dataset: Dataset, columns: Mapping[str, ColumnType]) -> None:

@@ -25,10 +25,6 @@ class Catalog:
     ledger: Ledger = field(repr=False)
     sources: dict[str, Source] = field(default_factory=dict, repr=False)
 
-    def read_again(self) -> Catalog:
-        """The catalog of the same file as it is now, with the same ledger; sources are opened anew."""
-        return Catalog(read_config(self.config.path), self.ledger)
-
     def source(self, name: str) -> Source:
         """The rows of a dataset, opened at first use; reads none of them."""
         if name not in self.sources:

@@ -85,7 +85,7 @@ def charged_payload(
     kept = ledger.replay(holding.account, request_digest, analyst=analyst)
     if kept is not None and not (_is_failure(kept.payload) and kept.receipt.charge.key != key):
         run.report_done()
-        return _published(kept.payload, kept.receipt)
+        return published(kept.payload, kept.receipt)
     run.report("quote")
     ready = prepared()
     charge = _charge(holding, analyst, ready, key, request_digest)
@@ -101,7 +101,7 @@ def charged_payload(
         run.report("answer")
         stored = ledger.store_answer(receipt, _measured(holding, ready, counting, receipt, left))
     run.report_done()
-    return _published(stored, receipt)
+    return published(stored, receipt)
 
 
 def check_receipt(receipt: Receipt, ready: Payable) -> None:
@@ -168,7 +168,8 @@ def _is_failure(payload: bytes) -> bool:
     return payload.startswith(FAILED)
 
 
-def _published(payload: bytes, receipt: Receipt) -> bytes:
+def published(payload: bytes, receipt: Receipt) -> bytes:
+    """The payload of a receipt; ReleaseFailed when what is stored is the note that it failed."""
     if _is_failure(payload):
         incident = str(json.loads(payload)["failed"])
         raise ReleaseFailed(incident, receipt.charge.epsilon, receipt.charge.key, can_retry=False)

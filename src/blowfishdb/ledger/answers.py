@@ -61,6 +61,25 @@ def replay(cursor: Cursor, account: str, request_digest: str, analyst: str | Non
     return None
 
 
+def charges_of(cursor: Cursor, account: str, analyst: str, most: int) -> list[tuple[Receipt, str]]:
+    """The newest charges of one analyst on one account with the time of each, newest first."""
+    rows = cursor.rows(
+        f"SELECT {ENTRY_COLUMNS} FROM entry WHERE account = ? AND analyst = ? AND kind = 'charge'"
+        " ORDER BY sequence DESC LIMIT ?",
+        account,
+        analyst,
+        most,
+    )
+    entries = [entry_of(row) for row in rows]
+    return [(receipt_of(entry), str(entry.fields["at"])) for entry in entries]
+
+
+def receipt_at(cursor: Cursor, sequence: int) -> Receipt | None:
+    """The receipt of the charge with this number; None when that entry is none."""
+    entry = load_entry(cursor, sequence)
+    return None if entry is None or entry.kind != "charge" else receipt_of(entry)
+
+
 def check_receipt(cursor: Cursor, receipt: Receipt) -> None:
     """DigestMismatch unless every field of the receipt is what the chain has on record."""
     entry = load_entry(cursor, receipt.sequence)

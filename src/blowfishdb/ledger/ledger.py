@@ -39,11 +39,14 @@ from blowfishdb.ledger.values import (
     VersionChange,
     VersionKind,
     account_id,
+    check_number,
     check_text,
 )
 from blowfishdb.ledger.verification import Progress, verify
 
 Result = TypeVar("Result")
+MOST_CHARGES = 1000
+"""So many charges of the past are listed unless told otherwise."""
 
 
 def utc_now() -> datetime:
@@ -98,6 +101,17 @@ class Ledger:
         """The newest stored answer to this request under the versions in force, for free; None when there is none."""
         with self.store.read() as cursor:
             return answers.replay(cursor, account, request_digest, analyst)
+
+    def charges_of(self, account: str, analyst: str, most: int = MOST_CHARGES) -> list[tuple[Receipt, str]]:
+        """The newest charges of one analyst on an account, each with its time, newest first."""
+        with self.store.read() as cursor:
+            return answers.charges_of(cursor, account, analyst, most)
+
+    def receipt(self, sequence: int) -> Receipt | None:
+        """The receipt of the charge with this number; None when that entry is none."""
+        check_number(sequence, "the number of a charge", 1)
+        with self.store.read() as cursor:
+            return answers.receipt_at(cursor, sequence)
 
     def budget_of(self, account: str, analyst: str) -> AnalystBudget:
         """What the analyst spent and may spend, also for one who never asked."""

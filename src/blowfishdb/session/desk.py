@@ -7,48 +7,23 @@ next to the data can read memory. Where analysts are not trusted, they talk to a
 
 from __future__ import annotations
 
-import logging
-import uuid
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
-from threading import RLock
-from typing import TypeVar
+from typing import TypeAlias
 
-from blowfishdb.catalog.opening import Catalog, open_catalog
-from blowfishdb.engine.affordable import instead
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charged_release import Run, charged_payload, charged_release
+from blowfishdb.engine.charged_release import Run
 from blowfishdb.engine.demand import Demand
-from blowfishdb.engine.edge_accounting import edge_losses
-from blowfishdb.engine.holding import Holding
-from blowfishdb.engine.node_release import (
-    NodePreview,
-    NodeQuestion,
-    PreparedNodes,
-    make_node_request,
-    prepare_nodes,
-    preview_nodes,
-)
+from blowfishdb.engine.node_release import NodePreview, NodeQuestion
 from blowfishdb.engine.node_weights import NodeWeights
-from blowfishdb.engine.preview import Preview, make_preview
-from blowfishdb.engine.program_request import PreparedProgram
-from blowfishdb.engine.request import Prepared, Request, make_request, prepare
-from blowfishdb.engine.synopsis.file import from_bytes
-from blowfishdb.engine.synopsis.request import PreparedSynopsis, prepare_synopsis, synopsis_request
+from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.synopsis.synopsis import Synopsis
-from blowfishdb.errors import BlowfishError, BudgetExceeded, InternalError, NotInForce, QueryError
-from blowfishdb.ledger.values import check_text
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 
-logger = logging.getLogger("blowfishdb.curator")
-Result = TypeVar("Result")
-REMEMBERED = 16
-"""So many quotes are remembered, so that a release after its preview does not quote again."""
+Reopened: TypeAlias = Answer | Synopsis | NodeWeights
 
 
 @dataclass(frozen=True)
@@ -64,6 +39,25 @@ class Budget:
     dataset_remaining: Fraction
 
 
+@dataclass(frozen=True)
+class Past:
+    """A charge of the past: what was asked, when, and what it cost. `number` opens its answer again, free.
+
+    `is_current` while the policy, the domain and the data are those it was released under.
+    """
+
+    number: int
+    dataset: str
+    at: str
+    question: str
+    mechanism: str
+    epsilon: Fraction
+    key: str
+    policy_version: int
+    is_synopsis: bool
+    is_current: bool
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Desk:
     """What an analyst may ask for."""
@@ -77,138 +71,6 @@ class Desk:
     publish: Callable[[str, Query, Domain, Demand, Run], Synopsis]
     node_preview: Callable[[str, NodeQuestion, Domain, Fraction], NodePreview]
     node_weights: Callable[[str, NodeQuestion, Domain, Fraction, Run], NodeWeights]
+    history: Callable[[str], list[Past]]
+    reopen: Callable[[str, int], Reopened]
     close: Callable[[], None]
-
-
-def open_desk(config: str | Path, analyst: str) -> Desk:
-    """The desk for one analyst over the datasets of a configuration; spaces around a name are no part of it."""
-    analyst = analyst.strip() if isinstance(analyst, str) else analyst
-    check_text(analyst, "an analyst's name")
-    catalog = open_catalog(config)
-    quoted: OrderedDict[str, Prepared | PreparedProgram] = OrderedDict()
-    turn = RLock()
-
-    def names() -> list[str]:
-        return list(catalog.config.datasets)
-
-    def declared(name: str) -> tuple[Domain, Policy]:
-        dataset = catalog.config.dataset(name)
-        return dataset.domain, dataset.policy
-
-    def held(name: str, asked: Query | NodeQuestion, domain: Domain) -> Holding:
-        """The dataset at the versions in force; the file is read again when it was changed meanwhile."""
-        nonlocal catalog
-        try:
-            holding = catalog.holding(name)
-        except NotInForce:
-            catalog = catalog.read_again()
-            holding = catalog.holding(name)
-        for axis in asked.axes if isinstance(asked, Query) else asked.columns:
-            if axis.attribute in domain and domain[axis.attribute] != holding.domain.find(axis.attribute):
-                raise QueryError(f"{axis.attribute} is declared in another way by now: ask the dataset anew")
-        return holding
-
-    def budget(name: str) -> Budget:
-        return shielded(turn, lambda: _budget(catalog, name, analyst))
-
-    def prepared(holding: Holding, request: Request) -> Prepared | PreparedProgram:
-        if request.digest not in quoted:
-            quoted[request.digest] = prepare(holding, request)
-            while len(quoted) > REMEMBERED:
-                quoted.popitem(last=False)
-        return quoted[request.digest]
-
-    def preview(name: str, asked: Query, domain: Domain, demanded: Demand) -> Preview:
-        def work() -> Preview:
-            holding = held(name, asked, domain)
-            request = make_request(holding, asked, demanded)
-            ready = prepared(holding, request)
-            found = make_preview(holding.name, holding.domain, holding.policy, ready)
-            return found.with_budget(catalog.ledger.room(holding.account, analyst, edge_losses(holding, ready)))
-
-        return shielded(turn, work)
-
-    def release(name: str, asked: Query, domain: Domain, demanded: Demand, run: Run) -> Answer:
-        def work() -> Answer:
-            holding = held(name, asked, domain)
-            request = make_request(holding, asked, demanded)
-
-            def ready() -> Prepared | PreparedProgram:
-                return prepared(holding, request)
-
-            try:
-                return charged_release(catalog.ledger, holding, analyst, request, ready, run)
-            except BudgetExceeded as refusal:
-                requested, data, own = refusal.requested, refusal.remaining_dataset, refusal.remaining_analyst
-                left = data if own is None else min(data, own)
-                offers = instead(holding.domain, holding.policy, ready().compiled, demanded, left)
-                raise BudgetExceeded(requested, data, own, offers) from None
-
-        return shielded(turn, work)
-
-    def publish(name: str, asked: Query, domain: Domain, demanded: Demand, run: Run) -> Synopsis:
-        def work() -> Synopsis:
-            holding = held(name, asked, domain)
-            request = synopsis_request(holding, asked, demanded)
-
-            def ready() -> PreparedSynopsis:
-                return prepare_synopsis(holding, request)
-
-            return Synopsis(from_bytes(charged_payload(catalog.ledger, holding, analyst, request.digest, ready, run)))
-
-        return shielded(turn, work)
-
-    def node_preview(name: str, asked: NodeQuestion, domain: Domain, epsilon: Fraction) -> NodePreview:
-        def work() -> NodePreview:
-            holding = held(name, asked, domain)
-            return preview_nodes(prepare_nodes(holding, make_node_request(holding, asked, epsilon)))
-
-        return shielded(turn, work)
-
-    def node_weights(name: str, asked: NodeQuestion, domain: Domain, epsilon: Fraction, run: Run) -> NodeWeights:
-        def work() -> NodeWeights:
-            holding = held(name, asked, domain)
-            request = make_node_request(holding, asked, epsilon)
-
-            def ready() -> PreparedNodes:
-                return prepare_nodes(holding, request)
-
-            return NodeWeights.from_json(charged_payload(catalog.ledger, holding, analyst, request.digest, ready, run))
-
-        return shielded(turn, work)
-
-    def close() -> None:
-        catalog.ledger.close()
-
-    return Desk(analyst, names, declared, budget, preview, release, publish, node_preview, node_weights, close)
-
-
-def shielded(turn: RLock, work: Callable[[], Result]) -> Result:
-    """The result of the work; errors leave without the frames they passed through, which could hold counts."""
-    failure: BlowfishError
-    try:
-        with turn:
-            return work()
-    except BlowfishError as error:
-        failure = error
-    except Exception:
-        incident = uuid.uuid4().hex[:12]
-        logger.exception("incident %s", incident)
-        failure = InternalError(incident)
-    failure.__cause__ = failure.__context__ = None
-    raise failure.with_traceback(None)
-
-
-def _budget(catalog: Catalog, name: str, analyst: str) -> Budget:
-    account = catalog.account(name)
-    own = catalog.ledger.budget_of(account.id, analyst)
-    remaining = max(Fraction(0), account.remaining)
-    return Budget(
-        dataset=name,
-        analyst=analyst,
-        spent=own.spent,
-        limit=own.limit,
-        remaining=remaining if own.remaining is None else min(own.remaining, remaining),
-        dataset_limit=account.limit,
-        dataset_remaining=remaining,
-    )

@@ -11,7 +11,8 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charged_release import Progress
 from blowfishdb.engine.demand import Number
 from blowfishdb.engine.preview import Preview
-from blowfishdb.session.desk import Budget, Desk, open_desk
+from blowfishdb.session.desk import Budget, Desk, Past, Reopened
+from blowfishdb.session.local_desk import open_desk
 from blowfishdb.session.table import Table
 
 
@@ -44,6 +45,14 @@ class Session:
     def budget(self, name: str) -> Budget:
         """What this analyst spent on a dataset, and what is left."""
         return self._desk.budget(name)
+
+    def history(self, name: str) -> list[Past]:
+        """What this analyst asked of a dataset before, newest first."""
+        return self._desk.history(name)
+
+    def reopen(self, name: str, number: int) -> Reopened:
+        """An answer, synopsis or set of weights of the past, by its number in the history; costs nothing."""
+        return self._desk.reopen(name, number)
 
     def sql(
         self,

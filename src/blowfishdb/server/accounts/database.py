@@ -27,6 +27,8 @@ TABLES = (
         id TEXT PRIMARY KEY, secret_hash TEXT NOT NULL UNIQUE, name TEXT NOT NULL, label TEXT NOT NULL,
         scopes TEXT NOT NULL, created TEXT NOT NULL, ends BIGINT NOT NULL)""",
     "CREATE TABLE IF NOT EXISTS failure (who TEXT PRIMARY KEY, times BIGINT NOT NULL, until BIGINT NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS pause (
+        dataset TEXT PRIMARY KEY, who TEXT NOT NULL, at TEXT NOT NULL, reason TEXT NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS action (
         number BIGINT PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)""",
 )

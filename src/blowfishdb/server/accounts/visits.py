@@ -40,6 +40,11 @@ class Visits:
 
     def sign_in(self, name: str, password: str, address: str) -> Visit:
         """A new visit; SignInRefused, which never says whether the name or the password was wrong."""
+        self.check_password(name, password, address)
+        return self.begin(name)
+
+    def check_password(self, name: str, password: str, address: str) -> None:
+        """SignInRefused unless the password is that of this person; failures count, wherever it is asked."""
         parties = (f"name {name[:100]}", f"address {address[:100]}")
         with self.database.write() as cursor:
             self._check_waiting(cursor, parties)
@@ -53,7 +58,6 @@ class Visits:
         with self.database.write() as cursor:
             for party in parties:
                 cursor.rows("DELETE FROM failure WHERE who = ?", party)
-        return self.begin(name)
 
     def begin(self, name: str) -> Visit:
         """A visit of somebody who has shown who they are."""

@@ -1,0 +1,103 @@
+"""Who sends a request: by a cookie from a browser, with a proof for every change, or by a token from a program."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import Depends, Request, Response
+
+from blowfishdb.errors import NotAllowed, NotSignedIn, ProofMissing
+from blowfishdb.server.accounts.roles import Scope, Visitor
+from blowfishdb.server.accounts.visits import Visit
+from blowfishdb.server.office import Office
+
+COOKIE = "blowfish_visit"
+PROOF = "X-Blowfish-Proof"
+READING = ("GET", "HEAD", "OPTIONS")
+LONGEST_SECRET = 200
+
+
+def office_of(request: Request) -> Office:
+    """The office that serves this request; pages find it in the request of their client."""
+    office = request.scope["state"]["office"]
+    if not isinstance(office, Office):
+        raise NotSignedIn
+    return office
+
+
+def secret_of(request: Request) -> str | None:
+    """The secret of the visit that the cookie names."""
+    found = request.cookies.get(COOKIE)
+    return found if found and len(found) <= LONGEST_SECRET else None
+
+
+def visitor_of(request: Request) -> Visitor | None:
+    """Whoever signed in with this browser; None for nobody. For pages, whose first request only reads."""
+    secret = secret_of(request)
+    return None if secret is None else office_of(request).visits.resume(secret)
+
+
+def address_of(request: Request) -> str:
+    """Where the request comes from."""
+    return request.client.host if request.client is not None else "unknown"
+
+
+def signed_in(request: Request) -> Visitor:
+    """Whoever sends this request; NotSignedIn or ProofMissing otherwise."""
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    if scheme:
+        is_token = scheme.lower() == "bearer" and 0 < len(secret) <= LONGEST_SECRET
+        found = office_of(request).tokens.resume(secret) if is_token else None
+    else:
+        found = visitor_of(request)
+        if found is not None and request.method not in READING:
+            _check_proof(found, request.headers.get(PROOF, ""))
+    if found is None:
+        raise NotSignedIn
+    request.scope["state"]["who"] = found.name
+    return found
+
+
+def _check_proof(visitor: Visitor, sent: str) -> None:
+    if visitor.proof is None or not hmac.compare_digest(visitor.proof.encode(), sent.encode()):
+        raise ProofMissing
+
+
+def needs(*scopes: Scope) -> Callable[[Visitor], Visitor]:
+    """Lets a visitor pass who has one of these rights, and nobody whose first password is still in use."""
+
+    def allowed(visitor: Annotated[Visitor, Depends(signed_in)]) -> Visitor:
+        if visitor.must_change or not visitor.scopes & set(scopes):
+            raise NotAllowed(" or to ".join(scopes))
+        return visitor
+
+    return allowed
+
+
+Anybody = Annotated[Visitor, Depends(signed_in)]
+"""Whoever is signed in, even with a first password that must be changed."""
+Analyst = Annotated[Visitor, Depends(needs("ask"))]
+Keeper = Annotated[Visitor, Depends(needs("curate"))]
+Auditor = Annotated[Visitor, Depends(needs("audit"))]
+Member = Annotated[Visitor, Depends(needs("ask", "curate", "audit"))]
+"""Whoever has any right at all."""
+
+
+def set_cookie(response: Response, visit: Visit, office: Office) -> None:
+    """Gives the browser its secret: no script reads it, and no other site sends it."""
+    response.set_cookie(
+        COOKIE,
+        visit.secret,
+        max_age=visit.ends - office.visits.clock.now(),
+        httponly=True,
+        samesite="lax",
+        secure=office.settings.is_secure,
+        path="/",
+    )
+
+
+def drop_cookie(response: Response, office: Office) -> None:
+    """Takes the secret back."""
+    response.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=office.settings.is_secure, path="/")

@@ -1,0 +1,94 @@
+"""The app: REST under /api/v1 and the web pages, behind one guard."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from html import escape
+from importlib import import_module
+
+from fastapi import APIRouter, FastAPI, HTTPException
+from fastapi.responses import HTMLResponse
+from starlette.middleware import Middleware
+from starlette.requests import Request
+
+from blowfishdb.engine.released import software_version
+from blowfishdb.errors import BlowfishError
+from blowfishdb.server.accounts.passwords import new_password
+from blowfishdb.server.guard import Guard
+from blowfishdb.server.metrics import Metrics
+from blowfishdb.server.office import Office
+from blowfishdb.server.problems import add_handlers, note_incident, status_of
+from blowfishdb.server.rest import sessions
+
+ROUTERS = (sessions.router,)
+"""The nouns of the API."""
+TITLE = "BlowfishDB"
+
+
+def create_app(office: Office) -> FastAPI:
+    """REST and pages over one office; the office is closed when the server stops."""
+    app = rest_app(office)
+    _add_pages(app, is_secure=office.settings.is_secure)
+    return app
+
+
+def rest_app(office: Office) -> FastAPI:
+    """REST alone."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        office.close()
+
+    metrics = Metrics()
+    app = FastAPI(
+        title=TITLE,
+        version=software_version(),
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        middleware=[Middleware(Guard, office=office, metrics=metrics)],
+    )
+    app.state.metrics = metrics
+    add_handlers(app)
+    api = APIRouter(prefix="/api/v1")
+    for router in ROUTERS:
+        api.include_router(router)
+    app.include_router(api)
+
+    @app.api_route("/api/{path:path}", methods=["GET", "POST", "PUT", "DELETE", "PATCH"], include_in_schema=False)
+    def nowhere(path: str) -> None:
+        """Keeps what is no route of ours away from the pages."""
+        del path
+        raise HTTPException(404)
+
+    return app
+
+
+def _add_pages(app: FastAPI, *, is_secure: bool) -> None:
+    """Mounts the pages, which load their framework here: commands that serve nothing do without it."""
+    from nicegui import app as pages
+    from nicegui import ui
+
+    from blowfishdb.server.pages import PAGES
+
+    for name in PAGES:
+        import_module(f"blowfishdb.server.pages.{name}")
+
+    # The framework would print the exception on the page; it may quote a row.
+    async def fault(_: Request, error: Exception) -> HTMLResponse:
+        known = error if isinstance(error, BlowfishError) else note_incident(error)
+        page = f"<!doctype html><title>{TITLE}</title><p>{escape(known.message)}</p><p><a href='/'>Back</a></p>"
+        return HTMLResponse(page, status_of(known))
+
+    pages.add_exception_handler(BlowfishError, fault)
+    pages.add_exception_handler(Exception, fault)
+    ui.run_with(
+        app,
+        title=TITLE,
+        storage_secret=new_password(),
+        session_middleware_kwargs={"https_only": is_secure},
+        show_welcome_message=False,
+    )

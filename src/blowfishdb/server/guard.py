@@ -1,0 +1,157 @@
+"""The guard around every request: its id, the office, size and rate limits, headers, the log, and faults of ours."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from blowfishdb.errors import BlowfishError, TooLarge
+from blowfishdb.server.access import address_of
+from blowfishdb.server.limits import RateLimit
+from blowfishdb.server.logs import REQUESTS
+from blowfishdb.server.metrics import Metrics
+from blowfishdb.server.office import Office
+from blowfishdb.server.problems import note_incident, problem
+
+logger = logging.getLogger(REQUESTS)
+API = "/api/"
+SIGN_IN = "/api/v1/sessions"
+PAGE_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; object-src 'none'; base-uri 'self'; "
+    "form-action 'self'; frame-ancestors 'none'"
+)
+"""Everything comes from this server. The pages' own framework compiles templates, which needs eval and inline parts."""
+API_POLICY = "default-src 'none'; frame-ancestors 'none'"
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Guard:
+    """Wraps the whole app; websockets get the office and pass."""
+
+    app: ASGIApp
+    office: Office
+    metrics: Metrics
+    requests: RateLimit = field(init=False)
+    sign_ins: RateLimit = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "requests", RateLimit(self.office.settings.requests_per_minute))
+        object.__setattr__(self, "sign_ins", RateLimit(self.office.settings.sign_ins_per_minute))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        scope.setdefault("state", {})["office"] = self.office
+        if scope["type"] == "websocket":
+            await self.app(scope, receive, send)
+            return
+        await self._request(scope, receive, send)
+
+    async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began, request_id = time.monotonic(), uuid.uuid4().hex[:16]
+        scope["state"]["request_id"] = request_id
+        status = 500
+        is_sent = False
+
+        async def answer(message: Message) -> None:
+            nonlocal status, is_sent
+            if message["type"] == "http.response.start":
+                is_sent, status = True, message["status"]
+                self._add_headers(scope, MutableHeaders(scope=message), request_id)
+            await send(message)
+
+        try:
+            self._check(scope)
+            await self.app(scope, self._limited(scope, receive), answer)
+        except BlowfishError as error:
+            if not is_sent:
+                await problem(error)(scope, receive, answer)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
+            response = problem(note_incident(error))
+            if not is_sent:
+                await response(scope, receive, answer)
+        finally:
+            self._note(scope, status, time.monotonic() - began, request_id)
+
+    def _check(self, scope: Scope) -> None:
+        """Refuses, unread, what is too large or comes too often."""
+        path, request = scope["path"], Request(scope)
+        if not path.startswith(API):
+            return
+        self.requests.check(address_of(request))
+        if path == SIGN_IN and scope["method"] == "POST":
+            self.sign_ins.check(address_of(request))
+        length = request.headers.get("content-length", "0")
+        if not length.isdecimal() or len(length) > 15 or int(length) > self._largest(scope):
+            raise self._too_large(scope, int(length) if length.isdecimal() and len(length) <= 15 else 10**15)
+
+    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+        """Counts what is received, for requests that do not say how long they are."""
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._largest(scope):
+                raise self._too_large(scope, seen)
+            return message
+
+        return counted
+
+    def _largest(self, scope: Scope) -> int:
+        settings = self.office.settings
+        return settings.largest_body if scope["path"].startswith(API) else settings.largest_upload
+
+    def _too_large(self, scope: Scope, size: int) -> TooLarge:
+        return TooLarge("bytes of a request", size, self._largest(scope), "Send less at once.")
+
+    def _add_headers(self, scope: Scope, headers: MutableHeaders, request_id: str) -> None:
+        is_api = scope["path"].startswith(API)
+        for name, value in HEADERS.items():
+            headers[name] = value
+        headers["X-Request-ID"] = request_id
+        headers["Content-Security-Policy"] = API_POLICY if is_api else PAGE_POLICY
+        if is_api or "cache-control" not in headers:
+            headers["Cache-Control"] = "no-store"
+        if self.office.settings.is_secure:
+            headers["Strict-Transport-Security"] = "max-age=31536000"
+
+    def _note(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
+        route = route_of(scope)
+        self.metrics.count(scope["method"], route, status, seconds)
+        fields: dict[str, Any] = {
+            "request": request_id,
+            "method": scope["method"],
+            "route": route,
+            "status": status,
+            "milliseconds": round(1000 * seconds, 1),
+            "who": scope["state"].get("who"),
+        }
+        logger.info("request", extra={"fields": fields})
+
+
+def route_of(scope: Scope) -> str:
+    """The route as it is declared, so that logs and metrics hold no names; pages by their first step."""
+    path = getattr(scope.get("route"), "path", None)
+    if isinstance(path, str) and path.startswith(("/api", "/health", "/ready", "/metrics")):
+        return path
+    if scope["path"].startswith("/_nicegui"):
+        return "/_nicegui"
+    return API if scope["path"].startswith(API) else "page"

@@ -1,0 +1,88 @@
+"""The office: everything a server has open, handed out by role. Pages and routes use it and nothing else."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from blowfishdb.catalog.config import read_config
+from blowfishdb.catalog.curator import Curator
+from blowfishdb.catalog.live import LiveCatalog
+from blowfishdb.server.accounts.actions import Actions
+from blowfishdb.server.accounts.clock import Clock
+from blowfishdb.server.accounts.database import Database, open_database
+from blowfishdb.server.accounts.pauses import Pauses
+from blowfishdb.server.accounts.people import People
+from blowfishdb.server.accounts.tokens import Tokens
+from blowfishdb.server.accounts.visits import Visits
+from blowfishdb.server.settings import Settings, read_settings
+from blowfishdb.session.desk import Desk
+from blowfishdb.session.local_desk import checked_name, local_desk
+from blowfishdb.session.session import Session
+
+
+@dataclass(frozen=True, eq=False)
+class Office:
+    """One configuration with its ledger and its people. An analyst's page or route gets a session, never a curator."""
+
+    settings: Settings
+    people: People
+    visits: Visits
+    tokens: Tokens
+    actions: Actions
+    pauses: Pauses
+    _live: LiveCatalog = field(repr=False)
+    _database: Database = field(repr=False)
+    _desks: dict[str, Desk] = field(default_factory=dict, repr=False)
+    _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def desk(self, analyst: str) -> Desk:
+        """The desk of one analyst; all desks share one ledger and the same sources."""
+        name = checked_name(analyst)
+        with self._turn:
+            if name not in self._desks:
+                self._desks[name] = local_desk(self._live, name, self.pauses.check)
+            return self._desks[name]
+
+    def session(self, analyst: str) -> Session:
+        """The session of one analyst; closing it closes nothing that others use."""
+        desk = self.desk(analyst)
+        return Session(desk.analyst, desk)
+
+    def curator(self, by: str) -> Curator:
+        """The curator's side in somebody's name, for those who may curate or audit; make one for each piece of work."""
+        return Curator(self._live.now(), by, shares_ledger=True)
+
+    def is_ready(self) -> bool:
+        """Whether the ledger and the database of people answer; errors say what does not."""
+        self._live.now().ledger.head()
+        self.people.all()
+        return True
+
+    def close(self) -> None:
+        """Waits for releases that still run, then lets go of everything."""
+        with self._turn:
+            for desk in self._desks.values():
+                desk.close()
+            self._desks.clear()
+        self._live.close()
+        self._database.close()
+
+
+def open_office(config: str | Path, clock: Clock | None = None) -> Office:
+    """The office of a configuration file."""
+    time = clock or Clock()
+    settings = read_settings(read_config(config))
+    database = open_database(settings.users_url())
+    people = People(database, time)
+    return Office(
+        settings=settings,
+        people=people,
+        visits=Visits(people, database, time),
+        tokens=Tokens(people, database, time),
+        actions=Actions(database, time),
+        pauses=Pauses(database, time),
+        _live=LiveCatalog(config),
+        _database=database,
+    )

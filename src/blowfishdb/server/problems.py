@@ -1,0 +1,125 @@
+"""Errors as application/problem+json: a stable code and a sentence; of the unexpected, only an incident number."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from fractions import Fraction
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from blowfishdb import errors
+from blowfishdb.errors import BlowfishError, InternalError, InvalidInput
+
+logger = logging.getLogger("blowfishdb.curator")
+
+MEDIA_TYPE = "application/problem+json"
+STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
+    (errors.NotSignedIn, 401),
+    (errors.SignInRefused, 401),
+    (errors.NotAllowed, 403),
+    (errors.ProofMissing, 403),
+    (errors.UnknownAnswer, 404),
+    (errors.DatasetPaused, 409),
+    (errors.VersionMismatch, 412),
+    (errors.RateLimited, 429),
+    (errors.AccountsUnavailable, 503),
+    (errors.AccessError, 403),
+    (errors.BudgetExceeded, 402),
+    (errors.AllowanceExceeded, 402),
+    (errors.KeyReused, 409),
+    (errors.StaleVersion, 409),
+    (errors.AccountConflict, 409),
+    (errors.ChangeRefused, 409),
+    (errors.UnknownAccount, 404),
+    (errors.LedgerError, 503),
+    (errors.DigestMismatch, 409),
+    (errors.UnknownDataset, 404),
+    (errors.NotInForce, 409),
+    (errors.SchemaDrift, 409),
+    (errors.TooLarge, 413),
+    (errors.SourceFailed, 502),
+    (errors.ReleaseFailed, 502),
+    (errors.DeadlinePassed, 504),
+    (errors.InternalError, 500),
+    (errors.ExtraMissing, 501),
+    (errors.Declined, 422),
+    (errors.CannotCertify, 422),
+    (errors.NotConverged, 422),
+    (InvalidInput, 422),
+    (BlowfishError, 422),
+)
+"""Errors and their status; the first line that fits counts. No status depends on the data."""
+
+
+def status_of(error: BlowfishError) -> int:
+    """The HTTP status of an error."""
+    return next(status for kind, status in STATUS if isinstance(error, kind))
+
+
+def problem(error: BlowfishError) -> JSONResponse:
+    """The error as a response: what it says, its code and its typed fields."""
+    status = status_of(error)
+    fields = {name: _plain(value) for name, value in vars(error).items() if name != "message"}
+    headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, errors.NotSignedIn) else {}
+    if isinstance(error, errors.RateLimited | errors.SignInRefused) and error.wait:
+        headers["Retry-After"] = str(error.wait)
+    content = {
+        "type": f"urn:blowfishdb:{error.code}",
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "code": error.code,
+        "detail": error.message,
+        "fields": fields,
+    }
+    return JSONResponse(content, status, headers, MEDIA_TYPE)
+
+
+def plain_problem(status: int, code: str, detail: str) -> JSONResponse:
+    """A refusal that is no error of ours: a path that leads nowhere, a body that is no JSON."""
+    title = HTTPStatus(status).phrase
+    kind = f"urn:blowfishdb:{code}"
+    content = {"type": kind, "title": title, "status": status, "code": code, "detail": detail, "fields": {}}
+    return JSONResponse(content, status, media_type=MEDIA_TYPE)
+
+
+def note_incident(error: Exception) -> InternalError:
+    """A fault of ours as others may see it; the fault itself goes to the curator's log only."""
+    incident = uuid.uuid4().hex[:12]
+    logger.error("incident %s", incident, exc_info=error)
+    return InternalError(incident)
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Makes the app answer every error as a problem."""
+
+    async def ours(_: Request, error: Exception) -> JSONResponse:
+        return problem(error if isinstance(error, BlowfishError) else note_incident(error))
+
+    async def misread(_: Request, error: Exception) -> JSONResponse:
+        places = error.errors() if isinstance(error, RequestValidationError) else []
+        where = "; ".join(".".join(map(str, place["loc"])) + f": {place['msg']}" for place in places[:5])
+        return plain_problem(422, "invalid-input", f"this request is not as it should be: {where}"[:1000])
+
+    async def nowhere(_: Request, error: Exception) -> JSONResponse:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        code = {404: "not-found", 405: "method-not-allowed"}.get(status, "http-error")
+        return plain_problem(status, code, HTTPStatus(status).phrase)
+
+    app.add_exception_handler(BlowfishError, ours)
+    app.add_exception_handler(RequestValidationError, misread)
+    app.add_exception_handler(HTTPException, nowhere)
+
+
+def _plain(value: object) -> Any:
+    """A field of an error as JSON."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, Fraction | float):
+        return str(value)
+    return [_plain(part) for part in value] if isinstance(value, list | tuple) else str(value)

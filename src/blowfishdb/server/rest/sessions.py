@@ -1,0 +1,89 @@
+"""Signing in and out, and who one is."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel
+
+from blowfishdb.errors import SignInRefused
+from blowfishdb.server.access import Anybody, address_of, drop_cookie, office_of, secret_of, set_cookie
+from blowfishdb.server.accounts.roles import Visitor
+
+router = APIRouter(prefix="/sessions", tags=["sessions"])
+
+
+class SignIn(BaseModel):
+    """A name and its password."""
+
+    name: str
+    password: str
+
+
+class NewPassword(BaseModel):
+    """The password that is in use and the one to use from now on."""
+
+    password: str
+    new_password: str
+
+
+class Me(BaseModel):
+    """Who is signed in. `proof` goes with every change made with the cookie."""
+
+    name: str
+    role: str
+    scopes: list[str]
+    proof: str | None
+    must_change: bool
+
+
+@router.post("")
+def sign_in(sent: SignIn, request: Request, response: Response) -> Me:
+    """Begins a visit: sets the cookie and gives the proof."""
+    office = office_of(request)
+    try:
+        visit = office.visits.sign_in(sent.name, sent.password, address_of(request))
+    except SignInRefused:
+        office.actions.note(sent.name[:100], "sign-in refused", address_of(request))
+        raise
+    office.actions.note(sent.name, "signed in", address_of(request))
+    set_cookie(response, visit, office)
+    return described(visit.visitor)
+
+
+@router.get("/current")
+def who(visitor: Anybody) -> Me:
+    """Who is signed in."""
+    return described(visitor)
+
+
+@router.delete("/current", status_code=204)
+def sign_out(visitor: Anybody, request: Request, response: Response) -> None:
+    """Ends the visit."""
+    office, secret = office_of(request), secret_of(request)
+    if secret is not None:
+        office.visits.sign_out(secret)
+    office.actions.note(visitor.name, "signed out")
+    drop_cookie(response, office)
+
+
+@router.put("/current/password")
+def change_password(sent: NewPassword, visitor: Anybody, request: Request, response: Response) -> Me:
+    """Changes one's own password; every other visit ends, and this one begins anew."""
+    office = office_of(request)
+    office.visits.check_password(visitor.name, sent.password, address_of(request))
+    office.people.set_password(visitor.name, sent.new_password)
+    office.actions.note(visitor.name, "changed own password")
+    visit = office.visits.begin(visitor.name)
+    set_cookie(response, visit, office)
+    return described(visit.visitor)
+
+
+def described(visitor: Visitor) -> Me:
+    """The visitor as the page sees them."""
+    return Me(
+        name=visitor.name,
+        role=visitor.role,
+        scopes=[] if visitor.must_change else sorted(visitor.scopes),
+        proof=visitor.proof,
+        must_change=visitor.must_change,
+    )

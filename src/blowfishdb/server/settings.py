@@ -1,0 +1,83 @@
+"""The `[server]` table of the configuration: where the server listens, who may connect and how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from blowfishdb.catalog.config import Config, filled_in
+from blowfishdb.errors import CatalogError
+from blowfishdb.model.numbers import suggest
+
+SQLITE = "sqlite:///"
+USUAL_USERS = f"{SQLITE}blowfish.users"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the server runs. Times are in seconds, sizes in bytes."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    users: str = USUAL_USERS
+    certificate: str | None = None
+    key: str | None = None
+    behind_proxy: bool = False
+    public_url: str | None = None
+    requests_per_minute: int = 600
+    sign_ins_per_minute: int = 20
+    largest_body: int = 4 * 2**20
+    largest_upload: int = 512 * 2**20
+    folder: Path = Path(".")
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.port <= 65_535:
+            raise CatalogError("server.port is a number from 1 to 65535")
+        for name in ("requests_per_minute", "sign_ins_per_minute", "largest_body", "largest_upload"):
+            if getattr(self, name) < 1:
+                raise CatalogError(f"server.{name} is a whole number, at least 1")
+        if (self.certificate is None) != (self.key is None):
+            raise CatalogError("server.certificate and server.key belong together: name both files, or none")
+        if self.public_url is not None and urlsplit(self.public_url).scheme not in ("http", "https"):
+            raise CatalogError("server.public_url is the address people type, such as https://blowfish.example.org")
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether browsers reach the server by HTTPS, so that cookies are sent over nothing else."""
+        return self.certificate is not None or (self.public_url or "").startswith("https://")
+
+    @property
+    def url(self) -> str:
+        """The address to open in a browser."""
+        if self.public_url is not None:
+            return self.public_url.rstrip("/")
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.is_secure else 'http'}://{host}:{self.port}"
+
+    def users_url(self) -> str:
+        """Where people are kept, with secrets filled in and a relative path taken from the configuration's folder."""
+        address = filled_in(self.users)
+        path = address.removeprefix(SQLITE)
+        return address if path == address else f"{SQLITE}{self.folder / Path(path).expanduser()}"
+
+    def file(self, name: str) -> Path:
+        """A file that the settings name, relative to the configuration."""
+        return self.folder / Path(filled_in(name)).expanduser()
+
+
+def read_settings(config: Config) -> Settings:
+    """The settings of a configuration; CatalogError for a key or a value that makes no sense."""
+    known = {field.name: str(field.type) for field in fields(Settings) if field.name != "folder"}
+    for name, value in config.server.items():
+        if name not in known:
+            raise CatalogError(f"server has no key {name!r}; {suggest(name, known)}")
+        _check(name, value, known[name])
+    return Settings(**config.server, folder=config.path.parent)
+
+
+def _check(name: str, value: object, kind: str) -> None:
+    wanted = {"int": int, "bool": bool}.get(kind, str)
+    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+        words = {int: "a whole number", bool: "true or false", str: "a text"}[wanted]
+        raise CatalogError(f"server.{name} is {words}")

@@ -1,0 +1,227 @@
+"""A desk over datasets that this process reaches itself: questions are compiled, charged and counted here."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from threading import RLock
+from typing import TypeVar
+
+from blowfishdb.catalog.live import LiveCatalog
+from blowfishdb.catalog.opening import Catalog
+from blowfishdb.engine.affordable import instead
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charged_release import Run, charged_payload, charged_release
+from blowfishdb.engine.demand import Demand
+from blowfishdb.engine.edge_accounting import edge_losses
+from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.node_release import (
+    NodePreview,
+    NodeQuestion,
+    PreparedNodes,
+    make_node_request,
+    prepare_nodes,
+    preview_nodes,
+)
+from blowfishdb.engine.node_weights import NodeWeights
+from blowfishdb.engine.preview import Preview, make_preview
+from blowfishdb.engine.program_request import PreparedProgram
+from blowfishdb.engine.request import Prepared, Request, make_request, prepare
+from blowfishdb.engine.synopsis.file import from_bytes
+from blowfishdb.engine.synopsis.request import PreparedSynopsis, prepare_synopsis, synopsis_request
+from blowfishdb.engine.synopsis.synopsis import Synopsis
+from blowfishdb.errors import BlowfishError, BudgetExceeded, InternalError, NotInForce, QueryError
+from blowfishdb.ledger.values import check_text
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.query import Query
+from blowfishdb.session.desk import Budget, Desk, Past, Reopened
+from blowfishdb.session.past import past_charges, reopened
+
+logger = logging.getLogger("blowfishdb.curator")
+Result = TypeVar("Result")
+REMEMBERED = 16
+"""So many quotes are remembered, so that a release after its preview does not quote again."""
+
+
+def open_desk(config: str | Path, analyst: str) -> Desk:
+    """The desk for one analyst over the datasets of a configuration, with a ledger of its own to close."""
+    name = checked_name(analyst)
+    live = LiveCatalog(config)
+
+    # A function, and no method: an attribute of a method would lead to the catalog.
+    def close() -> None:
+        live.close()
+
+    return replace(local_desk(live, name), close=close)
+
+
+def checked_name(analyst: str) -> str:
+    """An analyst's name as it is charged; spaces around it are no part of it."""
+    name = analyst.strip() if isinstance(analyst, str) else analyst
+    check_text(name, "an analyst's name")
+    return name
+
+
+def always_open(name: str) -> None:
+    """The gate of a dataset that nobody paused."""
+    del name
+
+
+def local_desk(live: LiveCatalog, analyst: str, gate: Callable[[str], None] = always_open) -> Desk:
+    """The desk for one analyst over a catalog that others may share; `gate` refuses datasets that are paused.
+
+    Closing it waits until whatever runs has ended, and leaves the catalog open.
+    """
+    quoted: OrderedDict[str, Prepared | PreparedProgram] = OrderedDict()
+    turn = RLock()
+    ledger = live.now().ledger
+
+    def names() -> list[str]:
+        return list(live.now().config.datasets)
+
+    def declared(name: str) -> tuple[Domain, Policy]:
+        dataset = live.now().config.dataset(name)
+        return dataset.domain, dataset.policy
+
+    def held(name: str, asked: Query | NodeQuestion, domain: Domain) -> Holding:
+        """The dataset at the versions in force; a version may come into force a moment before its file is written."""
+        gate(name)
+        try:
+            holding = live.now().holding(name)
+        except NotInForce:
+            holding = live.now().holding(name)
+        for axis in asked.axes if isinstance(asked, Query) else asked.columns:
+            if axis.attribute in domain and domain[axis.attribute] != holding.domain.find(axis.attribute):
+                raise QueryError(f"{axis.attribute} is declared in another way by now: ask the dataset anew")
+        return holding
+
+    def budget(name: str) -> Budget:
+        return shielded(turn, lambda: _budget(live.now(), name, analyst))
+
+    def prepared(holding: Holding, request: Request) -> Prepared | PreparedProgram:
+        if request.digest not in quoted:
+            quoted[request.digest] = prepare(holding, request)
+            while len(quoted) > REMEMBERED:
+                quoted.popitem(last=False)
+        return quoted[request.digest]
+
+    def preview(name: str, asked: Query, domain: Domain, demanded: Demand) -> Preview:
+        def work() -> Preview:
+            holding = held(name, asked, domain)
+            request = make_request(holding, asked, demanded)
+            ready = prepared(holding, request)
+            found = make_preview(holding.name, holding.domain, holding.policy, ready)
+            return found.with_budget(ledger.room(holding.account, analyst, edge_losses(holding, ready)))
+
+        return shielded(turn, work)
+
+    def release(name: str, asked: Query, domain: Domain, demanded: Demand, run: Run) -> Answer:
+        def work() -> Answer:
+            holding = held(name, asked, domain)
+            request = make_request(holding, asked, demanded)
+
+            def ready() -> Prepared | PreparedProgram:
+                return prepared(holding, request)
+
+            try:
+                return charged_release(ledger, holding, analyst, request, ready, run)
+            except BudgetExceeded as refusal:
+                requested, data, own = refusal.requested, refusal.remaining_dataset, refusal.remaining_analyst
+                left = data if own is None else min(data, own)
+                offers = instead(holding.domain, holding.policy, ready().compiled, demanded, left)
+                raise BudgetExceeded(requested, data, own, offers) from None
+
+        return shielded(turn, work)
+
+    def publish(name: str, asked: Query, domain: Domain, demanded: Demand, run: Run) -> Synopsis:
+        def work() -> Synopsis:
+            holding = held(name, asked, domain)
+            request = synopsis_request(holding, asked, demanded)
+
+            def ready() -> PreparedSynopsis:
+                return prepare_synopsis(holding, request)
+
+            return Synopsis(from_bytes(charged_payload(ledger, holding, analyst, request.digest, ready, run)))
+
+        return shielded(turn, work)
+
+    def node_preview(name: str, asked: NodeQuestion, domain: Domain, epsilon: Fraction) -> NodePreview:
+        def work() -> NodePreview:
+            holding = held(name, asked, domain)
+            return preview_nodes(prepare_nodes(holding, make_node_request(holding, asked, epsilon)))
+
+        return shielded(turn, work)
+
+    def node_weights(name: str, asked: NodeQuestion, domain: Domain, epsilon: Fraction, run: Run) -> NodeWeights:
+        def work() -> NodeWeights:
+            holding = held(name, asked, domain)
+            request = make_node_request(holding, asked, epsilon)
+
+            def ready() -> PreparedNodes:
+                return prepare_nodes(holding, request)
+
+            return NodeWeights.from_json(charged_payload(ledger, holding, analyst, request.digest, ready, run))
+
+        return shielded(turn, work)
+
+    def history(name: str) -> list[Past]:
+        return shielded(turn, lambda: past_charges(live.now(), name, analyst))
+
+    def reopen(name: str, number: int) -> Reopened:
+        return shielded(turn, lambda: reopened(live.now(), name, analyst, number))
+
+    def close() -> None:
+        with turn:
+            quoted.clear()
+
+    return Desk(
+        analyst=analyst,
+        names=names,
+        declared=declared,
+        budget=budget,
+        preview=preview,
+        release=release,
+        publish=publish,
+        node_preview=node_preview,
+        node_weights=node_weights,
+        history=history,
+        reopen=reopen,
+        close=close,
+    )
+
+
+def shielded(turn: RLock, work: Callable[[], Result]) -> Result:
+    """The result of the work; errors leave without the frames they passed through, which could hold counts."""
+    failure: BlowfishError
+    try:
+        with turn:
+            return work()
+    except BlowfishError as error:
+        failure = error
+    except Exception:
+        incident = uuid.uuid4().hex[:12]
+        logger.exception("incident %s", incident)
+        failure = InternalError(incident)
+    failure.__cause__ = failure.__context__ = None
+    raise failure.with_traceback(None)
+
+
+def _budget(catalog: Catalog, name: str, analyst: str) -> Budget:
+    account = catalog.account(name)
+    own = catalog.ledger.budget_of(account.id, analyst)
+    remaining = max(Fraction(0), account.remaining)
+    return Budget(
+        dataset=name,
+        analyst=analyst,
+        spent=own.spent,
+        limit=own.limit,
+        remaining=remaining if own.remaining is None else min(own.remaining, remaining),
+        dataset_limit=account.limit,
+        dataset_remaining=remaining,
+    )

@@ -1,0 +1,64 @@
+"""What an analyst asked before, from the ledger: a list, and each answer again for nothing."""
+
+from __future__ import annotations
+
+import json
+
+from blowfishdb.catalog.opening import Catalog
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charged_release import published
+from blowfishdb.engine.node_weights import SCHEMA as NODE_SCHEMA
+from blowfishdb.engine.node_weights import NodeWeights
+from blowfishdb.engine.synopsis.file import from_bytes
+from blowfishdb.engine.synopsis.synopsis import Synopsis
+from blowfishdb.errors import UnknownAnswer
+from blowfishdb.ledger import Account, Receipt
+from blowfishdb.session.desk import Past, Reopened
+
+PARQUET = b"PAR1"
+
+
+def past_charges(catalog: Catalog, name: str, analyst: str) -> list[Past]:
+    """The analyst's own charges on a dataset, newest first."""
+    account = catalog.account(name)
+    found = catalog.ledger.charges_of(account.id, analyst)
+    return [_past(name, account, receipt, at) for receipt, at in found]
+
+
+def reopened(catalog: Catalog, name: str, analyst: str, number: int) -> Reopened:
+    """A stored answer of the analyst's own; somebody else's number is as unknown as one that was never given."""
+    account = catalog.account(name).id
+    receipt = catalog.ledger.receipt(number)
+    if receipt is None or (receipt.charge.account, receipt.charge.analyst) != (account, analyst):
+        raise UnknownAnswer(number)
+    payload = catalog.ledger.answer_for(receipt)
+    if payload is None:
+        raise UnknownAnswer(number)
+    return read_payload(published(payload, receipt))
+
+
+def read_payload(payload: bytes) -> Reopened:
+    """The answer, synopsis or weights that a stored payload holds."""
+    if payload.startswith(PARQUET):
+        return Synopsis(from_bytes(payload))
+    if json.loads(payload).get("schema") == NODE_SCHEMA:
+        return NodeWeights.from_json(payload)
+    return Answer.from_json(payload)
+
+
+def _past(name: str, account: Account, receipt: Receipt, at: str) -> Past:
+    charge = receipt.charge
+    certificate = json.loads(charge.certificate)
+    in_force = (account.policy_version, account.domain_version, account.snapshot)
+    return Past(
+        number=receipt.sequence,
+        dataset=name,
+        at=at,
+        question=str(certificate.get("question", "")),
+        mechanism=str(certificate.get("mechanism", "")),
+        epsilon=charge.epsilon,
+        key=charge.key,
+        policy_version=charge.policy_version,
+        is_synopsis=bool(certificate.get("synopsis", False)),
+        is_current=(charge.policy_version, charge.domain_version, charge.snapshot) == in_force,
+    )
