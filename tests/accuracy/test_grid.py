@@ -20,4 +20,5 @@ def test_searches_find_the_edge(edge, guess):
     assert least_passing(lambda e: e >= point(edge), point(guess)) == point(edge)
     start = point(min(guess, edge))
     assert first_passing(lambda e: e >= point(edge), start, None) == point(edge)
-    assert first_passing(lambda e: e >= point(edge), start, point(edge)) is None
+    assert first_passing(lambda e: e >= point(edge), start, point(edge)) == point(edge)
+    assert first_passing(lambda e: e >= point(edge), start, point(edge - 1)) is None

@@ -19,7 +19,7 @@ from blowfishdb.model.workload import AllRanges
 
 CONFIDENCE = 0.999
 """A promise that does not hold passes the test with a probability of at most 1 - CONFIDENCE."""
-MOST_SAMPLES = 10_000
+MOST_SAMPLES = 6_000
 NUMBERS = 2_000_000
 """Noise variables times samples that are drawn in all; larger problems get fewer samples."""
 BATCH = 250_000

@@ -146,26 +146,29 @@ def decode_largest(
     for level in range(top + 1):
         for node in range(levels[level], levels[level + 1]):
             at = node + level
-            whole[:] = 0.0
+            for k in range(LANES):
+                whole[k] = 0.0
+                part[k] = 0.0
             if level == 0:
-                part[:] = 0.0
                 for child in range(first[at], first[at + 1]):
                     variable = cell_variable[child]
                     if variable >= 0:
                         scale = cell_scale[child]
                         for k in range(LANES):
                             part[k] += draw[variable, k] * scale
-                whole[:] = part
+                for k in range(LANES):
+                    whole[k] = part[k]
             else:
                 for child in range(levels[level - 1] + first[at], levels[level - 1] + first[at + 1]):
                     for k in range(LANES):
                         whole[k] += own[child, k]
-            sums[node] = whole
             variable = node_variable[node]
+            for k in range(LANES):
+                sums[node, k] = whole[k]
+                own[node, k] = whole[k]
             if variable >= 0:
                 for k in range(LANES):
-                    whole[k] += trust[node] * (draw[variable, k] * node_scale[node] - whole[k])
-            own[node] = whole
+                    own[node, k] += trust[node] * (draw[variable, k] * node_scale[node] - whole[k])
     solve_blocks(own[levels[top] :], draw, chain, sum_variable, final[levels[top] :])
     for level in range(top, 0, -1):
         for node in range(levels[level], levels[level + 1]):
@@ -198,9 +201,9 @@ def largest_prefix(draw: Any, kind: Any, cells: Any, nodes: Any, first: Any, sum
                 prefix[k] = now
                 most[k] = now if now > most[k] else most[k]
                 least[k] = now if now < least[k] else least[k]
-    if kind == RANGES:
-        return most.astype(np.float64) - least
-    return np.maximum(most, -least).astype(np.float64)
+    for k in range(LANES):
+        before[k] = most[k] - least[k] if kind == RANGES else max(most[k], -least[k])
+    return before
 
 
 @njit(cache=True, nogil=True)
@@ -214,5 +217,7 @@ def largest_errors(
     work = (np.empty((size, LANES)), np.empty((size, LANES)), np.empty((size, LANES)))
     for sample in range(0, seeds.shape[0], LANES):
         fill_laplace(seeds[sample : sample + LANES], draw)
-        found[sample : sample + LANES] = decode_largest(draw, kind, cells, levels, first, nodes, chain, sums, work)
+        errors = decode_largest(draw, kind, cells, levels, first, nodes, chain, sums, work)
+        for k in range(LANES):
+            found[sample + k] = errors[k]
     return found
