@@ -123,6 +123,13 @@ def test_facts_without_a_bound_are_refused_with_the_nearest_that_works(facts: li
         moves_at_once(PEOPLE, Policy(constraints=facts))
 
 
+def test_the_number_of_rows_bounds_any_facts() -> None:
+    facts = ["marginal(state)", "marginal(zip)"]
+    assert moves_at_once(PEOPLE, Policy(constraints=[*facts, "rows = 4"])) == 4
+    with pytest.raises(CannotCertify):
+        moves_at_once(PEOPLE, Policy(constraints=[*facts, "rows = 4"], presence="secret"))
+
+
 def test_facts_that_cut_very_finely_are_refused_too() -> None:
     crossed = [f"count(age < {cut} and zip < {cut})" for cut in range(1, 99, 7)]
     crossed += [f"count(age < {99 - cut} and zip < {cut} and state = 's3')" for cut in range(1, 99, 5)]

@@ -112,7 +112,7 @@ def test_what_the_facts_tell_is_exact_and_free_and_nothing_else_is() -> None:
     told = graph_of(SMALL, "marginal(y)", axes=["y"])
     exact = Plan(ONE, (), Identity(2))
     proof = certify(exact, told)
-    assert proof.epsilon == 0 and "tell these answers" in proof.together
+    assert proof.epsilon == 0 and "follow from what is public" in proof.together
     assert (
         certify(
             Plan(ONE, (), Sparse(np.ones((1, 3), dtype=np.int64))), graph_of(SMALL, "marginal(y)", axes=["x"])

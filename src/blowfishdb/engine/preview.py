@@ -151,7 +151,8 @@ class Preview:
     def _notes(self) -> list[str]:
         said = [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
         if self.together:
-            said.append(f"Public facts: {self.together}. The price is summed over these records.")
+            summed = ". The price is summed over these records" if self.epsilon else ""
+            said.append(f"Public facts: {self.together}{summed}.")
         unit = "cost" if self.demanded.epsilon is None else "be within"
         for dear in self.dear:
             others = (("public", dear.if_public), ("partitioned where the filter cuts", dear.if_partitioned))

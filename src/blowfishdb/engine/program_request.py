@@ -22,6 +22,7 @@ from blowfishdb.mechanisms.data_aware.script import DataAware, Finding
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.arrays import Ints
 from blowfishdb.plan.certificate import Certificate
+from blowfishdb.plan.constraint_loss import reason
 from blowfishdb.plan.stages import Program
 from blowfishdb.sources.base import Counting
 
@@ -91,7 +92,7 @@ class PreparedProgram:
             widths=widths,
             beta=beta,
             mechanism=self.mechanism.name,
-            certificate=Certificate(self.epsilon, None, False, self.digest, graph.digest()),
+            certificate=Certificate(self.epsilon, None, False, self.digest, graph.digest(), reason(graph.together)),
             stages=self.program.allowances,
             caveat=NOISE_ONLY,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from blowfishdb.model.constraints.words import fact_list
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.graphs.families import Custom, Full, Line, Partition, Public, Threshold
 from blowfishdb.model.policy import Person, Policy
@@ -27,6 +28,8 @@ def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:
         said.append("How many rows there are, and whether somebody's row is among them.")
     if not isinstance(unit, Person):
         said.append("Somebody with several rows is protected less: each row counts on its own.")
+    if policy.facts:
+        said.append(f"What is declared public: {fact_list(policy.facts)}.")
     return tuple(said)
 
 

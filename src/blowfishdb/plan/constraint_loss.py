@@ -21,11 +21,11 @@ def reason(together: ChangedTogether | None) -> str:
         return ""
     moves = together.moves
     if not together.groups:
-        return "public facts tell these answers already (atoms)"
+        return "these answers follow from what is public (atoms)"
     records = "one record changes" if moves == 1 else f"up to {moves:,} records change together"
     if together.case == "general":
-        return f"{records}: public facts that overlap (Graver bound)"
-    return f"{records}: one in each part into which public facts split the records (atoms)"
+        return f"{records}, because the facts overlap (Graver bound)"
+    return f"{records}, one in each part into which the facts split the records (atoms)"
 
 
 def worst_change(

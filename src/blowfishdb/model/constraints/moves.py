@@ -35,7 +35,9 @@ def moves_at_once(domain: Domain, policy: Policy) -> int | None:
     absence = policy.presence != "public"
     moves = _moves(policy.applied(domain), policy.facts, absence)
     rows = None if absence else _known_rows(policy.facts)
-    return moves if rows is None else max(1, min(moves, rows))
+    if moves is None and rows is None:
+        raise too_many(policy.facts)
+    return max(1, min(number for number in (moves, rows) if number is not None))
 
 
 def is_settled(domain: Domain, policy: Policy) -> bool:
@@ -45,16 +47,15 @@ def is_settled(domain: Domain, policy: Policy) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _moves(domain: Domain, facts: tuple[Fact, ...], absence: bool) -> int:
+def _moves(domain: Domain, facts: tuple[Fact, ...], absence: bool) -> int | None:
+    """The bound from the facts alone; None where none is found."""
     found = atoms_of(signatures(domain, facts), absence=absence)
     if found.settled:
         # Absence alone in its atom is one vertex: nothing moves inside it.
         alone = found.absent is not None and not bool(np.any(found.atom_of == found.absent))
         return int(sum(found.times.tolist())) - alone
-    moves = most_changes(signature_differences(domain, facts, absence))
-    if moves is None:
-        raise too_many(facts)
-    return moves
+    differences = signature_differences(domain, facts, absence)
+    return None if differences is None else most_changes(differences)
 
 
 def _known_rows(facts: tuple[Fact, ...]) -> int | None:
@@ -66,21 +67,21 @@ def _known_rows(facts: tuple[Fact, ...]) -> int | None:
     return None
 
 
-def signature_differences(domain: Domain, facts: tuple[Fact, ...], absence: bool) -> tuple[tuple[int, ...], ...]:
-    """The differences of what facts say of two records, one of each pair of opposite signs; CannotCertify if many."""
+def signature_differences(domain: Domain, facts: tuple[Fact, ...], absence: bool) -> tuple[tuple[int, ...], ...] | None:
+    """The differences of what facts say of two records, one of each pair of opposite signs; None if very many."""
     cuts: dict[str, Segments] = {}
     spelled = 1
     for name in sorted({name for fact in facts if isinstance(fact, MarginalFact) for name in fact.attributes}):
         spelled *= domain[name].total_size
         if spelled > MOST_SPELLED_OUT:
-            raise too_many(facts)
+            return None
         cuts[name] = Segments(domain[name], np.arange(domain[name].size))
     told = signatures(domain, facts, cuts)
     if told.pattern.size > MOST_SPELLED_OUT:
-        raise too_many(facts)
+        return None
     vectors = explicit_signatures(told, absence=absence, limit=MOST_SIGNATURES)
     if vectors is None:
-        raise too_many(facts)
+        return None
     nothing = (0,) * len(vectors[0])
     found = {tuple(a - b for a, b in zip(one, two, strict=True)) for one in vectors for two in vectors}
     return tuple(sorted(difference for difference in found if difference > nothing))
@@ -98,6 +99,6 @@ def too_many(facts: tuple[Fact, ...]) -> CannotCertify:
         nearest = "If the counts of the pieces into which they cut each other are public, declare those"
     return CannotCertify(
         "these public facts overlap in too many ways: no bound was found on how many records must change together. "
-        f"{nearest}; facts that split the records into separate parts always work. Otherwise leave out what is not "
-        "public in truth."
+        f"{nearest}; facts that split the records into separate parts always work, and with public presence so do any "
+        "facts with the number of rows given (rows = ...). Otherwise leave out what is not public in truth."
     )

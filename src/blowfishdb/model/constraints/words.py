@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from blowfishdb.model.constraints.binding import changed_facts
 from blowfishdb.model.constraints.moves import is_settled, moves_at_once
 from blowfishdb.model.domain import Domain
@@ -16,15 +18,18 @@ def explain_facts(domain: Domain, policy: Policy) -> tuple[str, ...]:
     """One sentence or two about the facts that are declared public; CannotCertify for facts that have no bound."""
     if not policy.facts:
         return ()
-    said = [
-        f"Public facts: {_listed([write_fact(fact) for fact in policy.facts])}. Whoever asks may be told them exactly."
-    ]
+    said = [f"Public facts: {fact_list(policy.facts)}. Whoever asks may be told them exactly."]
     moves = moves_at_once(domain, policy)
     if moves is None:
         said.append("No hidden change of a record changes a public fact, so the facts cost nothing.")
     else:
         said.append(_price(domain, policy, moves))
     return (*said, *(note for fact in policy.facts for note in _singled_out(fact)))
+
+
+def fact_list(facts: Sequence[Fact]) -> str:
+    """The facts as they are written, the first few of them."""
+    return _listed([write_fact(fact) for fact in facts])
 
 
 def _price(domain: Domain, policy: Policy, moves: int) -> str:
