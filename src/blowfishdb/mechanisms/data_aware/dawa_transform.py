@@ -9,7 +9,7 @@ import numpy as np
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import ordered
-from blowfishdb.mechanisms.data_aware.bucket_strategy import answer_variances, plan_buckets
+from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
 from blowfishdb.mechanisms.data_aware.merged_strategy import best_merged_plan
 from blowfishdb.mechanisms.data_aware.running_sums import even_runs
@@ -100,10 +100,10 @@ def _from_partition(problem: Problem, select: Fraction, measure: Fraction) -> Sc
         estimate, spread = best.cells(measured), best.answer_variances(problem.workload)
     else:
         merged = merge_graph(graph, buckets.of_cells)
-        planned = plan_buckets(merged, buckets.rounded(problem.workload), measure)
+        planned = plan_buckets(merged, buckets, problem.workload, measure)
         measured = yield Ask(MEASURE, MeasurementStage(planned.plan), buckets.of_cells)
         if not isinstance(measured, Measured):
             raise TypeError("a measurement answers with measured rows")
         estimate = buckets.spread(planned.totals(measured.noisy, measured.exact))
-        spread = answer_variances(buckets, planned, problem.workload)
+        spread = planned.answer_variances
     return Finding(estimate, np.asarray(problem.workload.dot(estimate)), spread, buckets.of_cells)
