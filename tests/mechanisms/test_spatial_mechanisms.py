@@ -136,10 +136,10 @@ def test_the_public_number_of_records_is_met() -> None:
         assert math.isclose(run(mechanism, problem, Fraction(1, 10), clustered(SHAPE, 700)).cells.sum(), 700)
 
 
-def test_an_epsilon_that_is_no_fraction_is_refused() -> None:
+def test_an_epsilon_that_is_not_positive_is_refused() -> None:
     problem = Problem(full(SHAPE), random_boxes(SHAPE, 5))
     with pytest.raises(PlanError):
-        AdaptiveTree().program(problem, 0.5)  # type: ignore[arg-type]
+        AdaptiveTree().program(problem, Fraction(0))
 
 
 def test_the_bound_on_summed_errors_is_a_quantile() -> None:

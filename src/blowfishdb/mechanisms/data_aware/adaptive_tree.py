@@ -10,27 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
-
 from blowfishdb.mechanisms.data_aware.script import Script
 from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
-from blowfishdb.mechanisms.spatial.region_tree import RegionTree, cut, halvings, whole
+from blowfishdb.mechanisms.spatial.record_cuts import HALVINGS, cut_where_records_are, noise_unit
+from blowfishdb.mechanisms.spatial.region_tree import cut, halvings, whole
 from blowfishdb.mechanisms.spatial.shares import shared_program
-from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews, least_squares
+from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews
 from blowfishdb.mechanisms.spatial.tree_finding import tree_finding
-from blowfishdb.model.arrays import Ints
 from blowfishdb.plan.problem import Problem
 from blowfishdb.plan.stages import Program
 
 NAME = "adaptive-tree"
-HALVINGS = 4
-"""Each cut halves four times, the longest axis first: 16 pieces."""
 GROWTH = Fraction(5, 4)
 """Each stage gets this many times the share of the stage before: deeper boxes are more, and their noise adds up."""
-RECORDS_PER_PIECE = 1.5
-"""A box is cut when it has this many records for each piece, in units of the noise scale of the whole epsilon."""
-CLEARANCE = 3.0
-"""A box is cut only when its count is so many standard deviations above 0."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +48,7 @@ class AdaptiveTree:
             reply = yield asked.ask
             views = views.add(tree.leaves, *asked.read(reply)).with_total(asked.total(reply))
             if allowance is not program.allowances[-1]:
-                unit = asked.scale * float(allowance.epsilon / program.epsilon)
-                tree = _cut_where_records_are(tree, views, unit)
+                tree = cut_where_records_are(tree, views, noise_unit(problem.graph, program.epsilon))
                 views = views.for_nodes(tree.nodes)
         return tree_finding(problem, tree, views)
 
@@ -65,14 +56,3 @@ class AdaptiveTree:
 def _stages(shape: tuple[int, ...]) -> int:
     cuts = sum((size - 1).bit_length() for size in shape)
     return max(1, -(-cuts // HALVINGS))
-
-
-def _cut_where_records_are(tree: RegionTree, views: NodeViews, unit: float) -> RegionTree:
-    estimate = least_squares(tree, views)
-    leaves = tree.leaves
-    pieces: Ints = halvings(tree.low[leaves], tree.high[leaves], HALVINGS)
-    enough = np.maximum(
-        RECORDS_PER_PIECE * unit * np.prod(pieces, axis=1), CLEARANCE * np.sqrt(views.variances[leaves])
-    )
-    chosen = estimate.values[leaves] > enough
-    return cut(tree, leaves[chosen], pieces[chosen])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Protocol
+
 import numpy as np
 
 from blowfishdb.mechanisms.entries import squared
 from blowfishdb.mechanisms.products.queries import as_boxes
 from blowfishdb.mechanisms.spatial.region_tree import RegionTree
 from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews, TreeEstimate
-from blowfishdb.model.arrays import Bools, Floats, Ints
+from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload import AllRanges, Rectangles, as_intervals
 
@@ -17,26 +20,66 @@ VISITS = 200_000_000
 VISITS_AT_ONCE = 2_000_000
 
 
+class Cover(Protocol):
+    """Queries that count each cell of some set once."""
+
+    @property
+    def queries(self) -> int: ...
+
+    def cells(self, queries: Ints, nodes: Ints) -> Ints:
+        """How many cells of each node its query counts; one query for each node."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class BoxCover:
+    """Boxes over the regions of a tree of the same grid."""
+
+    tree: RegionTree
+    boxes: Rectangles
+
+    @property
+    def queries(self) -> int:
+        return self.boxes.shape[0]
+
+    def cells(self, queries: Ints, nodes: Ints) -> Ints:
+        found = np.ones(nodes.size, dtype=np.int64)
+        for axis in range(len(self.tree.shape)):
+            stop = np.minimum(self.tree.high[nodes, axis], self.boxes.high[queries, axis])
+            found *= np.maximum(stop - np.maximum(self.tree.low[nodes, axis], self.boxes.low[queries, axis]), 0)
+        return found
+
+
 def answer_variances(workload: Rows, estimate: TreeEstimate, views: NodeViews) -> Floats:
     """The variance of each answer; for queries that are not boxes, or too many, an upper bound."""
     boxes = _boxes(workload, estimate.tree.shape)
-    per_query = _visits(estimate.tree)
-    if boxes is None or boxes.shape[0] * per_query > VISITS:
-        return leaf_bound(workload, estimate.tree, views)
-    size = max(1, VISITS_AT_ONCE // per_query)
+    if boxes is None or boxes.shape[0] * visits(estimate.tree, len(estimate.tree.shape)) > VISITS:
+        return leaf_bound(workload, estimate.tree, views, estimate.tree.labels)
+    return cover_variances(BoxCover(estimate.tree, boxes), estimate, len(estimate.tree.shape))
+
+
+def cover_variances(cover: Cover, estimate: TreeEstimate, axes: int) -> Floats:
+    """The variance of each query of the cover, exact; `axes` tells how large the borders of the queries are."""
+    size = max(1, VISITS_AT_ONCE // visits(estimate.tree, axes))
     chunks = [
-        _exact(estimate, boxes.low[start : start + size], boxes.high[start : start + size])
-        for start in range(0, boxes.shape[0], size)
+        _exact(estimate, cover, np.arange(start, min(start + size, cover.queries)))
+        for start in range(0, cover.queries, size)
     ]
     return np.concatenate(chunks)
 
 
-def leaf_bound(workload: Rows, tree: RegionTree, views: NodeViews) -> Floats:
+def visits(tree: RegionTree, axes: int) -> int:
+    """About how many regions the border of a query meets."""
+    return int(8 * axes * len(tree.by_depth) + 4 * axes * tree.leaves.size ** ((axes - 1) / axes))
+
+
+def leaf_bound(workload: Rows, tree: RegionTree, views: NodeViews, labels: Ints) -> Floats:
     """What the leaves' own measurements alone would give: least squares is never worse.
 
-    A query's weight on a leaf is its mean over the leaf's cells, whose square is at most the mean of the squares.
+    `labels` names the leaf of each cell of the workload. A query's weight on a leaf is its mean over the leaf's cells,
+    whose square is at most the mean of the squares.
     """
-    per_cell = (views.variances / tree.areas)[tree.leaves][tree.labels]
+    per_cell = (views.variances / tree.areas)[tree.leaves][labels]
     return np.asarray(squared(workload).dot(per_cell), dtype=np.float64)
 
 
@@ -48,55 +91,34 @@ def _boxes(workload: Rows, shape: tuple[int, ...]) -> Rectangles | None:
     return as_boxes(workload, shape)
 
 
-def _visits(tree: RegionTree) -> int:
-    """About how many regions the border of a box meets."""
-    axes = len(tree.shape)
-    return int(8 * axes * len(tree.by_depth) + 4 * axes * tree.leaves.size ** ((axes - 1) / axes))
-
-
-def _exact(estimate: TreeEstimate, low: Ints, high: Ints) -> Floats:
+def _exact(estimate: TreeEstimate, cover: Cover, asked: Ints) -> Floats:
     """Given a parent's count its children vary around their shares of it (docs/proofs/region-trees.md)."""
     tree = estimate.tree
     order, starts = tree.children
-    queries = np.flatnonzero(np.all(low < high, axis=1))
-    node = np.zeros(queries.size, dtype=np.int64)
-    up = np.arange(queries.size)
+    queries, node, up = asked, np.zeros(asked.size, dtype=np.int64), np.arange(asked.size)
     levels = []
     while node.size:
-        inside, share = _covered(tree, node, low[queries], high[queries])
+        share = cover.cells(queries, node) / tree.areas[node]
         kept = share > 0
-        levels.append((queries[kept], node[kept], up[kept], share[kept]))
-        opened = np.flatnonzero(~inside[kept] & ~tree.is_leaf[node[kept]])
-        parent, asking = node[kept][opened], queries[kept][opened]
-        count = starts[parent + 1] - starts[parent]
-        place = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count - starts[parent], count)
-        node, queries, up = order[place], np.repeat(asking, count), np.repeat(opened, count)
-    result = np.zeros(low.shape[0])
+        queries, node, share = queries[kept], node[kept], share[kept]
+        levels.append((queries, node, up[kept], share))
+        opened = np.flatnonzero((share < 1) & ~tree.is_leaf[node])
+        count = starts[node[opened] + 1] - starts[node[opened]]
+        place = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count - starts[node[opened]], count)
+        node, queries, up = order[place], np.repeat(queries[opened], count), np.repeat(opened, count)
+    result = np.zeros(asked.size)
     for depth in range(len(levels) - 1, 0, -1):
-        asking, node, up, weight = levels[depth]
-        above = levels[depth - 1]
-        size = above[1].size
+        _, node, up, weight = levels[depth]
+        query_above, node_above, _, weight_above = levels[depth - 1]
         spread = weight * estimate.below[node]
-        mixed = np.bincount(up, weights=spread, minlength=size)
-        squares = np.bincount(up, weights=weight * spread, minlength=size)
-        opened = np.flatnonzero(np.bincount(up, minlength=size))
-        total = estimate.summed[above[1][opened]]
-        mean = np.divide(mixed[opened], total, out=np.zeros(opened.size), where=total > 0)
-        np.add.at(result, above[0][opened], np.maximum(squares[opened] - mixed[opened] * mean, 0.0))
-        above[3][opened] = mean
+        opened = np.flatnonzero(np.bincount(up, minlength=node_above.size))
+        mixed = np.bincount(up, weights=spread, minlength=node_above.size)[opened]
+        squares = np.bincount(up, weights=weight * spread, minlength=node_above.size)[opened]
+        total = estimate.summed[node_above[opened]]
+        mean = np.divide(mixed, total, out=np.zeros(opened.size), where=total > 0)
+        np.add.at(result, query_above[opened] - asked[0], np.maximum(squares - mixed * mean, 0.0))
+        weight_above[opened] = mean
     if levels:
-        asking, node, _, weight = levels[0]
-        result[asking] += weight**2 * estimate.below[node]
+        query_above, node_above, _, weight_above = levels[0]
+        result[query_above - asked[0]] += weight_above**2 * estimate.below[node_above]
     return result
-
-
-def _covered(tree: RegionTree, node: Ints, low: Ints, high: Ints) -> tuple[Bools, Floats]:
-    """Whether each region lies wholly in its box, and the share of its cells that does."""
-    inside = np.ones(node.size, dtype=np.bool_)
-    share = np.ones(node.size)
-    for axis in range(len(tree.shape)):
-        start, stop = tree.low[node, axis], tree.high[node, axis]
-        common = np.minimum(stop, high[:, axis]) - np.maximum(start, low[:, axis])
-        inside &= common == stop - start
-        share *= np.maximum(common, 0) / (stop - start)
-    return inside, share

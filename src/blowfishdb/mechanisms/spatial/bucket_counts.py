@@ -28,12 +28,7 @@ class BucketCounts:
     noisy: Ints
     alone: Ints
     has_total: bool
-
-    @property
-    def scale(self) -> float:
-        """The noise scale of every noisy bucket; 0 when all are exact."""
-        plan = self._plan
-        return float(plan.unit) if plan.parts else 0.0
+    noise_variance: float
 
     def read(self, reply: Reply) -> tuple[Floats, Floats]:
         """The count of every bucket and its noise variance."""
@@ -42,20 +37,12 @@ class BucketCounts:
         variances = np.zeros(values.size)
         values[self.noisy] = measured.noisy
         values[self.alone] = measured.exact[: self.alone.size]
-        if self.noisy.size:
-            variances[self.noisy] = variance(self.scale)
+        variances[self.noisy] = self.noise_variance
         return values, variances
 
     def total(self, reply: Reply) -> float | None:
         """The number of records, where the policy lets everybody know it."""
         return float(_measured(reply).exact[-1]) if self.has_total else None
-
-    @property
-    def _plan(self) -> Plan:
-        stage = self.ask.stage
-        if not isinstance(stage, MeasurementStage) or not isinstance(stage.plan, Plan):
-            raise PlanError("bucket counts are a plan of rows")
-        return stage.plan
 
 
 def bucket_counts(graph: CellGraph, buckets: Ints | None, allowance: Allowance) -> BucketCounts:
@@ -71,7 +58,8 @@ def bucket_counts(graph: CellGraph, buckets: Ints | None, allowance: Allowance) 
     if plan.parts:
         plan, _ = calibrate(plan, own, allowance.epsilon)
     ask = Ask(allowance.stage, MeasurementStage(plan), buckets)
-    return BucketCounts(ask, found.noisy, found.alone, has_total)
+    spread = float(variance(float(plan.unit))) if plan.parts else 0.0
+    return BucketCounts(ask, found.noisy, found.alone, has_total, spread)
 
 
 def _measured(reply: Reply) -> Measured:

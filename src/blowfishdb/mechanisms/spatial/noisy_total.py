@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
+from blowfishdb.mechanisms.spatial.record_cuts import noise_unit
 from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.plan.problem import Problem
@@ -31,5 +32,4 @@ def ask_total(problem: Problem, allowance: Allowance) -> Generator[Ask, Reply, N
 
 def records_per_noise(records: float, graph: CellGraph, epsilon: Fraction) -> float:
     """The number of records in units of the noise scale that a count has at this epsilon; never negative."""
-    touched = 2 if graph.has_value_edges else 1
-    return max(records, 0.0) * float(epsilon / (touched * graph.rows_per_person))
+    return max(records, 0.0) / noise_unit(graph, epsilon)

@@ -1,0 +1,111 @@
+"""DAWA on two axes: cells in Hilbert order, buckets where counts are even, and a tree over them for the workload."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from fractions import Fraction
+
+import numpy as np
+
+from blowfishdb.errors import PlanError
+from blowfishdb.mechanisms.data_aware.script import Finding, Script
+from blowfishdb.mechanisms.entries import GOLDEN, spread_choice
+from blowfishdb.mechanisms.products.queries import as_boxes
+from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
+from blowfishdb.mechanisms.spatial.answer_variances import VISITS, cover_variances, leaf_bound, visits
+from blowfishdb.mechanisms.spatial.block_tree import block_tree
+from blowfishdb.mechanisms.spatial.block_weights import best_weights
+from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
+from blowfishdb.mechanisms.spatial.curve_runs import run_cover
+from blowfishdb.mechanisms.spatial.hilbert import HilbertCurve
+from blowfishdb.mechanisms.spatial.record_cuts import cut_where_records_are, noise_unit
+from blowfishdb.mechanisms.spatial.region_tree import RegionTree
+from blowfishdb.mechanisms.spatial.shares import shared_program
+from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews, TreeEstimate, least_squares
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.workload import Rectangles, total
+from blowfishdb.noise.distribution import variance
+from blowfishdb.plan.certificate import calibrate
+from blowfishdb.plan.merged import merge_graph
+from blowfishdb.plan.plan import Measurement, Plan
+from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.stages import Allowance, Ask, Measured, MeasurementStage, Program, Reply
+
+SELECT, MEASURE, REFINE = "partition", "buckets", "pieces"
+SHARES = (Fraction(1, 8), Fraction(3, 8), Fraction(1, 2))
+"""The parts of epsilon that find the buckets, measure them, and count the pieces of those that hold many records."""
+BOXES_TRIED = 200
+"""So many boxes decide how the tree is measured."""
+
+
+def program_2d(name: str, epsilon: Fraction) -> Program:
+    """Partition, measurement, pieces: together exactly epsilon."""
+    return shared_program(name, epsilon, list(zip((SELECT, MEASURE, REFINE), SHARES, strict=True)))
+
+
+def script_2d(problem: Problem, program: Program) -> Script:
+    """Publishes the buckets on the curve, counts of them and of blocks above them, then of the pieces of full ones."""
+    graph, workload = problem.graph, problem.workload
+    curve = HilbertCurve((graph.shape[0], graph.shape[1]))
+    select, measure, refine = program.allowances
+    stage = l1_refinement(graph.cells, graph, select.epsilon)
+    starts = np.asarray((yield Ask(SELECT, stage, curve.positions)))
+    tree = block_tree(graph.cells, starts)
+    buckets = tree.labels[curve.positions]
+    boxes = as_boxes(workload, graph.shape)
+    views = yield from _measured(graph, buckets, tree, measure, curve, _tried(boxes, curve.shape))
+    tree = cut_where_records_are(tree, views, noise_unit(graph, program.epsilon))
+    buckets = tree.labels[curve.positions]
+    asked = bucket_counts(graph, buckets, refine)
+    values, variances = asked.read((yield asked.ask))
+    views = views.for_nodes(tree.nodes).add(tree.leaves, values, variances)
+    estimate = least_squares(tree, views)
+    cells = estimate.cells[curve.positions]
+    answers = np.asarray(workload.dot(cells), dtype=np.float64)
+    if boxes is not None and boxes.shape[0] * visits(tree, 2) <= VISITS:
+        spread = cover_variances(run_cover(curve, boxes, tree), estimate, 2)
+    else:
+        spread = leaf_bound(workload, tree, views, buckets)
+    return Finding(cells, answers, spread, buckets)
+
+
+def _measured(
+    graph: CellGraph, buckets: Ints, tree: RegionTree, allowance: Allowance, curve: HilbertCurve, tried: Rectangles
+) -> Generator[Ask, Reply, NodeViews]:
+    """The views of the buckets and the blocks above them, shares chosen by the error they predict for some boxes."""
+    merged = merge_graph(graph, buckets)
+    if not merged.value_edge_bound and not np.any(merged.to_zero):
+        asked = bucket_counts(graph, buckets, allowance)
+        values, variances = asked.read((yield asked.ask))
+        return NodeViews.none(tree.nodes).add(tree.leaves, values, variances)
+    cover = run_cover(curve, tried, tree)
+
+    def error(estimate: TreeEstimate) -> float:
+        return float(cover_variances(cover, estimate, 2).mean())
+
+    weights = best_weights(tree, error)
+    plan = _plan(weights.measurement(), merged, allowance.epsilon)
+    reply = yield Ask(allowance.stage, MeasurementStage(plan), buckets)
+    if not isinstance(reply, Measured):
+        raise PlanError("a measurement is answered by measured rows")
+    views = weights.views(reply.noisy.astype(np.float64), variance(float(plan.unit) / plan.weights))
+    return views.with_total(float(reply.exact[0]) if reply.exact.size else None)
+
+
+def _plan(measurement: Measurement, graph: CellGraph, epsilon: Fraction) -> Plan:
+    """The measured nodes at exactly epsilon, and the number of records where the policy makes it public."""
+    is_public = bool(np.all(graph.components() == 0))
+    plan = Plan(Fraction(1), (measurement,), total(graph.cells) if is_public else None)
+    return calibrate(plan, graph, epsilon)[0]
+
+
+def _tried(boxes: Rectangles | None, shape: tuple[int, int]) -> Rectangles:
+    """Some boxes of the workload; boxes of all sizes all over the grid where it asks for other things."""
+    if boxes is not None:
+        kept = spread_choice(boxes.shape[0], BOXES_TRIED)
+        return Rectangles(shape, boxes.low[kept], boxes.high[kept])
+    place = np.arange(BOXES_TRIED)[:, None] * GOLDEN ** np.arange(1, 5)[None, :] % 1.0
+    bounds: Floats = np.sort(place.reshape(-1, 2, 2), axis=2) * np.array(shape)[None, :, None]
+    low = np.floor(bounds[:, :, 0]).astype(np.int64)
+    return Rectangles(shape, low, np.maximum(np.ceil(bounds[:, :, 1]).astype(np.int64), low + 1))
