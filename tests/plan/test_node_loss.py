@@ -254,3 +254,39 @@ def test_points_take_numbers_only() -> None:
     points = compile_points(domain, bf.Policy(), (Axis("x", width=2**20),))
     assert points.graph.plain == (1025,)
     assert points.positions(0)[:2].tolist() == [(2**20 - 1) / 2, 2**20 + (2**20 - 1) / 2]
+
+
+MOVING = {
+    "record": bf.Policy({"x": bf.threshold(1), "y": bf.threshold(2)}),
+    "record full": bf.Policy({"x": bf.line(), "y": bf.full()}),
+    "scattered blocks": bf.Policy({"x": bf.partition([[0, 3], [1, 4], [2]]), "y": bf.public()}),
+    "listed": bf.Policy({"x": bf.custom([[0, 4], [1, 2]]), "y": bf.line()}),
+    "l1": bf.Policy(joint=[bf.grid(["x", "y"], 3, "l1")]),
+    "l2": bf.Policy(joint=[bf.grid(["x", "y"], 4, "l2")]),
+    "linf": bf.Policy(joint=[bf.grid(["x", "y"], 2, "linf")]),
+}
+PLANS = [(4, (0, 2, 4, 6, 8)), (9, (0, 2, 4, 6, 8)), (5, (0, 1, 3, 7, 12)), (7, (0, 7, 7, 8, 20)), (1, (0, 0, 1, 1, 2))]
+
+
+@pytest.mark.parametrize("shares", [256, 2, 1])
+@pytest.mark.parametrize("name", MOVING)
+def test_every_way_to_move_is_covered_however_theta_is_shared(
+    name: str, shares: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blowfishdb.plan.node_loss.SHARES", shares)
+    domain = bf.domain({each: bf.integers(0, 4, null=0) for each in ("x", "y")})
+    policy, listed = MOVING[name], list(records(domain))
+    points = compile_points(domain, policy, (Axis("x"), Axis("y")))
+    pairs = [(i, j) for i, j in itertools.combinations(range(25), 2) if moves(domain, policy, listed[i], listed[j])]
+    first, second = np.array(pairs).T
+    values = np.array([[record["x"], record["y"]] for record in listed])
+    for (steps, places), (others, between) in itertools.product(PLANS, PLANS):
+        axes = (NodeAxis(steps, np.array(places)), NodeAxis(others, np.array(between)))
+        plan = NodePlan(Fraction(1), axes, steps * others)
+        rows = np.zeros((25, plan.nodes), dtype=np.int64)
+        np.add.at(rows, (np.arange(25)[:, None], plan.rows_at(values)[0]), plan.rows_at(values)[1])
+        worst = int(np.abs(rows[first] - rows[second]).sum(axis=1).max())
+        loss = node_loss(plan, points.graph)
+        assert worst <= loss
+        if name == "scattered blocks" or (steps == others == 1 and name not in ("l1", "l2")):
+            assert worst == loss
