@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -88,3 +90,11 @@ def test_many_terms_are_rounded_up():
     terms = np.array([1000, 1001, 5000])
     found = EqualTerms(terms, np.ones(3, dtype=np.int64), 1)
     assert found._classes[0].min() >= 1000 and found._classes[0].max() <= 5000 * (1 + 1 / 64)
+
+
+def test_one_bound_serves_several_threads():
+    bound = from_coefficients(np.random.default_rng(3).normal(size=(40, 30)), np.ones(30), np.ones(40))
+    units = [1.0 + k / 7.0 for k in range(60)] * 4
+    expected = [bound.failure(unit, 20.0) for unit in units]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda unit: bound.failure(unit, 20.0), units)) == expected

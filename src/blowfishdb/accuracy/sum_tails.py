@@ -62,14 +62,17 @@ class LaplaceSums:
 
         P(D > a) P(F >= -d) <= P(D + F > a - d), where D + F is the continuous sum and F its rounding.
         """
-        if unit not in self._last_intercepts:
+        found = self._last_intercepts.get(unit)
+        if found is None:
             shifted = self._tilt * (self.norm / unit)[:, None]
             lost = np.full(shifted.shape, np.inf)
             for shift in SHIFTS:
                 np.minimum(lost, shift * shifted - np.log1p(-np.exp(-(shift**2))), out=lost)
+            found = np.minimum(self._logs[0], self._logs[1] + lost)
+            # Bounds are remembered and shared by threads: what one of them clears, another has in hand.
             self._last_intercepts.clear()
-            self._last_intercepts[unit] = np.minimum(self._logs[0], self._logs[1] + lost)
-        return self._last_intercepts[unit]
+            self._last_intercepts[unit] = found
+        return found
 
     @cached_property
     def _last_intercepts(self) -> dict[float, Floats]:
