@@ -1,0 +1,146 @@
+"""Releases of node weights are charged, stored, replayed and retried like every other; noise is what was certified."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.engine.charged_release import Run, charged_payload
+from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.node_release import NodeCount, NodeQuestion, make_node_request, prepare_nodes
+from blowfishdb.engine.node_weights import NodeWeights
+from blowfishdb.errors import AccuracyError, DigestMismatch, ReleaseFailed
+from blowfishdb.ledger import Ledger, Terms, open_ledger
+from blowfishdb.mechanisms.nodes.choice import offers
+from blowfishdb.model.arrays import Ints
+from blowfishdb.model.cells import Cells
+from blowfishdb.model.points import Points, compile_points
+from blowfishdb.model.policy import ROW, Person, Row
+from blowfishdb.model.predicate import Axis
+from blowfishdb.noise.distribution import variance
+from blowfishdb.plan.node_loss import certify_nodes
+from blowfishdb.sources.base import ColumnType, Counting, Tally
+
+DOMAIN = bf.domain({"x": bf.integers(0, 99, null=0), "y": bf.integers(0, 99, null=0)})
+POLICY = bf.Policy(joint=[bf.grid(["x", "y"], 3, "l1")])
+POINTS = np.random.default_rng(2).integers(0, 100, (500, 2))
+ASKED = NodeQuestion((Axis("x"), Axis("y")), None, clusters=3, rows=500)
+
+
+@dataclass
+class Source:
+    """Known points; each trouble is raised once instead."""
+
+    trouble: list[Exception] = field(default_factory=list)
+    reads: int = 0
+
+    def identity(self) -> str:
+        return "test:points"
+
+    def columns(self) -> Mapping[str, ColumnType]:
+        return {}
+
+    def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
+        raise NotImplementedError
+
+    def prepare_points(self, points: Points, unit: Row | Person = ROW) -> Tally:
+        return Known(self, points)
+
+
+@dataclass(frozen=True)
+class Known:
+    source: Source
+    points: Points
+
+    def run(self, deadline: float | None = None) -> tuple[Ints, Ints]:
+        self.source.reads += 1
+        if self.source.trouble:
+            raise self.source.trouble.pop()
+        values, counts = self.points.place({"x": POINTS[:, 0], "y": POINTS[:, 1]})
+        return values[counts], np.ones(int(counts.sum()), dtype=np.int64)
+
+
+def opened(folder: Path) -> tuple[Ledger, Holding, Source]:
+    ledger, source = open_ledger(folder / "test.ledger", mark=folder / "test.mark"), Source()
+    terms = Terms(source.identity(), limit=Fraction(10), policy="{}", domain="{}")
+    account = ledger.register(terms, name="points", by="cora")
+    return ledger, Holding("points", DOMAIN, POLICY, account.id, 1, 1, 1, source), source
+
+
+def released(ledger: Ledger, holding: Holding, epsilon: str = "0.5", key: str | None = None) -> NodeWeights:
+    request = make_node_request(holding, ASKED, Fraction(epsilon))
+    payload = charged_payload(ledger, holding, "ana", request.digest, lambda: prepare_nodes(holding, request), Run(key))
+    return NodeWeights.from_json(payload)
+
+
+def test_charged_once_and_replayed(tmp_path: Path) -> None:
+    ledger, holding, source = opened(tmp_path)
+    first = released(ledger, holding)
+    assert released(ledger, holding).to_json() == first.to_json()
+    assert (source.reads, ledger.account(holding.account).spent) == (1, Fraction(1, 2))
+    assert released(ledger, holding, "0.25").to_json() != first.to_json()
+    assert ledger.account(holding.account).spent == Fraction(3, 4)
+
+
+def test_a_source_that_fails_is_charged_and_may_be_tried_again(tmp_path: Path) -> None:
+    ledger, holding, source = opened(tmp_path)
+    source.trouble.append(ValueError("row 17 of Ana"))
+    with pytest.raises(ReleaseFailed) as failed:
+        released(ledger, holding, key="again")
+    assert failed.value.can_retry
+    assert "17" not in str(failed.value)
+    assert ledger.account(holding.account).spent == Fraction(1, 2)
+    released(ledger, holding, key="again")
+    assert ledger.account(holding.account).spent == Fraction(1, 2)
+
+
+def test_noise_has_the_scale_that_was_charged(tmp_path: Path) -> None:
+    """The spread over many draws is that of the certified unit, and not of half of it."""
+    _, holding, _ = opened(tmp_path)
+    ready = prepare_nodes(holding, make_node_request(holding, ASKED, Fraction(1, 2)))
+    counting = ready.counting(holding)
+    assert isinstance(counting, NodeCount)
+    counts = counting.run()
+    plan = ready.best.plan
+    truth = counts[: plan.nodes].reshape(plan.shape) / plan.total
+    assert truth.sum() == pytest.approx(500, rel=1e-3)
+    noise = np.concatenate(
+        [
+            (NodeWeights.from_json(ready.payload(counts, holding)).weights - truth).ravel()
+            for _ in range(4000 // plan.nodes + 1)
+        ]
+    )
+    assert plan.unit is not None
+    expected = float(variance(float(plan.unit))) / plan.total**2
+    assert 0.8 < noise.var() / expected < 1.25
+    assert ready.best.certificate == certify_nodes(plan, ready.points.graph)
+    halved = replace(ready, offers=(replace(ready.best, plan=plan.with_unit(plan.unit / 2)),))
+    with pytest.raises(DigestMismatch):
+        halved.payload(counts, holding)
+
+
+def test_the_choice_follows_what_is_public_and_every_offer_costs_what_was_asked() -> None:
+    points = compile_points(DOMAIN, POLICY, ASKED.columns)
+    few, many = (offers(points, Fraction(1, 2), rows, 3) for rows in (100, 100_000))
+    assert few[0].plan.nodes < many[0].plan.nodes
+    for offer in (*few, *many):
+        assert offer.certificate.epsilon == (Fraction(1, 2) if offer.plan.unit is not None else 0)
+        assert certify_nodes(offer.plan, points.graph) == offer.certificate
+    assert [offer.predicted for offer in many] == sorted(offer.predicted for offer in many)
+    tiny = offers(points, Fraction(1, 10**7), 10**6, 3)
+    assert {offer.grid.kind for offer in tiny} == {"cells"}, "shared weights would need more noise than can be drawn"
+    with pytest.raises(AccuracyError):
+        offers(compile_points(DOMAIN, bf.Policy(presence="secret"), ASKED.columns), Fraction(1, 10**12), 10**6, 3)
+
+
+def test_one_value_and_one_row_are_no_trouble() -> None:
+    single = bf.domain({"x": bf.integers(5, 5, null=5)})
+    points = compile_points(single, bf.Policy(), (Axis("x"),))
+    best = offers(points, Fraction(1), 1, 1)[0]
+    assert (best.plan.shape, best.plan.unit) == ((1,), None)
