@@ -45,7 +45,7 @@ def run(data: Path | None) -> Iterator[Row]:
     """One row per mechanism and histogram of which a figure is known."""
     histograms = read_histograms(data)
     plain: dict[str, Baseline] = {"privelet": privelet, "hb": hb, "php": php, "efpa": efpa, "ahp": ahp}
-    notes = {"efpa": "sound noise; the published code is not private", "hb": "root measured, as published"}
+    notes = {"efpa": "sound noise; the published code leaves phases exact", "hb": "root measured, as published"}
     for name, stated in STATED.items():
         for dataset, other in stated.items():
             if dataset not in histograms:

@@ -30,7 +30,7 @@ from blowfishdb.plan.problem import Problem
 EPSILONS = (Fraction(1, 1000), Fraction(1, 100), Fraction(1, 10))
 TRIALS = 20
 OURS = DawaTransform()
-SELECTED_FIRST = DawaTransform(sums_first=False, select_share=Fraction(1, 2))
+SELECTED_FIRST = DawaTransform(sums_first=False)
 
 
 def run(data: Path | None) -> Iterator[Row]:

@@ -1,7 +1,7 @@
 """EFPA (Acs, Castelluccia, Chen 2012) with the noise that its proof needs: low frequencies only, chosen privately.
 
-The published code leaves phases exact, perturbs magnitudes alone, and scales the noise for an orthonormal transform but
-adds it to one that is larger by the root of the number of cells: it is not private at its stated epsilon.
+The published code adds noise to the magnitudes of the Fourier coefficients and leaves their phases exact, so it is not
+private at any epsilon. Here cosine and sine parts both get noise.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def test_linear_ones_are_unbiased(baseline: Callable[[Ints, Fraction, Identity],
 def test_data_independent_ones_are_as_noisy_as_stated(baseline: Baseline, stated: float) -> None:
     counts, workload = np.zeros(4096, dtype=np.int64), random_ranges(4096, 2000)
     error = np.mean([np.abs(baseline(counts, Fraction(1, 10), workload)).mean() for _ in range(25)])
-    assert error == pytest.approx(stated, rel=0.1)
+    assert error == pytest.approx(stated, rel=0.12)
 
 
 def test_a_tree_without_its_root_is_better_for_ranges() -> None:

@@ -105,7 +105,14 @@ def test_a_line_is_measured_once_with_all_of_epsilon() -> None:
     asked = next(LINE.script(problem, LINE.program(problem, Fraction(1, 3))))
     assert asked.stage.epsilon(problem.graph) == Fraction(1, 3)
     other = Problem(threshold(64, 2), Identity(64))
-    assert [each.stage for each in LINE.program(other, Fraction(1)).allowances] == ["partition", "buckets"]
+    assert [each.stage for each in LINE.program(other, Fraction(1)).allowances] == ["gate", "partition", "buckets"]
+
+
+def test_uneven_tables_under_a_threshold_keep_their_cells_and_nearly_all_of_epsilon() -> None:
+    counts = np.random.default_rng(0).integers(0, 10**5, 256)
+    found = released(LINE, Problem(threshold(256, 9), Identity(256)), counts, Fraction(1, 10))
+    assert found.buckets[-1] == 255
+    assert float(np.sqrt(found.variances.mean())) < 1.05 * 2**1.5 / 0.1
 
 
 def test_totals_of_separate_runs_are_exact() -> None:

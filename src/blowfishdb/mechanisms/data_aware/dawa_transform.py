@@ -11,9 +11,11 @@ from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import ordered
 from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
+from blowfishdb.mechanisms.data_aware.dawa import CAP, GATE_SHARE, noise_level, uneven_limit
 from blowfishdb.mechanisms.data_aware.merged_strategy import best_merged_plan
 from blowfishdb.mechanisms.data_aware.running_sums import even_runs
 from blowfishdb.mechanisms.data_aware.script import Finding, Script
+from blowfishdb.mechanisms.select.l1_gate import KEEP, l1_gate
 from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
@@ -25,7 +27,7 @@ from blowfishdb.plan.problem import Problem
 from blowfishdb.plan.stages import Allowance, Ask, Measured, MeasurementStage, Program
 
 NAME = "dawa-transform"
-SELECT, MEASURE, SUMS = "partition", "buckets", "sums"
+GATE, SELECT, MEASURE, SUMS = "gate", "partition", "buckets", "sums"
 
 
 @dataclass(frozen=True)
@@ -33,29 +35,30 @@ class DawaTransform:
     """Serves every policy; bias from sharing out buckets cannot be known without data, so it promises no accuracy.
 
     On a line, running sums of all cells cost no more than those of merged buckets: they get the whole epsilon, and
-    buckets are read off them. Elsewhere, or with `sums_first` off, `select_share` of epsilon finds the buckets.
+    buckets are read off them. Elsewhere, or with `sums_first` off, a little decides whether to look for buckets at all,
+    as `dawa` does, and `select_share` of epsilon finds them.
     """
 
     name: str = NAME
-    select_share: Fraction = Fraction(1, 4)
+    select_share: Fraction = Fraction(1, 2)
     sums_first: bool = True
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
-        """One stage on a line, a partition and a measurement elsewhere: together exactly epsilon."""
+        """One stage on a line; gate, partition and measurement elsewhere: together exactly epsilon."""
         graph = problem.graph
         if not np.any(graph.to_zero) and not graph.value_edge_bound:
             raise Declined(NAME, "no move is hidden, so 'identity' releases every cell exactly")
         if self.sums_first and is_line(graph):
             return Program(NAME, (Allowance(SUMS, epsilon),))
-        select = epsilon * self.select_share
-        return Program(NAME, (Allowance(SELECT, select), Allowance(MEASURE, epsilon - select)))
+        gate, select = epsilon * GATE_SHARE, epsilon * self.select_share
+        shares = (Allowance(GATE, gate), Allowance(SELECT, select), Allowance(MEASURE, epsilon - gate - select))
+        return Program(NAME, shares)
 
     def script(self, problem: Problem, program: Program) -> Script:
         """The stages of the program, as they unfold."""
         if len(program.allowances) == 1:
             return _from_sums(problem, program.epsilon)
-        select, measure = (allowance.epsilon for allowance in program.allowances)
-        return _from_partition(problem, select, measure)
+        return _from_partition(problem, program)
 
 
 def is_line(graph: CellGraph) -> bool:
@@ -88,20 +91,25 @@ def _from_sums(problem: Problem, epsilon: Fraction) -> Script:
     return Finding(estimate, answers, strategy.answer_variances(spread), np.concatenate(buckets))
 
 
-def _from_partition(problem: Problem, select: Fraction, measure: Fraction) -> Script:
-    graph = problem.graph
-    chosen = yield Ask(SELECT, l1_refinement(graph.cells, graph, select))
-    buckets = Buckets(graph.cells, np.asarray(chosen))
+def _from_partition(problem: Problem, program: Program) -> Script:
+    graph, cells = problem.graph, problem.graph.cells
+    gate, select, measure = (allowance.epsilon for allowance in program.allowances)
+    cap = CAP * noise_level(graph) / float(program.epsilon)
+    outcome = yield Ask(GATE, l1_gate(cells, graph, gate, cap, uneven_limit(problem)))
+    instead_of: tuple[str, ...] = ()
+    if isinstance(outcome, np.ndarray) and outcome[0] == KEEP:
+        buckets, instead_of, measure = Buckets(cells, np.arange(cells)), (SELECT,), select + measure
+    else:
+        buckets = Buckets(cells, np.asarray((yield Ask(SELECT, l1_refinement(cells, graph, select)))))
     if isinstance(problem.workload, Identity):
         best = best_merged_plan(graph, buckets.of_cells, measure)
-        measured = yield Ask(MEASURE, MeasurementStage(best.plan), buckets.of_cells)
+        measured = yield Ask(MEASURE, MeasurementStage(best.plan), buckets.of_cells, instead_of)
         if not isinstance(measured, Measured):
             raise TypeError("a measurement answers with measured rows")
         estimate, spread = best.cells(measured), best.answer_variances(problem.workload)
     else:
-        merged = merge_graph(graph, buckets.of_cells)
-        planned = plan_buckets(merged, buckets, problem.workload, measure)
-        measured = yield Ask(MEASURE, MeasurementStage(planned.plan), buckets.of_cells)
+        planned = plan_buckets(merge_graph(graph, buckets.of_cells), buckets, problem.workload, measure)
+        measured = yield Ask(MEASURE, MeasurementStage(planned.plan), buckets.of_cells, instead_of)
         if not isinstance(measured, Measured):
             raise TypeError("a measurement answers with measured rows")
         estimate = buckets.spread(planned.totals(measured.noisy, measured.exact))
