@@ -13,7 +13,13 @@ import blowfishdb as bf
 from blowfishdb.engine.compiled import Compiled, compile_query
 from blowfishdb.engine.known_answers import known_answers
 from blowfishdb.engine.release import release
-from blowfishdb.inference.consistent import Known, consistent_cdf, consistent_counts, consistent_parts
+from blowfishdb.inference.consistent import (
+    Known,
+    consistent_cdf,
+    consistent_counts,
+    consistent_histogram,
+    consistent_parts,
+)
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.known_parts import NO_PART
 from blowfishdb.model.policy import Policy
@@ -160,9 +166,14 @@ def test_parts_stay_in_the_box_and_add_up(raw: list[float], width: float, data: 
     part = np.array(data.draw(st.lists(st.integers(-1, 2), min_size=size, max_size=size)))
     totals = np.array(data.draw(st.lists(st.integers(0, 40), min_size=3, max_size=3)), dtype=np.float64)
     found = consistent_parts(np.array(raw), width, part, totals)
+    one = np.zeros(size, dtype=np.int64)
+    whole = consistent_parts(np.array(raw), width, one, totals[:1])
+    other = consistent_histogram(np.array(raw), width, float(totals[0]))
+    assert whole.feasible == other.feasible
+    assert whole.values == pytest.approx(other.values, abs=1e-6)
     if found.feasible:
         assert np.all(found.values >= 0) and np.all(np.abs(found.values - np.array(raw)) <= width + 1e-9)
-        for number in range(3):
+        for number in set(part[part >= 0].tolist()):
             assert found.values[part == number].sum() == pytest.approx(totals[number], abs=1e-6)
     else:
         assert np.array_equal(found.values, np.array(raw))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from blowfishdb.errors import InvalidInput
 from blowfishdb.inference.checks import finite_vector, half_widths, positive_weights
 from blowfishdb.inference.isotonic import isotonic_in_band
+from blowfishdb.inference.part_filling import Parts, fill_parts, unreachable
 from blowfishdb.inference.water_filling import fill_to_total, reaches
 from blowfishdb.model.arrays import Floats, Ints
 
@@ -60,7 +61,7 @@ def consistent_counts(raw: ArrayLike, widths: ArrayLike, known: Known = NOTHING_
 def consistent_parts(raw: ArrayLike, widths: ArrayLike, labels: Ints, totals: Floats) -> Consistent:
     """The nearest counts >= 0 inside the raw box in which the cells of each part add up to its known total.
 
-    Cells with a negative label are in no part.
+    Cells with a negative label are in no part; parts without cells are passed over.
     """
     clipped = consistent_counts(raw, widths)
     if not clipped.feasible:
@@ -68,16 +69,12 @@ def consistent_parts(raw: ArrayLike, widths: ArrayLike, labels: Ints, totals: Fl
     vector = finite_vector(raw, "raw answers")
     width = half_widths(widths, vector.size)
     low, high = np.maximum(vector - width, 0.0), vector + width
-    order = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[order], np.arange(totals.size + 1))
-    values = clipped.values.copy()
-    for part, total in enumerate(totals.tolist()):
-        own = order[starts[part] : starts[part + 1]]
-        if not reaches(vector[own], low[own], high[own], _known_total(total)):
-            return _raw(vector, f"no counts inside the intervals add up to the publicly known {total:g}")
-        if own.size:
-            values[own] = fill_to_total(vector[own], low[own], high[own], total, np.ones(own.size))
-    return Consistent(values, True, "")
+    parts = Parts.of(labels, totals)
+    missed = unreachable(parts, vector, low, high)
+    if np.any(missed):
+        total = float(parts.totals[np.argmax(missed)])
+        return _raw(vector, f"no counts inside the intervals add up to the publicly known {total:g}")
+    return Consistent(np.maximum(fill_parts(parts, vector, low, high), 0.0), True, "")
 
 
 def consistent_histogram(

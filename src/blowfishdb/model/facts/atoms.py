@@ -11,7 +11,7 @@ from blowfishdb.model.arrays import Bools, Ints
 from blowfishdb.model.facts.signatures import MANY, Signatures
 
 PRIME = 2_147_483_629
-MOST_ELIMINATED = 400
+MOST_ELIMINATED = 1024
 """So many vectors that do not fall apart are eliminated; more count as dependent, which is refused or bounded later."""
 
 
@@ -105,13 +105,13 @@ def _rank_modulo(rows: Ints) -> int:
     """The rank modulo a prime, which is at most the rank."""
     rank = 0
     for column in range(rows.shape[1]):
-        pivot = next((i for i in range(rank, rows.shape[0]) if rows[i, column]), None)
-        if pivot is None:
+        used = rank + np.flatnonzero(rows[rank:, column])
+        if used.size == 0:
             continue
-        rows[[rank, pivot]] = rows[[pivot, rank]]
+        rows[[rank, used[0]]] = rows[[used[0], rank]]
         rows[rank] = rows[rank] * pow(int(rows[rank, column]), -1, PRIME) % PRIME
-        below = rows[rank + 1 :]
-        rows[rank + 1 :] = (below - below[:, column : column + 1] * rows[rank] % PRIME) % PRIME
+        others = used[1:]
+        rows[others] = (rows[others] - rows[others, column : column + 1] * rows[rank] % PRIME) % PRIME
         rank += 1
         if rank == rows.shape[0]:
             break

@@ -171,4 +171,3 @@ def _check_counts(told: Signatures, total: int | None) -> None:
     if linprog(np.zeros(rows.shape[1]), A_eq=rows, b_eq=aims, bounds=(0, None), method="highs").status == 2:
         names = "; ".join(write_fact(told.counts[place]) for place in given[:8])
         raise PolicyError(f"no table has all these counts: {names}{'; ...' if len(given) > 8 else ''}")
-

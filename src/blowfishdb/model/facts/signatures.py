@@ -18,6 +18,8 @@ from blowfishdb.model.segments import Segments, atom_runs, segments
 
 MOST_COMBINATIONS = 2**22
 MOST_TRUTHS = 2**26
+BITS = 32
+"""So many counts are told apart at once: with the numbers of at most 2^22 combinations they fit in one int64."""
 MANY = 2**61
 """Stands for any number of atoms that is at least this large; no price is computed with it."""
 ADVICE = "Declare facts over fewer attributes, or with fewer different conditions."
@@ -108,7 +110,9 @@ def _patterns(
     for place, condition in enumerate(conditions):
         if condition is not None:
             holds[:, place] = np.broadcast_to(truth(condition, by_segment)[0], shape).reshape(-1)
-    packed = np.ascontiguousarray(np.packbits(holds, axis=1)) if conditions else np.zeros((holds.shape[0], 1), np.uint8)
-    keys = packed.view([("", np.uint8)] * packed.shape[1]).reshape(-1)
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return inverse.reshape(shape).astype(np.int64), holds[first]
+    numbers, first = np.zeros(holds.shape[0], dtype=np.int64), np.zeros(1, dtype=np.int64)
+    for start in range(0, len(conditions), BITS):
+        some = holds[:, start : start + BITS]
+        keys = (numbers << BITS) + some @ (1 << np.arange(some.shape[1], dtype=np.int64))
+        _, first, numbers = np.unique(keys, return_index=True, return_inverse=True)
+    return numbers.reshape(shape), holds[first]
