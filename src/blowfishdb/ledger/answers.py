@@ -74,6 +74,18 @@ def charges_of(cursor: Cursor, account: str, analyst: str, most: int) -> list[tu
     return [(receipt_of(entry), str(entry.fields["at"])) for entry in entries]
 
 
+def answered_charges(cursor: Cursor, account: str, most: int) -> list[tuple[Receipt, str]]:
+    """The newest charges on one account whose answer is stored, of all analysts, newest first."""
+    rows = cursor.rows(
+        f"SELECT {ENTRY_COLUMNS} FROM entry WHERE account = ? AND kind = 'charge'"
+        " AND EXISTS (SELECT 1 FROM answer WHERE answer.charge = entry.sequence) ORDER BY sequence DESC LIMIT ?",
+        account,
+        most,
+    )
+    entries = [entry_of(row) for row in rows]
+    return [(receipt_of(entry), str(entry.fields["at"])) for entry in entries]
+
+
 def receipt_at(cursor: Cursor, sequence: int) -> Receipt | None:
     """The receipt of the charge with this number; None when that entry is none."""
     entry = load_entry(cursor, sequence)

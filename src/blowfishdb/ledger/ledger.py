@@ -46,7 +46,8 @@ from blowfishdb.ledger.verification import Progress, verify
 
 Result = TypeVar("Result")
 MOST_CHARGES = 1000
-"""So many charges of the past are listed unless told otherwise."""
+MOST_ANSWERED = 20_000
+"""So many charges of the past are looked at unless told otherwise."""
 
 
 def utc_now() -> datetime:
@@ -106,6 +107,11 @@ class Ledger:
         """The newest charges of one analyst on an account, each with its time, newest first."""
         with self.store.read() as cursor:
             return answers.charges_of(cursor, account, analyst, most)
+
+    def answered_charges(self, account: str, most: int = MOST_ANSWERED) -> list[tuple[Receipt, str]]:
+        """The newest charges of all analysts on an account whose answer is stored, each with its time, newest first."""
+        with self.store.read() as cursor:
+            return answers.answered_charges(cursor, account, most)
 
     def receipt(self, sequence: int) -> Receipt | None:
         """The receipt of the charge with this number; None when that entry is none."""

@@ -80,7 +80,8 @@ Anybody = Annotated[Visitor, Depends(signed_in)]
 """Whoever is signed in, even with a first password that must be changed."""
 Analyst = Annotated[Visitor, Depends(needs("ask"))]
 Keeper = Annotated[Visitor, Depends(needs("curate"))]
-Auditor = Annotated[Visitor, Depends(needs("audit"))]
+AUDITING = Depends(needs("audit"))
+Auditor = Annotated[Visitor, AUDITING]
 Member = Annotated[Visitor, Depends(needs("ask", "curate", "audit"))]
 """Whoever has any right at all."""
 

@@ -19,9 +19,36 @@ from blowfishdb.server.guard import Guard
 from blowfishdb.server.metrics import Metrics
 from blowfishdb.server.office import Office
 from blowfishdb.server.problems import add_handlers, note_incident, status_of
-from blowfishdb.server.rest import sessions
+from blowfishdb.server.rest import (
+    actions,
+    answers,
+    budgets,
+    datasets,
+    health,
+    ledger,
+    looking_ahead,
+    points,
+    policies,
+    sessions,
+    synopses,
+    tokens,
+    users,
+)
 
-ROUTERS = (sessions.router,)
+ROUTERS = (
+    sessions.router,
+    datasets.router,
+    policies.router,
+    answers.router,
+    points.router,
+    synopses.router,
+    budgets.router,
+    looking_ahead.router,
+    ledger.router,
+    actions.router,
+    users.router,
+    tokens.router,
+)
 """The nouns of the API."""
 TITLE = "BlowfishDB"
 
@@ -57,6 +84,7 @@ def rest_app(office: Office) -> FastAPI:
     for router in ROUTERS:
         api.include_router(router)
     app.include_router(api)
+    app.include_router(health.router)
 
     @app.api_route("/api/{path:path}", methods=["GET", "POST", "PUT", "DELETE", "PATCH"], include_in_schema=False)
     def nowhere(path: str) -> None:

@@ -32,6 +32,8 @@ class Office:
     tokens: Tokens
     actions: Actions
     pauses: Pauses
+    editing: threading.Lock = field(default_factory=threading.Lock, repr=False, kw_only=True)
+    """Held while a policy is compared with the one that was looked at and then replaced."""
     _live: LiveCatalog = field(repr=False)
     _database: Database = field(repr=False)
     _desks: dict[str, Desk] = field(default_factory=dict, repr=False)
@@ -54,11 +56,10 @@ class Office:
         """The curator's side in somebody's name, for those who may curate or audit; make one for each piece of work."""
         return Curator(self._live.now(), by, shares_ledger=True)
 
-    def is_ready(self) -> bool:
-        """Whether the ledger and the database of people answer; errors say what does not."""
+    def check_ready(self) -> None:
+        """LedgerUnavailable or AccountsUnavailable while the ledger or the database of people does not answer."""
         self._live.now().ledger.head()
         self.people.all()
-        return True
 
     def close(self) -> None:
         """Waits for releases that still run, then lets go of everything."""

@@ -58,6 +58,19 @@ class Past:
     is_current: bool
 
 
+@dataclass(frozen=True)
+class Published:
+    """A synopsis that somebody paid for: everybody may ask it, for ever and free."""
+
+    number: int
+    dataset: str
+    at: str
+    title: str
+    mechanism: str
+    epsilon: Fraction
+    policy_version: int
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Desk:
     """What an analyst may ask for."""
@@ -73,4 +86,6 @@ class Desk:
     node_weights: Callable[[str, NodeQuestion, Domain, Fraction, Run], NodeWeights]
     history: Callable[[str], list[Past]]
     reopen: Callable[[str, int], Reopened]
+    synopses: Callable[[str], list[Published]]
+    synopsis: Callable[[str, int], Synopsis]
     close: Callable[[], None]

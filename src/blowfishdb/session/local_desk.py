@@ -40,8 +40,8 @@ from blowfishdb.ledger.values import check_text
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
-from blowfishdb.session.desk import Budget, Desk, Past, Reopened
-from blowfishdb.session.past import past_charges, reopened
+from blowfishdb.session.desk import Budget, Desk, Past, Published, Reopened
+from blowfishdb.session.past import past_charges, published_synopses, published_synopsis, reopened
 
 logger = logging.getLogger("blowfishdb.curator")
 Result = TypeVar("Result")
@@ -176,6 +176,12 @@ def local_desk(live: LiveCatalog, analyst: str, gate: Callable[[str], None] = al
     def reopen(name: str, number: int) -> Reopened:
         return shielded(turn, lambda: reopened(live.now(), name, analyst, number))
 
+    def synopses(name: str) -> list[Published]:
+        return shielded(turn, lambda: published_synopses(live.now(), name))
+
+    def synopsis(name: str, number: int) -> Synopsis:
+        return shielded(turn, lambda: published_synopsis(live.now(), name, number))
+
     def close() -> None:
         with turn:
             quoted.clear()
@@ -192,6 +198,8 @@ def local_desk(live: LiveCatalog, analyst: str, gate: Callable[[str], None] = al
         node_weights=node_weights,
         history=history,
         reopen=reopen,
+        synopses=synopses,
+        synopsis=synopsis,
         close=close,
     )
 

@@ -13,7 +13,7 @@ from blowfishdb.engine.synopsis.file import from_bytes
 from blowfishdb.engine.synopsis.synopsis import Synopsis
 from blowfishdb.errors import UnknownAnswer
 from blowfishdb.ledger import Account, Receipt
-from blowfishdb.session.desk import Past, Reopened
+from blowfishdb.session.desk import Past, Published, Reopened
 
 PARQUET = b"PAR1"
 
@@ -35,6 +35,30 @@ def reopened(catalog: Catalog, name: str, analyst: str, number: int) -> Reopened
     if payload is None:
         raise UnknownAnswer(number)
     return read_payload(published(payload, receipt))
+
+
+def published_synopses(catalog: Catalog, name: str) -> list[Published]:
+    """Every synopsis of a dataset, newest first, whoever paid for it: a synopsis is made to be public."""
+    found = []
+    for receipt, at in catalog.ledger.answered_charges(catalog.account(name).id):
+        certificate = json.loads(receipt.charge.certificate)
+        if certificate.get("synopsis") is True:
+            charge = receipt.charge
+            title, mechanism = str(certificate["question"]), str(certificate["mechanism"])
+            one = Published(receipt.sequence, name, at, title, mechanism, charge.epsilon, charge.policy_version)
+            found.append(one)
+    return found
+
+
+def published_synopsis(catalog: Catalog, name: str, number: int) -> Synopsis:
+    """One published synopsis; UnknownAnswer for a number that is none."""
+    account, receipt = catalog.account(name).id, catalog.ledger.receipt(number)
+    if receipt is None or receipt.charge.account != account:
+        raise UnknownAnswer(number)
+    payload = catalog.ledger.answer_for(receipt)
+    if payload is None or json.loads(receipt.charge.certificate).get("synopsis") is not True:
+        raise UnknownAnswer(number)
+    return Synopsis(from_bytes(published(payload, receipt)))
 
 
 def read_payload(payload: bytes) -> Reopened:

@@ -11,8 +11,11 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charged_release import Progress
 from blowfishdb.engine.demand import Number
 from blowfishdb.engine.preview import Preview
-from blowfishdb.session.desk import Budget, Desk, Past, Reopened
+from blowfishdb.engine.synopsis.synopsis import Synopsis
+from blowfishdb.errors import InvalidInput
+from blowfishdb.session.desk import Budget, Desk, Past, Published, Reopened
 from blowfishdb.session.local_desk import open_desk
+from blowfishdb.session.remote_desk import is_server, remote_desk
 from blowfishdb.session.table import Table
 
 
@@ -53,6 +56,14 @@ class Session:
     def reopen(self, name: str, number: int) -> Reopened:
         """An answer, synopsis or set of weights of the past, by its number in the history; costs nothing."""
         return self._desk.reopen(name, number)
+
+    def synopses(self, name: str) -> list[Published]:
+        """The synopses of a dataset that somebody published, newest first."""
+        return self._desk.synopses(name)
+
+    def synopsis(self, name: str, number: int) -> Synopsis:
+        """A published synopsis, to ask for ever and free."""
+        return self._desk.synopsis(name, number)
 
     def sql(
         self,
@@ -98,7 +109,21 @@ class Session:
         self._desk.close()
 
 
-def connect(config: str | Path = USUAL_CONFIG, *, analyst: str) -> Session:
-    """A session for one analyst over the datasets of a configuration file."""
-    desk = open_desk(config, analyst)
+def connect(
+    address: str | Path = USUAL_CONFIG,
+    *,
+    analyst: str | None = None,
+    token: str | None = None,
+    password: str | None = None,
+) -> Session:
+    """A session for one analyst: over a configuration file, or on a server.
+
+    A file needs `analyst`. A server, `http://host:8000`, needs a `token`, or `analyst` and `password`.
+    """
+    if is_server(address):
+        desk = remote_desk(str(address), token=token, name=analyst, password=password)
+    elif analyst is None or token is not None or password is not None:
+        raise InvalidInput("a configuration file is opened with analyst='...'; tokens and passwords are for servers")
+    else:
+        desk = open_desk(address, analyst)
     return Session(desk.analyst, desk)

@@ -1,0 +1,88 @@
+"""Budgets: one's own for analysts, everybody's for curators and auditors, and changing them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from blowfishdb.ledger import AnalystBudget
+from blowfishdb.server.access import Analyst, Auditor, Keeper, office_of
+from blowfishdb.server.rest.asking import Strict
+from blowfishdb.session.wire import write_budget
+
+router = APIRouter(prefix="/datasets/{name}", tags=["budgets"])
+
+
+class NewLimit(Strict):
+    """A limit and why; null takes a limit away."""
+
+    epsilon: str | None
+    reason: str
+
+
+class NewTotal(Strict):
+    """What the data may lose in all, and why."""
+
+    epsilon: str
+    reason: str
+
+
+@router.get("/budget")
+def own(name: str, visitor: Analyst, request: Request) -> dict[str, Any]:
+    """What one spent and may still spend."""
+    return write_budget(office_of(request).desk(visitor.name).budget(name))
+
+
+@router.get("/budgets")
+def all_budgets(name: str, visitor: Auditor, request: Request) -> dict[str, Any]:
+    """What the data may lose and has lost, and each analyst's part."""
+    curator = office_of(request).curator(visitor.name)
+    account = curator.account(name)
+    return {
+        "dataset": name,
+        "limit": str(account.limit),
+        "spent": str(account.spent),
+        "remaining": str(account.remaining),
+        "per_analyst": None if account.analyst_limit is None else str(account.analyst_limit),
+        "charges": account.charges,
+        "analysts": [_analyst(budget) for budget in curator.analysts(name)],
+    }
+
+
+@router.put("/budgets")
+def renew(name: str, sent: NewTotal, visitor: Keeper, request: Request) -> dict[str, Any]:
+    """Raises what the data may lose in all; what was spent stays spent."""
+    office = office_of(request)
+    account = office.curator(visitor.name).renew(name, sent.epsilon, reason=sent.reason)
+    office.actions.note(visitor.name, "renewed a budget", name, {"epsilon": str(account.limit)})
+    return {"dataset": name, "limit": str(account.limit), "remaining": str(account.remaining)}
+
+
+@router.put("/budgets/everyone")
+def limit_everyone(name: str, sent: NewLimit, visitor: Keeper, request: Request) -> dict[str, Any]:
+    """Sets what each analyst without a limit of their own may spend."""
+    office = office_of(request)
+    account = office.curator(visitor.name).limit_everyone(name, sent.epsilon, reason=sent.reason)
+    office.actions.note(visitor.name, "limited every analyst", name, {"epsilon": sent.epsilon})
+    limit = account.analyst_limit
+    return {"dataset": name, "per_analyst": None if limit is None else str(limit)}
+
+
+@router.put("/budgets/analysts/{analyst}")
+def limit_analyst(name: str, analyst: str, sent: NewLimit, visitor: Keeper, request: Request) -> dict[str, Any]:
+    """Gives one analyst a limit of their own, or takes it away."""
+    office = office_of(request)
+    budget = office.curator(visitor.name).limit_analyst(name, analyst, sent.epsilon, reason=sent.reason)
+    office.actions.note(visitor.name, "limited an analyst", name, {"analyst": analyst, "epsilon": sent.epsilon})
+    return _analyst(budget)
+
+
+def _analyst(budget: AnalystBudget) -> dict[str, Any]:
+    return {
+        "analyst": budget.analyst,
+        "spent": str(budget.spent),
+        "limit": None if budget.limit is None else str(budget.limit),
+        "remaining": None if budget.remaining is None else str(budget.remaining),
+        "is_individual": budget.is_individual,
+    }

@@ -1,0 +1,64 @@
+"""The ledger for those who keep or check the books: entries, verification, export. Answers are not included."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import StreamingResponse
+
+from blowfishdb.ledger import Entry
+from blowfishdb.server.access import Auditor, office_of
+
+router = APIRouter(prefix="/ledger", tags=["ledger"])
+
+
+@router.get("/entries")
+def entries(
+    visitor: Auditor,
+    request: Request,
+    dataset: str | None = None,
+    after: Annotated[int, Query(ge=0)] = 0,
+    most: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> list[dict[str, Any]]:
+    """Entries in order, after a number; all, or those of one dataset."""
+    found = office_of(request).curator(visitor.name).entries(dataset, after=after)
+    return [entry_content(entry) for entry in islice(found, most)]
+
+
+@router.get("/verification")
+def verification(visitor: Auditor, request: Request) -> dict[str, Any]:
+    """Recomputes every hash and every balance."""
+    found = office_of(request).curator(visitor.name).verify()
+    fault = None if found.fault is None else {"sequence": found.fault.sequence, "reason": found.fault.reason}
+    return {"sound": found.is_sound, "entries": found.entries, "head": found.head, "fault": fault}
+
+
+@router.get("/export", response_class=StreamingResponse)
+def export(visitor: Auditor, request: Request, dataset: str | None = None) -> StreamingResponse:
+    """Every entry with its hashes, one JSON object per line."""
+    office = office_of(request)
+    office.actions.note(visitor.name, "exported the ledger", dataset or "")
+    found = office.curator(visitor.name).entries(dataset)
+
+    def lines() -> Iterator[str]:
+        for entry in found:
+            yield json.dumps(entry_content(entry), ensure_ascii=False) + "\n"
+
+    headers = {"Content-Disposition": 'attachment; filename="ledger.jsonl"'}
+    return StreamingResponse(lines(), media_type="application/x-ndjson", headers=headers)
+
+
+def entry_content(entry: Entry) -> dict[str, Any]:
+    """An entry with its hashes."""
+    return {
+        "sequence": entry.sequence,
+        "kind": entry.kind,
+        "account": entry.account,
+        "body": entry.fields,
+        "previous_hash": entry.previous_hash,
+        "hash": entry.hash,
+    }

@@ -1,0 +1,86 @@
+"""The policy of a dataset: as a document with a tag, what a change would do, and the change itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Request, Response
+
+from blowfishdb.errors import InvalidInput, VersionMismatch
+from blowfishdb.ledger import VersionChange
+from blowfishdb.model.explain import explain
+from blowfishdb.model.written import write_policy
+from blowfishdb.server.access import Keeper, Member, office_of
+from blowfishdb.server.rest.asking import Strict
+from blowfishdb.server.rest.documents import policy_tag, read_policy_for
+
+router = APIRouter(prefix="/datasets/{name}/policy", tags=["policies"])
+
+
+class NewPolicy(Strict):
+    """A policy to put in force, and why."""
+
+    policy: dict[str, Any]
+    reason: str
+
+
+class WantedPolicy(Strict):
+    """A policy to look at."""
+
+    policy: dict[str, Any]
+
+
+@router.get("")
+def policy(name: str, visitor: Member, request: Request, response: Response) -> dict[str, Any]:
+    """The policy in force and what it means; its tag is in the header ETag."""
+    domain, found = office_of(request).desk(visitor.name).declared(name)
+    response.headers["ETag"] = policy_tag(found)
+    return {"policy": write_policy(found), "words": list(explain(domain, found))}
+
+
+@router.post("/changes")
+def what_would_change(name: str, sent: WantedPolicy, visitor: Keeper, request: Request) -> dict[str, Any]:
+    """What a new policy would do to past loss; changes nothing."""
+    curator = office_of(request).curator(visitor.name)
+    wanted = read_policy_for(curator.dataset(name).domain, sent.policy)
+    change, stretch = curator.what_would_change(name, policy=wanted)
+    return {**_change(change), "why": stretch.why, "words": list(explain(curator.dataset(name).domain, wanted))}
+
+
+@router.put("")
+def set_policy(
+    name: str,
+    sent: NewPolicy,
+    visitor: Keeper,
+    request: Request,
+    response: Response,
+    if_match: Annotated[str | None, Header()] = None,
+) -> dict[str, Any]:
+    """Puts a policy in force; the header If-Match names the tag of the one that it replaces."""
+    if if_match is None:
+        raise InvalidInput("send the tag of the policy that you looked at in the header If-Match")
+    office = office_of(request)
+    with office.editing:
+        curator = office.curator(visitor.name)
+        before = curator.dataset(name)
+        if if_match.strip() != policy_tag(before.policy):
+            raise VersionMismatch("policy", policy_tag(before.policy))
+        wanted = read_policy_for(before.domain, sent.policy)
+        change = curator.set_policy(name, wanted, reason=sent.reason)
+    office.actions.note(visitor.name, "changed a policy", name, {"version": change.next_version})
+    response.headers["ETag"] = policy_tag(wanted)
+    return _change(change)
+
+
+def _change(change: VersionChange) -> dict[str, Any]:
+    after = change.spent_after
+    return {
+        "current_version": change.current_version,
+        "next_version": change.next_version,
+        "stretch": None if change.stretch is None else str(change.stretch),
+        "charges": change.charges,
+        "limit": str(change.limit),
+        "spent_before": str(change.spent_before),
+        "spent_after": None if after is None else str(after),
+        "refusal": change.refusal,
+    }

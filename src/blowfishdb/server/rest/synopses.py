@@ -1,0 +1,57 @@
+"""Synopses: published once by an analyst, then asked by everybody for ever, free."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from blowfishdb.engine.charged_release import Run
+from blowfishdb.engine.read_query import read_query
+from blowfishdb.engine.synopsis.file import to_bytes
+from blowfishdb.server.access import Analyst, Member, office_of
+from blowfishdb.server.rest.answers import JSON, PARQUET, Key
+from blowfishdb.server.rest.asking import Ask, Strict, read_ask
+from blowfishdb.session.wire import write_published
+
+router = APIRouter(prefix="/datasets/{name}/synopses", tags=["synopses"])
+
+
+class AskSynopsis(Strict):
+    """A question of a synopsis, and the probability with which its intervals may fail."""
+
+    question: dict[str, Any]
+    beta: float = 0.05
+
+
+@router.get("")
+def published(name: str, visitor: Member, request: Request) -> list[dict[str, Any]]:
+    """All synopses of a dataset, newest first."""
+    return [write_published(one) for one in office_of(request).desk(visitor.name).synopses(name)]
+
+
+@router.post("", responses={200: {"content": {PARQUET: {}}}}, response_class=Response)
+def publish(name: str, sent: Ask, visitor: Analyst, request: Request, key: Key = None) -> Response:
+    """Publishes a synopsis, charged before any data is read; the answer is its file."""
+    office = office_of(request)
+    desk = office.desk(visitor.name)
+    domain, _ = desk.declared(name)
+    asked, demanded = read_ask(office.session(visitor.name), name, sent)
+    run = Run(key=key, deadline=sent.deadline)
+    office.actions.note(visitor.name, "asked for a synopsis", name)
+    return Response(to_bytes(desk.publish(name, asked, domain, demanded, run).artefact), media_type=PARQUET)
+
+
+@router.get("/{number}", responses={200: {"content": {PARQUET: {}}}}, response_class=Response)
+def file(name: str, number: int, visitor: Member, request: Request) -> Response:
+    """The file of a synopsis, which any Parquet tool opens."""
+    found = office_of(request).desk(visitor.name).synopsis(name, number)
+    headers = {"Content-Disposition": f'attachment; filename="synopsis-{number}.parquet"'}
+    return Response(to_bytes(found.artefact), media_type=PARQUET, headers=headers)
+
+
+@router.post("/{number}/answers", responses={200: {"content": {JSON: {}}}}, response_class=Response)
+def ask(name: str, number: int, sent: AskSynopsis, visitor: Member, request: Request) -> Response:
+    """An answer from a synopsis; nothing is charged, and no data is read."""
+    found = office_of(request).desk(visitor.name).synopsis(name, number)
+    return Response(found.answer(read_query(sent.question), sent.beta).to_json(), media_type=JSON)

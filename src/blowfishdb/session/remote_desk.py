@@ -1,0 +1,195 @@
+"""A desk on a server: the same functions as a local one, each a request; errors come back as the same typed errors."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from fractions import Fraction
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+from blowfishdb import errors
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charged_release import Run
+from blowfishdb.engine.demand import Demand
+from blowfishdb.engine.node_release import NodePreview, NodeQuestion
+from blowfishdb.engine.node_weights import NodeWeights
+from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.synopsis.file import from_bytes
+from blowfishdb.engine.synopsis.synopsis import Synopsis
+from blowfishdb.engine.written_query import write_query
+from blowfishdb.errors import BlowfishError, ExtraMissing, InvalidInput, NotSignedIn, ServerUnreachable
+from blowfishdb.model.document import read_document
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.query import Query
+from blowfishdb.session.desk import Budget, Desk, Past, Published, Reopened
+from blowfishdb.session.past import read_payload
+from blowfishdb.session.wire import (
+    read_budget,
+    read_node_preview,
+    read_past,
+    read_preview,
+    read_published,
+    write_points,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+PATIENCE = 600.0
+"""So many seconds an answer may take; connecting takes far fewer."""
+CONNECTING = 10.0
+AMOUNTS = ("requested", "remaining_dataset", "remaining_analyst", "epsilon", "nearest_above", "allowed")
+"""Fields of errors that are exact numbers."""
+NUMBER = re.compile(r"-?\d{1,400}(/\d{1,400})?")
+KNOWN: dict[str, type[BlowfishError]] = {getattr(errors, name).code: getattr(errors, name) for name in errors.__all__}
+
+
+def is_server(address: object) -> bool:
+    """Whether this is the address of a server rather than a configuration file."""
+    return isinstance(address, str) and urlsplit(address).scheme in ("http", "https")
+
+
+def remote_desk(
+    address: str, *, token: str | None = None, name: str | None = None, password: str | None = None
+) -> Desk:
+    """The desk of whoever the token, or the name and password, belongs to."""
+    if (token is None) == (password is None):
+        raise InvalidInput("connect to a server with a token, or with analyst= and password=")
+    http = _httpx()
+    base = address.rstrip("/") + "/api/v1"
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    timeout = http.Timeout(PATIENCE, connect=CONNECTING)
+    client: httpx.Client = http.Client(base_url=base, headers=headers, timeout=timeout, follow_redirects=False)
+
+    def ask(method: str, path: str, body: object = None, key: str | None = None) -> httpx.Response:
+        sent = {} if key is None else {"Idempotency-Key": key}
+        try:
+            found = client.request(method, path, json=body, headers=sent)
+        except (http.HTTPError, UnicodeError):
+            found = None
+        if found is None:
+            raise ServerUnreachable(f"{address} does not answer. Ask again with the same key: nothing is paid twice.")
+        if found.status_code >= 400:
+            raise error_of(found)
+        return found
+
+    try:
+        if password is not None:
+            signed = ask("POST", "/sessions", {"name": name or "", "password": password}).json()
+            client.headers["X-Blowfish-Proof"] = str(signed["proof"])
+        me = ask("GET", "/sessions/current").json()
+        if me.get("must_change"):
+            raise NotSignedIn
+    except BaseException:
+        client.close()
+        raise
+
+    def place(dataset: str, *rest: object) -> str:
+        return "/".join(["/datasets", quote(dataset, safe=""), *map(str, rest)])
+
+    def names() -> list[str]:
+        return [str(one["name"]) for one in ask("GET", "/datasets").json()]
+
+    def declared(dataset: str) -> tuple[Domain, Policy]:
+        found = ask("GET", place(dataset)).json()
+        text = json.dumps({"version": 1, "domain": found["domain"], "policy": found["policy"]})
+        document = read_document(text, "json")
+        return document.domain, document.policy
+
+    def budget(dataset: str) -> Budget:
+        return read_budget(ask("GET", place(dataset, "budget")).json())
+
+    def preview(dataset: str, asked: Query, domain: Domain, demanded: Demand) -> Preview:
+        del domain
+        return read_preview(ask("POST", place(dataset, "previews"), _asked(asked, demanded)).json())
+
+    def paid(path: str, body: dict[str, Any], run: Run) -> bytes:
+        run.report("charge")
+        found = ask("POST", path, {**body, "deadline": run.deadline}, run.key).content
+        run.report_done()
+        return found
+
+    def release(dataset: str, asked: Query, domain: Domain, demanded: Demand, run: Run) -> Answer:
+        del domain
+        return Answer.from_json(paid(place(dataset, "answers"), _asked(asked, demanded), run))
+
+    def publish(dataset: str, asked: Query, domain: Domain, demanded: Demand, run: Run) -> Synopsis:
+        del domain
+        return Synopsis(from_bytes(paid(place(dataset, "synopses"), _asked(asked, demanded), run)))
+
+    def node_preview(dataset: str, asked: NodeQuestion, domain: Domain, epsilon: Fraction) -> NodePreview:
+        del domain
+        body = {"question": write_points(asked), "epsilon": str(epsilon)}
+        return read_node_preview(ask("POST", place(dataset, "points", "previews"), body).json())
+
+    def node_weights(dataset: str, asked: NodeQuestion, domain: Domain, epsilon: Fraction, run: Run) -> NodeWeights:
+        del domain
+        body = {"question": write_points(asked), "epsilon": str(epsilon)}
+        return NodeWeights.from_json(paid(place(dataset, "points"), body, run))
+
+    def history(dataset: str) -> list[Past]:
+        return [read_past(past) for past in ask("GET", place(dataset, "answers")).json()]
+
+    def reopen(dataset: str, number: int) -> Reopened:
+        return read_payload(ask("GET", place(dataset, "answers", int(number))).content)
+
+    def synopses(dataset: str) -> list[Published]:
+        return [read_published(one) for one in ask("GET", place(dataset, "synopses")).json()]
+
+    def synopsis(dataset: str, number: int) -> Synopsis:
+        return Synopsis(from_bytes(ask("GET", place(dataset, "synopses", int(number))).content))
+
+    def close() -> None:
+        if password is not None:
+            with suppress(BlowfishError):
+                ask("DELETE", "/sessions/current")
+        client.close()
+
+    return Desk(
+        analyst=str(me["name"]),
+        names=names,
+        declared=declared,
+        budget=budget,
+        preview=preview,
+        release=release,
+        publish=publish,
+        node_preview=node_preview,
+        node_weights=node_weights,
+        history=history,
+        reopen=reopen,
+        synopses=synopses,
+        synopsis=synopsis,
+        close=close,
+    )
+
+
+def error_of(response: httpx.Response) -> BlowfishError:
+    """The typed error that a problem describes."""
+    try:
+        found = response.json()
+        kind, said, fields = KNOWN[found["code"]], str(found["detail"]), dict(found["fields"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ServerUnreachable(f"the server answered {response.status_code}, and not as BlowfishDB does")
+    # Without the constructor, which would write the sentence again from fields that did not travel.
+    error = kind.__new__(kind)
+    BlowfishError.__init__(error, said)
+    for name, value in fields.items():
+        is_amount = name in AMOUNTS and isinstance(value, str) and NUMBER.fullmatch(value)
+        setattr(error, name, Fraction(value) if is_amount else tuple(value) if isinstance(value, list) else value)
+    return error
+
+
+def _asked(asked: Query, demanded: Demand) -> dict[str, Any]:
+    return {"question": write_query(asked), "demand": demanded.written()}
+
+
+def _httpx() -> ModuleType:
+    try:
+        import httpx
+    except ImportError:
+        raise ExtraMissing("httpx", "client") from None
+    return httpx

@@ -1,0 +1,103 @@
+"""A clinic with an office, three people and a server on loopback, in a scratch folder."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import uvicorn
+from fastapi import FastAPI
+
+import blowfishdb as bf
+from blowfishdb.server.accounts.clock import Clock
+from blowfishdb.server.app import rest_app
+from blowfishdb.server.office import Office, open_office
+from tests.session.places import clinic, configuration
+
+PASSWORD = "correct horse battery"
+PEOPLE = {"cora": "curator", "ana": "analyst", "bob": "analyst", "aude": "auditor"}
+SCOPES = {"curator": ["curate", "audit"], "analyst": ["ask"], "auditor": ["audit"]}
+AGES = {"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": "1/10"}}
+
+
+@dataclass
+class Place:
+    """An office behind a running server. `secrets` are tokens with everything that each role may do."""
+
+    folder: Path
+    office: Office
+    address: str
+    time: list[float]
+    secrets: dict[str, str]
+    clients: list[httpx.Client] = field(default_factory=list)
+
+    def visitor(self, name: str | None = None) -> httpx.Client:
+        """A browser in which somebody has signed in, or nobody."""
+        client = httpx.Client(base_url=self.address)
+        self.clients.append(client)
+        if name is not None:
+            visit = self.office.visits.begin(name)
+            client.cookies.set("blowfish_visit", visit.secret)
+            client.headers["X-Blowfish-Proof"] = str(visit.visitor.proof)
+        return client
+
+    def program(self, name: str) -> httpx.Client:
+        """A program with a token of somebody."""
+        return self.bearing(self.secrets[name])
+
+    def bearing(self, secret: str) -> httpx.Client:
+        """A program with any token."""
+        client = httpx.Client(base_url=self.address, headers={"Authorization": f"Bearer {secret}"})
+        self.clients.append(client)
+        return client
+
+
+@contextmanager
+def opened(folder: Path, dataset: bf.Dataset | None = None, server: str = "") -> Iterator[Place]:
+    """The place, closed at the end."""
+    clinic(folder, dataset)
+    if server:
+        path = configuration(folder)
+        path.write_text(f"{path.read_text()}\n[server]\n{server}\n")
+    seconds = [1_700_000_000.0]
+    office = open_office(configuration(folder), Clock(lambda: seconds[0]))
+    secrets = {}
+    for name, role in PEOPLE.items():
+        office.people.add(name, role, None)
+        secrets[name] = office.tokens.issue(name, "test", SCOPES[role], 300)[0]
+    with served(rest_app(office)) as address:
+        place = Place(folder, office, address, seconds, secrets)
+        yield place
+        for client in place.clients:
+            client.close()
+    office.close()
+
+
+@contextmanager
+def served(app: FastAPI) -> Iterator[str]:
+    """The address of a server that runs the app."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def code(response: httpx.Response) -> str:
+    """The code of a problem."""
+    assert response.headers["content-type"] == "application/problem+json", response.text
+    return str(response.json()["code"])

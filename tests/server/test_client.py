@@ -1,0 +1,142 @@
+"""The Python client: the same face as a local session, the same typed errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.engine.answer import Answer
+from blowfishdb.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    KeyReused,
+    NotAllowed,
+    NotSignedIn,
+    QueryError,
+    ServerUnreachable,
+    SignInRefused,
+    UnknownAnswer,
+    UnknownDataset,
+)
+from blowfishdb.session import Session
+from tests.server.places import PASSWORD, Place, opened
+from tests.session.places import visits
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with opened(tmp_path_factory.mktemp("clinic"), visits(epsilon="10", per_analyst="5")) as found:
+        found.office.people.set_password("bob", PASSWORD)
+        yield found
+
+
+@pytest.fixture
+def address(place: Place) -> str:
+    return place.address
+
+
+@pytest.fixture
+def db(place: Place, address: str) -> Iterator[Session]:
+    with bf.connect(address, token=place.secrets["ana"]) as session:
+        yield session
+
+
+def test_the_face_is_that_of_a_local_session(place: Place, db: Session) -> None:
+    local = place.office.session("ana")
+    assert db.analyst == "ana"
+    assert db.datasets() == local.datasets() == ["visits"]
+    assert db["visits"].domain == local["visits"].domain
+    assert db["visits"].policy == local["visits"].policy
+    question = db["visits"].where(bf.col("ward") == "A1").histogram(bf.col("age").bins(10))
+    near = local["visits"].where(bf.col("ward") == "A1").histogram(bf.col("age").bins(10))
+    assert str(question.preview(epsilon="0.1")) == str(near.preview(epsilon="0.1"))
+    answer = question.release(epsilon="0.1")
+    again = near.release(epsilon="0.1")
+    assert np.array_equal(answer.raw, again.raw)
+    assert str(answer) == str(again)
+    assert db.budget("visits") == local.budget("visits")
+    assert db.history("visits") == local.history("visits")
+    number = db.history("visits")[0].number
+    reopened = db.reopen("visits", number)
+    assert isinstance(reopened, Answer)
+    assert np.array_equal(reopened.raw, answer.raw)
+
+
+def test_sql_and_steps(db: Session) -> None:
+    heard: list[str] = []
+    answer = db.sql("SELECT ward, COUNT(*) FROM visits GROUP BY ward", epsilon="0.2", progress=heard.append)
+    assert isinstance(answer, Answer)
+    assert answer.epsilon == Fraction(1, 5)
+    assert heard[-1] == "done"
+    assert "ward" in str(db.sql("EXPLAIN SELECT ward, COUNT(*) FROM visits GROUP BY ward", epsilon="0.2"))
+
+
+def test_synopses_are_published_for_everybody(place: Place, address: str, db: Session) -> None:
+    made = db["visits"].histogram("ward").publish(epsilon="0.3")
+    with bf.connect(address, token=place.secrets["bob"]) as other:
+        (line,) = other.synopses("visits")
+        assert (line.epsilon, line.dataset) == (Fraction(3, 10), "visits")
+        found = other.synopsis("visits", line.number)
+        assert found.artefact.digest() == made.artefact.digest()
+        assert other.budget("visits").spent == 0
+        with pytest.raises(UnknownAnswer):
+            other.synopsis("visits", line.number + 1)
+        with pytest.raises(UnknownAnswer):
+            other.reopen("visits", line.number)
+
+
+def test_points_travel(db: Session, place: Place) -> None:
+    columns = db["visits"].columns(["age", "cost"])
+    near = place.office.session("ana")["visits"].columns(["age", "cost"])
+    assert columns.preview(epsilon="1", clusters=3, rows=3000) == near.preview(epsilon="1", clusters=3, rows=3000)
+    weights = columns.node_weights(epsilon="1", clusters=3, rows=3000)
+    assert weights.to_json() == near.node_weights(epsilon="1", clusters=3, rows=3000).to_json()
+
+
+def test_errors_come_back_with_their_type_and_fields(db: Session) -> None:
+    with pytest.raises(BudgetExceeded) as refusal:
+        db["visits"].histogram("age").release(epsilon="9")
+    assert refusal.value.requested == 9
+    assert isinstance(refusal.value.remaining_analyst, Fraction)
+    assert refusal.value.instead
+    with pytest.raises(UnknownDataset, match="visits"):
+        db["visit"]
+    with pytest.raises(QueryError):
+        db["visits"].histogram("wage")
+    with pytest.raises(UnknownAnswer) as unknown:
+        db.reopen("visits", 10**6)
+    assert unknown.value.number == 10**6
+    db["visits"].count().release(epsilon="0.01", key="mine")
+    with pytest.raises(KeyReused):
+        db["visits"].count().release(epsilon="0.02", key="mine")
+
+
+def test_a_name_and_a_password_serve_too(place: Place, address: str) -> None:
+    with bf.connect(address, analyst="bob", password=PASSWORD) as session:
+        assert session.analyst == "bob"
+        session["visits"].count().release(epsilon="0.01")
+    with pytest.raises(SignInRefused):
+        bf.connect(address, analyst="bob", password="wrong password")
+
+
+def test_who_does_not_get_in(place: Place, address: str, tmp_path: Path) -> None:
+    with pytest.raises(NotSignedIn):
+        bf.connect(address, token="bfdb_forged")
+    with pytest.raises(InvalidInput):
+        bf.connect(address)
+    with pytest.raises(InvalidInput):
+        bf.connect(tmp_path / "blowfish.toml", token="x")
+    with pytest.raises(ServerUnreachable):
+        bf.connect("http://127.0.0.1:1", token="x")
+    with bf.connect(address, token=place.secrets["cora"]) as curator, pytest.raises(NotAllowed):
+        curator["visits"].count().preview(epsilon="0.1")
+
+
+def test_a_server_that_is_none_of_ours(place: Place, address: str) -> None:
+    with pytest.raises(ServerUnreachable, match="not as BlowfishDB"):
+        bf.connect(address + "/elsewhere", token=place.secrets["ana"])
