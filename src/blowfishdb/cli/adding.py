@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from blowfishdb.catalog import Dataset
+from blowfishdb.catalog.declaring import HINT, attribute_words, family_words, named, read_attribute, read_family
 from blowfishdb.cli.asking import ask_budget, ask_columns
-from blowfishdb.cli.declaring import HINT, attribute_words, family_words, named, read_attribute, read_family
 from blowfishdb.cli.output import console, exact, print_json, table
 from blowfishdb.errors import BlowfishError, CatalogError, DocumentError
 from blowfishdb.ledger.values import Account

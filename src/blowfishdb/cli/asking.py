@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
 
-from blowfishdb.cli.declaring import HINT, POLICY_HINT, family_words, read_attribute, read_family
+from blowfishdb.catalog.declaring import HINT, POLICY_HINT, family_words, read_attribute, read_family
 from blowfishdb.cli.output import console
 from blowfishdb.engine.demand import short_number
 from blowfishdb.errors import BlowfishError, CatalogError

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from blowfishdb.catalog import Dataset
+from blowfishdb.catalog.declaring import named, read_family
 from blowfishdb.cli.adding import read_file
-from blowfishdb.cli.declaring import named, read_family
 from blowfishdb.cli.output import console, exact, print_json
 from blowfishdb.errors import PolicyError
 from blowfishdb.ledger.values import VersionChange

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import RenderableType
 
 from blowfishdb.catalog import Dataset
-from blowfishdb.cli.declaring import attribute_words, family_words
+from blowfishdb.catalog.declaring import attribute_words, family_words
 from blowfishdb.cli.output import budget_line, bullets, console, exact, short, table
 from blowfishdb.ledger.values import Account, AnalystBudget
 from blowfishdb.model.explain import explain

@@ -45,7 +45,7 @@ def budget(
       blowfish dataset budget visits --accounting "per-edge by ward" \\
           --reason "wards are separate"
     """
-    from blowfishdb.cli.declaring import named
+    from blowfishdb.catalog.declaring import named
     from blowfishdb.cli.opening import existing
     from blowfishdb.errors import CatalogError
 

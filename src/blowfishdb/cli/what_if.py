@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from blowfishdb.catalog import Dataset
+from blowfishdb.catalog.declaring import family_words, read_family
 from blowfishdb.catalog.graph_files import read_value
-from blowfishdb.cli.declaring import family_words, read_family
 from blowfishdb.cli.output import console, exact, print_json, short, table
 from blowfishdb.engine.demand import Demand
 from blowfishdb.engine.what_if import Pair, PolicyPrice, what_if

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from blowfishdb.cli.declaring import attribute_words, family_words, named, read_attribute, read_family
+from blowfishdb.catalog.declaring import attribute_words, family_words, named, read_attribute, read_family
 from blowfishdb.errors import BlowfishError, DomainError, PolicyError
 from blowfishdb.model.domain import Attribute, bins, categorical, dates, integers, timestamps
 from blowfishdb.model.graphs.families import Family, full, line, partition, public, threshold
