@@ -1,0 +1,122 @@
+"""Error of random rectangles on real grids: every mechanism for two axes against the published code's figures.
+
+Epsilon 0.1, presence `only`, 2000 rectangles with uniform corners, a new workload for each trial, the same for
+everybody. `other` is the mean absolute error of the published code on 256 x 256 cells, measured once with three trials;
+for `adaptive-tree` and `dawa` that is the published DAWA, which is not private at its stated epsilon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.baselines.hierarchical_kdtree import hierarchical_kdtree
+from benchmarks.harness import MissingData, Row
+from blowfishdb.engine.run_program import run_program
+from blowfishdb.mechanisms.data_aware.kdtree import KdTree
+from blowfishdb.mechanisms.data_aware.script import DataAware
+from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+from blowfishdb.mechanisms.spatial.kd_cuts import KdThresholds
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.workload import Rectangles
+from blowfishdb.plan.problem import Problem
+
+EPSILON = Fraction(1, 10)
+RECTANGLES = 2000
+TRIALS = 50
+SLOW_TRIALS = 15
+RESAMPLES = 1000
+PUBLISHED: Mapping[str, Mapping[str, float]] = {
+    "dawa": {"TWITTER": 200, "GOWALLA": 219, "STROKE": 179},
+    "adaptive-tree": {"TWITTER": 200, "GOWALLA": 219, "STROKE": 179},
+    "agrid": {"TWITTER": 272, "GOWALLA": 353, "STROKE": 170},
+    "ugrid": {"TWITTER": 584, "GOWALLA": 902, "STROKE": 187},
+    "quadtree": {"TWITTER": 613, "GOWALLA": 613, "STROKE": 613},
+    "cells": {"TWITTER": 902, "GOWALLA": 902, "STROKE": 902},
+    "kdtree": {"TWITTER": 1310, "GOWALLA": 46398, "STROKE": 299},
+}
+"""Mean absolute errors of the published code; its kd-tree is DPCube, its cells are called Identity."""
+HELD_TO = {"dawa", "adaptive-tree"}
+
+Answers = Callable[[Ints, Fraction, Rectangles], Floats]
+
+
+def run(data: Path | None) -> Iterator[Row]:
+    """A row for each mechanism and grid, then geometric means over the grids with a published figure."""
+    folder = None if data is None else data / "histograms_2d"
+    if folder is None or not folder.is_dir():
+        raise MissingData("give --data a folder with histograms_2d/*.npy, arrays of counts")
+    tables = {path.stem: np.load(path).astype(np.int64) for path in sorted(folder.glob("*.npy"))}
+    for name, published in PUBLISHED.items():
+        ratios = []
+        for table, counts in tables.items():
+            errors = trials(released(DATA_AWARE[name]), counts, TRIALS if name in HELD_TO else SLOW_TRIALS)
+            other = published.get(table) if counts.shape == (256, 256) else None
+            ratio = None if other is None else float(errors.mean()) / other
+            ratios += [] if ratio is None else [ratio]
+            yield Row(f"{name} {table}", float(errors.mean()), other, ratio, note=f"95 % {bounds(errors)}")
+        if ratios:
+            yield Row(f"{name} geomean", ratio=float(np.exp(np.mean(np.log(ratios)))), note="ours / published code")
+    yield from kd_trees(tables)
+
+
+def kd_trees(tables: Mapping[str, Ints]) -> Iterator[Row]:
+    """The partitioning paper's comparison: cuts by predicted error, by thresholds, and a median for each level."""
+    noise = float(2 / EPSILON)
+    rivals: dict[str, Answers] = {
+        "kdtree, thresholds": released(KdTree(thresholds=KdThresholds(records=20 * noise, unevenness=np.inf))),
+        "hierarchical kd-tree": hierarchical_kdtree,
+    }
+    for table, counts in tables.items():
+        ours = float(trials(released(DATA_AWARE["kdtree"]), counts, SLOW_TRIALS).mean())
+        for name, rival in rivals.items():
+            other = float(trials(rival, counts, SLOW_TRIALS).mean())
+            yield Row(f"kdtree {table} over {name}", ours, other, ours / other)
+
+
+def trials(answers: Answers, counts: Ints, count: int) -> Floats:
+    """The mean absolute error of each trial."""
+    found = np.empty(count)
+    flat = np.ascontiguousarray(counts.reshape(-1))
+    for seed in range(count):
+        boxes = rectangles((counts.shape[0], counts.shape[1]), RECTANGLES, seed)
+        found[seed] = np.abs(answers(flat, EPSILON, boxes) - boxes.dot(flat)).mean()
+    return found
+
+
+def released(mechanism: DataAware) -> Answers:
+    """How one release answers the boxes."""
+
+    def answers(counts: Ints, epsilon: Fraction, boxes: Rectangles) -> Floats:
+        problem = Problem(absence(boxes.grid), boxes)
+        program = mechanism.program(problem, epsilon)
+        script = mechanism.script(problem, program)
+        return run_program(program, program.digest(), script, problem.graph, counts).answers
+
+    return answers
+
+
+def rectangles(shape: tuple[int, int], count: int, seed: int) -> Rectangles:
+    """Rectangles whose first and last row and column are uniform."""
+    generator = np.random.default_rng(seed)
+    ends = np.stack([np.sort(generator.integers(0, size, (count, 2)), axis=1) for size in shape], axis=1)
+    return Rectangles(shape, ends[:, :, 0], ends[:, :, 1] + 1)
+
+
+def absence(shape: tuple[int, ...]) -> CellGraph:
+    """Classical differential privacy: one record more or less."""
+    nothing = np.empty(0, dtype=np.int64)
+    factors = tuple(WindowGraph(np.full(size, size - 1), nothing) for size in shape)
+    return CellGraph(factors, "record", np.zeros(1, dtype=np.bool_), "only")
+
+
+def bounds(errors: Floats) -> str:
+    """The bootstrap interval of the mean."""
+    means = np.mean(np.random.default_rng(0).choice(errors, (RESAMPLES, errors.size)), axis=1)
+    low, high = np.quantile(means, [0.025, 0.975])
+    return f"{low:.4g}..{high:.4g}"
