@@ -19,7 +19,7 @@ from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.points import compile_points
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Predicate, col
-from blowfishdb.model.workload import AllRanges, Identity, Kronecker, Prefix, Sparse
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Kronecker, Prefix, Sparse
 from blowfishdb.plan import columns, constraint_loss
 from blowfishdb.plan.certificate import calibrate, certify, rescaled
 from blowfishdb.plan.merged import merge_graph
@@ -146,6 +146,29 @@ def test_groups_too_large_to_list_are_bounded_by_their_column_norms(monkeypatch:
     assert certify(identity(2), leaving).epsilon == 1
     monkeypatch.setattr(columns, "ENTRIES", 0)
     assert certify(plan, graph).epsilon == bound.epsilon
+
+
+def test_long_axes_are_swept_group_by_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    age = bf.domain({"v": bf.integers(0, 39, null=0)})
+    graphs = [
+        graph_of(age, "count(v < 7)", "count(v < 20)", axes=["v"]),
+        compile_cells(age, Policy(constraints=["count(v < 7)"]), ["v"], col("v") < 30).graph,
+    ]
+    for graph in graphs:
+        size = graph.cells
+        weights = np.arange(1, 4)
+        spans = Intervals(size, np.array([0, 3, 5]), np.array([6, 25, size]))
+        plan = Plan(ONE, (Measurement(Prefix(size), np.array(2)), Measurement(spans, weights)))
+        exact = certify(plan, graph)
+        monkeypatch.setattr(constraint_loss, "LISTED_PAIRS", 0)
+        assert certify(plan, graph) == exact
+        monkeypatch.setattr(constraint_loss, "SWEPT_GROUPS", 0)
+        assert certify(plan, graph).epsilon >= exact.epsilon
+        monkeypatch.undo()
+    odd = graph_of(age, "count(v in (1, 5))", axes=["v"])
+    listed = certify(identity(40), odd).epsilon
+    monkeypatch.setattr(constraint_loss, "LISTED_PAIRS", 0)
+    assert certify(identity(40), odd).epsilon >= listed
 
 
 def test_edge_noise_is_paid_for_every_move() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.grid import GridGraph
 from blowfishdb.model.workload import Intervals
 from blowfishdb.plan.columns import listed_losses
-from blowfishdb.plan.constraint_loss import reason, worst_change
+from blowfishdb.plan.constraint_loss import Measured, reason, worst_change
 from blowfishdb.plan.edge_noise import worst_noised_edge
 from blowfishdb.plan.exact_rows import check_exact_rows
 from blowfishdb.plan.interval_loss import worst_axis_edge
@@ -93,7 +94,9 @@ def worst_loss(plan: Plan | EdgePlan, graph: CellGraph) -> WorstEdge:
         return replace(single, loss=single.loss * graph.rows_per_person)
     if isinstance(plan, EdgePlan) or single.loss == 0:
         return worst_change(graph.together, single)
-    return worst_change(graph.together, single, plan, _column_norms(plan))
+    stacked = _stacked_intervals(plan) if len(graph.shape) == 1 else None
+    along = None if stacked is None else partial(worst_axis_edge, *stacked)
+    return worst_change(graph.together, single, Measured(plan, _column_norms(plan), along))
 
 
 def worst_edge(plan: Plan | EdgePlan, graph: CellGraph) -> WorstEdge:

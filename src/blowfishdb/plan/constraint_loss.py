@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
 from blowfishdb.errors import TooLarge
 from blowfishdb.model.arrays import Ints, check_sum
 from blowfishdb.model.changed_together import ChangedTogether
+from blowfishdb.model.graphs.axis import AxisGraph
+from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.plan.columns import listed_losses
 from blowfishdb.plan.plan import Plan
 from blowfishdb.plan.worst_edge import WorstEdge, larger, worst_of, worst_to_zero
 
 LISTED_PAIRS = 1_000_000
 """Up to this many pairs of cells are compared one by one; beyond, a group's two largest column norms bound its loss."""
+SWEPT_GROUPS = 64
+"""So many groups of a long axis are swept one after the other, where the plan is made of intervals."""
 
 
 def reason(together: ChangedTogether | None) -> str:
@@ -28,16 +35,23 @@ def reason(together: ChangedTogether | None) -> str:
     return f"{records}, one in each part into which the facts split the records (atoms)"
 
 
-def worst_change(
-    together: ChangedTogether, single: WorstEdge, plan: Plan | None = None, norms: Ints | None = None
-) -> WorstEdge:
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A vertex plan with its column norms; with `along`, the worst edge of any graph on its one axis, if it has one."""
+
+    plan: Plan
+    norms: Ints
+    along: Callable[[AxisGraph], WorstEdge] | None
+
+
+def worst_change(together: ChangedTogether, single: WorstEdge, measured: Measured | None = None) -> WorstEdge:
     """The greatest loss of moves made together, `single` being the worst of them.
 
-    With the vertex plan and its column norms each group is priced by its own worst pair; without, by `single`.
+    With the vertex plan each group is priced by its own worst pair; without, by `single`.
     """
     worst, losses, times = single, np.array([single.loss]), [together.moves]
-    if plan is not None and norms is not None and not together.is_everything(norms.size):
-        worst, losses = _group_losses(together, single, plan, norms)
+    if measured is not None and not together.is_everything(measured.norms.size):
+        worst, losses = _group_losses(together, single, measured)
         times = together.times.tolist()
     total, left = 0, together.moves
     for group in np.argsort(-losses, kind="stable").tolist():
@@ -49,14 +63,16 @@ def worst_change(
     return WorstEdge(total, worst.edge, tight=worst.tight and is_one_move)
 
 
-def _group_losses(together: ChangedTogether, single: WorstEdge, plan: Plan, norms: Ints) -> tuple[WorstEdge, Ints]:
+def _group_losses(together: ChangedTogether, single: WorstEdge, measured: Measured) -> tuple[WorstEdge, Ints]:
     """For each group at least the largest loss between two of its vertices, and the worst pair of all."""
-    sizes = np.diff(together.starts)
+    sizes, norms = np.diff(together.starts), measured.norms
     if int((sizes * (sizes - 1) // 2).sum()) <= LISTED_PAIRS:
         try:
-            return _listed(together, plan, norms)
+            return _listed(together, measured.plan, norms)
         except TooLarge:
             pass
+    if measured.along is not None and together.groups <= SWEPT_GROUPS and _are_runs(together):
+        return _swept(together, measured.along, norms)
     group = np.repeat(np.arange(together.groups), sizes)
     order = np.lexsort((-norms[together.members], group))
     largest = norms[together.members][order]
@@ -65,6 +81,26 @@ def _group_losses(together: ChangedTogether, single: WorstEdge, plan: Plan, norm
     second = np.where(sizes > 1, largest[np.minimum(starts + 1, largest.size - 1)], 0)
     losses = np.minimum(largest[starts] + second, single.loss)
     return WorstEdge(int(losses.max()), single.edge, tight=False), losses
+
+
+def _are_runs(together: ChangedTogether) -> bool:
+    """Whether the cells of every group follow each other."""
+    steps = np.diff(together.members)
+    inside = np.ones(steps.size, dtype=np.bool_)
+    inside[together.starts[1:-1] - 1] = False
+    return bool(np.all(steps[inside] == 1))
+
+
+def _swept(together: ChangedTogether, along: Callable[[AxisGraph], WorstEdge], norms: Ints) -> tuple[WorstEdge, Ints]:
+    """Each group as the only run of joined cells on the axis."""
+    found = []
+    for start, stop, with_zero in zip(together.starts[:-1], together.starts[1:], together.with_zero, strict=True):
+        members = together.members[start:stop]
+        reach = np.arange(norms.size)
+        reach[members] = members[-1]
+        leaving = worst_to_zero(norms, members if with_zero else members[:0])
+        found.append(larger(along(WindowGraph(reach, np.empty(0, dtype=np.int64))), leaving))
+    return max(found, key=lambda worst: worst.loss), np.array([worst.loss for worst in found])
 
 
 def _listed(together: ChangedTogether, plan: Plan, norms: Ints) -> tuple[WorstEdge, Ints]:
