@@ -20,6 +20,7 @@ from blowfishdb.engine.preview import make_preview
 from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.errors import Declined, ReleaseFailed
 from blowfishdb.mechanisms.data_aware import table
+from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Measurement, Plan
@@ -115,3 +116,12 @@ def test_the_preview_shows_stages_and_what_others_promise(held: Bench) -> None:
 def test_a_mechanism_is_known_by_its_name() -> None:
     assert demand_module.demand(epsilon=1, mechanism="halves").is_data_aware
     assert not demand_module.demand(epsilon=1, mechanism="identity").is_data_aware
+
+
+def test_intervals_cover_a_bias_that_was_paid_for(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(program_request.DATA_AWARE, "bounded", Dawa("bounded", Fraction(1, 20)))
+    answer = held.release(wanted=demand(epsilon=0.5, mechanism="bounded"))
+    assert "noise only" not in answer.caveat
+    assert "privately estimated" in answer.caveat
+    tight = held.release(wanted=demand(epsilon=0.5, mechanism="bounded", beta=0.0005))
+    assert "noise only" in tight.caveat

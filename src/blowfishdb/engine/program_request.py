@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.accuracy.noise_widths import noise_widths
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.answer_table import AnswerTable
@@ -18,7 +19,7 @@ from blowfishdb.engine.release import consistent_answers
 from blowfishdb.engine.run_program import run_program
 from blowfishdb.engine.statistics import STATISTICS
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.data_aware.script import DataAware, Finding
+from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.arrays import Ints
 from blowfishdb.plan.certificate import Certificate
@@ -29,6 +30,11 @@ from blowfishdb.sources.base import Counting
 NOISE_ONLY = (
     "Intervals cover the noise only. Counts were spread evenly over buckets that the mechanism chose; how uneven the "
     "data is inside them is not covered."
+)
+
+BIAS_TOO = (
+    "Counts were spread evenly over buckets that the mechanism chose. Intervals cover the noise and a privately "
+    "estimated bound on how uneven the data is inside buckets."
 )
 
 
@@ -82,7 +88,11 @@ class PreparedProgram:
     def answer(self, found: Finding) -> Answer:
         """What the finding says of the question, with intervals for the noise and a word on what they leave out."""
         graph, beta = self.compiled.problem.graph, float(self.demanded.beta)
-        widths = noise_widths(found.variances, beta)
+        widths, caveat = noise_widths(found.variances, beta), NOISE_ONLY
+        if found.bias is not None and beta > BIAS_BETA:
+            noise = noise_widths(found.variances, beta - BIAS_BETA)
+            most = noise.simultaneous + float(found.bias.max(initial=0.0))
+            widths, caveat = HalfWidths(noise.per_answer + found.bias, most), BIAS_TOO
         return Answer(
             kind=self.compiled.query.kind,
             title=self.title,
@@ -94,7 +104,7 @@ class PreparedProgram:
             mechanism=self.mechanism.name,
             certificate=Certificate(self.epsilon, None, False, self.digest, graph.digest(), reason(graph.together)),
             stages=self.program.allowances,
-            caveat=NOISE_ONLY,
+            caveat=caveat,
         )
 
 

@@ -64,7 +64,7 @@ class PreparedSynopsis:
         if isinstance(inner, PreparedProgram):
             found = inner.run(counts)
             size = found.cells.size
-            cells = replace(found, answers=found.answers[:size], variances=found.variances[:size])
+            cells = replace(found, answers=found.answers[:size], variances=found.variances[:size], bias=None)
             return inner.answer(cells), found.cells, np.sqrt(cells.variances)
         answer, plan = finish(inner.outline, counts), inner.best.plan
         scales = float(plan.unit) / plan.weights.astype(np.float64)

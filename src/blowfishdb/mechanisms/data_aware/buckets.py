@@ -58,6 +58,16 @@ class Buckets:
         bucket = np.minimum(np.searchsorted(self.starts, places, side="right") - 1, self.count - 1)
         return bucket, (places - self.starts[bucket]) / self.lengths[bucket]
 
+    def cut_counts(self, workload: Rows) -> Ints:
+        """For each query how many buckets it counts some cells of but not all: those that can bias its answer."""
+        spans = None if isinstance(workload, AllRanges) else as_intervals(workload)
+        if spans is None:
+            most = int(np.sum(self.lengths > 1))
+            return np.full(workload.shape[0], min(2, most) if isinstance(workload, AllRanges) else most)
+        (first, before), (last, until) = self.parts_before(spans.low), self.parts_before(spans.high)
+        left, right = (before > 0) & (spans.high > spans.low), (until > 0) & (until < 1) & (spans.high > spans.low)
+        return np.where(first == last, left | right, left.astype(np.int64) + right).astype(np.int64)
+
     def partial_ranges(self, workload: Rows) -> PartialRanges | None:
         """What each query covers of the buckets, where all are ranges that hold a cell and few enough to list."""
         spans = None if isinstance(workload, AllRanges) else as_intervals(workload)

@@ -12,9 +12,10 @@ from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
 from blowfishdb.mechanisms.data_aware.dawa_2d import program_2d, script_2d
-from blowfishdb.mechanisms.data_aware.script import Finding, Script
+from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, Finding, Script
 from blowfishdb.mechanisms.select.l1_gate import KEEP, l1_gate
 from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
+from blowfishdb.mechanisms.select.worst_bucket import worst_bucket
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import AllRanges
@@ -24,7 +25,9 @@ from blowfishdb.plan.stages import Allowance, Ask, Measured, MeasurementStage, P
 
 NAME = "dawa"
 
-GATE, SELECT, MEASURE = "gate", "partition", "buckets"
+BOUNDED = "dawa-bounded"
+
+GATE, SELECT, BIAS, MEASURE = "gate", "partition", "bias", "buckets"
 
 GATE_SHARE, SELECT_SHARE = Fraction(1, 50), Fraction(1, 8)
 """Parts of epsilon for deciding whether to merge cells, and for finding the buckets; the rest measures them."""
@@ -42,44 +45,62 @@ SHORT = 16
 
 @dataclass(frozen=True)
 class Dawa:
-    """Serves every policy; bias from merging cells cannot be known without the data, so it promises no accuracy."""
+    """Serves every policy; bias from merging cells cannot be known without the data, so it promises no accuracy.
+
+    With a `bias_share` that part of epsilon bounds the bias of every answer, which then comes with the finding.
+    """
 
     name: str = NAME
+    bias_share: Fraction = Fraction(0)
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """Gate, partition, measurement: together exactly epsilon; two axes follow a Hilbert curve, without a gate."""
         graph = problem.graph
         if not np.any(graph.to_zero) and not graph.value_edge_bound:
             raise Declined(NAME, "no move is hidden, so 'identity' releases every cell exactly")
+        if len(graph.shape) == 2 and self.bias_share:
+            raise Declined(self.name, "on two axes no bound on the bias is offered; ask for 'dawa'")
         if len(graph.shape) == 2:
             return program_2d(NAME, epsilon)
         gate, select = epsilon * GATE_SHARE, epsilon * SELECT_SHARE
-        shares = (Allowance(GATE, gate), Allowance(SELECT, select), Allowance(MEASURE, epsilon - gate - select))
-        return Program(NAME, shares)
+        bias = epsilon * self.bias_share
+        looking = [Allowance(GATE, gate), Allowance(SELECT, select), *([Allowance(BIAS, bias)] if bias else [])]
+        return Program(self.name, (*looking, Allowance(MEASURE, epsilon - gate - select - bias)))
 
     def script(self, problem: Problem, program: Program) -> Script:
         """Publishes whether to merge, then where, then the measured buckets."""
         graph, cells = problem.graph, problem.graph.cells
         if len(graph.shape) == 2:
             return (yield from script_2d(problem, program))
-        gate, select, measure = (allowance.epsilon for allowance in program.allowances)
+        allowed = {allowance.stage: allowance.epsilon for allowance in program.allowances}
         cap = CAP * noise_level(graph) / float(program.epsilon)
-        outcome = yield Ask(GATE, l1_gate(cells, graph, gate, cap, uneven_limit(problem)))
-        instead_of: tuple[str, ...] = ()
+        outcome = yield Ask(GATE, l1_gate(cells, graph, allowed[GATE], cap, uneven_limit(problem)))
         if isinstance(outcome, np.ndarray) and outcome[0] == KEEP:
-            starts, instead_of, measure = np.arange(cells), (SELECT,), select + measure
-        else:
-            starts = np.asarray((yield Ask(SELECT, l1_refinement(cells, graph, select))))
-        buckets = Buckets(cells, starts)
-        merged = graph if buckets.count == cells else merge_graph(graph, buckets.of_cells)
-        planned = plan_buckets(merged, buckets, problem.workload, measure)
-        of_cells = None if buckets.count == cells else buckets.of_cells
-        measured = yield Ask(MEASURE, MeasurementStage(planned.plan), of_cells, instead_of)
-        if not isinstance(measured, Measured):
-            raise TypeError("a measurement answers with measured rows")
-        estimate = buckets.spread(planned.totals(measured.noisy, measured.exact))
-        answers = np.asarray(problem.workload.dot(estimate))
-        return Finding(estimate, answers, planned.answer_variances, buckets.of_cells)
+            return (yield from _measured(problem, Buckets(cells, np.arange(cells)), allowed, 0.0))
+        starts = np.asarray((yield Ask(SELECT, l1_refinement(cells, graph, allowed.pop(SELECT)))))
+        if BIAS not in allowed:
+            return (yield from _measured(problem, Buckets(cells, starts), allowed, None))
+        stage = worst_bucket(cells, starts, graph, allowed.pop(BIAS))
+        level = np.asarray((yield Ask(BIAS, stage)))
+        return (yield from _measured(problem, Buckets(cells, starts), allowed, stage.bound(int(level[0]), BIAS_BETA)))
+
+
+def _measured(problem: Problem, buckets: Buckets, allowed: dict[str, Fraction], uneven: float | None) -> Script:
+    """The last stage, with what is left to spend; `uneven` bounds the deviation of every bucket."""
+    graph, is_cells = problem.graph, buckets.count == problem.graph.cells
+    of_cells = None if is_cells else buckets.of_cells
+    instead_of = tuple(stage for stage in allowed if stage not in (GATE, MEASURE))
+    epsilon = sum((allowed[stage] for stage in (*instead_of, MEASURE)), Fraction(0))
+    planned = plan_buckets(
+        graph if of_cells is None else merge_graph(graph, of_cells), buckets, problem.workload, epsilon
+    )
+    measured = yield Ask(MEASURE, MeasurementStage(planned.plan), of_cells, instead_of)
+    if not isinstance(measured, Measured):
+        raise TypeError("a measurement answers with measured rows")
+    estimate = buckets.spread(planned.totals(measured.noisy, measured.exact))
+    answers = np.asarray(problem.workload.dot(estimate))
+    bias = None if uneven is None else np.asarray(uneven * buckets.cut_counts(problem.workload), dtype=np.float64)
+    return Finding(estimate, answers, planned.answer_variances, buckets.of_cells, bias)
 
 
 def noise_level(graph: CellGraph) -> float:

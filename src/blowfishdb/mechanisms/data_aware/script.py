@@ -18,25 +18,32 @@ from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.plan.problem import Problem
 from blowfishdb.plan.stages import Ask, Program, Reply
 
+BIAS_BETA = 0.001
+"""A bound on the bias, where a script gives one, fails for some answer with at most this probability."""
+
 
 @dataclass(frozen=True, eq=False)
 class Finding:
     """Where a script ends: an estimate of every cell, the answers, and what the noise alone does to each answer.
 
     `variances` are the variances of the answers' noise given the published partition; the bias of spreading a
-    bucket's count over its cells is not in them. `buckets` is the published partition, one number per cell.
+    bucket's count over its cells is not in them. `buckets` is the published partition, one number per cell. `bias`,
+    where the script paid for it, bounds the bias of every answer with probability 1 - BIAS_BETA.
     """
 
     cells: Floats
     answers: Floats
     variances: Floats
     buckets: Ints
+    bias: Floats | None = None
 
     def __post_init__(self) -> None:
         if self.cells.shape != self.buckets.shape or self.answers.shape != self.variances.shape:
             raise PlanError("a finding has one bucket per cell and one variance per answer")
         if not np.all(self.variances >= 0):
             raise PlanError("variances are not negative")
+        if self.bias is not None and self.bias.shape != self.answers.shape:
+            raise PlanError("a finding has one bias for each answer, or none")
 
 
 Script: TypeAlias = Generator[Ask, Reply, Finding]
