@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -78,3 +79,19 @@ def test_a_graph_with_too_many_edges_joins_every_bucket(monkeypatch: pytest.Monk
 def test_bad_buckets_are_refused(buckets: list[int]) -> None:
     with pytest.raises(PlanError):
         bucket_count(3, np.array(buckets))
+
+
+@given(
+    st.sampled_from(["record", "attribute"]), st.integers(1, 4), st.integers(1, 4), st.booleans(), st.integers(0, 99)
+)
+def test_buckets_of_a_grid_are_joined_as_their_cells_are(
+    composition: Literal["record", "attribute"], rows: int, columns: int, complete: bool, seed: int
+) -> None:
+    reach = np.full(columns, columns - 1) if complete else np.arange(columns)
+    factors = WindowGraph(np.full(rows, rows - 1), NO_HUBS), WindowGraph(reach, NO_HUBS)
+    graph = CellGraph(factors, composition, np.array(False), "public")
+    labels = np.random.default_rng(seed).integers(0, 4, rows * columns)
+    buckets = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    found = {tuple(edge) for edge in merge_graph(graph, buckets).value_edges().tolist()}
+    pairs = np.sort(buckets[graph.value_edges()], axis=1).tolist()
+    assert found == {tuple(pair) for pair in pairs if pair[0] != pair[1]}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from blowfishdb.errors import PlanError
-from blowfishdb.model.arrays import Bools, Ints
+from blowfishdb.model.arrays import Bools, Ints, distinct
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.axis import AxisGraph
 from blowfishdb.model.graphs.explicit import EdgeGraph
@@ -47,7 +47,7 @@ def bucket_count(cells: int, buckets: Ints) -> int:
 
 def _axis(graph: CellGraph, buckets: Ints, count: int) -> AxisGraph:
     everybody = WindowGraph(np.full(count, count - 1), np.empty(0, dtype=np.int64))
-    if not graph.has_value_edges:
+    if not graph.has_value_edges or _is_complete(graph):
         return everybody
     single = graph.factors[0]
     if len(graph.factors) == 1 and isinstance(single, WindowGraph) and not single.hubs.size:
@@ -58,4 +58,13 @@ def _axis(graph: CellGraph, buckets: Ints, count: int) -> AxisGraph:
     if graph.value_edge_bound > LISTED_EDGES:
         return everybody
     pairs = buckets[graph.value_edges()]
-    return EdgeGraph(count, pairs[pairs[:, 0] != pairs[:, 1]])
+    keys = distinct(pairs.min(axis=1) * count + pairs.max(axis=1))
+    joined = np.stack(np.divmod(keys, count), axis=1)
+    return EdgeGraph(count, joined[joined[:, 0] != joined[:, 1]])
+
+
+def _is_complete(graph: CellGraph) -> bool:
+    """Whether every two cells are joined: complete graphs on all factors, which may move at once."""
+    if len(graph.factors) > 1 and graph.composition != "record":
+        return False
+    return all(isinstance(f, WindowGraph) and int(f.reach[0]) == f.size - 1 for f in graph.factors)
