@@ -1,4 +1,4 @@
-"""The tour of `blowfish demo`, also as `python -m blowfishdb.demo` and `make demo`."""
+"""The web pages of `blowfish demo`, also as `python -m blowfishdb.demo` and `make demo`."""
 
 from __future__ import annotations
 

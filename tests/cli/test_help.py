@@ -38,10 +38,11 @@ COMMANDS = dict(commands())
 
 def test_the_commands_are_those_we_know() -> None:
     assert set(COMMANDS) == {
-        *(f"blowfish {name}" for name in ("demo", "preview", "release", "sql")),
+        *(f"blowfish {name}" for name in ("demo", "serve", "preview", "release", "sql")),
         *(f"blowfish dataset {name}" for name in ("add", "list", "show", "budget", "refreshed", "remove")),
         *(f"blowfish policy {name}" for name in ("show", "check", "draw", "risk", "what-if", "set", "edit")),
         *(f"blowfish synopsis {name}" for name in ("make", "show", "ask", "rows")),
+        *(f"blowfish user {name}" for name in ("add", "list", "disable", "password")),
         *(f"blowfish ledger {name}" for name in ("show", "verify", "export", "accept")),
     }
 

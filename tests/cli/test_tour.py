@@ -17,7 +17,7 @@ def test_the_tour_ends_well(blowfish: Run, folder: Path, monkeypatch: pytest.Mon
     quick = [stop for stop in stops.STOPS if stop.command[0] == "dataset" or not set(SLOW) & set(stop.command)]
     assert 0 < len(stops.STOPS) - len(quick) <= 2
     monkeypatch.setattr(tour, "STOPS", quick)
-    ended = blowfish("demo", "--folder", "tour", "--json")
+    ended = blowfish("demo", "--tour", "--folder", "tour", "--json")
     assert ended.code == 0, ended.err
     assert [step["exit_code"] for step in ended.json["steps"]] == [stop.code for stop in quick]
     assert ended.json["figures"] == ["age_hours.png", "ages.png"]
@@ -27,18 +27,18 @@ def test_the_tour_ends_well(blowfish: Run, folder: Path, monkeypatch: pytest.Mon
 
 def test_the_tour_shows_its_commands(blowfish: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tour, "STOPS", stops.STOPS[:1])
-    ended = blowfish("demo", "--folder", "tour")
+    ended = blowfish("demo", "--tour", "--folder", "tour")
     assert ended.code == 0, ended.err
     assert "$ blowfish dataset add adult" in ended.out
     assert "--policy 'capital_loss=within 100'" in ended.out
 
 
 def test_a_full_folder_is_left_alone(blowfish: Run) -> None:
-    assert blowfish("demo", "--folder", ".").code == 3
+    assert blowfish("demo", "--tour", "--folder", ".").code == 3
 
 
 def test_a_stop_that_fails_ends_the_tour(blowfish: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tour, "STOPS", [stops.Stop("This cannot work.", ("dataset", "show", "nothing"))])
-    ended = blowfish("demo", "--folder", "tour")
+    ended = blowfish("demo", "--tour", "--folder", "tour")
     assert ended.code == 1
     assert "The tour ends here" in ended.err

@@ -8,8 +8,10 @@ from blowfishdb.cli.books import app as ledger
 from blowfishdb.cli.datasets import app as dataset
 from blowfishdb.cli.policies import app as policy
 from blowfishdb.cli.questions import preview, release, sql
+from blowfishdb.cli.serving import serve
 from blowfishdb.cli.synopses import app as synopsis
 from blowfishdb.cli.tour import demo
+from blowfishdb.cli.users import app as user
 
 HELP = """Ask counting questions about sensitive tables, with proven privacy and stated accuracy.
 
@@ -18,12 +20,13 @@ question for nothing and releases its answer. Every charge is in the ledger.
 
 \b
 Start here
-  blowfish demo            a tour with real census data, in a scratch folder
+  blowfish demo            the web pages over real census data; --tour: in the terminal
 \b
 For curators
   blowfish dataset add visits --source postgresql://localhost/clinic#visits
   blowfish policy what-if visits --attribute cost --within 50
   blowfish ledger verify
+  blowfish serve           web pages and REST for people who sign in
 \b
 For analysts
   blowfish preview visits --cdf cost --within 50       what it would cost
@@ -37,10 +40,12 @@ GROUPS = (
     ("policy", policy, "See, check, compare and change what is hidden."),
     ("synopsis", synopsis, "Publish a private table once; ask it for ever, free."),
     ("ledger", ledger, "See, verify and export what was charged."),
+    ("user", user, "The people who may sign in to a server."),
 )
 
 app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.command("demo")(demo)
+app.command("serve")(serve)
 for name, group, help_text in GROUPS:
     app.add_typer(group, name=name, help=help_text)
 app.command("preview")(preview)

@@ -62,10 +62,20 @@ def walk(stops: Sequence[Stop], folder: Path | None, *, as_json: bool) -> None:
     screen.print(f"{time.monotonic() - began:.0f} seconds.", style="dim")
 
 
+def prepared_demo(first: Stop, folder: Path | None) -> Path:
+    """A folder with the data and the first stop done: the dataset is added."""
+    place = _prepared(folder)
+    with contextlib.chdir(place):
+        code = _quiet(list(first.command))
+    if code != first.code:
+        raise CatalogError(f"the demo's dataset could not be added in {place.name}")
+    return place
+
+
 def _prepared(folder: Path | None) -> Path:
     place = Path(tempfile.mkdtemp(prefix="blowfish-demo-")) if folder is None else folder.expanduser().absolute()
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise CatalogError(f"the folder {place.name} is not empty; the tour needs a new one")
+        raise CatalogError(f"the folder {place.name} is not empty; the demo needs a new one")
     place.mkdir(parents=True, exist_ok=True)
     with as_file(files("blowfishdb") / "data" / "adult.parquet") as data:
         shutil.copy(data, place / "adult.parquet")

@@ -71,10 +71,10 @@ class Office:
         self._database.close()
 
 
-def open_office(config: str | Path, clock: Clock | None = None) -> Office:
-    """The office of a configuration file."""
+def open_office(config: str | Path, clock: Clock | None = None, settings: Settings | None = None) -> Office:
+    """The office of a configuration file, with the settings that it has or with others."""
     time = clock or Clock()
-    settings = read_settings(read_config(config))
+    settings = settings or read_settings(read_config(config))
     database = open_database(settings.users_url())
     people = People(database, time)
     return Office(

@@ -12,6 +12,7 @@ from blowfishdb.model.numbers import suggest
 
 SQLITE = "sqlite:///"
 USUAL_USERS = f"{SQLITE}blowfish.users"
+WHOLE = ("requests_per_minute", "sign_ins_per_minute", "shutdown_seconds", "largest_body", "largest_upload")
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,11 @@ class Settings:
     certificate: str | None = None
     key: str | None = None
     behind_proxy: bool = False
+    proxies: str = "127.0.0.1"
     public_url: str | None = None
     requests_per_minute: int = 600
     sign_ins_per_minute: int = 20
+    shutdown_seconds: int = 60
     largest_body: int = 4 * 2**20
     largest_upload: int = 512 * 2**20
     folder: Path = Path(".")
@@ -34,7 +37,13 @@ class Settings:
     def __post_init__(self) -> None:
         if not 1 <= self.port <= 65_535:
             raise CatalogError("server.port is a number from 1 to 65535")
-        for name in ("requests_per_minute", "sign_ins_per_minute", "largest_body", "largest_upload"):
+        for name in (
+            "requests_per_minute",
+            "sign_ins_per_minute",
+            "shutdown_seconds",
+            "largest_body",
+            "largest_upload",
+        ):
             if getattr(self, name) < 1:
                 raise CatalogError(f"server.{name} is a whole number, at least 1")
         if (self.certificate is None) != (self.key is None):

@@ -1,0 +1,115 @@
+"""What `blowfish serve` and `blowfish demo` do: open the office, see to the first people, and run."""
+
+from __future__ import annotations
+
+import socket
+import webbrowser
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from blowfishdb.catalog.config import USUAL_LEDGER, read_config
+from blowfishdb.cli.logs import keep_log
+from blowfishdb.cli.output import console, print_json
+from blowfishdb.errors import CatalogError, ExtraMissing
+
+if TYPE_CHECKING:
+    from blowfishdb.server.office import Office
+
+
+def run_from(config: Path, host: str | None, port: int | None, curator: str, *, as_json: bool) -> None:
+    """Serves a configuration, made if need be."""
+    from blowfishdb.server.logs import log_to_stderr
+
+    if not config.exists():
+        config.write_text(f'ledger = "{USUAL_LEDGER}"\n', encoding="utf-8")
+    office = opened(config, host, port)
+    log_to_stderr()
+    password = first_curator(office, curator)
+
+    def say() -> None:
+        if as_json:
+            first = None if password is None else {"name": curator, "password": password}
+            print_json({"url": office.settings.url, "first_curator": first})
+            return
+        screen = console()
+        if password is not None:
+            screen.print("Nobody has an account yet. The first curator signs in with", markup=False)
+            screen.print(f"  name      {curator}\n  password  {password}", style="bold", markup=False)
+            screen.print("which is changed at the first sign-in. It is shown this once.", markup=False)
+        screen.print(f"BlowfishDB is at {office.settings.url} (Ctrl-C stops it)", markup=False)
+
+    _run(office, say)
+
+
+def opened(config: Path, host: str | None, port: int | None) -> Office:
+    """The office of a configuration, listening where the command line says."""
+    try:
+        from blowfishdb.server.office import open_office
+        from blowfishdb.server.settings import read_settings
+    except ImportError as missing:
+        raise ExtraMissing(missing.name or "the server", "server") from None
+    settings = read_settings(read_config(config))
+    keep_log(config)
+    return open_office(config, settings=replace(settings, host=host or settings.host, port=port or settings.port))
+
+
+def first_curator(office: Office, name: str) -> str | None:
+    """The one-time password of the first curator; None when there are people already."""
+    from blowfishdb.server.accounts.passwords import new_password
+
+    if office.people.all():
+        return None
+    password = new_password()
+    office.people.add(name, "curator", password)
+    office.actions.note("console", "added a person", name, {"role": "curator"})
+    return password
+
+
+def run_demo(place: Path, port: int | None, *, browser: bool, as_json: bool) -> None:
+    """Serves the demo's folder with one curator and one analyst, whose passwords are printed."""
+    office = opened(place / "blowfish.toml", None, port or free_port())
+    people = {name: _person(office, name, role) for name, role in (("cora", "curator"), ("ana", "analyst"))}
+
+    def say() -> None:
+        url = office.settings.url
+        if as_json:
+            print_json({"folder": str(place), "url": url, "people": people})
+            return
+        screen = console()
+        screen.print(f"BlowfishDB is at {url}", style="bold", markup=False)
+        for name, password in people.items():
+            role = office.people.find(name).role
+            screen.print(f"  sign in as the {role}:  {name}  {password}", markup=False)
+        screen.print(f"Everything is in {place}. Ctrl-C stops it.", style="dim", markup=False)
+        if browser:
+            webbrowser.open(url)
+
+    _run(office, say)
+
+
+def free_port(wanted: int = 8000) -> int:
+    """The usual port, or another one where somebody listens there already."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise CatalogError("no port is free; name one with --port")
+
+
+def _person(office: Office, name: str, role: str) -> str:
+    from blowfishdb.server.accounts.passwords import new_password
+
+    password = new_password()
+    office.people.add(name, role, password, must_change=False)
+    return password
+
+
+def _run(office: Office, when_ready: Callable[[], None]) -> None:
+    from blowfishdb.server.running import run_server
+
+    run_server(office, when_ready)
