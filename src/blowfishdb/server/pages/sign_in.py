@@ -1,0 +1,72 @@
+"""Signing in, and the change of a first password: plain pages that load at once."""
+
+from __future__ import annotations
+
+from html import escape
+
+from fastapi import Request, Response
+from fastapi.responses import RedirectResponse
+from nicegui import app
+
+from blowfishdb.server.access import visitor_of
+from blowfishdb.server.pages.shell import PASSWORD, SIGN_IN, home_of
+from blowfishdb.server.pages.theme import plain_page
+
+FOOT = '<p class="bf-foot">Counts with privacy that is proven, and accuracy that you choose.</p>'
+
+
+def local_path(wanted: str) -> str:
+    """The path to go on to; anything that could lead to another site leads to the first page."""
+    is_local = wanted.startswith("/") and not wanted.startswith("//") and "\\" not in wanted and wanted.isprintable()
+    return wanted if is_local else "/"
+
+
+@app.get(SIGN_IN)
+def sign_in(request: Request) -> Response:
+    """The form that begins a visit."""
+    visitor = visitor_of(request)
+    if visitor is not None:
+        return RedirectResponse(home_of(visitor))
+    then = escape(local_path(request.query_params.get("then", "/")), quote=True)
+    body = (
+        f'<form class="bf-card" action="/api/v1/sessions" data-method="POST" data-then="{then}">'
+        '<h1>Sign in</h1><p class="bf-quiet bf-small">With the name and password that your curator gave you.</p>'
+        '<label for="name">Name</label><input id="name" name="name" autocomplete="username" required autofocus>'
+        '<label for="password">Password</label>'
+        '<input id="password" name="password" type="password" autocomplete="current-password" required>'
+        '<button type="submit">Sign in</button><p class="bf-said" role="alert"></p></form>'
+    )
+    return plain_page("Sign in", body + FOOT)
+
+
+@app.get(PASSWORD)
+def change_password(request: Request) -> Response:
+    """The form that replaces a password; a first password must be replaced before anything else."""
+    visitor = visitor_of(request)
+    if visitor is None:
+        return RedirectResponse(f"{SIGN_IN}?then={PASSWORD}")
+    why = (
+        "Your first password was made for you. Choose one that only you know."
+        if visitor.must_change
+        else "All your other visits end when you change it."
+    )
+    proof = escape(visitor.proof or "", quote=True)
+    body = (
+        f'<form class="bf-card" action="/api/v1/sessions/current/password" data-method="PUT" data-then="/" '
+        f'data-proof="{proof}"><h1>Choose a password</h1><p class="bf-quiet bf-small">{why}</p>'
+        '<label for="password">The one in use now</label>'
+        '<input id="password" name="password" type="password" autocomplete="current-password" required autofocus>'
+        '<label for="new">The new one</label>'
+        '<input id="new" name="new_password" type="password" autocomplete="new-password" required minlength="12">'
+        '<label for="again">The new one again</label>'
+        '<input id="again" name="again" type="password" autocomplete="new-password" required minlength="12">'
+        '<button type="submit">Change it</button><p class="bf-said" role="alert"></p></form>'
+    )
+    return plain_page("Choose a password", body)
+
+
+@app.get("/")
+def start(request: Request) -> Response:
+    """Sends a visitor to their own first page."""
+    visitor = visitor_of(request)
+    return RedirectResponse(SIGN_IN if visitor is None else home_of(visitor))

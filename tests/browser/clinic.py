@@ -1,0 +1,141 @@
+"""A server on loopback with people, a table of distinctive counts, and a browser to visit it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import duckdb
+import uvicorn
+from playwright.sync_api import Browser, Page, Playwright
+
+import blowfishdb as bf
+from blowfishdb.catalog.config import read_config
+from blowfishdb.server.accounts.clock import Clock
+from blowfishdb.server.office import Office, open_office
+from blowfishdb.server.running import server_config
+from blowfishdb.server.settings import read_settings
+
+WARDS = {"Ash": 7_321, "Beech": 4_817, "Cedar": 9_463, "Elm": 2_759}
+"""The true counts: no other number of a page looks like them."""
+SECRET_NOTE = "row-of-a-person"
+PASSWORD = "a long enough passphrase"
+PEOPLE = {"cora": "curator", "ana": "analyst", "ben": "analyst", "aude": "auditor"}
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SHOTS = Path(__file__).parents[2] / "build" / "screenshots"
+WIDTHS = (1440, 1024)
+
+
+@dataclass(eq=False)
+class MovedClock:
+    """The time, which a test may move."""
+
+    ahead: float = 0.0
+
+    def seconds(self) -> float:
+        return time.time() + self.ahead
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A server that runs."""
+
+    url: str
+    office: Office
+    folder: Path
+    clock: MovedClock = field(default_factory=MovedClock)
+
+
+def make_folder(folder: Path) -> Path:
+    """The table, its configuration and the dataset `clinic`."""
+    parts = " UNION ALL ".join(
+        f"SELECT '{name}' AS ward, (range * 37 + {place}) % 91 AS age, (range * 13) % 500 AS cost,"
+        f" DATE '2025-01-01' + CAST(range % 365 AS INTEGER) AS admitted, '{SECRET_NOTE}' AS note FROM range({count})"
+        for place, (name, count) in enumerate(WARDS.items())
+    )
+    with duckdb.connect(str(folder / "clinic.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE visits AS {parts}")
+    config = folder / "blowfish.toml"
+    config.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
+    with bf.curate(config, by="cora") as keeper:
+        keeper.add(
+            bf.Dataset(
+                "clinic",
+                source="duckdb:///clinic.duckdb#visits",
+                domain={
+                    "age": bf.integers(0, 99, null=0),
+                    "ward": bf.categorical([*WARDS, "Fir"], null="Fir", outside="Fir"),
+                    "cost": bf.bins(0, 500, width=1, null=0),
+                    "admitted": bf.dates("2025-01-01", "2025-12-31", null="2025-01-01"),
+                },
+                policy=bf.Policy({"age": bf.threshold(5), "cost": bf.threshold(50)}),
+                epsilon="2",
+                per_analyst="1",
+            )
+        )
+    return config
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def serve(config: Path) -> Iterator[Place]:
+    """Runs the server in a thread while the block lasts."""
+    clock = MovedClock()
+    settings = replace(read_settings(read_config(config)), port=free_port(), sign_ins_per_minute=1000)
+    office = open_office(config, Clock(clock.seconds), settings)
+    for name, role in PEOPLE.items():
+        office.people.add(name, role, PASSWORD, must_change=False)
+    server = uvicorn.Server(server_config(office, settings))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    yield Place(settings.url, office, config.parent, clock)
+    server.should_exit = True
+    thread.join(20)
+
+
+def launch(playwright: Playwright) -> Browser:
+    """Chromium without a window."""
+    return playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+
+
+def sign_in(page: Page, place: Place, name: str = "ana", password: str = PASSWORD, then: str = "/") -> None:
+    """Fills in the form and waits for the first page."""
+    page.goto(f"{place.url}/sign-in?then={then}")
+    page.fill("#name", name)
+    page.fill("#password", password)
+    page.click("button[type=submit]")
+    page.wait_for_selector("main#page")
+
+
+def shoot(page: Page, name: str, *, whole: bool = True) -> None:
+    """Keeps a picture of the page at each width."""
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    before = page.viewport_size
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(350)
+        page.screenshot(path=SHOTS / f"{name}-{width}.png", full_page=whole)
+    if before is not None:
+        page.set_viewport_size(before)

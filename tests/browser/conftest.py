@@ -1,0 +1,31 @@
+"""One server and one browser for all browser tests; every test gets a window of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.browser.clinic import Place, launch, make_folder, serve
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with serve(make_folder(tmp_path_factory.mktemp("clinic"))) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    context = chromium.new_context(viewport={"width": 1440, "height": 900})
+    yield context.new_page()
+    context.close()
