@@ -158,3 +158,15 @@ def test_the_gate_knows_the_policy_and_the_workload() -> None:
     long, short = Problem(full(64), AllRanges(64)), Problem(full(64), Identity(64))
     mixed = Problem(full(64), Stacked((Intervals(64, np.zeros(3, int), np.full(3, 60)), Intervals(64, [0], [1]))))
     assert uneven_limit(long) == UNEVEN_FOR_RANGES > uneven_limit(mixed) > uneven_limit(short) == UNEVEN_FOR_CELLS
+
+
+def test_the_split_is_a_parameter() -> None:
+    problem = Problem(full(64), Identity(64))
+    program = Dawa(select_share=Fraction(1, 4)).program(problem, EPSILON)
+    assert [allowance.epsilon / EPSILON for allowance in program.allowances] == [
+        Fraction(1, 50),
+        Fraction(1, 4),
+        Fraction(73, 100),
+    ]
+    with pytest.raises(PlanError):
+        Dawa(select_share=Fraction(1))

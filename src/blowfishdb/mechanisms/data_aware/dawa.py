@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.errors import Declined
+from blowfishdb.errors import Declined, PlanError
 from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
 from blowfishdb.mechanisms.data_aware.dawa_2d import program_2d, script_2d
@@ -35,7 +35,7 @@ GATE_SHARE, SELECT_SHARE = Fraction(1, 50), Fraction(1, 8)
 CAP = 80
 """Deviations of blocks of cells count up to CAP / epsilon, times the policy's noise level."""
 
-UNEVEN_FOR_RANGES, UNEVEN_FOR_CELLS = 0.6, 0.18
+UNEVEN_FOR_RANGES, UNEVEN_FOR_CELLS = 0.45, 0.18
 """Where deviations reach more than this part of the cap on average, measuring every cell is better than any buckets
 that could be found: for workloads of long ranges, and for workloads of which half or more are SHORT."""
 
@@ -47,11 +47,17 @@ SHORT = 16
 class Dawa:
     """Serves every policy; bias from merging cells cannot be known without the data, so it promises no accuracy.
 
-    With a `bias_share` that part of epsilon bounds the bias of every answer, which then comes with the finding.
+    With a `bias_share` that part of epsilon bounds the bias of every answer, which then comes with the finding;
+    `select_share` is the part that finds the buckets.
     """
 
     name: str = NAME
     bias_share: Fraction = Fraction(0)
+    select_share: Fraction = SELECT_SHARE
+
+    def __post_init__(self) -> None:
+        if self.bias_share < 0 or self.select_share <= 0 or GATE_SHARE + self.bias_share + self.select_share >= 1:
+            raise PlanError("shares of epsilon are positive and leave something for the measurement")
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """Gate, partition, measurement: together exactly epsilon; two axes follow a Hilbert curve, without a gate."""
@@ -62,7 +68,7 @@ class Dawa:
             raise Declined(self.name, "on two axes no bound on the bias is offered; ask for 'dawa'")
         if len(graph.shape) == 2:
             return program_2d(NAME, epsilon)
-        gate, select = epsilon * GATE_SHARE, epsilon * SELECT_SHARE
+        gate, select = epsilon * GATE_SHARE, epsilon * self.select_share
         bias = epsilon * self.bias_share
         looking = [Allowance(GATE, gate), Allowance(SELECT, select), *([Allowance(BIAS, bias)] if bias else [])]
         return Program(self.name, (*looking, Allowance(MEASURE, epsilon - gate - select - bias)))
