@@ -14,6 +14,8 @@ from blowfishdb.model.numbers import exact, show, suggest
 
 Number: TypeAlias = str | int | float | Decimal | Fraction
 USUAL_BETA = Fraction(1, 20)
+AUTO = "auto"
+"""Names no mechanism: rules choose one, data-aware ones included (engine/automatic.py)."""
 LARGEST = Fraction(10**15)
 SMALLEST = Fraction(1, 10**15)
 NUMBER_TEXT = re.compile(r"\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,2})?|\.\d{1,20}|\d{1,20}/\d{1,20}")
@@ -24,7 +26,7 @@ def _check_mechanism(name: str) -> None:
     from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
     from blowfishdb.mechanisms.table import MECHANISMS
 
-    known = [*MECHANISMS, *DATA_AWARE]
+    known = [AUTO, *MECHANISMS, *DATA_AWARE]
     if name not in known:
         raise AccuracyError(f"there is no mechanism {name!r}; {suggest(name, known)}")
 
@@ -106,7 +108,8 @@ def demand(
         epsilon=None if epsilon is None else short_number(epsilon, "epsilon"),
         beta=risk,
         guarantee="per-query" if per_query else "simultaneous",
-        mechanism=None if mechanism in (None, "auto") else mechanism,
+        # Only data-independent mechanisms promise an accuracy, so there is nothing to choose for one.
+        mechanism=None if mechanism == AUTO and epsilon is None else mechanism,
     )
 
 

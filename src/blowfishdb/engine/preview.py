@@ -208,12 +208,17 @@ def _program_preview(name: str, domain: Domain, policy: Policy, prepared: Prepar
         demanded=demanded,
         offers=(own, *_offers(others, compiled.scale)),
         declined=others.declined,
-        why=f"{program.mechanism} was asked for. It spends epsilon on {stages}; its accuracy depends on the data.",
+        why=f"{_chosen(prepared)}. It spends epsilon on {stages}; its accuracy depends on the data.",
         worst_pair="",
         protected=explain(domain, policy),
         unprotected=not_protected(domain, policy),
         dear=(),
     )
+
+
+def _chosen(prepared: PreparedProgram) -> str:
+    how = f"was chosen ({prepared.why})" if prepared.why else "was asked for"
+    return f"{prepared.program.mechanism} {how}"
 
 
 def _figure(number: float | None) -> str:

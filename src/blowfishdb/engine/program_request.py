@@ -48,6 +48,7 @@ class PreparedProgram:
     program: Program
     title: str
     tables: tuple[AnswerTable, ...]
+    why: str = ""
 
     @property
     def epsilon(self) -> Fraction:
@@ -108,8 +109,11 @@ class PreparedProgram:
         )
 
 
-def prepare_program(compiled: Compiled, demanded: Demand) -> PreparedProgram:
-    """The program of the demanded data-aware mechanism; Declined where it cannot serve what is asked."""
+def prepare_program(compiled: Compiled, demanded: Demand, why: str = "") -> PreparedProgram:
+    """The program of the demanded data-aware mechanism; Declined where it cannot serve what is asked.
+
+    `why` is the rule by which it was chosen, where nobody asked for it by name.
+    """
     mechanism = DATA_AWARE[demanded.mechanism or ""]
     if demanded.epsilon is None:
         raise Declined(
@@ -129,4 +133,5 @@ def prepare_program(compiled: Compiled, demanded: Demand) -> PreparedProgram:
         program=mechanism.program(compiled.problem, demanded.epsilon),
         title=question_words(compiled.query),
         tables=answer_tables(compiled),
+        why=why,
     )

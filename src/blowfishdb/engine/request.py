@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 from blowfishdb.accuracy.quote import Quote, Quotes
+from blowfishdb.engine.automatic import choose
 from blowfishdb.engine.compiled import Compiled, compile_query
-from blowfishdb.engine.demand import Demand
+from blowfishdb.engine.demand import AUTO, Demand
 from blowfishdb.engine.described import described
 from blowfishdb.engine.holding import Holding
 from blowfishdb.engine.program_request import PreparedProgram, prepare_program
@@ -17,6 +18,7 @@ from blowfishdb.engine.release import Outline, finish, outline
 from blowfishdb.engine.written_query import request_digest, write_query
 from blowfishdb.errors import TooLarge
 from blowfishdb.model.arrays import Ints
+from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.sources.base import Counting
 
@@ -100,9 +102,18 @@ def prepare(holding: Holding, request: Request) -> Prepared | PreparedProgram:
     """Compiles a request and quotes it, or lays out the program of a data-aware mechanism."""
     compiled = compile_query(holding.domain, holding.policy, request.asked)
     check_size(compiled)
-    if request.demanded.is_data_aware:
-        return prepare_program(compiled, request.demanded)
-    return Prepared(request, compiled, quotes_for(compiled, request.demanded))
+    demanded, why = chosen(compiled, holding.policy, request.demanded)
+    if demanded.is_data_aware:
+        return prepare_program(compiled, demanded, why)
+    return Prepared(replace(request, demanded=demanded), compiled, quotes_for(compiled, demanded))
+
+
+def chosen(compiled: Compiled, policy: Policy, demanded: Demand) -> tuple[Demand, str]:
+    """The demand with `auto` replaced by what its rules say, and why; any other demand as it is."""
+    if demanded.mechanism != AUTO or demanded.epsilon is None:
+        return demanded, ""
+    found = choose(compiled, policy, demanded.epsilon)
+    return replace(demanded, mechanism=found.mechanism), found.why
 
 
 def check_size(compiled: Compiled) -> None:

@@ -15,7 +15,7 @@ from blowfishdb.engine.holding import Holding
 from blowfishdb.engine.labels import cell_axes
 from blowfishdb.engine.program_request import PreparedProgram, prepare_program
 from blowfishdb.engine.release import finish
-from blowfishdb.engine.request import Prepared, Request, check_size, prepare
+from blowfishdb.engine.request import Prepared, Request, check_size, chosen, prepare
 from blowfishdb.engine.synopsis.artefact import Artefact, SynopsisAxis
 from blowfishdb.engine.synopsis.file import to_bytes
 from blowfishdb.engine.written_query import request_digest, write_query
@@ -86,14 +86,15 @@ def synopsis_request(holding: Holding, asked: Query, demanded: Demand) -> Reques
 
 def prepare_synopsis(holding: Holding, request: Request) -> PreparedSynopsis:
     """Compiles the request and lays out its plan or program."""
-    if not request.demanded.is_data_aware:
-        return PreparedSynopsis(prepare(holding, request))
     compiled = compile_query(holding.domain, holding.policy, request.asked)
     check_size(compiled)
+    demanded, why = chosen(compiled, holding.policy, request.demanded)
+    if not demanded.is_data_aware:
+        return PreparedSynopsis(prepare(holding, replace(request, demanded=demanded)))
     problem = compiled.problem
     if len(compiled.cells.axes) == 1:
         problem = Problem(problem.graph, cells_and_dyadic_ranges(problem.graph.cells))
-    return PreparedSynopsis(prepare_program(replace(compiled, problem=problem), request.demanded))
+    return PreparedSynopsis(prepare_program(replace(compiled, problem=problem), demanded, why))
 
 
 def cells_and_dyadic_ranges(cells: int) -> Intervals:
