@@ -8,11 +8,16 @@ import numpy as np
 from scipy.linalg import solveh_banded
 from scipy.optimize import isotonic_regression
 
-from blowfishdb.model.arrays import Bools, Floats, Ints
+from blowfishdb.model.arrays import Floats, Ints
 
 PENALTY = 5.0
 """What one more bucket must improve the fit by, in variances of a sum; found on synthetic histograms."""
 
+
+STEP_PENALTY = 2.0
+"""A cell that stands out makes three buckets and is charged as two: it is found anywhere, not at fixed cuts only."""
+
+STEP, HALVED = 1, 2
 
 CLEARLY_ROUGH = 24.0
 """In variances of a sum, times the root of the number of cells: five standard deviations of an estimated risk."""
@@ -30,8 +35,9 @@ def even_runs(sums: Floats, total: float, variance: float) -> EvenRuns:
     """The cells behind noisy sums of the first 1, 2, ... cells, the exact total last, all noise alike.
 
     Counts are not negative, so the sums are made monotone first, which only brings them closer. Then, in blocks whose
-    lengths are powers of two, cells are taken as even where a straight line fits their sums nearly as well; unless
-    the estimated risk tells that the counts are so rough that evening them out gains little.
+    lengths are powers of two, cells are taken as even where a straight line fits their sums nearly as well, or as one
+    cell in an empty stretch where a step does; unless the estimated risk tells that the counts are so rough that
+    evening them out gains little.
     """
     monotone = _monotone(sums, total)
     starts = _best_blocks(np.concatenate([[0.0], monotone, [total]]), PENALTY * variance)
@@ -71,47 +77,81 @@ def _monotone(sums: Floats, total: float) -> Floats:
 
 
 def _best_blocks(path: Floats, penalty: float) -> Ints:
-    """The first cells of the blocks that minimise squared distances to straight lines plus a penalty a block."""
+    """The first cells of the buckets that minimise squared distances of the sums plus penalties.
+
+    A block is one bucket, or an empty stretch with one cell that stands out, or its two halves.
+    """
     cells = path.size - 1
     best = np.full(cells, penalty)
-    halved: list[Bools] = []
+    choices: list[tuple[Ints, Ints]] = []
     length = 1
     while length < cells:
         length *= 2
         pairs = np.append(best, 0.0) if best.size % 2 else best
-        apart = pairs[::2] + pairs[1::2]
-        whole = _distances_to_lines(path, length) + penalty
-        halved.append(apart < whole)
-        best = np.where(halved[-1], apart, whole)
+        line, step, jump = _fits(path, length)
+        costs = np.stack([line + penalty, step + STEP_PENALTY * penalty, pairs[::2] + pairs[1::2]])
+        choices.append((np.argmin(costs, axis=0), jump))
+        best = np.min(costs, axis=0)
     starts, blocks = [], np.zeros(1, dtype=np.int64)
-    for split in reversed(halved):
-        starts.append(blocks[~split[blocks]] * length)
+    for choice, jump in reversed(choices):
+        kept, stepped = blocks[choice[blocks] != HALVED], blocks[choice[blocks] == STEP]
+        spikes = stepped * length + jump[stepped]
+        starts += [kept * length, spikes, spikes + 1]
         length //= 2
-        blocks = np.repeat(2 * blocks[split[blocks]], 2)
+        blocks = np.repeat(2 * blocks[choice[blocks] == HALVED], 2)
         blocks[1::2] += 1
         blocks = blocks[blocks * length < cells]
-    return np.sort(np.concatenate([*starts, blocks])).astype(np.int64)
+    found = np.unique(np.concatenate([*starts, blocks]))
+    return found[found < cells].astype(np.int64)
 
 
-def _distances_to_lines(path: Floats, length: int) -> Floats:
-    """For each block of `length` cells (the last may be shorter) the squared distance of its sums to a line."""
+def _fits(path: Floats, length: int) -> tuple[Floats, Floats, Ints]:
+    """For each block of `length` cells (the last may be shorter) its distances to a line and to a step, and where."""
     blocks = (path.size - 1) // length
     whole = blocks * length
     inner = path[:whole].reshape(blocks, length)
-    found = [_squared_residuals(np.concatenate([inner, path[length : whole + 1 : length, None]], axis=1))]
-    if whole < path.size - 1:
-        found.append(_squared_residuals(path[None, whole:]))
-    return np.concatenate(found)
+    rows = np.concatenate([inner, path[length : whole + 1 : length, None]], axis=1)
+    last = path[None, whole:] if whole < path.size - 1 else rows[-1:]
+    between = rows[1:] if whole < path.size - 1 else rows[1:-1]
+    # The first and the last sum are exact, so what is fitted beside them must meet them.
+    parts = [(rows[:1], True, False), (between, False, False), (last, False, True)]
+    if length >= path.size - 1:
+        parts = [(path[None, :], True, True)]
+    found = [(_to_line(*part), *_to_step(*part)) for part in parts if part[0].size]
+    lines, steps, jumps = zip(*found, strict=True)
+    return np.concatenate(lines), np.concatenate(steps), np.concatenate(jumps)
 
 
-def _squared_residuals(points: Floats) -> Floats:
-    """The squared distance of each row, at equal steps, to its least-squares line."""
-    step = np.arange(points.shape[1]) - (points.shape[1] - 1) / 2
+def _to_line(points: Floats, meets_first: bool, meets_last: bool) -> Floats:
+    """The squared distance of each row, at equal steps, to the nearest line."""
+    if meets_last and not meets_first:
+        return _to_line(-points[:, ::-1], True, False)
     # Large counts cancel before anything is squared.
     level = points - points[:, :1]
-    level = level - level.mean(axis=1, keepdims=True)
-    slope = level @ step / float(step @ step)
-    return np.asarray(((level - slope[:, None] * step) ** 2).sum(axis=1))
+    place = np.arange(points.shape[1], dtype=np.float64)
+    if meets_first and meets_last:
+        slope = level[:, -1] / place[-1]
+    else:
+        if not meets_first:
+            level, place = level - level.mean(axis=1, keepdims=True), place - place.mean()
+        slope = level @ place / float(place @ place)
+    return np.asarray(((level - slope[:, None] * place) ** 2).sum(axis=1))
+
+
+def _to_step(points: Floats, meets_first: bool, meets_last: bool) -> tuple[Floats, Ints]:
+    """The squared distance of each row to the nearest two levels, and the cell between them."""
+    # Each side is seen from its own end, for the same reason.
+    before = _spread_of_heads(points - points[:, :1], meets_first)[:, :-1]
+    after = _spread_of_heads((points - points[:, -1:])[:, ::-1], meets_last)[:, -2::-1]
+    both = before + after
+    jump = np.argmin(both, axis=1)
+    return np.take_along_axis(both, jump[:, None], axis=1)[:, 0], jump.astype(np.int64)
+
+
+def _spread_of_heads(points: Floats, meets_first: bool) -> Floats:
+    """For each row and length the squared distance of its first that many entries to one level."""
+    squares, lengths = np.cumsum(points**2, axis=1), np.arange(1, points.shape[1] + 1)
+    return squares if meets_first else np.asarray(squares - np.cumsum(points, axis=1) ** 2 / lengths)
 
 
 def _spline(sums: Floats, total: float, knots: Ints) -> Floats:
