@@ -10,7 +10,7 @@ import numpy as np
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import identity
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
-from blowfishdb.mechanisms.data_aware.greedy_weights import greedy_weights
+from blowfishdb.mechanisms.data_aware.greedy_weights import PartialRanges, greedy_weights
 from blowfishdb.mechanisms.data_aware.hat_solver import HatSolver
 from blowfishdb.mechanisms.data_aware.partial_variances import answer_variances
 from blowfishdb.mechanisms.data_aware.quick_levels import quick_levels
@@ -32,6 +32,9 @@ NAME = "buckets"
 
 SMOOTH_BUCKETS = 8192
 """Up to this many buckets hats are worth their system; beyond, trees."""
+
+PLACES, CROWDED, FEW_BUCKETS = 32, 3, 1024
+"""Of so many places, none holds so many times its part of the ends of ranges that are spread over all buckets."""
 
 CLEARLY = 0.98
 """Greedy weights replace hats where they predict less than this part of the hats' squared error."""
@@ -69,7 +72,7 @@ def plan_buckets(graph: CellGraph, buckets: Buckets, workload: Rows, epsilon: Fr
         return _calibrated(problem, best.shape.build(axis, best.shares), buckets, workload, epsilon)
     planned = _calibrated(problem, _levels(axis, problem.workload), buckets, workload, epsilon)
     ranges = buckets.partial_ranges(workload)
-    if ranges is None:
+    if ranges is None or _ends_everywhere(ranges, buckets.count):
         return planned
     greedy = greedy_weights(buckets.count, ranges)
     to_beat = CLEARLY * float(planned.answer_variances.sum())
@@ -102,6 +105,12 @@ def _calibrated(
     strategy = EstimatingStrategy(NAME, problem, estimator)
     plan = calibrate(strategy.plan(Fraction(1)), problem.graph, epsilon)[0]
     return BucketPlan(strategy, plan, answer_variances(buckets, estimator, workload, row_variances(plan)))
+
+
+def _ends_everywhere(ranges: PartialRanges, count: int) -> bool:
+    """Whether the ends of the ranges lie all over many buckets: then greedy weights, equal everywhere, cannot win."""
+    ends = np.concatenate([ranges.first, ranges.last]) * PLACES // count
+    return count > FEW_BUCKETS and int(np.bincount(ends).max()) * PLACES < CROWDED * ends.size
 
 
 def _levels(axis: Axis, workload: Rows) -> Estimator:

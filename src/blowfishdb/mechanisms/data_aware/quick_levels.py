@@ -8,7 +8,7 @@ from blowfishdb.mechanisms.one_axis.energies import LevelPlan, block_energy, pro
 from blowfishdb.mechanisms.one_axis.shares import balanced_shares, level_error
 from blowfishdb.model.rows import Rows
 
-FAN_OUTS = (8, 12, 16, 20, 26)
+FAN_OUTS = (8, 12, 16, 24)
 """Children per node that are tried on long runs: errors are flat around the best."""
 
 SHORT_FAN_OUTS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 24)
