@@ -32,6 +32,7 @@ from blowfishdb.sources.base import ColumnType, Counting
 CLUSTERS = 4
 EPSILONS = ("0.1", "0.5", "1")
 SYNTHETIC_SETS, REPEATS = 25, 5
+BLOCKS = (10, 100)
 Make = Callable[[Table, int], Floats]
 
 
@@ -82,6 +83,8 @@ def compared(name: str, tables: list[Table], epsilons: tuple[str, ...]) -> Itera
     base, first = non_private(tables), tables[0]
     policies = {"full graph": Policy()}
     policies |= {f"L1 theta {theta}": Policy(joint=[bf.grid(first.names, theta, "l1")]) for theta in first.thetas}
+    if len(first.names) == 2:
+        policies |= {f"partition of {parts} x {parts} blocks": _blocks(first, parts) for parts in BLOCKS}
     for epsilon in epsilons:
         makes: dict[str, Make] = {"full graph, paper's DP Lloyd": partial(_peer_dp, epsilon=epsilon)}
         for theta in first.thetas:
@@ -91,6 +94,15 @@ def compared(name: str, tables: list[Table], epsilons: tuple[str, ...]) -> Itera
             makes[f"{words}, ours"] = partial(ours, policy=policy, ready=prepared(first, policy, epsilon))
         for what, make in makes.items():
             yield _row(f"{name}, eps {epsilon}, {what}", tables, make, base)
+
+
+def _blocks(table: Table, parts: int) -> Policy:
+    """Records stay in their block of a uniform partition, as in the paper's Figure 1(f)."""
+    cuts = {}
+    for name, low, high in zip(table.names, *_ends(table), strict=True):
+        width = Fraction(str(high - low)) / parts
+        cuts[name] = bf.partition(cuts=[Fraction(str(low)) + place * width for place in range(1, parts)])
+    return Policy(cuts)
 
 
 def _row(case: str, tables: list[Table], make: Make, base: float) -> Row:

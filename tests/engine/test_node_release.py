@@ -144,3 +144,17 @@ def test_one_value_and_one_row_are_no_trouble() -> None:
     points = compile_points(single, bf.Policy(), (Axis("x"),))
     best = offers(points, Fraction(1), 1, 1)[0]
     assert (best.plan.shape, best.plan.unit) == ((1,), None)
+
+
+def test_many_blocks_and_many_columns_are_no_trouble() -> None:
+    wide = bf.domain({"x": bf.integers(0, 99_999, null=0), "y": bf.integers(0, 99_999, null=0)})
+    cuts = bf.partition(cuts=range(10, 100_000, 10))
+    points = compile_points(wide, bf.Policy({"x": cuts, "y": bf.public()}), (Axis("x"), Axis("y")))
+    best = offers(points, Fraction(1), 1000, 4)[0]
+    assert (best.plan.unit, best.certificate.epsilon) == (None, 0)
+    assert best.plan.nodes <= 2**20
+    names = [f"c{place}" for place in range(8)]
+    many = bf.domain({name: bf.integers(0, 29, null=0) for name in names})
+    thirds = bf.Policy({name: bf.partition(cuts=[10, 20]) for name in names})
+    found = offers(compile_points(many, thirds, tuple(Axis(name) for name in names)), Fraction(1), 1000, 4)
+    assert {offer.certificate.epsilon for offer in found} <= {Fraction(0), Fraction(1)}

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.errors import AccuracyError
+from blowfishdb.errors import AccuracyError, TooLarge
 from blowfishdb.mechanisms.nodes.grids import TOTAL_BITS, Grid, Kind, blocks_of, make_grid
 from blowfishdb.model.points import Points
 from blowfishdb.noise.distribution import MAX_SCALE, MIN_SCALE
@@ -20,8 +20,8 @@ PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)
 """Spacings that are tried: the longest column over these."""
 MOST_NODES = 2**14
 LEAST_TOTAL = 2**12
-NOISE_COST = 0.15
-SPACING_COST: dict[Kind, float] = {"weights": 0.12, "cells": 0.5}
+NOISE_COST = 0.3
+SPACING_COST: dict[Kind, float] = {"weights": 0.5, "cells": 2.5}
 SPACING_POWER = 4.0
 
 
@@ -50,7 +50,10 @@ def offers(points: Points, epsilon: Fraction, rows: int, clusters: int) -> tuple
         if kind == "weights" and total < LEAST_TOTAL:
             continue
         for parts in PARTS if span > 0.0 else PARTS[:1]:
-            grid = make_grid(points, blocks, kind, span / parts if span > 0.0 else math.inf, total)
+            try:
+                grid = make_grid(points, blocks, kind, span / parts if span > 0.0 else math.inf, total)
+            except TooLarge:
+                break
             if grid.plan.nodes > MOST_NODES and parts > 1:
                 break
             plan, certificate = calibrate_nodes(grid.plan, points.graph, epsilon)

@@ -18,7 +18,7 @@ Kind = Literal["cells", "weights"]
 STEP_BITS, TOTAL_BITS = 16, 20
 PRODUCT_BITS = 56
 """Steps between nodes are powers of two whose product over the columns stays below this."""
-MOST_BLOCKS = 2**14
+MOST_BLOCKS, MOST_RUNS = 2**14, 2**10
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +79,17 @@ def node_count(length: float, kind: Kind, spacing: float) -> int:
 
 
 def blocks_of(points: Points) -> tuple[Ints, ...]:
-    """Runs of values that no hidden move leaves, by column; one run where they are no runs, or too many."""
+    """Runs of values that no hidden move leaves, by column; one run where they are no runs.
+
+    Neighbouring runs are put together where there are too many: no hidden move leaves two runs together either.
+    """
     found = []
     for labels in components_of(points.graph):
         is_run = bool(np.all(np.diff(labels) >= 0)) and not points.graph.can_vanish
         found.append(labels - labels[0] if is_run else np.zeros(labels.size, dtype=np.int64))
-    while math.prod(int(labels[-1]) + 1 for labels in found) > MOST_BLOCKS:
+    while (
+        math.prod(int(labels[-1]) + 1 for labels in found) > MOST_BLOCKS or max(int(x[-1]) for x in found) > MOST_RUNS
+    ):
         widest = max(range(len(found)), key=lambda column: int(found[column][-1]))
-        found[widest] = np.zeros(found[widest].size, dtype=np.int64)
+        found[widest] = found[widest] // 2
     return tuple(found)
