@@ -116,6 +116,10 @@ def test_what_cannot_be_read_is_refused(text: str) -> None:
         [bf.known_marginal("sex", values=[(["X"], 3)])],
         [bf.known_marginal("sex", values=[(["F"], 3), (["M"], 4)]),
          bf.known_marginal("sex", "state", values=[(["F", "NC"], 2), (["M", "VA"], 5)])],
+        ["count(age in (1, 2)) = 1", "count(age in (2, 3)) = 1", "count(age in (1, 3)) = 1", "rows = 1"],
+        ["count(age in (1, 2)) = 1", "count(age in (2, 3)) = 1", "count(age in (1, 3)) = 1"],
+        [bf.known_marginal("sex", values=[(["F"], 3), (["M"], 4)]), "count(age < 5) = 4",
+         "count(age < 5 and sex = 'F') = 3", "count(age < 5 and sex = 'M') = 2"],
         [3], "rows",
     ],
 )  # fmt: skip

@@ -12,7 +12,7 @@ from blowfishdb.model.arrays import Bools, Ints
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.constraints.reach import pieces_of
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.facts.checks import marginal_counts
+from blowfishdb.model.facts.listed import marginal_counts
 from blowfishdb.model.facts.signatures import signatures
 from blowfishdb.model.facts.values import CountFact, MarginalFact, RangeFact, RowsFact
 from blowfishdb.model.filtering import Verdict

@@ -7,17 +7,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from blowfishdb.errors import DomainError, PolicyError, TooLarge
+from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model.arrays import Ints
-from blowfishdb.model.domain import Attribute, Domain
-from blowfishdb.model.facts.signatures import Signatures, signatures
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.facts.feasible import is_possible
+from blowfishdb.model.facts.listed import marginal_counts
+from blowfishdb.model.facts.signatures import signatures
 from blowfishdb.model.facts.text import read_fact, write_fact
 from blowfishdb.model.facts.values import FACTS, CountFact, Fact, MarginalFact, RangeFact, RowsFact, without_values
 from blowfishdb.model.predicate import Atom, Truth, truth
 
 MOST_FACTS = 4096
-MOST_PATTERNS = 4096
-"""Up to so many different patterns of counts it is checked that some table has all the given counts at once."""
 
 
 def as_facts(declared: Iterable[str | Fact]) -> tuple[Fact, ...]:
@@ -50,40 +50,16 @@ def check_facts(domain: Domain, facts: tuple[Fact, ...]) -> None:
             for name in fact.attributes:
                 domain.find(name, PolicyError)
             marginal_counts(domain, fact)
-    told = signatures(domain, facts)
+    signatures(domain, facts)
     total = _total(facts)
     for fact in facts:
         if not isinstance(fact, MarginalFact) and fact.value is not None and total is not None and fact.value > total:
             raise PolicyError(f"{write_fact(fact)} contradicts the {total:,} rows that other facts tell")
     _check_marginals(domain, facts)
     _check_counts_against_marginals(domain, facts)
-    _check_counts(told, total)
-
-
-def marginal_counts(domain: Domain, fact: MarginalFact) -> tuple[Ints, Ints] | None:
-    """The given counts of a marginal: value codes of each listed combination, and their counts; None without any."""
-    if fact.values is None:
-        return None
-    codes = [
-        [
-            code_of(domain.find(name, PolicyError), value, name)
-            for name, value in zip(fact.attributes, listed, strict=True)
-        ]
-        for listed, _ in fact.values
-    ]
-    counts = np.array([count for _, count in fact.values], dtype=np.int64)
-    return np.array(codes, dtype=np.int64).reshape(-1, len(fact.attributes)), counts
-
-
-def code_of(attribute: Attribute, value: object, name: str) -> int:
-    """The code of a declared value, or of the special cell of that name."""
-    try:
-        return attribute.index_of(value)
-    except DomainError as error:
-        for slot in attribute.slots:
-            if slot.name == value:
-                return slot.code
-        raise PolicyError(f"a public fact: {name}: {error}") from None
+    if not is_possible(domain, facts, total):
+        given = [write_fact(f) for f in facts if isinstance(f, MarginalFact) or f.value is not None]
+        raise PolicyError(f"no table has all these counts: {'; '.join(given[:8])}{'; ...' if len(given) > 8 else ''}")
 
 
 def _total(facts: Sequence[Fact]) -> int | None:
@@ -153,21 +129,3 @@ def _bounds(
 
     yes, no = truth(fact.condition, by_record)
     return int(counts[yes].sum()), int(counts[~no].sum())
-
-
-def _check_counts(told: Signatures, total: int | None) -> None:
-    """Some nonnegative sizes of the patterns must give all the given counts at once."""
-    given = [place for place, fact in enumerate(told.counts) if fact.value is not None]
-    is_single = len(given) == 1 and total is None and bool(told.patterns[:, given].any())
-    if not given or is_single or told.patterns.shape[0] > MOST_PATTERNS:
-        return
-    rows = told.patterns[:, given].T.astype(np.float64)
-    aims = [float(told.counts[place].value or 0) for place in given]
-    if total is not None:
-        rows, aims = np.concatenate([rows, np.ones((1, rows.shape[1]))]), [*aims, float(total)]
-    # Loaded here: few policies give several counts, and the solver takes its time to load.
-    from scipy.optimize import linprog
-
-    if linprog(np.zeros(rows.shape[1]), A_eq=rows, b_eq=aims, bounds=(0, None), method="highs").status == 2:
-        names = "; ".join(write_fact(told.counts[place]) for place in given[:8])
-        raise PolicyError(f"no table has all these counts: {names}{'; ...' if len(given) > 8 else ''}")
