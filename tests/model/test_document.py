@@ -226,7 +226,7 @@ def test_a_protected_order_of_rows_is_refused() -> None:
 
 def test_the_examples_of_the_guide_work() -> None:
     guide = (Path(__file__).resolve().parents[2] / "docs" / "policies.md").read_text(encoding="utf-8")
-    blocks = dict(re.findall(r"```(python|toml)\n(.*?)```", guide, re.DOTALL))
+    blocks = dict(reversed(re.findall(r"```(python|toml)\n(.*?)```", guide, re.DOTALL)))
     assert read_document(blocks["toml"]).policy.unit == person("patient", at_most=5, order_by="visit_id")
     scope: dict[str, Any] = {}
     exec(blocks["python"], scope)
