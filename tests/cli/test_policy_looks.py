@@ -52,7 +52,9 @@ def test_risk_in_words_numbers_and_a_picture(people: Run, folder: Path) -> None:
 def test_a_budget_for_a_bound(people: Run) -> None:
     found = people(*RISK, "--odds", "3", "--releases", "10", "--json").json
     assert float(found["each"]) == pytest.approx(math.log(3) / 20, abs=1e-5)
-    assert "10" in people(*RISK, "--posterior", "0.6", "--releases", "10").out
+    told = people(*RISK, "--posterior", "0.6", "--releases", "10").out.split()
+    assert float(told[1]) <= math.log(1.5) / 2
+    assert float(told[told.index("scale") + 1].replace(",", "")) >= 2 / (math.log(1.5) / 20)
     for wrong in (
         (),
         ("--epsilon", "1", "--odds", "3"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 from blowfishdb.analysis.risk import Risk, SufficientBudget, risk, sufficient_budget
 from blowfishdb.catalog import Dataset
 from blowfishdb.catalog.graph_files import read_value
-from blowfishdb.cli.output import console, exact, print_json, short
+from blowfishdb.cli.output import console, exact, print_json
 from blowfishdb.engine.present.extras import needed
 from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError, QueryError
 
@@ -91,6 +92,8 @@ def _show_budget(budget: SufficientBudget, *, as_json: bool) -> None:
             }
         )
         return
-    each = f": {short(budget.each)} for each of {budget.releases:,}" if budget.releases > 1 else ""
-    console().print(f"Epsilon {short(budget.total)} in all keeps this bound{each}.", markup=False)
-    console().print(f"For a histogram that is noise of scale {float(budget.histogram_scale):.4g} on every count.")
+    # Budgets are shown exactly and noise rounded up: a rounded budget might not keep the bound.
+    each = f": {exact(budget.each)} for each of {budget.releases:,}" if budget.releases > 1 else ""
+    console().print(f"Epsilon {exact(budget.total)} in all keeps this bound{each}.", markup=False)
+    scale = math.ceil(budget.histogram_scale * 100) / 100
+    console().print(f"For a histogram that is noise of scale {scale:,.2f} or more on every count.", markup=False)
