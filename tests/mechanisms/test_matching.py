@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -24,6 +25,7 @@ from blowfishdb.mechanisms.select.matching_pairs import NEAR, candidate_pairs
 from blowfishdb.mechanisms.select.matching_solver import best_matching, best_near_matching
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.noise.sampler import sample_geometric, sample_words
 from blowfishdb.plan.stages import WORD_BITS
 from tests.errata.exact import Noise, OneSided
 from tests.mechanisms.matching_law import four_cells, three_cells
@@ -201,6 +203,40 @@ def test_the_law_is_the_law_of_the_code() -> None:
         chance = math.prod(float(single.mass(-draw)) for draw in draws)
         found[names[tuple(chosen.tolist())]] += chance
     assert found == pytest.approx(three_cells(counts.tolist(), 2, single, pair, (2, 2)), abs=1e-5)
+
+
+def joined_rate(gap: int, scale_factor: int, runs: int) -> float:
+    """How often cells 0 and 1 of 64 are joined through the real sampler and solver when their counts differ by `gap`."""
+    counts = np.arange(64) * 1000
+    counts[1] = counts[0] = 500
+    counts[1] += gap // 2
+    counts[0] -= gap - gap // 2
+    matching = matching_partition(np.ones(64, dtype=np.int64), Fraction(0), line(64), Fraction(2))
+    matching = replace(matching, unit=matching.unit / scale_factor)
+    noise = matching.noise
+    found = 0
+    for _ in range(runs):
+        draws = np.concatenate(
+            [sample_geometric(noise.unit, int(w), int(n)) for w, n in zip(noise.weights, noise.sizes, strict=True)]
+        )
+        words = sample_words(noise.tie_words * int(noise.sizes.sum()), WORD_BITS)
+        chosen = matching.choose(counts, np.concatenate([draws, words]))
+        found += int(chosen[0] == chosen[1])
+    return found / runs
+
+
+def log_odds(near: float, far: float, runs: int) -> tuple[float, float]:
+    """The log-ratio of two observed rates and its standard error."""
+    return math.log(near / far), math.sqrt(1 / (near * runs) + 1 / (far * runs))
+
+
+def test_at_64_cells_a_move_keeps_the_bound_and_a_quarter_of_the_noise_is_caught() -> None:
+    """A record that moves from cell 1 to cell 0 widens their gap by 2."""
+    runs = 600
+    spent, error = log_odds(joined_rate(0, 1, runs), joined_rate(2, 1, runs), runs)
+    assert spent + 4 * error <= 2
+    spent, error = log_odds(joined_rate(0, 4, runs), joined_rate(2, 4, runs), runs)
+    assert spent - error > 2
 
 
 def test_equal_buckets_far_apart_are_joined_when_the_noise_is_small() -> None:

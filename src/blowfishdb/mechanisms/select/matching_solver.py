@@ -22,10 +22,16 @@ def best_matching(buckets: int, pairs: Ints, gains: Ints, words: Ints, tie_bits:
     from rustworkx import PyGraph, max_weight_matching
 
     drop = words.shape[0] * WORD_BITS - tie_bits
-    bits = [((int(high) << WORD_BITS) | int(low)) >> drop for high, low in zip(words[0], words[1], strict=True)]
+
+    def fraction(item: int) -> int:
+        return ((int(words[0, item]) << WORD_BITS) | int(words[1, item])) >> drop
+
+    single = [fraction(bucket) for bucket in range(buckets)]
     edges = []
-    for place, ((first, second), gain) in enumerate(zip(pairs.tolist(), gains.tolist(), strict=True)):
-        weight = (gain << tie_bits) + bits[first] + bits[second] - bits[buckets + place]
+    # Two fractions less a third are below 2: a pair that gains less than -1 is never worth it.
+    for place in np.flatnonzero(gains >= -1).tolist():
+        first, second = pairs[place].tolist()
+        weight = (int(gains[place]) << tie_bits) + single[first] + single[second] - fraction(buckets + place)
         if weight > 0:
             edges.append((first, second, weight))
     graph: PyGraph[int, int] = PyGraph(multigraph=False)
