@@ -1,0 +1,1 @@
+"""What curators' pages work out, without a page: forms read into values, curves, examples, uploads."""
