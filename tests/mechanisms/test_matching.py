@@ -206,7 +206,7 @@ def test_the_law_is_the_law_of_the_code() -> None:
 
 
 def joined_rate(gap: int, scale_factor: int, runs: int) -> float:
-    """How often cells 0 and 1 of 64 are joined through the real sampler and solver when their counts differ by `gap`."""
+    """How often cells 0 and 1 of 64 are joined, by the real sampler and solver, when their counts differ by `gap`."""
     counts = np.arange(64) * 1000
     counts[1] = counts[0] = 500
     counts[1] += gap // 2

@@ -24,7 +24,8 @@ def best_matching(buckets: int, pairs: Ints, gains: Ints, words: Ints, tie_bits:
     drop = words.shape[0] * WORD_BITS - tie_bits
 
     def fraction(item: int) -> int:
-        return ((int(words[0, item]) << WORD_BITS) | int(words[1, item])) >> drop
+        high, low = words[:, item].tolist()
+        return int((high << WORD_BITS | low) >> drop)
 
     single = [fraction(bucket) for bucket in range(buckets)]
     edges = []
