@@ -6,8 +6,9 @@ import os
 import threading
 from pathlib import Path
 
-from blowfishdb.catalog.config import read_config
+from blowfishdb.catalog.config import Config, read_config
 from blowfishdb.catalog.opening import Catalog, open_catalog
+from blowfishdb.sources.base import Join
 
 Stamp = tuple[int, int, int]
 
@@ -39,11 +40,15 @@ class LiveCatalog:
         kept = {
             name: source
             for name, source in before.sources.items()
-            if name in config.datasets
-            and config.datasets[name].source == before.config.datasets[name].source
-            and config.datasets[name].joins == before.config.datasets[name].joins
+            if _reached(config, name) is not None and _reached(config, name) == _reached(before.config, name)
         }
         return Catalog(config, before.ledger, kept)
+
+
+def _reached(config: Config, name: str) -> tuple[str, tuple[Join, ...]] | None:
+    """What decides how the rows of a dataset are reached."""
+    dataset = config.datasets.get(name)
+    return None if dataset is None else (dataset.source, dataset.joins)
 
 
 def _stamp(path: Path) -> Stamp:

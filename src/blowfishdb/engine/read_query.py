@@ -23,7 +23,7 @@ from blowfishdb.model.predicate import (
     Op,
     Predicate,
 )
-from blowfishdb.model.query import Query
+from blowfishdb.model.query import Query, levels_of
 
 Read = Callable[[str], object]
 TYPES: dict[str, Read] = {
@@ -52,7 +52,7 @@ def read_query(written: object) -> Query:
             boxes=tuple(tuple(_range(span) for span in _list(box)) for box in _list(content.get("boxes", []))),
             subsets=tuple(tuple(map(_text, _list(subset))) for subset in _list(content.get("subsets", []))),
             ways=_ways(content.get("ways")),
-            levels=tuple(_number(level) for level in _list(content.get("levels", []))),
+            levels=_levels(content["kind"], _list(content.get("levels", []))),
         )
         write_query(found)
     except QueryError:
@@ -142,6 +142,10 @@ def _ways(written: object) -> int | None:
     if written is not None and type(written) is not int:
         raise QueryError("ways is a whole number of attributes")
     return written
+
+
+def _levels(kind: object, written: Sequence[object]) -> tuple[Fraction, ...]:
+    return levels_of(_number(level) for level in written) if written or kind == "quantiles" else ()
 
 
 def _number(written: object) -> Fraction:

@@ -22,7 +22,9 @@ from blowfishdb.server.problems import note_incident, problem
 
 logger = logging.getLogger(REQUESTS)
 API = "/api/"
-SIGN_IN = "/api/v1/sessions"
+V1 = "/api/v1"
+SIGN_IN = f"{V1}/sessions"
+OPERATIONS = ("/health", "/ready", "/metrics")
 PAGE_POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; object-src 'none'; base-uri 'self'; "
@@ -78,7 +80,10 @@ class Guard:
 
         try:
             self._check(scope)
-            await self.app(scope, self._limited(scope, receive), answer)
+            limited = self._limited(scope, receive)
+            # Read here and whole: what reads it later would turn the refusal into one of its own.
+            taken = await _whole(limited) if scope["path"].startswith(API) else limited
+            await self.app(scope, taken, answer)
         except BlowfishError as error:
             if not is_sent:
                 await problem(error)(scope, receive, answer)
@@ -147,11 +152,27 @@ class Guard:
         logger.info("request", extra={"fields": fields})
 
 
+async def _whole(receive: Receive) -> Receive:
+    """The body as one message, received already; what comes after it comes as it does."""
+    first = await receive()
+    parts, last = [first.get("body", b"")], first
+    while last["type"] == "http.request" and last.get("more_body", False):
+        last = await receive()
+        parts.append(last.get("body", b""))
+    whole: list[Message] = [{"type": last["type"], "body": b"".join(parts), "more_body": False}]
+
+    async def again() -> Message:
+        return whole.pop() if whole else await receive()
+
+    return again
+
+
 def route_of(scope: Scope) -> str:
-    """The route as it is declared, so that logs and metrics hold no names; pages by their first step."""
-    path = getattr(scope.get("route"), "path", None)
-    if isinstance(path, str) and path.startswith(("/api", "/health", "/ready", "/metrics")):
-        return path
+    """The route as it is declared, so that logs and metrics hold no names; pages all alike."""
+    declared = getattr(scope.get("route"), "path", None)
+    if scope["path"].startswith(API):
+        # A route knows its path below the prefix of the API, or all of it.
+        return f"{V1}{declared}" if declared and not declared.startswith(API) else declared or API
     if scope["path"].startswith("/_nicegui"):
         return "/_nicegui"
-    return API if scope["path"].startswith(API) else "page"
+    return declared if declared in OPERATIONS else "page"

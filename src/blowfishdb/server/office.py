@@ -9,6 +9,7 @@ from pathlib import Path
 from blowfishdb.catalog.config import read_config
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.catalog.live import LiveCatalog
+from blowfishdb.catalog.opening import Catalog
 from blowfishdb.server.accounts.actions import Actions
 from blowfishdb.server.accounts.clock import Clock
 from blowfishdb.server.accounts.database import Database, open_database
@@ -54,7 +55,9 @@ class Office:
 
     def curator(self, by: str) -> Curator:
         """The curator's side in somebody's name, for those who may curate or audit; make one for each piece of work."""
-        return Curator(self._live.now(), by, shares_ledger=True)
+        now = self._live.now()
+        # Sources of its own: a curator opens some that are not in force yet.
+        return Curator(Catalog(now.config, now.ledger, dict(now.sources)), by, shares_ledger=True)
 
     def check_ready(self) -> None:
         """LedgerUnavailable or AccountsUnavailable while the ledger or the database of people does not answer."""

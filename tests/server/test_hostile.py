@@ -1,0 +1,253 @@
+"""A hostile analyst with browser tools and curl."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from blowfishdb.server.accounts.visits import IDLE
+from blowfishdb.sources.duckdb import DuckDB
+from tests.server.places import AGES, PASSWORD, Place, code, opened
+
+ANSWERS = "/api/v1/datasets/visits/answers"
+PREVIEWS = "/api/v1/datasets/visits/previews"
+
+
+def test_cookies_and_proofs_are_not_forged(place: Place) -> None:
+    ana = place.visitor("ana")
+    good = ana.headers["X-Blowfish-Proof"]
+    for proof in ("", "x", good[:-1], good + "x", str(place.visitor("bob").headers["X-Blowfish-Proof"])):
+        assert code(ana.post(PREVIEWS, json=AGES, headers={"X-Blowfish-Proof": proof})) == "proof-missing"
+    assert ana.post(PREVIEWS, json=AGES).status_code == 200
+    secret = ana.cookies["blowfish_visit"]
+    for forged in (secret[:-1], secret + "x", "x" * 5000, "cora", ""):
+        stranger = place.visitor()
+        stranger.cookies.set("blowfish_visit", forged)
+        assert code(stranger.get("/api/v1/datasets")) == "not-signed-in"
+    for header in ("Bearer", "Basic YW5hOng=", f"Bearer {secret}", "bearer " + "x" * 5000):
+        sent = place.visitor().get("/api/v1/datasets", headers={"Authorization": header})
+        assert code(sent) == "not-signed-in"
+
+
+def test_a_bad_token_is_not_helped_by_a_good_cookie(place: Place) -> None:
+    ana = place.visitor("ana")
+    assert code(ana.get("/api/v1/datasets", headers={"Authorization": "Bearer bfdb_x"})) == "not-signed-in"
+
+
+def test_visits_end_and_the_disabled_are_out(place: Place) -> None:
+    ana, bob = place.visitor("ana"), place.visitor("bob")
+    place.visitor("cora").put("/api/v1/users/bob/disabled", json={"disabled": True})
+    assert code(bob.get("/api/v1/datasets")) == "not-signed-in"
+    assert code(place.program("bob").get("/api/v1/datasets")) == "not-signed-in"
+    place.time[0] += IDLE + 1
+    assert code(ana.get("/api/v1/datasets")) == "not-signed-in"
+
+
+def test_signing_in_says_nothing_and_slows_down(place: Place) -> None:
+    place.office.people.set_password("ana", PASSWORD)
+    said = {
+        place.visitor().post("/api/v1/sessions", json={"name": name, "password": "wrong password"}).text
+        for name in ("ana", "nobody", "cora")
+    }
+    assert len(said) == 1
+    for _ in range(6):
+        place.visitor().post("/api/v1/sessions", json={"name": "ana", "password": "wrong password"})
+    waiting = place.visitor().post("/api/v1/sessions", json={"name": "ana", "password": PASSWORD})
+    assert waiting.status_code == 401
+    assert int(waiting.headers["retry-after"]) > 0
+
+
+def test_a_form_of_another_site_does_not_sign_in(place: Place) -> None:
+    sent = place.visitor().post("/api/v1/sessions", data={"name": "ana", "password": PASSWORD})
+    assert sent.status_code == 422
+    assert "set-cookie" not in sent.headers
+
+
+def test_a_key_of_somebody_else_gives_nothing(place: Place) -> None:
+    first = place.program("ana").post(ANSWERS, json=AGES, headers={"Idempotency-Key": "k"})
+    again = place.program("ana").post(ANSWERS, json=AGES, headers={"Idempotency-Key": "k"})
+    assert first.json()["raw"] == again.json()["raw"]
+    other = place.program("bob").post(ANSWERS, json=AGES, headers={"Idempotency-Key": "k"})
+    assert other.status_code == 200
+    assert other.json()["raw"] != first.json()["raw"]
+    spent = {name: place.program(name).get("/api/v1/datasets/visits/budget").json()["spent"] for name in ("ana", "bob")}
+    assert spent == {"ana": "1/10", "bob": "1/10"}
+    number = place.program("ana").get(ANSWERS).json()[0]["number"]
+    for wanted in (number, number + 10**6, 0, -1):
+        sent = place.program("bob").get(f"{ANSWERS}/{wanted}")
+        assert sent.status_code in (404, 422)
+    assert code(place.program("bob").get(f"{ANSWERS}/{number}")) == "unknown-answer"
+    dearer = {**AGES, "demand": {"epsilon": "1/5"}}
+    assert code(place.program("ana").post(ANSWERS, json=dearer, headers={"Idempotency-Key": "k"})) == "key-reused"
+
+
+def test_huge_requests_are_not_read(tmp_path: Path) -> None:
+    with opened(tmp_path, server="largest_body = 10000") as place:
+        ana = place.program("ana")
+        assert code(ana.post(PREVIEWS, content=b"x" * 10_001)) == "too-large"
+
+        def pieces() -> object:
+            for _ in range(100):
+                yield b"[" * 1000
+
+        assert code(ana.post(PREVIEWS, content=pieces())) == "too-large"  # type: ignore[arg-type]
+        host, port = place.address.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=5) as line:
+            line.sendall(f"POST {PREVIEWS} HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n".encode())
+            assert line.recv(100).startswith(b"HTTP/1.1 413")
+
+
+def test_requests_are_limited(tmp_path: Path) -> None:
+    with opened(tmp_path, server="requests_per_minute = 30") as place:
+        client = place.program("ana")
+        sent = [client.get("/api/v1/datasets") for _ in range(40)]
+        assert sent[0].status_code == 200
+        assert code(sent[-1]) == "rate-limited"
+        assert int(sent[-1].headers["retry-after"]) > 0
+        assert client.get("/health").status_code == 200
+
+
+ODD = [
+    "null",
+    "[]",
+    '"x"',
+    "{",
+    "NaN",
+    "[" * 50_000,
+    '{"question": {"kind": "histogram"}}',
+    '{"question": {"kind": "rows", "axes": []}, "demand": {"epsilon": "1"}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "cost", "width": -1}]}, "demand": {"epsilon": "1"}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "__class__"}]}, "demand": {"epsilon": "1"}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": NaN}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": -1}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": 1e999}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": true, "alpha": {}}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": [1]}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": "1/0"}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": "1"}, "analyst": "bob"}',
+    '{"question": {"kind": "count", "where": ["==", "patient", 17]}, "demand": {"epsilon": "1"}}',
+    '{"question": {"kind": "count", "where": ["Negation"]}, "demand": {"epsilon": "1"}}',
+    '{"question": {"kind": "count", "where": ["==", "age", ["int", "9999999999999999999999"]]}, "demand": {}}',
+    '{"question": {"kind": "count", "where": ["==", "age", "\\u0000"]}, "demand": {"epsilon": "1"}}',
+    '{"question": {"kind": "quantiles", "axes": [{"attribute": "age"}], "levels": ["7"]}, "demand": {"epsilon": "1"}}',
+    '{"question": {"kind": "quantiles", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": "1"}}',
+    '{"sql": "SELECT * FROM visits"}',
+    '{"sql": "SELECT COUNT(*) FROM ledger"}',
+    '{"sql": "SELECT COUNT(*) FROM visits; DROP TABLE visits", "demand": {"epsilon": "1"}}',
+    '{"sql": "SELECT COUNT(*) FROM visits", "question": {"kind": "count"}, "demand": {"epsilon": "1"}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"mechanism": "os.system"}}',
+]
+
+
+def test_odd_bodies_are_refused_and_charge_nothing(place: Place) -> None:
+    ana = place.program("ana")
+    wrong = []
+    for body in ODD:
+        for path in (PREVIEWS, ANSWERS, "/api/v1/datasets/visits/synopses", "/api/v1/datasets/visits/points"):
+            sent = ana.post(path, content=body, headers={"Content-Type": "application/json"})
+            is_problem = sent.headers["content-type"] == "application/problem+json"
+            if sent.status_code not in (400, 404, 413, 422) or not is_problem:
+                wrong.append((path, body[:200], sent.status_code, sent.text[:200]))
+    assert wrong == []
+    assert ana.get("/api/v1/datasets/visits/budget").json()["spent"] == "0"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../blowfish.toml", "..%2f..%2fetc%2fpasswd", "%00", "visits%0d%0aX-Evil:1", "x" * 3000, "VISITS", "'", "💥"],
+)
+def test_odd_names_lead_nowhere(place: Place, name: str) -> None:
+    sent = place.program("ana").get(f"/api/v1/datasets/{name}")
+    assert sent.status_code in (404, 422)
+    assert "x-evil" not in sent.headers
+    assert str(place.folder) not in sent.text
+    assert "Traceback" not in sent.text
+
+
+def test_a_key_that_cannot_be_kept_is_refused(place: Place) -> None:
+    for key in ("x" * 201, "tab\tinside"):
+        sent = place.program("ana").post(ANSWERS, json=AGES, headers={"Idempotency-Key": key})
+        assert sent.status_code == 422
+    assert code(place.program("ana").post(ANSWERS, json={**AGES, "deadline": -5})) == "invalid-accuracy"
+    assert place.program("ana").get("/api/v1/datasets/visits/budget").json()["spent"] == "0"
+
+
+def test_a_failing_source_tells_no_row(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: DuckDB, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+        raise duckdb.ConversionException("cannot cast 'Ada Lovelace, ward A3'")
+
+    monkeypatch.setattr(DuckDB, "fetch", fail)
+    with caplog.at_level(logging.INFO):
+        sent = place.program("ana").post(ANSWERS, json=AGES)
+    assert code(sent) == "release-failed"
+    assert sent.status_code == 502
+    assert "Lovelace" not in sent.text + str(sent.headers)
+    incident = sent.json()["fields"]["incident"]
+    told = [record for record in caplog.records if record.name != "blowfishdb.curator"]
+    assert "Lovelace" not in "".join(record.getMessage() + str(record.exc_info) for record in told)
+    assert any(incident in record.getMessage() for record in caplog.records if record.name == "blowfishdb.curator")
+    assert place.program("ana").get("/api/v1/datasets/visits/budget").json()["spent"] == "1/10"
+    monkeypatch.undo()
+    assert place.program("ana").post(ANSWERS, json=AGES).status_code == 200
+    assert place.program("ana").get("/api/v1/datasets/visits/budget").json()["spent"] == "1/10"
+
+
+def test_a_fault_of_ours_tells_an_incident_and_no_more(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: object) -> None:
+        raise RuntimeError("Ada Lovelace")
+
+    monkeypatch.setattr("blowfishdb.server.office.Office.check_ready", fail)
+    sent = place.visitor().get("/ready")
+    assert code(sent) == "internal-error"
+    assert "Lovelace" not in sent.text
+    monkeypatch.setattr("blowfishdb.server.rest.answers.read_ask", lambda *_: fail(None))
+    assert code(place.program("ana").post(ANSWERS, json=AGES)) == "internal-error"
+
+
+def test_nothing_an_analyst_reads_holds_a_true_count(place: Place) -> None:
+    """The planted table has 3000 rows, 30 of each age and 1000 of each ward; small noise would not hide these."""
+    ana = place.program("ana")
+    before = [
+        ana.get("/api/v1/datasets").text,
+        ana.get("/api/v1/datasets/visits").text,
+        ana.get("/api/v1/datasets/visits/policy").text,
+        ana.get("/api/v1/datasets/visits/synopses").text,
+        ana.get("/api/v1/datasets/visits/budget").text,
+        ana.post(PREVIEWS, json=AGES).text,
+        ana.get(ANSWERS).text,
+    ]
+    duckdb_file = place.folder / "clinic.duckdb"
+    with duckdb.connect(str(duckdb_file)) as connection:
+        connection.execute("DELETE FROM visits WHERE ward = 'A1'")
+    after = [
+        ana.get("/api/v1/datasets").text,
+        ana.get("/api/v1/datasets/visits").text,
+        ana.get("/api/v1/datasets/visits/policy").text,
+        ana.get("/api/v1/datasets/visits/synopses").text,
+        ana.get("/api/v1/datasets/visits/budget").text,
+        ana.post(PREVIEWS, json=AGES).text,
+        ana.get(ANSWERS).text,
+    ]
+    assert before == after
+    answer = ana.post(ANSWERS, json=AGES).json()
+    assert not {"counts", "truth", "true"} & set(answer)
+
+
+def test_every_response_carries_the_headers(place: Place) -> None:
+    for path in ("/api/v1/datasets", "/api/v1/nowhere", "/health", "/nowhere"):
+        sent = place.visitor().get(path)
+        assert sent.headers["x-content-type-options"] == "nosniff"
+        assert sent.headers["x-frame-options"] == "DENY"
+        assert "frame-ancestors 'none'" in sent.headers["content-security-policy"]
+        assert sent.headers["cache-control"] == "no-store"
+        assert sent.headers["x-request-id"]
+    signed = place.office
+    signed.people.set_password("ana", PASSWORD)
+    cookie = place.visitor().post("/api/v1/sessions", json={"name": "ana", "password": PASSWORD}).headers["set-cookie"]
+    assert "HttpOnly" in cookie and "SameSite=lax" in cookie and "Secure" not in cookie

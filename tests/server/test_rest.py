@@ -1,0 +1,221 @@
+"""The routes do what they say: datasets, policies, budgets, books, people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.engine.synopsis.file import from_bytes
+from blowfishdb.errors import LedgerUnavailable
+from blowfishdb.ledger import Head, Ledger
+from blowfishdb.model.written import write_policy
+from tests.server.places import AGES, PASSWORD, Place, code, opened
+
+ROOT = "/api/v1/datasets/visits"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A place for tests that change nothing others look at."""
+    with opened(tmp_path_factory.mktemp("clinic")) as found:
+        yield found
+
+
+def test_what_is_declared_is_told(shared: Place) -> None:
+    (line,) = shared.program("ana").get("/api/v1/datasets").json()
+    assert line == {"name": "visits", "attributes": ["age", "ward", "cost"], "paused": None}
+    told = shared.program("ana").get(ROOT).json()
+    assert told["domain"]["age"]["kind"] == "integers"
+    assert told["policy"]["attributes"]["age"]["kind"] == "threshold"
+    assert any("age" in sentence for sentence in told["policy_words"])
+    assert "duckdb" not in json.dumps(told)
+
+
+def test_sql_is_a_question(shared: Place) -> None:
+    ana = shared.program("ana")
+    sent = {"sql": "SELECT ward, COUNT(*) FROM visits GROUP BY ward", "demand": {"alpha": "50"}}
+    quote = ana.post(f"{ROOT}/previews", json=sent).json()
+    assert quote["offers"][0]["alpha"] <= 50
+    within = {"sql": "SELECT ward, COUNT(*) FROM visits GROUP BY ward OPTIONS (alpha = 50)"}
+    assert ana.post(f"{ROOT}/previews", json=within).json()["offers"] == quote["offers"]
+    each = {**sent, "demand": {"alpha": "50", "guarantee": "per-query"}}
+    assert ana.post(f"{ROOT}/previews", json=each).json()["demand"]["guarantee"] == "per-query"
+
+
+def test_synopses_are_asked_by_all_roles(shared: Place) -> None:
+    asked = {"question": {"kind": "histogram", "axes": [{"attribute": "ward"}]}, "demand": {"epsilon": "1/4"}}
+    file = shared.program("ana").post(f"{ROOT}/synopses", json=asked)
+    assert from_bytes(file.content).names == ("ward",)
+    number = shared.program("aude").get(f"{ROOT}/synopses").json()[0]["number"]
+    own = shared.program("ana").get(f"{ROOT}/answers/{number}")
+    assert own.content == shared.program("cora").get(f"{ROOT}/synopses/{number}").content
+    count = {"question": {"kind": "count"}}
+    answer = shared.program("bob").post(f"{ROOT}/synopses/{number}/answers", json=count).json()
+    assert answer["kind"] == "count"
+    assert code(shared.program("bob").post(f"{ROOT}/synopses/99/answers", json=count)) == "unknown-answer"
+
+
+def test_looking_ahead_reads_no_data(shared: Place) -> None:
+    full, near = write_policy(bf.Policy()), write_policy(bf.Policy({"age": bf.threshold(5)}))
+    wanted = {
+        "question": {"kind": "cdf", "axes": [{"attribute": "age"}]},
+        "demand": {"alpha": "50"},
+        "policies": {"full": full, "near": near},
+        "pairs": [{"attribute": "age", "one": "20", "two": "40"}],
+    }
+    prices = shared.program("cora").post(f"{ROOT}/what-if", json=wanted).json()
+    assert [price["policy"] for price in prices] == ["full", "near"]
+    assert [price["steps"] for price in prices] == [[1], [4]]
+    pair = {"attribute": "age", "one": "20", "two": "40", "epsilon": "1/2"}
+    meter = shared.program("ana").post(f"{ROOT}/risk", json=pair).json()
+    assert meter["steps"] == 4
+    assert meter["posterior_low"] < 0.5 < meter["posterior_high"]
+    assert code(shared.program("ana").post(f"{ROOT}/risk", json={**pair, "attribute": "x"})) == "invalid-policy"
+
+
+def test_a_policy_changes_only_as_it_was_looked_at(place: Place) -> None:
+    cora, ana = place.visitor("cora"), place.program("ana")
+    before = cora.get(f"{ROOT}/policy")
+    wanted = write_policy(bf.Policy({"age": bf.threshold(10)}))
+    change = cora.post(f"{ROOT}/policy/changes", json={"policy": wanted}).json()
+    assert (change["current_version"], change["next_version"], change["refusal"]) == (1, 2, None)
+    sent = {"policy": wanted, "reason": "wider"}
+    assert code(cora.put(f"{ROOT}/policy", json=sent)) == "invalid-input"
+    assert code(cora.put(f"{ROOT}/policy", json=sent, headers={"If-Match": '"x"'})) == "version-mismatch"
+    done = cora.put(f"{ROOT}/policy", json=sent, headers={"If-Match": before.headers["etag"]})
+    assert done.json()["next_version"] == 2
+    late = cora.put(f"{ROOT}/policy", json=sent, headers={"If-Match": before.headers["etag"]})
+    assert late.status_code == 412
+    after = ana.get(f"{ROOT}/policy")
+    assert after.headers["etag"] == done.headers["etag"] != before.headers["etag"]
+    assert after.json()["policy"]["attributes"]["age"]["theta"] == 10
+    assert ana.post(f"{ROOT}/answers", json=AGES).json()["policy_version"] == 2
+    bad = {"policy": {"attributes": {"age": {"kind": "threshold"}}}, "reason": "x"}
+    assert code(cora.put(f"{ROOT}/policy", json=bad, headers={"If-Match": after.headers["etag"]})) == "invalid-document"
+
+
+def test_budgets_are_limited_and_renewed(place: Place) -> None:
+    cora, ana = place.visitor("cora"), place.program("ana")
+    own = {"epsilon": "1/20", "reason": "new here"}
+    assert cora.put(f"{ROOT}/budgets/analysts/ana", json=own).json()["limit"] == "1/20"
+    refused = ana.post(f"{ROOT}/answers", json=AGES)
+    assert (refused.status_code, code(refused)) == (402, "budget-exceeded")
+    assert refused.json()["fields"]["remaining_analyst"] == "1/20"
+    cora.put(f"{ROOT}/budgets/analysts/ana", json={"epsilon": None, "reason": "trusted"})
+    assert ana.post(f"{ROOT}/answers", json=AGES).status_code == 200
+    everyone = cora.put(f"{ROOT}/budgets/everyone", json={"epsilon": "0.5", "reason": "fair"})
+    assert everyone.json()["per_analyst"] == "1/2"
+    assert cora.put(f"{ROOT}/budgets", json={"epsilon": "12", "reason": "more"}).json()["limit"] == "12"
+    told = place.program("aude").get(f"{ROOT}/budgets").json()
+    assert (told["spent"], told["limit"], told["per_analyst"]) == ("1/10", "12", "1/2")
+    assert [line["analyst"] for line in told["analysts"]] == ["ana"]
+    assert ana.get(f"{ROOT}/budget").json()["remaining"] == "2/5"
+
+
+def test_a_paused_dataset_waits(place: Place) -> None:
+    cora, ana = place.visitor("cora"), place.program("ana")
+    assert ana.post(f"{ROOT}/answers", json=AGES).status_code == 200
+    number = ana.get(f"{ROOT}/answers").json()[0]["number"]
+    cora.put(f"{ROOT}/pause", json={"reason": "checking the rows"})
+    for path in ("answers", "previews", "synopses"):
+        refused = ana.post(f"{ROOT}/{path}", json={**AGES, "demand": {"epsilon": "1/7"}})
+        assert code(refused) == "dataset-paused"
+        assert "checking the rows" in refused.json()["detail"]
+    assert ana.get(f"{ROOT}/answers/{number}").status_code == 200
+    assert ana.get("/api/v1/datasets").json()[0]["paused"]["reason"] == "checking the rows"
+    cora.delete(f"{ROOT}/pause")
+    assert ana.post(f"{ROOT}/previews", json=AGES).status_code == 200
+    assert code(cora.put("/api/v1/datasets/nothing/pause", json={"reason": "x"})) == "unknown-dataset"
+
+
+def test_datasets_come_and_go(place: Place) -> None:
+    cora = place.visitor("cora")
+    declared = cora.get(ROOT).json()
+    new = {
+        "name": "again",
+        "source": "duckdb:///clinic.duckdb#visits",
+        "domain": {"age": declared["domain"]["age"]},
+        "epsilon": "10",
+    }
+    refused = cora.post("/api/v1/datasets", json=new)
+    assert code(refused) == "account-conflict"
+    assert (
+        code(cora.post("/api/v1/datasets", json={**new, "source": "duckdb:///clinic.duckdb#none"})) == "invalid-source"
+    )
+    assert cora.delete(ROOT).status_code == 204
+    assert code(place.program("ana").get(ROOT)) == "unknown-dataset"
+    back = {**new, "name": "visits", "domain": declared["domain"], "policy": declared["policy"]}
+    assert cora.post("/api/v1/datasets", json=back).status_code == 201
+    assert place.program("ana").post(f"{ROOT}/previews", json=AGES).status_code == 200
+    assert cora.post(f"{ROOT}/snapshots", json={"description": "June"}).json()["snapshot"] == 2
+
+
+def test_the_books_are_open_to_auditors(place: Place) -> None:
+    place.program("ana").post(f"{ROOT}/answers", json=AGES)
+    aude = place.program("aude")
+    entries = aude.get("/api/v1/ledger/entries", params={"dataset": "visits"}).json()
+    assert [entry["kind"] for entry in entries][-2:] == ["charge", "answer"]
+    assert aude.get("/api/v1/ledger/entries", params={"after": entries[-1]["sequence"]}).json() == []
+    assert aude.get("/api/v1/ledger/verification").json()["sound"]
+    lines = aude.get("/api/v1/ledger/export").text.splitlines()
+    assert len(lines) == len(aude.get("/api/v1/ledger/entries").json())
+    assert '"raw"' not in "".join(lines)
+    actions = aude.get("/api/v1/actions").json()
+    assert [(line["who"], line["action"]) for line in actions] == [
+        ("ana", "asked for an answer"),
+        ("aude", "exported the ledger"),
+    ]
+    assert aude.get("/api/v1/actions/verification").json() == {"sound": True, "fault": None}
+
+
+def test_people_are_kept_by_curators(place: Place) -> None:
+    cora = place.visitor("cora")
+    made = cora.post("/api/v1/users", json={"name": "eve", "role": "analyst"}).json()
+    eve = place.visitor()
+    assert eve.post("/api/v1/sessions", json={"name": "eve", "password": made["password"]}).json()["must_change"]
+    renewed = cora.post("/api/v1/users/eve/password").json()["password"]
+    assert renewed != made["password"]
+    assert code(eve.get("/api/v1/sessions/current")) == "not-signed-in"
+    assert code(cora.put("/api/v1/users/cora/disabled", json={"disabled": True})) == "invalid-input"
+    assert cora.put("/api/v1/users/eve/disabled", json={"disabled": True}).json()["is_disabled"]
+    names = {line["name"] for line in place.program("aude").get("/api/v1/users").json()}
+    assert "eve" in names
+    assert code(cora.post("/api/v1/users", json={"name": "eve", "role": "analyst"})) == "invalid-input"
+    assert code(cora.post("/api/v1/users", json={"name": "x", "role": "king"})) == "invalid-input"
+
+
+def test_signing_in_and_out(place: Place) -> None:
+    place.office.people.set_password("ana", PASSWORD)
+    ana = place.visitor()
+    me = ana.post("/api/v1/sessions", json={"name": "ana", "password": PASSWORD}).json()
+    assert (me["role"], me["scopes"]) == ("analyst", ["ask"])
+    assert ana.get("/api/v1/sessions/current").json() == me
+    assert ana.delete("/api/v1/sessions/current", headers={"X-Blowfish-Proof": me["proof"]}).status_code == 204
+    assert code(ana.get("/api/v1/sessions/current")) == "not-signed-in"
+
+
+def test_tokens_are_listed_and_ended(place: Place) -> None:
+    ana = place.visitor("ana")
+    made = ana.post("/api/v1/tokens", json={"label": "notebook", "scopes": ["ask"]}).json()
+    assert made["secret"] not in ana.get("/api/v1/tokens").text
+    assert ana.delete(f"/api/v1/tokens/{made['id']}").status_code == 204
+    assert code(place.bearing(made["secret"]).get("/api/v1/datasets")) == "not-signed-in"
+
+
+def test_operators_see_numbers_and_no_names(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.program("ana").get(ROOT)
+    assert place.visitor().get("/health").json() == {"status": "ok"}
+    assert place.visitor().get("/ready").json() == {"status": "ready"}
+    text = place.program("aude").get("/metrics").text
+    assert 'blowfish_requests_total{method="GET",route="/api/v1/datasets/{name}",status="200"} 1' in text
+    assert "visits" not in text and "ana" not in text.replace("analysts", "")
+
+    def away(self: Ledger) -> Head:
+        raise LedgerUnavailable("the ledger is away")
+
+    monkeypatch.setattr(Ledger, "head", away)
+    assert place.visitor().get("/ready").status_code == 503
+    assert place.visitor().get("/health").status_code == 200

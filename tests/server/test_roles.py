@@ -1,0 +1,104 @@
+"""Every route and every role: who gets through, as the page of routes says it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+
+from blowfishdb.server.app import rest_app
+from blowfishdb.server.office import open_office
+from tests.server.places import PASSWORD, PEOPLE, Place, code, opened
+from tests.session.places import clinic
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "rest.md").read_text()
+LINE = re.compile(r"^\| `(GET|POST|PUT|DELETE) (/\S+)` \| ([^|]+) \|", re.MULTILINE)
+WHO = {
+    "anybody": {"nobody", "curator", "analyst", "auditor"},
+    "signed in": {"curator", "analyst", "auditor"},
+    "all roles": {"curator", "analyst", "auditor"},
+    "curator, auditor": {"curator", "auditor"},
+    "curator": {"curator"},
+    "analyst": {"analyst"},
+}
+OPERATIONS = {("GET", "/health"): "anybody", ("GET", "/ready"): "anybody", ("GET", "/metrics"): "curator, auditor"}
+TABLE = {(method, f"/api/v1{path}"): who.strip() for method, path, who in LINE.findall(PAGE)} | OPERATIONS
+PARTS = {"name": "visits", "number": "999", "analyst": "ana", "token": "x"}
+
+
+def routes(app: FastAPI) -> Iterator[tuple[str, str]]:
+    for path, methods in app.openapi()["paths"].items():
+        yield from ((method.upper(), path) for method in methods)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with opened(tmp_path_factory.mktemp("clinic")) as found:
+        yield found
+
+
+def test_the_page_lists_every_route(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    office = open_office(tmp_path / "blowfish.toml")
+    try:
+        assert set(routes(rest_app(office))) == set(TABLE)
+    finally:
+        office.close()
+
+
+@pytest.mark.parametrize("role", ["nobody", "curator", "analyst", "auditor"])
+def test_who_gets_through(place: Place, role: str) -> None:
+    names = {role: name for name, role in PEOPLE.items()}
+    wrong = []
+    for (method, path), who in TABLE.items():
+        client = place.visitor(names.get(role))
+        address = path.format(**PARTS) if "{name}/disabled" not in path else path.format(name="nobody")
+        sent = client.request(method, address, json=None if method in ("GET", "DELETE") else {})
+        if sent.status_code not in (401, 403):
+            got = "in"
+        else:
+            got = code(sent)
+        expected = "in" if role in WHO[who] else "not-signed-in" if role == "nobody" else "not-allowed"
+        if got != expected:
+            wrong.append((method, path, expected, got))
+        client.close()
+    assert wrong == []
+
+
+def test_tokens_do_no_more_than_their_scopes(place: Place) -> None:
+    secret, _ = place.office.tokens.issue("cora", "books", ["audit"], 1)
+    token = place.bearing(secret)
+    assert token.get("/api/v1/ledger/entries").status_code == 200
+    assert code(token.post("/api/v1/users", json={"name": "eve", "role": "curator"})) == "not-allowed"
+    assert code(token.put("/api/v1/datasets/visits/budgets", json={"epsilon": "99", "reason": "x"})) == "not-allowed"
+
+
+def test_a_token_makes_no_token(place: Place) -> None:
+    secret, _ = place.office.tokens.issue("cora", "books", ["audit"], 1)
+    for token in (place.bearing(secret), place.program("cora")):
+        sent = token.post("/api/v1/tokens", json={"label": "x", "scopes": ["curate"], "days": 1})
+        assert code(sent) == "not-allowed"
+    made = place.visitor("ana").post("/api/v1/tokens", json={"label": "x", "scopes": ["ask"], "days": 1})
+    assert made.status_code == 201
+    assert place.bearing(made.json()["secret"]).get("/api/v1/datasets").status_code == 200
+    more = place.visitor("ana").post("/api/v1/tokens", json={"label": "x", "scopes": ["ask", "curate"], "days": 1})
+    assert code(more) == "invalid-input"
+
+
+def test_a_first_password_opens_nothing_but_its_own_change(place: Place) -> None:
+    place.office.people.add("nina", "analyst", PASSWORD)
+    client = place.visitor()
+    me = client.post("/api/v1/sessions", json={"name": "nina", "password": PASSWORD}).json()
+    assert me["must_change"] and me["scopes"] == []
+    client.headers["X-Blowfish-Proof"] = me["proof"]
+    assert code(client.get("/api/v1/datasets")) == "not-allowed"
+    assert code(client.get("/api/v1/tokens")) == "not-allowed"
+    wrong = {"password": "not the right one", "new_password": "a new long password"}
+    assert code(client.put("/api/v1/sessions/current/password", json=wrong)) == "sign-in-refused"
+    right = {"password": PASSWORD, "new_password": "a new long password"}
+    changed = client.put("/api/v1/sessions/current/password", json=right)
+    assert changed.status_code == 200 and not changed.json()["must_change"]
+    assert client.get("/api/v1/datasets").status_code == 200
