@@ -11,8 +11,10 @@ from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews, least_squares
 from blowfishdb.model.cellgraph import CellGraph
 
 HALVINGS = 4
-"""Each cut halves four times, the longest axis first: 16 pieces."""
-RECORDS_PER_PIECE = 1.5
+"""A cut halves at most four times, the longest axis first: 16 pieces."""
+CUTS = (2, HALVINGS)
+"""Boxes are cut into 4 or into 16."""
+RECORDS_PER_PIECE = 2.0
 """A box is cut when it has this many records for each piece, in units of the noise scale of the whole epsilon."""
 CLEARANCE = 3.0
 """A box is cut only when its count is so many standard deviations above 0."""
@@ -25,10 +27,13 @@ def noise_unit(graph: CellGraph, epsilon: Fraction) -> float:
 
 
 def cut_where_records_are(tree: RegionTree, views: NodeViews, unit: float) -> RegionTree:
-    """The tree with every leaf cut that holds enough records for its pieces."""
+    """The tree with every leaf cut into as many pieces as it holds enough records for."""
     leaves = tree.leaves
     counts = least_squares(tree, views).values[leaves]
-    pieces = halvings(tree.low[leaves], tree.high[leaves], HALVINGS)
-    enough = RECORDS_PER_PIECE * unit * np.prod(pieces, axis=1)
-    chosen = counts > np.maximum(enough, CLEARANCE * np.sqrt(views.variances[leaves]))
-    return cut(tree, leaves[chosen], pieces[chosen])
+    is_clear = counts > CLEARANCE * np.sqrt(views.variances[leaves])
+    pieces = np.ones((leaves.size, len(tree.shape)), dtype=np.int64)
+    for times in CUTS:
+        more = halvings(tree.low[leaves], tree.high[leaves], times)
+        enough = is_clear & (counts > RECORDS_PER_PIECE * unit * np.prod(more, axis=1))
+        pieces[enough] = more[enough]
+    return cut(tree, leaves, pieces)
