@@ -38,10 +38,11 @@ from blowfishdb.sources.registry import open_source
 if TYPE_CHECKING:
     from blowfishdb.engine.compiled import Compiled
     from blowfishdb.engine.what_if import Pair, PolicyPrice
+    from blowfishdb.sources.looking import Seen
 
 
 class Curator:
-    """The keeper of a configuration and its ledger. Reads schemas; rows only in `true_counts`."""
+    """The keeper of a configuration and its ledger. Reads schemas; rows only in `true_counts` and `look_at_column`."""
 
     def __init__(self, catalog: Catalog, by: str, *, shares_ledger: bool = False) -> None:
         check_text(by, "the curator's name")
@@ -88,6 +89,18 @@ class Curator:
     def columns(self, source: str, joins: Sequence[Join] = ()) -> Mapping[str, ColumnType]:
         """The columns at an address, from the schema alone."""
         return open_source(self.config.reachable(source), joins).columns()
+
+    def tables(self, source: str) -> list[str]:
+        """The tables at an address that names none, from the engine's catalogue."""
+        from blowfishdb.sources.looking import tables_at
+
+        return tables_at(self.config.reachable(source))
+
+    def look_at_column(self, source: str, column: str) -> Seen:
+        """What a column holds; reads rows, so whoever calls this says why that matters, and notes it."""
+        from blowfishdb.sources.looking import look_at_column
+
+        return look_at_column(self.config.reachable(source), column)
 
     def known_account(self, source: str, joins: Sequence[Join] = ()) -> Account | None:
         """The account that the data at an address has already, under whatever name."""
