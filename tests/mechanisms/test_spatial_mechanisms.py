@@ -117,6 +117,14 @@ def test_three_axes_and_one_are_served_where_it_is_natural() -> None:
                 flat.program(problem, Fraction(1))
 
 
+def test_too_many_axes_are_declined() -> None:
+    shape = (2,) * 11
+    problem = Problem(full(shape), Identity(2**11))
+    for mechanism in (KdTree(), AdaptiveTree()):
+        with pytest.raises(Declined, match="axes"):
+            mechanism.program(problem, Fraction(1))
+
+
 def test_what_the_policy_does_not_hide_is_exact() -> None:
     """Public presence and no edge between cells: every count is exact and costs nothing."""
     alone = CellGraph((window(4, 0), window(3, 0)), "record", np.array(False), "public")

@@ -13,7 +13,7 @@ from fractions import Fraction
 from blowfishdb.mechanisms.data_aware.script import Script
 from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
 from blowfishdb.mechanisms.spatial.record_cuts import HALVINGS, cut_where_records_are, noise_unit
-from blowfishdb.mechanisms.spatial.region_tree import cut, halvings, whole
+from blowfishdb.mechanisms.spatial.region_tree import check_axes, cut, halvings, whole
 from blowfishdb.mechanisms.spatial.shares import shared_program
 from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews
 from blowfishdb.mechanisms.spatial.tree_finding import tree_finding
@@ -35,6 +35,7 @@ class AdaptiveTree:
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """As many stages as it takes to reach single cells, the later ones with more."""
+        check_axes(NAME, problem.graph.shape)
         parts = [(f"counts {stage + 1}", GROWTH**stage) for stage in range(_stages(problem.graph.shape))]
         return shared_program(NAME, epsilon, parts)
 

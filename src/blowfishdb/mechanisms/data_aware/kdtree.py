@@ -10,6 +10,7 @@ import numpy as np
 from blowfishdb.mechanisms.data_aware.script import Script
 from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
 from blowfishdb.mechanisms.spatial.kd_cuts import KdThresholds, kd_tree, predicted_cut
+from blowfishdb.mechanisms.spatial.region_tree import check_axes
 from blowfishdb.mechanisms.spatial.shares import shared_program
 from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews
 from blowfishdb.mechanisms.spatial.tree_finding import tree_finding
@@ -35,7 +36,7 @@ class KdTree:
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """Two stages: the cells, then the boxes made from them."""
-        del problem
+        check_axes(NAME, problem.graph.shape)
         return shared_program(NAME, epsilon, [("cells", self.cell_share), ("partition", 1 - self.cell_share)])
 
     def script(self, problem: Problem, program: Program) -> Script:

@@ -14,7 +14,7 @@ from blowfishdb.model.workload import Intervals
 from blowfishdb.plan.plan import Measurement
 
 STRIDES = (1, 2)
-SHARES = (0.0, 0.04, 0.08, 0.12, 0.16, 0.2, 0.25)
+SHARES = (0.06, 0.12, 0.2)
 """Blocks of every level, or of every second, take this part of what the blocks above them left."""
 GRID = 2**20
 
@@ -59,5 +59,5 @@ def best_weights(tree: RegionTree, error: Callable[[TreeEstimate], float]) -> Bl
         views = candidate.views(np.zeros(candidate.nodes.size), (GRID / candidate.weights) ** 2)
         return error(least_squares(tree, views))
 
-    tried = [(1, 0.0), *((stride, share) for stride in STRIDES for share in SHARES if share > 0)]
+    tried = [(1, 0.0), *((stride, share) for stride in STRIDES for share in SHARES)]
     return min((shared_weights(tree, *each) for each in tried), key=predicted)

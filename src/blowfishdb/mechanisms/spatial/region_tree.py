@@ -8,9 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from blowfishdb.errors import PlanError
+from blowfishdb.errors import Declined, PlanError
 from blowfishdb.model.arrays import Bools, Floats, Ints, as_ints
 from blowfishdb.model.workload import Rectangles
+from blowfishdb.model.workload.boxes import AXIS_LIMIT
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +85,12 @@ class RegionTree:
         """For each cell of the grid, row-major, the number of its leaf among the leaves."""
         boxes = Rectangles(self.shape, self.low[self.leaves], self.high[self.leaves])
         return np.asarray(boxes.transpose_dot(np.arange(self.leaves.size)), dtype=np.int64)
+
+
+def check_axes(mechanism: str, shape: tuple[int, ...]) -> None:
+    """Declined where a box would have too many corners."""
+    if len(shape) > AXIS_LIMIT:
+        raise Declined(mechanism, f"it serves up to {AXIS_LIMIT} axes, not {len(shape)}")
 
 
 def whole(shape: tuple[int, ...]) -> RegionTree:
