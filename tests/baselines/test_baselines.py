@@ -44,8 +44,8 @@ def test_mwem_learns_the_ranges_it_measures() -> None:
 
 @pytest.mark.parametrize("baseline", [privelet, hb], ids=["privelet", "hb"])
 def test_linear_ones_are_unbiased(baseline: Callable[[Ints, Fraction, Identity], Floats]) -> None:
-    errors = np.array([baseline(COUNTS, Fraction(1), Identity(64)) - COUNTS for _ in range(400)])
-    deviation = errors.std(axis=0) / np.sqrt(400)
+    errors = np.array([baseline(COUNTS, Fraction(1), Identity(64)) - COUNTS for _ in range(150)])
+    deviation = errors.std(axis=0) / np.sqrt(150)
     assert np.all(np.abs(errors.mean(axis=0)) < 5 * deviation)
 
 

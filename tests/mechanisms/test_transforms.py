@@ -142,7 +142,7 @@ def test_stated_variances_of_buckets_are_those_of_the_noise(graph: CellGraph) ->
     certificate = certify(plan.plan, merge_graph(graph, of_cells))
     assert certificate.epsilon == 1
     merged = merge_counts(counts, of_cells)
-    cells = np.stack([plan.cells(measure(plan.plan, certificate, merged)) for _ in range(2500)])
+    cells = np.stack([plan.cells(measure(plan.plan, certificate, merged)) for _ in range(1500)])
     for rows in (workload, Identity(24)):
         observed = np.var([rows.dot(each - counts) for each in cells], axis=0)
         stated = plan.answer_variances(rows)
