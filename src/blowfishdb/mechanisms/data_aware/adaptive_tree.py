@@ -1,8 +1,8 @@
 """Adaptive tree: boxes that are cut further where records are, every look at the data kept in the estimate.
 
-The grid starts as 16 boxes. Each stage counts all present leaves; then the leaves whose estimate stands well above
-the noise are cut into 4 or 16. Nothing is selected in secret: cuts are made from published counts, so that no budget goes
-to a selection, and least squares uses the counts of every stage.
+The grid starts as 16 boxes. Each stage counts all present leaves; then the leaves whose estimate stands well above the
+noise are cut into 4 or 16. Nothing is selected in secret: cuts are made from published counts, so that no budget goes to
+a selection, and least squares uses the counts of every stage.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from blowfishdb.model.workload import Intervals
 from blowfishdb.plan.plan import Measurement
 
 STRIDES = (1, 2)
-SHARES = (0.06, 0.12, 0.2)
+SHARES = (0.04, 0.1, 0.2)
 """Blocks of every level, or of every second, take this part of what the blocks above them left."""
 GRID = 2**20
 
