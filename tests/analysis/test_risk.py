@@ -12,6 +12,8 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.analysis.risk import Risk, beliefs, risk, sufficient_budget
+from blowfishdb.engine.demand import demand
+from blowfishdb.engine.what_if import Pair, what_if
 from blowfishdb.errors import AccuracyError, BlowfishError, InvalidInput, PolicyError
 from blowfishdb.model.domain import Domain
 from blowfishdb.noise.distribution import variance
@@ -54,6 +56,13 @@ def test_absence_is_a_way_between_values(presence: str, steps: int) -> None:
     assert risk(declared, 1, 2, 8, attribute="age").steps == steps
     alone = Declared(DOMAIN, bf.Policy(presence=presence))  # type: ignore[arg-type]
     assert risk(alone, 1, 2, 8, attribute="age").steps == (2 if presence == "only" else 1)
+
+
+def test_what_if_counts_absence_too() -> None:
+    pair = Pair("age", 2, 8)
+    policies = {"only": bf.Policy(presence="only"), "secret": bf.Policy({"age": bf.line()}, presence="secret")}
+    prices = what_if(DOMAIN, policies, bf.query("histogram", "age"), demand(alpha=100), [pair])
+    assert [price.steps for price in prices] == [(2,), (2,)]
 
 
 def exact_posterior(epsilon: float, one: int, two: int, prior: float) -> tuple[float, float]:

@@ -11,9 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import blowfishdb as bf
-from blowfishdb.errors import BlowfishError, InfiniteLoss, PlanError, QueryError, TooLarge
+from blowfishdb.errors import BlowfishError, InfiniteLoss, PlanError, PolicyError, QueryError, TooLarge
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.domain import Domain
+from blowfishdb.model.graphs.grid import GridGraph
 from blowfishdb.model.points import PointGraph, Points, compile_points
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Predicate
@@ -232,6 +233,14 @@ def test_a_hidden_null_or_a_filter_costs_the_whole_weight_of_a_record() -> None:
 def test_what_makes_no_sense_is_refused(make: object) -> None:
     with pytest.raises((PlanError, TooLarge)):
         make()  # type: ignore[operator]
+
+
+def test_a_joint_threshold_out_of_order_is_refused() -> None:
+    places, none = (np.array([0, 5, 2]), np.array([0, 1, 2])), (np.empty(0, dtype=np.int64),) * 2
+    for metric in ("l1", "l2", "linf"):
+        wrong = PointGraph((GridGraph(places, places, 2, metric, none),), (3, 3), "record", False, "public")  # type: ignore[arg-type]
+        with pytest.raises(PolicyError):
+            node_loss(NodePlan(Fraction(1), hats(3, 2, 2, 2), 4), wrong)
 
 
 def test_the_digest_tells_plans_and_policies_apart() -> None:

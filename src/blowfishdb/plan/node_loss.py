@@ -105,6 +105,8 @@ def _least_in_ball(factor: GridGraph, axes: Sequence[NodeAxis], plain: Sequence[
     best = np.ones(shares + 1, dtype=np.int64)
     radii = np.minimum((np.arange(shares + 1) + 1) * step - 1, theta)
     for column, axis in enumerate(axes):
+        # Refuses positions that are not in order: only then is the furthest partner the worst.
+        factor.axis_within(column, theta)
         reach = factor.reaches(column, radii, plain[column])
         best = _shared(best, axis.kept(np.broadcast_to(np.arange(plain[column]), reach.shape), reach).min(axis=1))
     return int(best.min())
