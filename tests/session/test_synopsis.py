@@ -10,6 +10,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.synopsis.file import to_bytes
+from blowfishdb.engine.synopsis.request import cells_and_ranges
 from blowfishdb.errors import AccuracyError, DocumentError, InvalidInput, QueryError
 from blowfishdb.session import Session
 from tests.session.places import ROWS, clinic, visits
@@ -137,3 +138,14 @@ def test_what_cannot_be_published_or_asked_is_refused(session: Session, synopsis
         synopsis.where("age < 3")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput):
         synopsis.share(of=0)
+
+
+@pytest.mark.parametrize("cells", [1, 2, 3, 100, 4096])
+def test_a_synopsis_is_made_for_cells_and_for_ranges_of_every_length(cells: int) -> None:
+    asked = cells_and_ranges(cells)
+    lengths = asked.high - asked.low
+    assert np.array_equal(asked.low[:cells], np.arange(cells))
+    assert np.all(lengths[:cells] == 1)
+    assert set(lengths[cells:].tolist()) == {2**k for k in range(1, cells.bit_length())}
+    assert int(asked.high.max()) == cells
+    assert lengths.size <= 1.2 * cells + 20

@@ -29,6 +29,9 @@ from blowfishdb.plan.problem import Problem
 from blowfishdb.sources.base import Counting
 
 
+RANGES = 0.15
+
+
 @dataclass(frozen=True, eq=False)
 class PreparedSynopsis:
     """A histogram whose cells will be published for ever; no data was read."""
@@ -93,20 +96,21 @@ def prepare_synopsis(holding: Holding, request: Request) -> PreparedSynopsis:
         return PreparedSynopsis(prepare(holding, replace(request, demanded=demanded)))
     problem = compiled.problem
     if len(compiled.cells.axes) == 1:
-        problem = Problem(problem.graph, cells_and_dyadic_ranges(problem.graph.cells))
+        problem = Problem(problem.graph, cells_and_ranges(problem.graph.cells))
     return PreparedSynopsis(prepare_program(replace(compiled, problem=problem), demanded, why))
 
 
-def cells_and_dyadic_ranges(cells: int) -> Intervals:
-    """Every cell, then every aligned range of 2, 4, 8, ... cells: what people who explore may ask."""
-    low, high = [np.arange(cells)], [np.arange(1, cells + 1)]
-    length = 2
-    while length <= cells:
-        starts = np.arange(0, cells - length + 1, length)
-        low.append(starts)
-        high.append(starts + length)
-        length *= 2
-    return Intervals(cells, np.concatenate(low), np.concatenate(high))
+def cells_and_ranges(cells: int) -> Intervals:
+    """Every cell, then as many ranges of 2 as of 4, 8, 16, ... cells: what people who explore may ask.
+
+    Ranges are RANGES of the number of cells in all: more of them would be answered at the cells' expense.
+    """
+    lengths = 2 ** np.arange(1, cells.bit_length())
+    each = max(1, round(RANGES * cells / max(1, lengths.size)))
+    starts = [np.unique(np.linspace(0, cells - length, each).astype(np.int64)) for length in lengths]
+    low = np.concatenate([np.arange(cells), *starts])
+    high = np.concatenate([np.arange(1, cells + 1), *(s + length for s, length in zip(starts, lengths, strict=True))])
+    return Intervals(cells, low, high)
 
 
 def _artefact(answer: Answer, counts: Floats, deviations: Floats, cells: Cells) -> Artefact:
