@@ -105,9 +105,9 @@ def test_variances_on_the_curve_equal_the_dense_covariance() -> None:
 
 
 def test_weights_along_each_path_add_up_and_the_best_are_chosen() -> None:
-    tree = block_tree(256, np.arange(256))
-    curve = HilbertCurve((16, 16))
-    cover = run_cover(curve, random_boxes((16, 16), 60), tree)
+    tree = block_tree(4096, np.arange(4096))
+    curve = HilbertCurve((64, 64))
+    cover = run_cover(curve, random_boxes((64, 64), 60), tree)
 
     def error(estimate: TreeEstimate) -> float:
         return float(cover_variances(cover, estimate, 2).mean())
@@ -122,4 +122,4 @@ def test_weights_along_each_path_add_up_and_the_best_are_chosen() -> None:
         views = candidate.views(np.zeros(candidate.nodes.size), (GRID / candidate.weights) ** 2)
         return error(least_squares(tree, views))
 
-    assert predicted(best) < predicted(plain)
+    assert predicted(best) < 0.8 * predicted(plain)

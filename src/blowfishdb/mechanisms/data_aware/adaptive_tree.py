@@ -1,8 +1,8 @@
 """Adaptive tree: boxes that are cut further where records are, every look at the data kept in the estimate.
 
 The grid starts as 16 boxes. Each stage counts all present leaves; then the leaves whose estimate stands well above the
-noise are cut into 4 or 16. Nothing is selected in secret: cuts are made from published counts, so that no budget goes to
-a selection, and least squares uses the counts of every stage.
+noise are cut into 4 or 16. Nothing is selected in secret: cuts are made from published counts, so that no budget
+goes to a selection, and least squares uses the counts of every stage.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from blowfishdb.mechanisms.data_aware.script import Script
+from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
 from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
 from blowfishdb.mechanisms.spatial.record_cuts import HALVINGS, cut_where_records_are, noise_unit
 from blowfishdb.mechanisms.spatial.region_tree import check_axes, cut, halvings, whole
 from blowfishdb.mechanisms.spatial.shares import shared_program
 from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews
-from blowfishdb.mechanisms.spatial.tree_finding import tree_finding
 from blowfishdb.plan.problem import Problem
 from blowfishdb.plan.stages import Program
 

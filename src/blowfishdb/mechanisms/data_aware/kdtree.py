@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.mechanisms.data_aware.script import Script
+from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
 from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
 from blowfishdb.mechanisms.spatial.kd_cuts import KdThresholds, kd_tree, predicted_cut
 from blowfishdb.mechanisms.spatial.region_tree import check_axes
 from blowfishdb.mechanisms.spatial.shares import shared_program
 from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews
-from blowfishdb.mechanisms.spatial.tree_finding import tree_finding
 from blowfishdb.plan.problem import Problem
 from blowfishdb.plan.stages import Program
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware.script import Script
+from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
 from blowfishdb.mechanisms.spatial.product_levels import ProductLevel, halving_levels, product_tree
 from blowfishdb.mechanisms.spatial.shares import shared_program
 from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews
-from blowfishdb.mechanisms.spatial.tree_finding import tree_finding
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.workload import total
 from blowfishdb.noise.distribution import variance

@@ -10,11 +10,11 @@ import numpy as np
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware.script import Script
+from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
 from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
 from blowfishdb.mechanisms.spatial.noisy_total import ask_total, records_per_noise, total_share
 from blowfishdb.mechanisms.spatial.region_tree import cut, whole
 from blowfishdb.mechanisms.spatial.shares import shared_program
-from blowfishdb.mechanisms.spatial.tree_finding import tree_finding
 from blowfishdb.plan.problem import Problem
 from blowfishdb.plan.stages import Program
 

@@ -13,8 +13,7 @@ from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Intervals
 from blowfishdb.plan.plan import Measurement
 
-STRIDES = (1, 2)
-SHARES = (0.04, 0.1, 0.2)
+TRIED = ((1, 0.0), (1, 0.08), (2, 0.12), (2, 0.2), (2, 0.3))
 """Blocks of every level, or of every second, take this part of what the blocks above them left."""
 GRID = 2**20
 
@@ -59,5 +58,4 @@ def best_weights(tree: RegionTree, error: Callable[[TreeEstimate], float]) -> Bl
         views = candidate.views(np.zeros(candidate.nodes.size), (GRID / candidate.weights) ** 2)
         return error(least_squares(tree, views))
 
-    tried = [(1, 0.0), *((stride, share) for stride in STRIDES for share in SHARES)]
-    return min((shared_weights(tree, *each) for each in tried), key=predicted)
+    return min((shared_weights(tree, *each) for each in TRIED), key=predicted)
