@@ -28,7 +28,6 @@ from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.problem import Problem
 from blowfishdb.sources.base import Counting
 
-
 RANGES = 0.15
 
 
