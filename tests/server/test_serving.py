@@ -1,0 +1,116 @@
+"""The server as it is run: TLS, the first curator, and an end on a signal."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from blowfishdb.cli.opening_server import free_port
+from tests.session.places import clinic
+
+
+def make_certificate(folder: Path) -> ssl.SSLContext:
+    """Writes a certificate for loopback and its key; the context trusts it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.UTC)
+    names = x509.SubjectAlternativeName([x509.DNSName("localhost")])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(names, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return ssl.create_default_context(cafile=str(folder / "cert.pem"))
+
+
+def started(folder: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:
+    """A server in a process of its own, and what it printed once it was ready."""
+    command = [sys.executable, "-m", "blowfishdb.cli", "serve", "--json", "--host", "localhost"]
+    process = subprocess.Popen(
+        [*command, "--port", str(free_port(0)), "--config", str(folder / "blowfish.toml")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert process.stdout is not None
+    lines = ""
+    for line in process.stdout:
+        lines += line
+        if line.rstrip() == "}":
+            break
+    return process, json.loads(lines)
+
+
+def test_a_server_over_tls_from_its_first_curator_to_its_end(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    trusted = make_certificate(tmp_path)
+    with (tmp_path / "blowfish.toml").open("a") as config:
+        config.write('\n[server]\ncertificate = "cert.pem"\nkey = "key.pem"\n')
+    process, said = started(tmp_path)
+    try:
+        first = said["first_curator"]
+        assert said["url"].startswith("https://localhost:")
+        with httpx.Client(base_url=said["url"], verify=trusted) as client:
+            assert client.get("/ready").json() == {"status": "ready"}
+            assert client.get("/").headers["strict-transport-security"]
+            signed = client.post("/api/v1/sessions", json={"name": "curator", "password": first["password"]})
+            assert signed.json()["must_change"]
+            assert "Secure" in signed.headers["set-cookie"]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, logged = process.communicate(timeout=30)
+    lines = [json.loads(line) for line in logged.splitlines()]
+    routes = [line["route"] for line in lines if line["message"] == "request"]
+    assert routes == ["/ready", "page", "/api/v1/sessions"]
+    assert first["password"] not in logged
+
+
+def test_a_free_port_is_found() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert free_port(taken.getsockname()[1]) != taken.getsockname()[1]
+
+
+def test_people_who_are_there_get_no_new_curator(tmp_path: Path) -> None:
+    from blowfishdb.cli.opening_server import first_curator, opened
+
+    clinic(tmp_path)
+    office = opened(tmp_path / "blowfish.toml", None, 8123)
+    assert office.settings.port == 8123
+    assert first_curator(office, "cora") is not None
+    assert first_curator(office, "eve") is None
+    assert [person.name for person in office.people.all()] == ["cora"]
+    office.close()
+
+
+def test_a_server_without_its_parts_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from blowfishdb.cli.opening_server import opened
+    from blowfishdb.errors import ExtraMissing
+
+    clinic(tmp_path)
+    monkeypatch.setitem(sys.modules, "blowfishdb.server.office", None)
+    with pytest.raises(ExtraMissing, match="server"):
+        opened(tmp_path / "blowfish.toml", None, None)

@@ -1,0 +1,106 @@
+"""Settings, limits, metrics and logs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from blowfishdb.catalog.config import read_config
+from blowfishdb.errors import CatalogError, RateLimited
+from blowfishdb.server.limits import MOST_PARTIES, RateLimit
+from blowfishdb.server.logs import JsonLines
+from blowfishdb.server.metrics import Metrics
+from blowfishdb.server.settings import Settings, read_settings
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "server.md").read_text()
+
+
+def written(folder: Path, text: str) -> Settings:
+    path = folder / "blowfish.toml"
+    path.write_text(f"[server]\n{text}\n")
+    return read_settings(read_config(path))
+
+
+def test_settings_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = written(tmp_path, "")
+    assert (usual.url, usual.is_secure) == ("http://127.0.0.1:8000", False)
+    assert usual.users_url() == f"sqlite:///{tmp_path}/blowfish.users"
+    monkeypatch.setenv("WORD", "secret")
+    other = written(tmp_path, 'users = "postgresql://b:${WORD}@h/d"\npublic_url = "https://x.example/"\nhost = "::1"')
+    assert other.users_url() == "postgresql://b:secret@h/d"
+    assert (other.url, other.is_secure) == ("https://x.example", True)
+    assert written(tmp_path, 'host = "::1"').url == "http://[::1]:8000"
+    tls = written(tmp_path, 'certificate = "c.pem"\nkey = "k.pem"')
+    assert tls.is_secure and tls.file("c.pem") == tmp_path / "c.pem"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("prot = 1", "port"),
+        ("port = 0", "1 to 65535"),
+        ('port = "8000"', "whole number"),
+        ("port = true", "whole number"),
+        ("behind_proxy = 1", "true or false"),
+        ("host = 5", "a text"),
+        ('certificate = "c.pem"', "belong together"),
+        ('public_url = "x.example"', "address"),
+        ("requests_per_minute = 0", "at least 1"),
+        ('folder = "x"', "no key"),
+    ],
+)
+def test_wrong_settings_are_told(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(CatalogError, match=said):
+        written(tmp_path, text)
+
+
+def test_every_setting_is_on_the_page() -> None:
+    table = PAGE.split("## Settings")[1].split("## Running it")[0]
+    keys = {key for line in re.findall(r"^\| (`.+?`) \|", table, re.MULTILINE) for key in re.findall(r"`(\w+)`", line)}
+    assert keys == {field.name for field in fields(Settings)} - {"folder"}
+
+
+def test_a_limit_fills_again() -> None:
+    time = [0.0]
+    limit = RateLimit(60, lambda: time[0])
+    for _ in range(60):
+        limit.check("a")
+    with pytest.raises(RateLimited) as refusal:
+        limit.check("a")
+    assert refusal.value.wait == 1
+    limit.check("b")
+    time[0] += 1.01
+    limit.check("a")
+    with pytest.raises(RateLimited):
+        limit.check("a")
+
+
+def test_a_limit_forgets_the_silent() -> None:
+    limit = RateLimit(1, lambda: 0.0)
+    for number in range(MOST_PARTIES + 5):
+        limit.check(str(number))
+    assert len(limit._left) == MOST_PARTIES
+
+
+def test_metrics_are_prometheus_text() -> None:
+    metrics = Metrics()
+    metrics.count("GET", "/x", 200, 0.02)
+    metrics.count("GET", "/x", 500, 20.0)
+    text = metrics.text()
+    assert 'blowfish_requests_total{method="GET",route="/x",status="500"} 1' in text
+    assert 'blowfish_request_seconds_bucket{route="/x",le="0.01"} 0' in text
+    assert 'blowfish_request_seconds_bucket{route="/x",le="0.03"} 1' in text
+    assert 'blowfish_request_seconds_bucket{route="/x",le="+Inf"} 2' in text
+    assert 'blowfish_request_seconds_count{route="/x"} 2' in text
+
+
+def test_log_lines_are_json() -> None:
+    record = logging.LogRecord("blowfishdb.requests", logging.INFO, "", 0, "request", None, None)
+    record.fields = {"status": 200, "who": None}
+    line = json.loads(JsonLines().format(record))
+    assert (line["message"], line["level"], line["status"], line["who"]) == ("request", "info", 200, None)
