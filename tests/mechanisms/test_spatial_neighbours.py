@@ -38,7 +38,8 @@ def log_ratio(
 ) -> float:
     """Runs the script on `counts`; the log of how much likelier they make what was published than `other` does.
 
-    `scales` multiplies the noise, to see whether too little of it is noticed. Every later stage is determined by what was published before, so the stages' ratios multiply.
+    `scales` multiplies the noise, to see whether too little of it is noticed. Every later stage is determined by what
+    was published before, so the stages' ratios multiply.
     """
     script = mechanism.script(problem, mechanism.program(problem, EPSILON))
     total = 0.0
