@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml constraints.txt tools/setup_venv.py
 	@$(PYTHON) tools/setup_venv.py $(VENV)
 	@touch $@
 
-demo: $(STAMP) ## a tour with real census data: curator, analyst, plots and ledger
+demo: $(STAMP) ## the web pages over real census data, with a curator and an analyst
 	@$(RUN) -m blowfishdb.demo
 
 test: lint system-parts ## lint, all tests, and full branch coverage of the trusted core (STRICT=1: a skip fails)

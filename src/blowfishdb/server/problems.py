@@ -37,6 +37,7 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.AccountConflict, 409),
     (errors.ChangeRefused, 409),
     (errors.UnknownAccount, 404),
+    (errors.AmountTooFine, 422),
     (errors.LedgerError, 503),
     (errors.DigestMismatch, 409),
     (errors.UnknownDataset, 404),

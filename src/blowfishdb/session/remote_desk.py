@@ -44,6 +44,7 @@ PATIENCE = 600.0
 CONNECTING = 10.0
 AMOUNTS = ("requested", "remaining_dataset", "remaining_analyst", "epsilon", "nearest_above", "allowed")
 """Fields of errors that are exact numbers."""
+FIELD = re.compile(r"[a-z][a-z_]{0,40}")
 NUMBER = re.compile(r"-?\d{1,400}(/\d{1,400})?")
 KNOWN: dict[str, type[BlowfishError]] = {getattr(errors, name).code: getattr(errors, name) for name in errors.__all__}
 
@@ -178,6 +179,8 @@ def error_of(response: httpx.Response) -> BlowfishError:
     error = kind.__new__(kind)
     BlowfishError.__init__(error, said)
     for name, value in fields.items():
+        if not FIELD.fullmatch(name) or hasattr(BlowfishError, name):
+            continue
         is_amount = name in AMOUNTS and isinstance(value, str) and NUMBER.fullmatch(value)
         setattr(error, name, Fraction(value) if is_amount else tuple(value) if isinstance(value, list) else value)
     return error
