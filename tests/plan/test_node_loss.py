@@ -77,7 +77,7 @@ def numeric(domain: Domain) -> list[str]:
     return [name for name in domain if not isinstance(domain[name], type(bf.categorical(["a"])))]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_the_loss_is_never_below_the_truth(data: st.DataObject) -> None:
     domain, policy = data.draw(settings_of(most_records=36))
@@ -107,7 +107,7 @@ def test_the_loss_is_never_below_the_truth(data: st.DataObject) -> None:
             certify_nodes(plan.with_unit(None), points.graph)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_without_rounding_one_moving_column_is_exact(data: st.DataObject) -> None:
     declared = [data.draw(attributes(numeric=True, most=4)) for _ in range(data.draw(st.integers(1, 2)))]
@@ -122,7 +122,7 @@ def test_without_rounding_one_moving_column_is_exact(data: st.DataObject) -> Non
     assert worst == loss or (points.graph.can_vanish and loss == plan.total)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_rows_are_what_the_definition_says(data: st.DataObject) -> None:
     domain, policy = data.draw(settings_of(most_records=36))
