@@ -1,4 +1,4 @@
 """The web pages: one file each. A page asks the office for a session or a curator, and for nothing else."""
 
-PAGES: tuple[str, ...] = ("sign_in", "explore")
+PAGES: tuple[str, ...] = ("sign_in", "explore", "history", "compare", "budget", "synopses")
 """The modules below this one that the app loads; each registers its pages when it is imported."""

@@ -1,11 +1,199 @@
-"""Explore."""
+"""Explore: a question on the left; its price, then its answer, on the right. Only Run, confirmed, spends anything."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from nicegui import background_tasks, ui
+
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.preview import Preview
+from blowfishdb.errors import BlowfishError, NotSignedIn
+from blowfishdb.server.pages.accuracy_form import AccuracyForm
+from blowfishdb.server.pages.asking import Asking, Wanted
 from blowfishdb.server.pages.here import Here
+from blowfishdb.server.pages.history import all_past
+from blowfishdb.server.pages.question_form import QuestionForm
+from blowfishdb.server.pages.quote import figure, show_failure, show_quote, show_refusal
+from blowfishdb.server.pages.ready import Ready, ready
+from blowfishdb.server.pages.result import show_answer
 from blowfishdb.server.pages.shell import empty, page
+from blowfishdb.session.desk import Budget, Past
+from blowfishdb.session.session import Session
+
+PAUSE = 0.15
+"""Seconds without a change before a price is computed."""
+STEPS = {
+    "quote": (0.2, "Planning"),
+    "charge": (0.45, "Writing the charge to the ledger"),
+    "answer": (0.8, "Counting and adding noise"),
+    "done": (1.0, "Done"),
+}
 
 
-@page("/explore", "Explore", "ask", lead="Ask, see the price, decide.")
-def explore(here: Here) -> None:
-    empty("insights", "Nothing yet", f"Nothing asked yet, {here.visitor.name}.")
+@page("/explore", "Explore", "ask", lead="Ask a question and see its price before anything is spent or read.")
+async def explore(here: Here) -> None:
+    """The page."""
+    session = here.session()
+    names = await here.run(session.datasets)
+    if not names:
+        empty("storage", "There is no dataset yet", "A curator declares one; then it can be asked here.")
+        return
+    wanted = here.request.query_params.get("dataset", names[0])
+    Explorer(here, names, wanted if wanted in names else names[0], session)
+
+
+class Explorer:
+    """The state of one open page."""
+
+    def __init__(self, here: Here, names: list[str], dataset: str, session: Session) -> None:
+        self._here, self._turn = here, 0
+        self._quoted: tuple[Ready, Preview] | None = None
+        self._past: list[Past] | None = None
+        self._is_running = False
+        with ui.element("div").classes("bf-explore") as self._root:
+            with ui.element("section").classes("bf-card").props('aria-label="Question"'):
+                data = ui.select(names, value=dataset, label="Dataset").props("outlined dense options-dense")
+                data.classes("w-full").style("margin-bottom:14px")
+                data.on_value_change(lambda e: self._choose_dataset(e.value))
+                self._form_box = ui.element("div")
+                ui.separator().style("margin:16px 0 14px")
+                self._accuracy = AccuracyForm(self._changed)
+            with ui.element("div").style("min-width:0"):
+                with (
+                    ui.element("section")
+                    .classes("bf-card bf-quote")
+                    .props('aria-label="Price" aria-live="polite"') as card
+                ):
+                    self._quote_card = card
+                    self._quote_box = ui.element("div").classes("bf-quote-body")
+                with ui.element("section").classes("bf-card bf-result").props('aria-label="Answer"'):
+                    self._result_box = ui.element("div").props("id=answer")
+        with self._result_box:
+            empty(
+                "bar_chart",
+                "No answer yet",
+                "Run the question, and it appears here. What you ran before is in the history, free.",
+            )
+        self._build_form(session, dataset)
+
+    def _build_form(self, session: Session, dataset: str) -> None:
+        self._form_box.clear()
+        with self._form_box:
+            self._form = QuestionForm(dataset, session[dataset].domain, self._changed)
+        self._changed()
+
+    def _choose_dataset(self, name: str) -> None:
+        self._build_form(self._here.session(), name)
+
+    def _changed(self) -> None:
+        """Asks for a new price soon; a later change makes an earlier one void."""
+        self._turn += 1
+        self._quoted = None
+        self._quote_card.classes(add="is-stale")
+        background_tasks.create(self._requote(self._turn), name="quote")
+
+    async def _requote(self, turn: int) -> None:
+        await asyncio.sleep(PAUSE)
+        if turn != self._turn:
+            return
+        asking, wanted, sql = self._form.asking, self._accuracy.wanted, self._form.sql
+        try:
+            found = await self._here.run(partial(self._price, asking, wanted, sql))
+        except BlowfishError as error:
+            self._show(turn, error, partial(show_refusal, error))
+            return
+        asked, preview, budget, before = found
+        if turn == self._turn:
+            self._quoted = asked, preview
+        self._show(turn, None, partial(show_quote, preview, budget, before, self._confirm))
+
+    def _price(self, asking: Asking, wanted: Wanted, sql: str) -> tuple[Ready, Preview, Budget, Past | None]:
+        session = self._here.session()
+        asked = ready(session, asking, wanted, sql, self._here.office.settings.url)
+        preview = asked.preview()
+        if self._past is None:
+            self._past = all_past(session)
+        alike = (preview.dataset, preview.title, preview.mechanism, preview.epsilon, True)
+        before = (
+            past
+            for past in self._past
+            if (past.dataset, past.question, past.mechanism, past.epsilon, past.is_current) == alike
+        )
+        return asked, preview, session.budget(preview.dataset), next(before, None)
+
+    def _show(self, turn: int, error: BlowfishError | None, draw: Callable[[], None]) -> None:
+        if turn != self._turn:
+            return
+        self._quote_card.classes(remove="is-stale")
+        if isinstance(error, NotSignedIn):
+            with self._root:
+                self._here.tell(error)
+            return
+        self._quote_box.clear()
+        with self._quote_box:
+            draw()
+
+    async def _confirm(self) -> None:
+        """Shows the price once more; nothing is spent without this step."""
+        if self._quoted is None or self._is_running:
+            return
+        asked, preview = self._quoted
+        with self._root, ui.dialog() as dialog, ui.card().props('role="alertdialog" aria-label="Confirm the price"'):
+            ui.label(f"Spend epsilon {figure(preview.epsilon)}?").classes("bf-title").style("font-size:18px")
+            ui.label(f"{preview.title}, of {preview.dataset}.").style("margin-top:6px")
+            rest = (
+                ""
+                if preview.left is None
+                else f" You have {figure(preview.left)}; this leaves {figure(preview.left - preview.epsilon)}."
+            )
+            said = (
+                f"It is charged before any data is read, and there is no refund.{rest} What you asked before in the "
+                "same way is given again, free."
+            )
+            ui.label(said).classes("bf-quiet bf-small").style("margin-top:8px")
+            with ui.element("div").classes("bf-row bf-ends"):
+                ui.button("Cancel", on_click=lambda: dialog.submit(False)).props("flat")
+                ui.button(f"Spend {figure(preview.epsilon)} and run", on_click=lambda: dialog.submit(True)).props(
+                    'unelevated autofocus data-testid="confirm"'
+                )
+        if await dialog:
+            await self._run(asked)
+        dialog.delete()
+
+    async def _run(self, asked: Ready) -> None:
+        self._is_running = True
+        heard: list[str] = ["quote"]
+        self._result_box.clear()
+        with self._result_box:
+            bar, label = ui.linear_progress(0.1, show_value=False), ui.label(STEPS["quote"][1])
+            bar.props('aria-label="Progress"').style("margin-top:60px")
+            label.classes("bf-quiet").style("text-align:center;margin-top:10px").props('role="status"')
+
+            def follow() -> None:
+                bar.value, label.text = STEPS[heard[-1]]
+
+            timer = ui.timer(0.1, follow)
+        try:
+            self._here.check("ask")
+            answer = await self._here.run(lambda: asked.release(heard.append))
+            self._finish(timer, partial(self._answer, answer, asked.code))
+        except NotSignedIn as error:
+            self._finish(timer, partial(self._here.tell, error))
+        except BlowfishError as error:
+            self._finish(timer, partial(show_failure, error))
+        self._is_running = False
+        self._past = None
+        self._changed()
+
+    def _answer(self, answer: Answer, code: str) -> None:
+        show_answer(self._here, answer, code)
+        ui.run_javascript("document.getElementById('answer').scrollIntoView({behavior: 'smooth', block: 'nearest'})")
+
+    def _finish(self, timer: ui.timer, draw: Callable[[], None]) -> None:
+        timer.deactivate()
+        self._result_box.clear()
+        with self._result_box:
+            draw()

@@ -1,0 +1,148 @@
+"""The price of a question on a page: what it costs, what that leaves, who offers more, and what is protected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from urllib.parse import urlencode
+
+from nicegui import ui
+
+from blowfishdb.engine.present.numbers import epsilon_words
+from blowfishdb.engine.preview import HOW_KNOWN, Offer, Preview
+from blowfishdb.errors import BlowfishError, BudgetExceeded
+from blowfishdb.server.pages.here import sentence
+from blowfishdb.server.pages.shell import heading, notice
+from blowfishdb.session.desk import Budget, Past
+
+SHOWN_OFFERS = 6
+
+
+def show_quote(preview: Preview, budget: Budget, before: Past | None, on_run: Callable[[], object]) -> None:
+    """The quote of a question that could be run; `before` is an answer of the past that looks the same."""
+    after = None if preview.left is None else preview.left - preview.epsilon
+    with ui.element("div").classes("bf-top"):
+        with ui.element("div"):
+            ui.label(preview.title).classes("bf-title")
+            ui.label(_promise(preview)).classes("bf-quiet bf-small").props('data-testid="promise"')
+        run = ui.button("Run", icon="play_arrow", on_click=on_run).props('unelevated data-testid="run"')
+        run.set_enabled(after is None or after >= 0)
+    with ui.element("div").classes("bf-row").style("align-items:baseline;gap:10px;margin:12px 0 10px"):
+        ui.label(figure(preview.epsilon)).classes("bf-big").props('data-testid="price"')
+        ui.label("epsilon" if preview.epsilon else "epsilon: free and exact").classes("bf-quiet")
+        if after is not None and after < 0:
+            ui.label("more than you have").classes("bf-pill is-bad")
+    budget_bar(budget, preview.epsilon, preview.left)
+    if before is not None:
+        with notice(
+            f"You have an answer like this, of {before.at[:10]}. If nothing differs, it is given again, free.",
+            icon="history",
+        ):
+            ui.link("Open it", answer_link(before)).classes("bf-small").style("white-space:nowrap")
+    for dear in preview.dear:
+        saved = dear.if_public if dear.if_public is not None and dear.if_public < dear.now else None
+        more = f" If {dear.column} were public it would be {saved:.3g}." if saved is not None else ""
+        notice(f"The filter on {dear.column} makes this dear.{more}", "is-accent", "lightbulb").style("margin-top:12px")
+    _offers(preview)
+    with ui.expansion("What is protected").props("dense").classes("w-full").style("margin-top:4px"):
+        for said in preview.protected:
+            ui.label(said).classes("bf-small").style("margin-bottom:4px")
+        if preview.unprotected:
+            ui.label("Not protected: " + " ".join(preview.unprotected)).classes("bf-small bf-quiet")
+        if preview.worst_pair:
+            ui.label(f"Hardest pair to hide: {preview.worst_pair}.").classes("bf-small bf-quiet").style(
+                "margin-top:4px"
+            )
+
+
+def answer_link(past: Past) -> str:
+    """Where an answer of the past is opened again."""
+    return f"/history/answer?{urlencode({'of': answer_name(past)})}"
+
+
+def answer_name(past: Past) -> str:
+    """The name of an answer in links."""
+    return f"{past.number} {past.dataset}"
+
+
+def _promise(preview: Preview) -> str:
+    """How good the answers would be, in words."""
+    many = f"{preview.answers:,} answer{'' if preview.answers == 1 else 's'}"
+    if preview.epsilon == 0:
+        return f"{many}, exact: the policy hides nothing that they depend on"
+    if preview.alpha is None:
+        return f"{many}; how near the truth depends on the data"
+    every = "each" if preview.demanded.guarantee == "per-query" or preview.answers == 1 else "all of them"
+    return f"{many}, {every} within ±{preview.alpha:,.4g} with {preview.demanded.confidence} confidence"
+
+
+def figure(epsilon: Fraction) -> str:
+    """A price for people: exact where that is short, else three digits, rounded up."""
+    return epsilon_words(epsilon) if epsilon else "0"
+
+
+def budget_bar(budget: Budget, price: Fraction = Fraction(0), left: Fraction | None = None) -> None:
+    """What is spent, what this would take, and what stays."""
+    rest = budget.remaining if left is None else left
+    total = max(budget.spent + rest, Fraction(1, 10**9))
+    spent, taken = float(budget.spent / total), float(min(price, rest) / total)
+    is_over = price > rest
+    said = f"{figure(budget.spent)} spent, this takes {figure(price)}, {figure(rest)} left before it"
+    with ui.element("div").classes("bf-bar").props(f'role="img" aria-label="{said}"'):
+        ui.element("div").classes("is-spent").style(f"width:{100 * spent:.2f}%")
+        ui.element("div").classes("is-over" if is_over else "is-next").style(
+            f"width:{max(100 * taken, 0.6 if price else 0):.2f}%"
+        )
+    with ui.element("div").classes("bf-legend"):
+        ui.label(f"spent {figure(budget.spent)}")
+        if price:
+            ui.label(f"left {figure(rest)}" if is_over else f"left after this {figure(rest - price)}")
+        else:
+            ui.label(f"left {figure(rest)}")
+        ui.label(f"of {figure(budget.spent + rest)}")
+
+
+def _offers(preview: Preview) -> None:
+    """The mechanism that would run, and those that lose."""
+    by_price = preview.demanded.epsilon is None
+    with ui.element("div").style("margin-top:16px"):
+        ui.label("Mechanisms").classes("bf-label").style("margin:0 0 4px")
+        top = max([_size(offer, by_price=by_price) for offer in preview.offers[:SHOWN_OFFERS]] + [1e-12])
+        for place, offer in enumerate(preview.offers[:SHOWN_OFFERS]):
+            size = _size(offer, by_price=by_price)
+            with ui.element("div").classes(f"bf-offer {'is-first' if place == 0 else ''}"):
+                ui.label(offer.mechanism)
+                with ui.element("div").classes("bf-offer-bar"):
+                    ui.element("div").style(f"width:{max(100 * size / top, 1):.1f}%")
+                ui.label(figure(offer.epsilon)).classes("is-number")
+                ui.label(_within(offer)).classes("is-number bf-quiet")
+        more = len(preview.offers) - SHOWN_OFFERS
+        said = [sentence(preview.why)]
+        if more > 0:
+            said.append(f"{more} more would be dearer still." if by_price else f"{more} more would be less accurate.")
+        ui.label(" ".join(said)).classes("bf-small bf-quiet").style("margin-top:6px")
+
+
+def _size(offer: Offer, *, by_price: bool) -> float:
+    return float(offer.epsilon) if by_price else offer.alpha or 0.0
+
+
+def _within(offer: Offer) -> str:
+    if offer.alpha is None:
+        return HOW_KNOWN[offer.method]
+    return f"±{offer.alpha:,.3g}"
+
+
+def show_refusal(error: BlowfishError) -> None:
+    """Why there is no quote, and what to do."""
+    heading("No price yet").classes("bf-title")
+    notice(sentence(error.message), "is-accent", "lightbulb").style("margin-top:12px").props('data-testid="refusal"')
+
+
+def show_failure(error: BlowfishError) -> None:
+    """Why a question was not answered."""
+    notice(sentence(error.message), "is-bad", "error").props('data-testid="failure"')
+    if isinstance(error, BudgetExceeded) and error.instead:
+        ui.label("What the rest of the budget buys").classes("bf-label")
+        for offer in error.instead:
+            ui.label(f"• {offer}").classes("bf-small")
