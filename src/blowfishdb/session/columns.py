@@ -16,7 +16,7 @@ from blowfishdb.model.query import query
 from blowfishdb.session.desk import Desk
 
 USUAL_ROWS = 10_000
-"""Where the number of records is secret and nobody says about how many there are."""
+"""Where nobody says about how many records there are, and nobody may count them."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,21 +39,23 @@ class Columns:
         return tuple(axis.attribute for axis in self.axes)
 
     def preview(self, *, epsilon: Number, clusters: int, rows: int | None = None) -> NodePreview:
-        """The grid that `node_weights` would measure, and the others; charges nothing.
+        """The grid that `node_weights` would measure, and the others; reads no data, charges nothing.
 
-        Without `rows` the number of records is looked up where it is public: an exact count, recorded, that costs 0.
+        `rows` says about how many records there are (10 000 unless said); a release without it counts them first where
+        their number is public, so it may choose another grid.
         """
-        return self._desk.node_preview(self.dataset, self._asked(clusters, rows), self.domain, _amount(epsilon))
+        asked = NodeQuestion(self.axes, self.filter, clusters, USUAL_ROWS if rows is None else rows)
+        return self._desk.node_preview(self.dataset, asked, self.domain, _amount(epsilon))
 
     def node_weights(
         self, *, epsilon: Number, clusters: int, rows: int | None = None, key: str | None = None
     ) -> NodeWeights:
-        """Weights on the nodes of a grid that suits so many clusters: charged before any data is read, then stored."""
-        asked = self._asked(clusters, rows)
-        return self._desk.node_weights(self.dataset, asked, self.domain, _amount(epsilon), Run(key))
+        """Weights on the nodes of a grid that suits so many clusters: charged before any data is read, then stored.
 
-    def _asked(self, clusters: int, rows: int | None) -> NodeQuestion:
-        return NodeQuestion(self.axes, self.filter, clusters, self._rows() if rows is None else rows)
+        Without `rows` the number of records is released first where it is public: an exact count, recorded, that costs 0.
+        """
+        asked = NodeQuestion(self.axes, self.filter, clusters, self._rows() if rows is None else rows)
+        return self._desk.node_weights(self.dataset, asked, self.domain, _amount(epsilon), Run(key))
 
     def _rows(self) -> int:
         """About how many records there are: exactly, where that is public and so costs nothing."""
