@@ -52,7 +52,7 @@ class Columns:
     ) -> NodeWeights:
         """Weights on the nodes of a grid that suits so many clusters: charged before any data is read, then stored.
 
-        Without `rows` the number of records is released first where it is public: an exact count, recorded, that costs 0.
+        Without `rows` the number of records is released first where it is public: an exact count, recorded, for 0.
         """
         asked = NodeQuestion(self.axes, self.filter, clusters, self._rows() if rows is None else rows)
         return self._desk.node_weights(self.dataset, asked, self.domain, _amount(epsilon), Run(key))
