@@ -176,16 +176,18 @@ def test_bounds_that_mean_nothing_are_refused() -> None:
 def test_cuts_are_made_where_the_counts_change() -> None:
     cells = np.zeros((16, 16))
     cells[:, 11:] = 30.0
-    tree = kd_tree(cells, predicted_cut(4.0))
+    tree = kd_tree(cells, predicted_cut(4.0, 10_000))
     assert set(tree.low[tree.leaves][:, 1]) >= {0, 11}
-    even = kd_tree(np.full((16, 16), 0.1), predicted_cut(4.0))
+    even = kd_tree(np.full((16, 16), 0.1), predicted_cut(4.0, 10_000))
     assert even.leaves.size == 1
+    unseen = kd_tree(np.full((16, 16), 0.1), predicted_cut(4.0, 64))
+    assert np.all(unseen.areas[unseen.leaves] == 64)
 
 
 def test_one_full_cell_is_found() -> None:
     cells = np.random.default_rng(0).normal(0, 2, (32, 32))
     cells[20, 5] = 300.0
-    tree = kd_tree(cells, predicted_cut(4.0))
+    tree = kd_tree(cells, predicted_cut(4.0, 10_000))
     assert tree.areas[tree.leaves][tree.labels.reshape(32, 32)[20, 5]] == 1
 
 

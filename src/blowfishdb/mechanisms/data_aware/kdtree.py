@@ -18,6 +18,9 @@ from blowfishdb.plan.problem import Problem
 from blowfishdb.plan.stages import Program
 
 NAME = "kdtree"
+BOXES = 256
+SMALL_BOX = 64
+"""Without thresholds the grid is first halved into this many boxes, though not into smaller ones than this."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class KdTree:
         cells_stage, partition_stage = program.allowances
         asked = bucket_counts(problem.graph, None, cells_stage)
         cells, variances = asked.read((yield asked.ask))
-        choose = self.thresholds.choose if self.thresholds else predicted_cut(float(variances.max()))
+        predicted = predicted_cut(float(variances.max()), max(SMALL_BOX, cells.size // BOXES))
+        choose = self.thresholds.choose if self.thresholds else predicted
         tree = kd_tree(cells.reshape(shape), choose)
         views = NodeViews.none(tree.nodes)
         summed, spread = (np.bincount(tree.labels, weights=each).astype(np.float64) for each in (cells, variances))

@@ -52,8 +52,10 @@ def median_cut(counts: Floats) -> int:
     return int(np.clip(np.searchsorted(sums, sums[-1] / 2.0) + 1, 1, counts.size - 1))
 
 
-def predicted_cut(variance: float) -> Chooser:
+def predicted_cut(variance: float, largest: int) -> Chooser:
     """Cuts where the noisy cells differ by more than their noise can explain; `variance` is that of one cell.
+
+    Boxes of more than `largest` cells are halved unseen: in their sum the noise of the cells hides the records.
 
     A cut between a cells of mean p and b cells of mean q lowers the summed squared error by (p - q)^2 ab / (a + b);
     noise alone gives `variance` on average. A box without such a cut may hide a few full cells, or a slope below the
@@ -63,6 +65,9 @@ def predicted_cut(variance: float) -> Chooser:
     def choose(cells: Floats) -> tuple[int, int] | None:
         if cells.size == 1:
             return None
+        middle = int(np.argmax(cells.shape)), max(cells.shape) // 2
+        if cells.size > largest:
+            return middle
         best, where = max((_gain(_along(cells, axis), axis, cells) for axis in range(cells.ndim)), key=lambda it: it[0])
         candidates = sum(cells.shape) - cells.ndim
         if best > variance * (2.0 * math.log(max(candidates, 2)) + CLEARANCE**2):
@@ -70,8 +75,7 @@ def predicted_cut(variance: float) -> Chooser:
         excess = float(np.square(cells - cells.mean()).sum()) - (cells.size - 1) * variance
         is_full = float(cells.sum()) > RECORDS_PER_BOX * math.sqrt(variance)
         if is_full or excess > CLEARANCE * variance * math.sqrt((LAPLACE_KURTOSIS - 1.0) * cells.size):
-            axis = int(np.argmax(cells.shape))
-            return axis, cells.shape[axis] // 2
+            return middle
         return None
 
     return choose
