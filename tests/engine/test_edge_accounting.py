@@ -76,8 +76,9 @@ def ready(held: Holding, asked: Query, epsilon: Fraction) -> Prepared:
 
 def true_losses(policy: bf.Policy, found: Prepared) -> np.ndarray:
     """The loss of one release on every edge of the graph over whole records, absence last."""
-    points = np.array(list(itertools.product(*(range(size) for size in SIZES.values()))))
-    columns = dict(zip(SIZES, points.T, strict=True))
+    everything = compile_cells(DOMAIN, policy, tuple(SIZES))
+    points = np.array(list(itertools.product(*(range(SIZES[name]) for name in everything.axes))))
+    columns = dict(zip(everything.axes, points.T, strict=True))
     cells = found.compiled.cells
     place = cells.cell_of(columns) if cells.attributes else np.zeros(len(points), dtype=np.int64)
     plan = found.best.plan
@@ -85,8 +86,7 @@ def true_losses(policy: bf.Policy, found: Prepared) -> np.ndarray:
     rows = np.concatenate([np.zeros((0, plan.cells)), *(part.rows.dense() for part in plan.parts)])  # type: ignore[union-attr]
     weighted = np.column_stack([rows * plan.weights[:, None], np.zeros(rows.shape[0])]) / float(plan.unit)
     column = weighted[:, np.append(place, ZERO)]
-    graph = compile_cells(DOMAIN, policy, tuple(SIZES)).graph
-    edges = graph.edges()
+    edges = everything.graph.edges()
     return np.abs(column[:, edges[:, 0]] - column[:, edges[:, 1]]).sum(axis=0)
 
 
@@ -126,7 +126,7 @@ def test_forgetting_the_attributes_of_a_filter_would_be_caught(monkeypatch: pyte
     real = edge_accounting.edge_losses
 
     def forgetful(held: Holding, found: Prepared) -> dict[str, Fraction]:
-        return {name: loss for name, loss in (real(held, found) or {}).items() if name != "a"}
+        return {name: loss for name, loss in (real(held, found) or {}).items() if name != "moves a"}
 
     monkeypatch.setitem(globals(), "edge_losses", forgetful)
     worst, truth = accounted(history)
@@ -176,6 +176,23 @@ def test_what_is_not_separate_is_refused() -> None:
         check_parallel(DOMAIN, grid, "a")
     with pytest.raises(PolicyError, match="at most"):
         check_parallel(bf.domain({"a": bf.integers(0, 5000, null=0)}), bf.Policy({"a": bf.public()}), "a")
+
+
+def test_a_joint_threshold_is_one_class_whichever_of_its_attributes_are_asked_for() -> None:
+    """One step may move both attributes, so releases of either and of both add up on it."""
+    policy = bf.Policy({}, composition="attribute", joint=[bf.grid(["a", "c"], 1, "linf")])
+    asked = tuple((bf.query("histogram", axes), Fraction(1)) for axes in ("a", "c", ["c", "a"], "b"))
+    worst, truth = accounted(History(policy, "per-edge", asked))
+    assert worst == 3
+    assert truth == pytest.approx(3.0)
+
+
+def test_an_attribute_called_presence_is_not_presence() -> None:
+    domain = bf.domain({"presence": bf.integers(0, 2, null=0)})
+    policy = bf.Policy({"presence": bf.public()}, composition="attribute", presence="secret")
+    held = Holding("t", domain, policy, "account", 1, 1, 1, Rows(), "per-edge")
+    losses = edge_losses(held, ready(held, bf.query("histogram", "presence"), Fraction(1)))
+    assert losses == {"presence": 1, "moves presence": 0}
 
 
 def test_facts_and_sums_charge_every_class() -> None:

@@ -16,7 +16,9 @@ from blowfishdb.ledger.edge_books import MOST_CLASSES, EdgeBooks, parallel_attri
 from tests.ledger.support import charge_of
 
 CLASSES = ("age", "ward", "presence")
-LOSSES = st.dictionaries(st.sampled_from(CLASSES), st.sampled_from([Fraction(n) for n in ("0", "1/3", "1/7", "1/2")]))
+INSIDE = ("in 'ward' 0: age", "in 'ward' 1: age")
+AMOUNTS = st.sampled_from([Fraction(n) for n in ("0", "1/3", "1/7", "1/2")])
+LOSSES = st.dictionaries(st.sampled_from(CLASSES), AMOUNTS) | st.dictionaries(st.sampled_from(INSIDE), AMOUNTS)
 STEPS = st.one_of(
     st.tuples(st.just("charge"), st.sampled_from(["ana", "bob"]), st.none() | LOSSES),
     st.tuples(st.just("version"), st.sampled_from([Fraction(1), Fraction(3, 2)])),
@@ -48,7 +50,8 @@ class Model:
     def charge(self, analyst: str, losses: dict[str, Fraction] | None) -> str:
         after = Model(self.accounting, {p: dict(c) for p, c in self.lost.items()}, dict(self.rest))
         for party in ("", analyst):
-            if losses is None or self.accounting == "sum":
+            inside = self.accounting == "per-edge by ward"
+            if losses is None or self.accounting == "sum" or any((name in INSIDE) != inside for name in losses):
                 after.rest[party] = after.rest.get(party, Fraction(0)) + HALF
             else:
                 own = after.lost.setdefault(party, {})
@@ -117,6 +120,18 @@ def test_two_attributes_cost_the_maximum_and_room_is_told_per_class(ledger: Ledg
     assert ledger.room(account, "ana", None) == 1
     ledger.charge(paid(ledger, account, "ana", None, "c"))
     assert ledger.account(account).spent == 1
+
+
+def test_classes_of_another_accounting_count_for_every_class(ledger: Ledger) -> None:
+    """A charge made up before the accounting changed names other classes for the same edges."""
+    account = opened(ledger, accounting="per-edge by ward").id
+    ledger.charge(paid(ledger, account, "ana", {"in 'ward' 0: moves age": HALF}, "a"))
+    ledger.charge(paid(ledger, account, "ana", {"in 'ward' 1: moves age": HALF}, "b"))
+    assert ledger.account(account).spent == HALF
+    for number, stale in enumerate(("moves age", "in 'war' 0: moves age")):
+        ledger.charge(paid(ledger, account, f"bob {number}", {stale: HALF}, "c"))
+    assert ledger.account(account).spent == 3 * HALF
+    assert ledger.verify().is_sound
 
 
 def test_sums_are_unchanged_by_losses(ledger: Ledger) -> None:

@@ -16,7 +16,7 @@ from blowfishdb.engine.program_request import PreparedProgram
 from blowfishdb.engine.request import Prepared
 from blowfishdb.engine.synopsis.request import PreparedSynopsis
 from blowfishdb.errors import BlowfishError
-from blowfishdb.ledger.edge_books import SUM, parallel_attribute
+from blowfishdb.ledger.edge_books import SUM, class_start, parallel_attribute
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.graphs.families import public
@@ -43,7 +43,8 @@ def edge_losses(holding: Holding, ready: Payable) -> dict[str, Fraction] | None:
     if parallel is None:
         return groups
     parts = kept_components(holding.domain, holding.policy, parallel, compiled.cells)
-    return {f"{parallel} {part}: {group}": loss for part in parts for group, loss in groups.items()}
+    start = class_start(holding.accounting)
+    return {f"{start}{part}: {group}": loss for part in parts for group, loss in groups.items()}
 
 
 def _group_losses(
@@ -62,8 +63,15 @@ def _group_losses(
         others = {name: public() for name in cells.attributes if name not in group}
         # Without its joint thresholds the axes could stand in another order than in the plan.
         alone = None if policy.joint else replace(values, attributes={**values.attributes, **others})
-        found["+".join(group)] = whole if alone is None else _certified(domain, alone, cells, axes, plan, whole)
+        loss = whole if alone is None else _certified(domain, alone, cells, axes, plan, whole)
+        found[_class_of(policy, group[0])] = loss
     return found
+
+
+def _class_of(policy: Policy, name: str) -> str:
+    """The class of the edges that move an attribute: one for all attributes of a joint threshold, asked for or not."""
+    grid = policy.grid_of(name)
+    return f"moves {name if grid is None else grid.attributes[0]}"
 
 
 def _certified(

@@ -7,7 +7,7 @@ from fractions import Fraction
 from blowfishdb.errors import BudgetExceeded, KeyReused, StaleVersion
 from blowfishdb.ledger.amounts import NOTHING, Balance
 from blowfishdb.ledger.base import APPENDED, DEBITED, Cursor, StepHook
-from blowfishdb.ledger.edge_books import SUM, EdgeBooks
+from blowfishdb.ledger.edge_books import SUM, EdgeBooks, in_classes
 from blowfishdb.ledger.records import (
     ENTRY_COLUMNS,
     append_body,
@@ -47,10 +47,10 @@ def _balances(cursor: Cursor, account: Account, charge: Charge) -> tuple[Balance
     if account.accounting == SUM:
         spent = load_balance(cursor, charge.account).plus(charge.epsilon)
         return spent, load_analyst_balance(cursor, charge.account, charge.analyst).plus(charge.epsilon)
-    found = []
+    found, losses = [], in_classes(account.accounting, charge.losses)
     for analyst in (None, charge.analyst):
         before = load_edge_books(cursor, charge.account, analyst) or EdgeBooks()
-        books = before.plus(charge.epsilon, charge.losses)
+        books = before.plus(charge.epsilon, losses)
         save_edge_books(cursor, books, charge.account, analyst)
         found.append(NOTHING.plus(books.worst))
     return found[0], found[1]

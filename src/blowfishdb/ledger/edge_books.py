@@ -16,6 +16,8 @@ from blowfishdb.ledger.amounts import NOTHING, check_amount
 SUM = "sum"
 PER_EDGE = "per-edge"
 BY = f"{PER_EDGE} by "
+INSIDE = "in "
+"""Names of classes begin so where components of an attribute are accounted side by side, and never elsewhere."""
 MOST_CLASSES = 4096
 LONGEST_CLASS = 400
 
@@ -29,6 +31,24 @@ def check_accounting(accounting: str) -> None:
 def parallel_attribute(accounting: str) -> str | None:
     """The attribute whose components are accounted side by side; None when there is none."""
     return accounting.removeprefix(BY) if accounting.startswith(BY) else None
+
+
+def class_start(accounting: str) -> str:
+    """What the names of an account's classes begin with; quoted, so that no two attributes give the same classes."""
+    name = parallel_attribute(accounting)
+    return "" if name is None else f"{INSIDE}{name!r} "
+
+
+def in_classes(accounting: str, losses: Mapping[str, Fraction] | None) -> Mapping[str, Fraction] | None:
+    """The losses where they name classes of this way of accounting; None, which charges every class, where not.
+
+    A charge may have been made up a moment before the accounting changed; its classes would then cut the edges in
+    another way, and what the same edge lost under two names would not be added up.
+    """
+    start = class_start(accounting)
+    if losses is None or not all(name.startswith(start or INSIDE) == bool(start) for name in losses):
+        return None
+    return losses
 
 
 def check_losses(losses: Mapping[str, Fraction], epsilon: Fraction) -> None:

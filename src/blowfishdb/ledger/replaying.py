@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from blowfishdb.ledger.chain import digest
-from blowfishdb.ledger.edge_books import SUM, EdgeBooks, check_accounting
+from blowfishdb.ledger.edge_books import SUM, EdgeBooks, check_accounting, in_classes
 from blowfishdb.ledger.records import receipt_of
 from blowfishdb.ledger.values import Entry, account_id
 
@@ -91,8 +91,9 @@ def _charged(books: Books, entry: Entry, fields: Mapping[str, object]) -> None:
         own.spent += charge.epsilon
         own.spent_by[charge.analyst] = own.spent_by.get(charge.analyst, Fraction(0)) + charge.epsilon
     else:
-        own.edge_books = own.edge_books.plus(charge.epsilon, charge.losses)
-        mine = own.edge_books_of.get(charge.analyst, EdgeBooks()).plus(charge.epsilon, charge.losses)
+        losses = in_classes(own.accounting, charge.losses)
+        own.edge_books = own.edge_books.plus(charge.epsilon, losses)
+        mine = own.edge_books_of.get(charge.analyst, EdgeBooks()).plus(charge.epsilon, losses)
         own.edge_books_of[charge.analyst] = mine
         own.spent, own.spent_by[charge.analyst] = own.edge_books.worst, mine.worst
     limit = own.limit_of(charge.analyst)
