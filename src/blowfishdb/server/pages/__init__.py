@@ -1,4 +1,17 @@
 """The web pages: one file each. A page asks the office for a session or a curator, and for nothing else."""
 
-PAGES: tuple[str, ...] = ("sign_in", "explore", "history", "compare", "budget", "synopses")
+PAGES: tuple[str, ...] = (
+    "sign_in",
+    "explore",
+    "history",
+    "compare",
+    "budget",
+    "synopses",
+    "datasets",
+    "dataset_add",
+    "policies",
+    "trade_off",
+    "books",
+    "people",
+)
 """The modules below this one that the app loads; each registers its pages when it is imported."""

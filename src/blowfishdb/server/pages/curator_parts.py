@@ -1,0 +1,118 @@
+"""Parts that curators' pages share: bars, tables, the choice of a dataset, and dialogs that ask for a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+from urllib.parse import quote
+
+from nicegui import ui
+
+from blowfishdb.server.pages.here import Here
+from blowfishdb.server.pages.shell import empty
+from blowfishdb.server.pages.theme import address
+
+Work = Callable[[str], Awaitable[None]]
+Cell: TypeAlias = str | Callable[[], object]
+"""A cell of a table: text, or a function that fills it."""
+
+
+def dress() -> None:
+    """Adds the looks of curators' pages to the page that is being built."""
+    ui.add_head_html(f'<link rel="stylesheet" href="{address("curator.css")}">')
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, and whether it holds numbers."""
+
+    name: str
+    is_number: bool = False
+
+
+def figure(number: Fraction | float | None) -> str:
+    """A number for people: four digits, no trailing noughts."""
+    return "–" if number is None else f"{float(number):,.4g}"
+
+
+def budget_bar(spent: Fraction, limit: Fraction | None, label: str) -> None:
+    """What is spent of a limit, as a bar with its numbers below."""
+    share = 0.0 if not limit else min(float(spent / limit), 1.0)
+    said = f"{figure(spent)} of {figure(limit)} spent" if limit is not None else f"{figure(spent)} spent, no own limit"
+    about = (
+        f'role="progressbar" aria-label="{label}" aria-valuenow={round(100 * share)} aria-valuemin=0 aria-valuemax=100'
+    )
+    with ui.element("div").classes("bf-bar").props(about):
+        kind = "is-over" if share >= 1.0 else "is-spent"
+        ui.element("div").classes(kind).style(f"width:{100 * share:.1f}%")
+    with ui.element("div").classes("bf-legend"):
+        ui.label(said)
+        if limit is not None:
+            ui.label(f"{figure(max(limit - spent, Fraction(0)))} left").style("font-weight:600")
+
+
+def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], label: str) -> None:
+    """A short table."""
+    with ui.element("div").classes("bf-scroll"), ui.element("table").classes("bf-table").props(f'aria-label="{label}"'):
+        with ui.element("thead"), ui.element("tr"):
+            for column in columns:
+                with ui.element("th").classes("is-number" if column.is_number else "").props("scope=col"):
+                    ui.label(column.name)
+        with ui.element("tbody"):
+            for row in rows:
+                with ui.element("tr"):
+                    for column, cell in zip(columns, row, strict=True):
+                        with ui.element("td").classes("is-number" if column.is_number else ""):
+                            _ = ui.label(cell) if isinstance(cell, str) else cell()
+
+
+def wanted_dataset(here: Here, names: Sequence[str]) -> str | None:
+    """The dataset that the address names, else the first one; None, with a page that teaches, when there is none."""
+    if not names:
+        with ui.element("div").classes("bf-card"):
+            box = empty("storage", "No dataset yet", "Connect a table first: its domain, its policy and its budget.")
+            with box:
+                ui.button("Add a dataset", icon="add", on_click=lambda: ui.navigate.to("/datasets/add")).props(
+                    "unelevated"
+                ).style("margin-top:14px")
+        return None
+    asked = here.request.query_params.get("dataset", "")
+    return asked if asked in names else names[0]
+
+
+def dataset_choice(path: str, names: Sequence[str], current: str) -> None:
+    """Leads to the same page of another dataset."""
+    ui.select(
+        list(names),
+        value=current,
+        label="Dataset",
+        on_change=lambda event: ui.navigate.to(f"{path}?dataset={quote(str(event.value))}"),
+    ).props("outlined dense options-dense").style("min-width:190px").mark("dataset")
+
+
+def ask_reason(title: str, said: str, action: str, work: Work, *, is_grave: bool = False) -> None:
+    """A dialog that asks why, for the record, before something is done."""
+    with ui.dialog() as dialog, ui.card().style("width:460px"):
+        ui.label(title).classes("bf-title")
+        ui.label(said).classes("bf-quiet bf-small").style("margin-top:4px")
+        reason = ui.input("Why, for the record").props('outlined dense autofocus maxlength=200 data-testid="reason"')
+        reason.classes("w-full").style("margin-top:14px")
+
+        async def go() -> None:
+            if not reason.value.strip():
+                reason.props('error error-message="A reason is kept with every change."')
+                return
+            dialog.close()
+            await work(reason.value.strip())
+
+        with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin-top:18px"):
+            ui.button("Leave it", on_click=dialog.close).props("flat")
+            ui.button(action, on_click=go).props(f'unelevated {"color=negative" if is_grave else ""} data-testid="go"')
+    dialog.open()
+
+
+def pill(text: str, kind: str = "") -> None:
+    """A word in a small frame; `kind` is "", "is-brand", "is-good", "is-bad" or "is-accent"."""
+    ui.label(text).classes(f"bf-pill {kind}")

@@ -1,0 +1,261 @@
+"""Adding a dataset: where the rows are, what the public may know of them, whose they are, and what they may lose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nicegui import events, ui
+
+from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.errors import CatalogError, DomainError, PolicyError
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.policy import ROW, Person, Policy, Row
+from blowfishdb.server.curating.uploads import ENDINGS, address_of, check_size, place_for
+from blowfishdb.server.pages.column_editor import FIELD, ColumnEditor
+from blowfishdb.server.pages.controls import choice
+from blowfishdb.server.pages.curator_parts import dress
+from blowfishdb.server.pages.here import Here
+from blowfishdb.server.pages.shell import heading, notice, page
+from blowfishdb.sources.base import ColumnType
+
+WARNING = (
+    "Bounds and lists of values are public: every analyst sees them, and nothing hides them afterwards. If they follow "
+    "the data, they tell about it: the highest salary, a diagnosis that one person has. Prefer what is known "
+    "anyway: a code book, a law, a rule of the form."
+)
+
+
+@dataclass(eq=False)
+class Adding:
+    """What has been said so far."""
+
+    here: Here
+    source: str = ""
+    columns: list[ColumnEditor] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    name: str = ""
+    unit: str = "row"
+    person: str = ""
+    at_most: str = "5"
+    order_by: str = ""
+    epsilon: str = "1"
+    per_analyst: str = ""
+
+    def dataset(self) -> Dataset:
+        """The dataset as it is declared; a typed error names the first thing that is missing."""
+        if not self.name.strip():
+            raise CatalogError("give the dataset a name; analysts will call it so")
+        used = [editor for editor in self.columns if editor.said.is_used]
+        if not used:
+            raise DomainError("no column is used: say for at least one what the public may know of it")
+        return Dataset(
+            self.name.strip(),
+            source=self.source,
+            domain=Domain(tuple((editor.name, editor.attribute()) for editor in used)),
+            policy=Policy(unit=self._unit()),
+            epsilon=self.epsilon,
+            per_analyst=self.per_analyst.strip() or None,
+        )
+
+    def _unit(self) -> Row | Person:
+        if self.unit == "row":
+            return ROW
+        if not self.at_most.strip().isdecimal():
+            raise PolicyError("say how many rows of each person count, at most")
+        return Person(self.person, int(self.at_most), self.order_by)
+
+
+@page("/datasets/add", "Add a dataset", "curate", lead="Columns are read, rows are not. Nothing is inferred from data.")
+def add(here: Here) -> None:
+    """Four steps on one page; later ones appear when the columns are known."""
+    dress()
+    adding = Adding(here)
+    with ui.element("section").classes("bf-card"):
+        heading("1  Where the rows are")
+        sent = ui.element("div").style("max-width:340px;margin-top:10px")
+        rest = ui.element("div").style("margin-top:12px")
+    later = ui.element("div").style("margin-top:16px")
+
+    ways = {"address": _by_address, "file": _by_file}
+
+    def show(way: str) -> None:
+        rest.clear()
+        with rest:
+            ways[way](adding, later)
+
+    with sent:
+        choice({"address": "By address", "file": "Send a file"}, "address", show, "How the rows are reached")
+    show("address")
+
+
+def _by_address(adding: Adding, later: ui.element) -> None:
+    with ui.element("div").classes("bf-row").style("align-items:flex-start"):
+        box = ui.input("Address", placeholder="postgresql://reader:${PASSWORD}@host/clinic#visits")
+        box.props('outlined dense data-testid="address"').style("flex:1;min-width:320px")
+        ui.button("Read the columns", icon="view_column", on_click=lambda: look(box.value)).props(
+            'unelevated data-testid="read-columns"'
+        )
+    tables = ui.element("div").style("margin-top:10px")
+    ui.label(
+        "duckdb:///shop.duckdb#sales, sqlite, postgresql, mysql, spark, or a path such as data/people.parquet, "
+        "relative to the configuration. A password stands in the environment, written ${NAME} here."
+    ).classes("bf-small bf-quiet").style("margin-top:10px;max-width:84ch")
+
+    async def look(address: str) -> None:
+        tables.clear()
+        curator = adding.here.curator()
+        given = address.strip()
+        if "://" in given and "#" not in given:
+            found = await adding.here.run(lambda: curator.tables(given))
+            if found:
+                with tables:
+                    ui.select(
+                        found,
+                        label=f"Table ({len(found):,} found)",
+                        on_change=lambda event: read(f"{given}#{event.value}"),
+                    ).props('outlined dense data-testid="table"').style("max-width:340px")
+                return
+        await read(given)
+
+    async def read(address: str) -> None:
+        curator = adding.here.curator()
+        columns = await adding.here.run(lambda: curator.columns(address))
+        adding.source = address
+        _show_columns(adding, columns, later)
+
+
+def _by_file(adding: Adding, later: ui.element) -> None:
+    settings = adding.here.office.settings
+
+    async def take(event: events.UploadEventArguments) -> None:
+        who = adding.here.check("curate").name
+        check_size(event.file.size(), settings.largest_upload)
+        path = place_for(settings.folder, event.file.name)
+        await event.file.save(path)
+        path.chmod(0o600)
+        adding.here.office.actions.note(who, "sent a file", path.name)
+        address = address_of(path, settings.folder)
+        curator = adding.here.curator()
+        columns = await adding.here.run(lambda: curator.columns(address))
+        adding.source = address
+        _show_columns(adding, columns, later)
+
+    ui.upload(
+        label=f"A file of rows: {', '.join(ENDINGS)}",
+        max_file_size=settings.largest_upload,
+        max_files=1,
+        auto_upload=True,
+        on_upload=take,
+        on_rejected=lambda: ui.notify("This file is too large, or of another kind.", type="negative", position="top"),
+    ).props(f'flat bordered accept="{",".join(ENDINGS)}" data-testid="file"').style("width:100%;max-width:520px")
+    ui.label("It is kept beside the configuration, readable by the server alone.").classes("bf-small bf-quiet").style(
+        "margin-top:8px"
+    )
+
+
+def _show_columns(adding: Adding, columns: Mapping[str, ColumnType], later: ui.element) -> None:
+    adding.columns = [
+        ColumnEditor(name, kind, lambda editor: _ask_to_look(adding, editor)) for name, kind in columns.items()
+    ]
+    adding.names = list(columns)
+    later.clear()
+    with later:
+        with ui.element("section").classes("bf-card"):
+            heading("2  What the public may know of each column")
+            ui.label(
+                f"{len(columns)} columns, no rows read. Say what anybody may know anyway; a column without a domain is "
+                "not used."
+            ).classes("bf-small bf-quiet").style("margin:4px 0 8px")
+            for editor in adding.columns:
+                editor.build()
+        with ui.element("div").classes("bf-two").style("margin-top:16px"):
+            with ui.element("section").classes("bf-card"):
+                _whose(adding)
+            with ui.element("section").classes("bf-card"):
+                _budget(adding)
+        _finish(adding)
+
+
+def _whose(adding: Adding) -> None:
+    heading("3  Whose rows these are")
+    fields = ui.element("div").classes("bf-row").style("margin-top:12px")
+
+    def show(unit: str) -> None:
+        adding.unit = unit
+        fields.clear()
+        with fields:
+            if unit == "row":
+                ui.label("Each row is protected on its own. Somebody with several rows is protected less.").classes(
+                    "bf-small bf-quiet"
+                )
+                return
+            ui.select(adding.names, label="Tells people apart").props(FIELD).style("width:170px").bind_value(
+                adding, "person"
+            )
+            ui.input("Rows of each that count").props(FIELD).style("width:150px").bind_value(adding, "at_most")
+            ui.select(adding.names, label="First by this key").props(FIELD).style("width:170px").bind_value(
+                adding, "order_by"
+            )
+
+    with ui.element("div").style("margin-top:10px"):
+        choice({"row": "One row each", "person": "Several rows per person"}, adding.unit, show, "Privacy unit")
+    fields.move(target_index=-1)
+    show(adding.unit)
+
+
+def _budget(adding: Adding) -> None:
+    heading("4  What it may lose")
+    with ui.element("div").classes("bf-row").style("margin-top:12px"):
+        ui.input("Epsilon in all").props(f'{FIELD} data-testid="epsilon"').style("width:150px").bind_value(
+            adding, "epsilon"
+        )
+        ui.input("Each analyst", placeholder="all of it").props(FIELD).style("width:150px").bind_value(
+            adding, "per_analyst"
+        )
+    ui.label(
+        "The smaller, the better protected: with epsilon 1 in all, an observer's odds between two hidden neighbours "
+        "change at most 2.7-fold, over all answers together."
+    ).classes("bf-small bf-quiet").style("margin-top:8px")
+
+
+def _finish(adding: Adding) -> None:
+    async def go() -> None:
+        dataset = adding.dataset()
+        curator = adding.here.curator()
+        await adding.here.run(lambda: curator.add(dataset))
+        adding.here.office.actions.note(adding.here.check("curate").name, "added a dataset", dataset.name)
+        ui.navigate.to(f"/policies?dataset={dataset.name}")
+
+    with ui.element("section").classes("bf-card"), ui.element("div").classes("bf-spread"):
+        with ui.element("div").classes("bf-row"):
+            ui.input("Name for analysts", placeholder="visits").props(f'{FIELD} data-testid="name"').style(
+                "width:220px"
+            ).bind_value(adding, "name")
+            ui.label("It starts with everything secret; the policy comes next.").classes("bf-small bf-quiet")
+        ui.button("Add it", icon="check", on_click=go).props('unelevated data-testid="finish"')
+
+
+def _ask_to_look(adding: Adding, editor: ColumnEditor) -> None:
+    """Explains why reading bounds from the data matters, and reads them only after that."""
+    here = adding.here
+
+    async def read() -> None:
+        dialog.close()
+        curator = here.curator()
+        here.office.actions.note(
+            here.check("curate").name, "read a column's bounds", adding.source[:200], {"column": editor.name}
+        )
+        seen = await here.run(lambda: curator.look_at_column(adding.source, editor.name))
+        editor.fill(seen)
+
+    with ui.dialog() as dialog, ui.card().style("width:520px"):
+        ui.label(f"Read {editor.name} from the data?").classes("bf-title")
+        notice(WARNING, "is-accent", "warning").style("margin-top:12px")
+        ui.label(
+            "What is read is only filled in here, marked, and yours to change. The look itself is logged."
+        ).classes("bf-small bf-quiet").style("margin-top:12px")
+        with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin-top:18px"):
+            ui.button("Leave it", on_click=dialog.close).props("flat")
+            ui.button("I understand, read it", on_click=read).props('unelevated data-testid="look-anyway"')
+    dialog.open()

@@ -1,0 +1,112 @@
+"""Datasets: what is connected, what is left of each budget, and whether analysts may ask."""
+
+from __future__ import annotations
+
+from functools import partial
+from urllib.parse import quote
+
+from nicegui import ui
+
+from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.catalog.declaring import attribute_words, family_words
+from blowfishdb.errors import BlowfishError
+from blowfishdb.ledger import Account
+from blowfishdb.model.policy import Policy
+from blowfishdb.server.pages.curator_parts import Column, ask_reason, budget_bar, pill, plain_table
+from blowfishdb.server.pages.here import Here, sentence
+from blowfishdb.server.pages.shell import empty, heading, notice, page
+
+
+@page("/datasets", "Datasets", "curate", lead="What is connected, what the public may know of it, and what is left.")
+async def datasets(here: Here) -> None:
+    """One card for each dataset."""
+    curator = here.curator()
+    names = curator.datasets()
+    with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin:-56px 0 22px"):
+        ui.button("Add a dataset", icon="add", on_click=lambda: ui.navigate.to("/datasets/add")).props(
+            'unelevated data-testid="add"'
+        )
+    if not names:
+        with ui.element("div").classes("bf-card"):
+            empty(
+                "storage",
+                "Nothing is connected yet",
+                "Add a table by its address, or send a file. Its columns are read; its rows are not.",
+            )
+        return
+    for name in names:
+        dataset = curator.dataset(name)
+        try:
+            account = await here.run(partial(curator.account, name))
+        except BlowfishError as error:
+            with ui.element("section").classes("bf-card"):
+                heading(name)
+                notice(sentence(error.message), "is-bad", "error")
+            continue
+        _card(here, dataset, account)
+
+
+def _card(here: Here, dataset: Dataset, account: Account) -> None:
+    pause = here.office.pauses.of(dataset.name)
+    with ui.element("section").classes("bf-card").props(f'aria-label="{dataset.name}"'):
+        with ui.element("div").classes("bf-spread"):
+            with ui.element("div").classes("bf-row"):
+                heading(dataset.name).classes("bf-title")
+                pill(f"policy version {account.policy_version}", "is-brand")
+                if pause is not None:
+                    pill("paused", "is-accent")
+            _links(here, dataset.name, is_paused=pause is not None)
+        ui.label(dataset.source).classes("bf-mono bf-quiet").style("margin-top:4px;overflow-wrap:anywhere")
+        if pause is not None:
+            notice(f"Paused by {pause.by}: {pause.reason}", "is-accent", "pause_circle").style("margin-top:10px")
+        with ui.element("div").style("margin:14px 0 12px;max-width:560px"):
+            budget_bar(account.spent, account.limit, f"Budget of {dataset.name}")
+        rows = [(name, _declared(dataset, name), _hidden(dataset.policy, name)) for name in dataset.domain]
+        plain_table([Column("Attribute"), Column("The public may know"), Column("Hidden")], rows, "Attributes")
+
+
+def _links(here: Here, name: str, *, is_paused: bool) -> None:
+    place = quote(name)
+    with ui.element("div").classes("bf-row").style("gap:4px"):
+        for label, icon, path in (
+            ("Policy", "hub", "/policies"),
+            ("Trade-off", "balance", "/trade-off"),
+            ("Log", "receipt_long", "/books"),
+        ):
+            target = f"{path}?dataset={place}"
+            ui.button(label, icon=icon, on_click=lambda target=target: ui.navigate.to(target)).props(
+                "flat dense no-caps"
+            )
+        pause_button(here, name, is_paused=is_paused)
+
+
+def pause_button(here: Here, name: str, *, is_paused: bool) -> None:
+    """Pauses a dataset, with a reason that analysts read, or lets it go on."""
+
+    async def pause(reason: str) -> None:
+        who = here.check("curate").name
+        await here.run(lambda: here.office.pauses.pause(name, by=who, reason=reason))
+        here.office.actions.note(who, "paused a dataset", name, {"reason": reason})
+        ui.navigate.reload()
+
+    async def go_on() -> None:
+        who = here.check("curate").name
+        await here.run(lambda: here.office.pauses.resume(name))
+        here.office.actions.note(who, "let a dataset go on", name)
+        ui.navigate.reload()
+
+    if is_paused:
+        ui.button("Go on", icon="play_circle", on_click=go_on).props('flat dense data-testid="resume"')
+        return
+    said = "Nobody can preview or release until it goes on. Analysts read the reason; earlier answers stay readable."
+    ui.button(
+        "Pause", icon="pause_circle", on_click=lambda: ask_reason(f"Pause {name}?", said, "Pause it", pause)
+    ).props('flat dense data-testid="pause"')
+
+
+def _declared(dataset: Dataset, name: str) -> str:
+    return attribute_words(dataset.domain[name], dataset.policy.family(name))
+
+
+def _hidden(policy: Policy, name: str) -> str:
+    return "jointly with others" if policy.grid_of(name) is not None else family_words(policy.family(name))

@@ -1,0 +1,275 @@
+"""The trade-off: what accuracy costs under several policies, what an observer could learn, and how an answer looks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import partial
+
+from nicegui import events, ui
+
+from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.catalog.declaring import family_words
+from blowfishdb.engine.demand import USUAL_BETA, Demand, short_number
+from blowfishdb.model.graphs.families import full
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.predicate import col
+from blowfishdb.model.query import Kind, Query, query
+from blowfishdb.server.curating.trade_off import (
+    BLOCKS,
+    NEAR,
+    OFFERS,
+    SECRET,
+    Offer,
+    Point,
+    curves,
+    points_of,
+    thetas_of,
+    with_family,
+)
+from blowfishdb.server.pages.charts import line_chart
+from blowfishdb.server.pages.controls import choice
+from blowfishdb.server.pages.curator_parts import dataset_choice, dress, wanted_dataset
+from blowfishdb.server.pages.here import Here
+from blowfishdb.server.pages.shell import empty, heading, page
+from blowfishdb.server.pages.steps import is_calendar, steps_of, usual_step
+from blowfishdb.server.pages.trade_off_point import PointView, show_point
+
+TEMPLATES: dict[str, str] = {"histogram": "Histogram", "cdf": "Cumulative"}
+GOALS = {"epsilon": "Price of an accuracy", "alpha": "Accuracy at a price"}
+ALPHAS, EPSILONS = (1.0, 10_000.0), (0.01, 10.0)
+"""The ends of the two sliders; both are logarithmic."""
+TICKS = 200
+BATCH = 3
+"""The chart is drawn again after so many new points."""
+
+
+@dataclass(eq=False)
+class Board:
+    """What is compared: a question about one attribute, and how good or how dear it may be."""
+
+    here: Here
+    dataset: Dataset
+    attribute: str
+    kind: Kind = "histogram"
+    step: str = ""
+    goal: str = "epsilon"
+    alpha: float = 50.0
+    epsilon: float = 0.5
+    round: int = 0
+    points: list[Point] = field(default_factory=list)
+    offers: dict[Point, Offer | None] = field(default_factory=dict)
+    chosen: Point | None = None
+    parts: dict[str, ui.element] = field(default_factory=dict)
+
+    @property
+    def wants_epsilon(self) -> bool:
+        return self.goal == "epsilon"
+
+    @property
+    def value(self) -> float:
+        return self.alpha if self.wants_epsilon else self.epsilon
+
+    def asked(self) -> Query:
+        """The question of the template."""
+        axis = col(self.attribute)
+        if not self.step:
+            return query(self.kind, axis)
+        declared = self.dataset.domain[self.attribute]
+        return query(self.kind, axis.by(self.step) if is_calendar(declared) else axis.bins(Fraction(self.step)))
+
+    def demanded(self) -> Demand:
+        """The accuracy or the price, exactly as the slider shows it."""
+        number = short_number(f"{self.value:.4g}" if self.value < 10_000 else str(round(self.value)), "the slider")
+        return Demand(number, None) if self.wants_epsilon else Demand(None, number)
+
+    def policy(self, point: Point) -> Policy:
+        """The policy in force with the point's family for this attribute."""
+        return with_family(self.dataset.policy, self.attribute, point.family)
+
+
+@page("/trade-off", "Trade-off", "curate", lead="What accuracy costs under each policy. No data is read for this.")
+async def trade_off(here: Here) -> None:
+    """Controls at the left, curves at the right, and the chosen point below them."""
+    dress()
+    curator = here.curator()
+    name = wanted_dataset(here, curator.datasets())
+    if name is None:
+        return
+    dataset = curator.dataset(name)
+    names = [one for one in dataset.domain if dataset.policy.grid_of(one) is None]
+    ordered = [one for one in names if dataset.domain[one].ordered]
+    wanted = here.request.query_params.get("attribute", "")
+    board = Board(here, dataset, wanted if wanted in names else (ordered or names)[0])
+    board.step = usual_step(dataset.domain[board.attribute])
+    with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin:-58px 0 20px"):
+        dataset_choice("/trade-off", curator.datasets(), name)
+    with ui.element("div").classes("bf-explore"):
+        with ui.element("section").classes("bf-card"):
+            _controls(board, names)
+        with ui.element("div"):
+            with ui.element("section").classes("bf-card"):
+                _chart_card(board)
+            board.parts["point"] = ui.element("div").style("margin-top:16px")
+    with board.parts["point"], ui.element("div").classes("bf-card"):
+        empty("ads_click", "Choose a point", "Click one on a curve: its exact price, the risk, and an example answer.")
+    await _quote_all(board)
+
+
+def _controls(board: Board, names: list[str]) -> None:
+    heading("The question")
+
+    async def set_attribute(name: str) -> None:
+        board.attribute, board.step = name, usual_step(board.dataset.domain[name])
+        draw_steps()
+        await _quote_all(board)
+
+    async def set_part(part: str, value: object) -> None:
+        setattr(board, part, value)
+        await _quote_all(board)
+
+    ui.label("Attribute").classes("bf-label")
+    ui.select(names, value=board.attribute, on_change=lambda event: set_attribute(str(event.value))).props(
+        'outlined dense options-dense aria-label="Attribute" data-testid="attribute"'
+    ).classes("w-full")
+    ui.label("Template").classes("bf-label")
+    choice(TEMPLATES, board.kind, lambda kind: set_part("kind", kind), "Template")
+    ui.label("Grouped in").classes("bf-label")
+    room = ui.element("div")
+
+    def draw_steps() -> None:
+        room.clear()
+        with room:
+            ui.select(
+                steps_of(board.dataset.domain[board.attribute]),
+                value=board.step,
+                on_change=lambda event: set_part("step", str(event.value)),
+            ).props('outlined dense options-dense aria-label="Grouped in"').classes("w-full")
+
+    draw_steps()
+    ui.label("Show").classes("bf-label")
+    choice(GOALS, board.goal, lambda goal: _set_goal(board, goal), "What the curves show")
+    board.parts["slider"] = ui.element("div").style("margin-top:18px")
+    _draw_slider(board)
+    ui.label(
+        "Curves are quoted at two prices and follow the law of their noise between them; the point that you click is "
+        "quoted exactly. Every answer holds at once, with 95 % confidence."
+    ).classes("bf-small bf-quiet").style("margin-top:18px")
+
+
+def _set_goal(board: Board, goal: str) -> None:
+    board.goal = goal
+    _draw_slider(board)
+    _draw_curves(board)
+
+
+def _draw_slider(board: Board) -> None:
+    low, high = ALPHAS if board.wants_epsilon else EPSILONS
+    part = "alpha" if board.wants_epsilon else "epsilon"
+    board.parts["slider"].clear()
+    with board.parts["slider"]:
+        said = ui.label(_said(board)).style("font-weight:620").props('data-testid="slider-value"')
+
+        def move(event: events.ValueChangeEventArguments[float | None]) -> None:
+            setattr(board, part, float(f"{low * (high / low) ** (float(event.value or 0.0) / TICKS):.3g}"))
+            said.set_text(_said(board))
+            _draw_curves(board)
+
+        place = round(TICKS * math.log(board.value / low) / math.log(high / low))
+        ui.slider(min=0, max=TICKS, value=place, on_change=move).props(
+            'aria-label="Accuracy or price" data-testid="slider"'
+        )
+        with ui.element("div").classes("bf-spread bf-small bf-quiet"):
+            ui.label(f"{low:,g}")
+            ui.label(f"{high:,g}")
+
+
+def _said(board: Board) -> str:
+    return f"Every count within {board.alpha:,g}" if board.wants_epsilon else f"Epsilon {board.epsilon:g}"
+
+
+def _chart_card(board: Board) -> None:
+    with ui.element("div").classes("bf-spread"):
+        board.parts["title"] = ui.element("div")
+        board.parts["busy"] = ui.label("").classes("bf-small bf-quiet").props("aria-live=polite")
+    chart = ui.echart(line_chart([""], {}, "", ""), on_point_click=lambda event: _choose(board, event))
+    chart.classes("bf-chart").props('role=img aria-label="Price against theta" data-testid="curves"')
+    board.parts["chart"] = chart
+
+
+async def _quote_all(board: Board) -> None:
+    """Quotes every point, the chart following; a newer question ends the work on an older one."""
+    board.round += 1
+    own = board.round
+    board.points, board.offers, board.chosen = _points(board), {}, None
+    _draw_curves(board)
+    asked, domain = board.asked(), board.dataset.domain
+    for number, point in enumerate(board.points, 1):
+        policy = board.policy(point)
+        found = await board.here.run(partial(OFFERS.offer, domain, policy, asked, USUAL_BETA))
+        if board.round != own:
+            return
+        board.offers[point] = found
+        if number % BATCH == 0 or number == len(board.points):
+            _draw_curves(board)
+
+
+def _points(board: Board) -> list[Point]:
+    """The points of the curves, with the policy in force as one of its own where no curve has it."""
+    found = points_of(board.dataset.domain[board.attribute])
+    current = board.dataset.policy.family(board.attribute)
+    if current != full() and all(point.family != current for point in found):
+        found.append(Point(f"in force: {family_words(current)[:40]}", "", current))
+    return found
+
+
+def _draw_curves(board: Board) -> None:
+    attribute = board.dataset.domain[board.attribute]
+    thetas = thetas_of(attribute) if attribute.ordered else ["any policy"]
+    y = "epsilon" if board.wants_epsilon else "largest error"
+    lines = curves(board.points, board.offers, board.value, wants_epsilon=board.wants_epsilon)
+    lines = {name: row for name, row in lines.items() if any(number is not None for number in row)}
+    chart = board.parts["chart"]
+    if isinstance(chart, ui.echart):
+        options = line_chart(thetas, lines, "θ: values up to so far apart are hidden from each other", y)
+        for series in options["series"]:
+            if series["name"] not in (NEAR, BLOCKS):
+                series |= {"lineStyle": {"width": 2, "type": "dashed"}, "symbolSize": 5}
+        chart.options.clear()
+        chart.options.update(options)
+        chart.update()
+    board.parts["title"].clear()
+    with board.parts["title"]:
+        goal = "What it costs" if board.wants_epsilon else "How far off answers are"
+        heading(f"{goal}: {TEMPLATES[board.kind].lower()} of {board.attribute}")
+    left = len(board.points) - len(board.offers)
+    label = board.parts["busy"]
+    if isinstance(label, ui.label):
+        label.set_text(f"quoting {left} more …" if left else "no data was read")
+
+
+async def _choose(board: Board, event: events.EChartPointClickEventArguments) -> None:
+    """Shows the clicked point: its price, its risk and an example."""
+    point = _clicked(board, str(event.series_name), int(event.data_index))
+    if point is None:
+        return
+    board.chosen = point
+    board.parts["point"].clear()
+    with board.parts["point"]:
+        said = SECRET if point.line == SECRET else point.line.replace("θ", point.theta)
+        await show_point(
+            PointView(
+                board.here, board.dataset, board.attribute, said, board.policy(point), board.asked(), board.demanded()
+            )
+        )
+
+
+def _clicked(board: Board, line: str, place: int) -> Point | None:
+    rows = [point for point in board.points if point.line == line]
+    if len(rows) == 1 and not rows[0].theta:
+        return rows[0]
+    thetas = list(dict.fromkeys(point.theta for point in board.points if point.theta))
+    if not 0 <= place < len(thetas):
+        return None
+    return next((point for point in rows if point.theta == thetas[place]), None)
