@@ -156,16 +156,25 @@ def test_odd_bodies_are_refused_and_charge_nothing(place: Place) -> None:
     assert ana.get("/api/v1/datasets/visits/budget").json()["spent"] == "0"
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["../blowfish.toml", "..%2f..%2fetc%2fpasswd", "%00", "visits%0d%0aX-Evil:1", "x" * 3000, "VISITS", "'", "💥"],
+ODD_NAMES = (
+    "../blowfish.toml",
+    "..%2f..%2fetc%2fpasswd",
+    "%00",
+    "visits%0d%0aX-Evil:1",
+    "x" * 3000,
+    "VISITS",
+    "'",
+    "💥",
 )
-def test_odd_names_lead_nowhere(place: Place, name: str) -> None:
-    sent = place.program("ana").get(f"/api/v1/datasets/{name}")
-    assert sent.status_code in (404, 422)
-    assert "x-evil" not in sent.headers
-    assert str(place.folder) not in sent.text
-    assert "Traceback" not in sent.text
+
+
+def test_odd_names_lead_nowhere(place: Place) -> None:
+    for name in ODD_NAMES:
+        sent = place.program("ana").get(f"/api/v1/datasets/{name}")
+        assert sent.status_code in (404, 422), name
+        assert "x-evil" not in sent.headers
+        assert str(place.folder) not in sent.text
+        assert "Traceback" not in sent.text
 
 
 def test_a_key_that_cannot_be_kept_is_refused(place: Place) -> None:
