@@ -8,6 +8,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+from websockets.typing import Origin
 
 from blowfishdb.server.accounts.visits import IDLE
 from blowfishdb.sources.duckdb import DuckDB
@@ -65,6 +68,18 @@ def test_a_form_of_another_site_does_not_sign_in(place: Place) -> None:
     sent = place.visitor().post("/api/v1/sessions", data={"name": "ana", "password": PASSWORD})
     assert sent.status_code == 422
     assert "set-cookie" not in sent.headers
+
+
+def test_pages_of_other_sites_change_nothing(place: Place) -> None:
+    ana = place.visitor("ana")
+    for origin in ("https://evil.example", "null", "http://127.0.0.1:1"):
+        assert code(ana.post(PREVIEWS, json=AGES, headers={"Origin": origin})) == "foreign-origin"
+        assert code(ana.get("/_nicegui_ws/socket.io/", headers={"Origin": origin})) == "foreign-origin"
+        assert ana.get("/api/v1/datasets", headers={"Origin": origin}).status_code == 200
+        with pytest.raises(InvalidStatus) as refused:
+            connect(place.address.replace("http", "ws") + "/_nicegui_ws/socket.io/", origin=Origin(origin))
+        assert refused.value.response.status_code == 403
+    assert ana.post(PREVIEWS, json=AGES, headers={"Origin": place.address}).status_code == 200
 
 
 def test_a_key_of_somebody_else_gives_nothing(place: Place) -> None:

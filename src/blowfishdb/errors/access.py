@@ -71,6 +71,15 @@ class ProofMissing(AccessError):
         super().__init__("a change made with a cookie needs the header X-Blowfish-Proof that signing in gave")
 
 
+class ForeignOrigin(AccessError):
+    """A request that a page of another site sent."""
+
+    code = "foreign-origin"
+
+    def __init__(self) -> None:
+        super().__init__("this came from a page of another site; use the server's own address, or set its public_url")
+
+
 class RateLimited(AccessError):
     """Too many requests in a short time."""
 

@@ -7,22 +7,27 @@ import time
 import uuid
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from blowfishdb.errors import BlowfishError, TooLarge
-from blowfishdb.server.access import address_of
+from blowfishdb.errors import BlowfishError, ForeignOrigin, TooLarge
+from blowfishdb.server.access import READING, address_of
 from blowfishdb.server.limits import RateLimit
 from blowfishdb.server.logs import REQUESTS
 from blowfishdb.server.metrics import Metrics
 from blowfishdb.server.office import Office
 from blowfishdb.server.problems import note_incident, problem
+from blowfishdb.server.settings import Settings
 
 logger = logging.getLogger(REQUESTS)
 API = "/api/"
 V1 = "/api/v1"
+SOCKETS = "/_nicegui_ws"
+FORBIDDEN = 1008
+"""The code of a websocket that breaks a rule."""
 SIGN_IN = f"{V1}/sessions"
 OPERATIONS = ("/health", "/ready", "/metrics")
 PAGE_POLICY = (
@@ -43,7 +48,7 @@ HEADERS = {
 
 @dataclass(frozen=True, eq=False)
 class Guard:
-    """Wraps the whole app; websockets get the office and pass."""
+    """Wraps the whole app. Of websockets it sees to the office and to where they come from."""
 
     app: ASGIApp
     office: Office
@@ -60,10 +65,12 @@ class Guard:
             await self.app(scope, receive, send)
             return
         scope.setdefault("state", {})["office"] = self.office
-        if scope["type"] == "websocket":
+        if scope["type"] == "http":
+            await self._request(scope, receive, send)
+        elif is_own(scope, self.office.settings):
             await self.app(scope, receive, send)
-            return
-        await self._request(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": FORBIDDEN})
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
         began, request_id = time.monotonic(), uuid.uuid4().hex[:16]
@@ -95,8 +102,11 @@ class Guard:
             self._note(scope, status, time.monotonic() - began, request_id)
 
     def _check(self, scope: Scope) -> None:
-        """Refuses, unread, what is too large or comes too often."""
+        """Refuses, unread, what comes from other sites, is too large or comes too often."""
         path, request = scope["path"], Request(scope)
+        is_reading = scope["method"] in READING and not path.startswith(SOCKETS)
+        if not is_reading and not is_own(scope, self.office.settings):
+            raise ForeignOrigin
         if not path.startswith(API):
             return
         self.requests.check(address_of(request))
@@ -150,6 +160,14 @@ class Guard:
             "who": scope["state"].get("who"),
         }
         logger.info("request", extra={"fields": fields})
+
+
+def is_own(scope: Scope, settings: Settings) -> bool:
+    """Whether a page of this server sent the request, or no page at all: browsers name the site of the page."""
+    headers = Headers(scope=scope)
+    origin = headers.get("origin")
+    own = {headers.get("host"), urlsplit(settings.url).netloc}
+    return origin is None or urlsplit(origin).netloc in own
 
 
 async def _whole(receive: Receive) -> Receive:
