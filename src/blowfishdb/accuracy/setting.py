@@ -168,8 +168,6 @@ class Candidate(Setting):
         """Plan and certificate at another epsilon."""
         if self.is_exact:
             return self.plan, self.certificate
-        if isinstance(self.plan, Plan):
-            return rescaled(self.plan, self.certificate, epsilon)
         return rescaled(self.plan, self.certificate, epsilon)
 
 
@@ -183,8 +181,6 @@ def certified_strategy(problem: Problem, strategy: Strategy) -> Candidate:
     plan = strategy.plan(Fraction(1))
     if plan.weights.size == 0:
         return Candidate(problem, strategy, plan, certify(plan, problem.graph))
-    if isinstance(plan, Plan):
-        return Candidate(problem, strategy, *calibrate(plan, problem.graph, Fraction(1)))
     return Candidate(problem, strategy, *calibrate(plan, problem.graph, Fraction(1)))
 
 

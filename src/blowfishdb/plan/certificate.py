@@ -24,7 +24,7 @@ from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Pl
 from blowfishdb.plan.product_loss import worst_product_edge
 from blowfishdb.plan.worst_edge import NO_EDGE, WorstEdge, larger, worst_of, worst_to_zero
 
-AnyPlan = TypeVar("AnyPlan", Plan, EdgePlan)
+AnyPlan = TypeVar("AnyPlan", Plan, EdgePlan, Plan | EdgePlan)
 
 LISTED_EDGES = 1_000_000
 """Up to this many edges are compared one by one where no structure gives the exact answer sooner."""

@@ -53,11 +53,7 @@ class HatSolver(CoarseCorrection):
 
     def system(self, variances: Floats) -> System:
         """The factors for the given variances of the noisy rows."""
-        count = self.noisy.size
-        spread = np.zeros(self.axis.cells)
-        spread[self.noisy] = variances[:count]
-        noise = np.zeros(self._rows.shape[0])
-        noise[: variances.size - count] = variances[count:]
+        spread, noise = self._spreads(variances)
         rows = self.narrow.shape[0]
         weighted = csr_array(self.narrow.multiply(spread[None, :]))
         overlap = csr_array(weighted @ self.narrow.T)
@@ -72,15 +68,9 @@ class HatSolver(CoarseCorrection):
 
     def estimate(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         """The best linear unbiased estimate of every cell."""
-        _, long, single = self._totals
-        count = self.noisy.size
-        cells = np.zeros((self.axis.cells, *measured.shape[1:]))
-        cells[self.noisy] = measured[:count]
-        if single.size and self.exact is not None:
-            cells[self.exact.low[single]] = exact[single]
+        cells, missed = self._first_look(measured, exact)
         system = self.system(variances)
         rows = self.narrow.shape[0]
-        missed = np.concatenate([measured[count:], exact[long]]) - self._rows @ cells
         narrow, wide = system.solve(missed[:rows], missed[rows:])
         step = self.narrow.T @ narrow + self.wide.T @ wide
         return np.asarray(cells + system.spread.reshape(-1, *(1,) * (measured.ndim - 1)) * step)

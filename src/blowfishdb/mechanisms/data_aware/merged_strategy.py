@@ -102,8 +102,6 @@ def _calibrated(problem: Problem, of_cells: Ints, strategy: Strategy, epsilon: F
     plan = strategy.plan(Fraction(1))
     if plan.weights.size == 0:
         return MergedPlan(of_cells, strategy, plan)
-    if isinstance(plan, Plan):
-        return MergedPlan(of_cells, strategy, calibrate(plan, problem.graph, epsilon)[0])
     return MergedPlan(of_cells, strategy, calibrate(plan, problem.graph, epsilon)[0])
 
 

@@ -68,18 +68,31 @@ class CoarseCorrection:
 
     def estimate(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         """The best linear unbiased estimate of every cell."""
+        cells, missed = self._first_look(measured, exact)
+        if not self._rows.shape[0]:
+            return cells
+        spread, whitener = self._whitened(variances)
+        step = self._rows.T @ (whitener.T @ (whitener @ missed))
+        return np.asarray(cells + spread.reshape(-1, *(1,) * (measured.ndim - 1)) * step)
+
+    def _first_look(self, measured: Floats, exact: Floats) -> tuple[Floats, Floats]:
+        """The cells as they were measured or are known, and by how much each row says otherwise."""
         _, long, single = self._totals
         count = self.noisy.size
         cells = np.zeros((self.axis.cells, *measured.shape[1:]))
         cells[self.noisy] = measured[:count]
         if single.size and self.exact is not None:
             cells[self.exact.low[single]] = exact[single]
-        if not self._rows.shape[0]:
-            return cells
-        spread, whitener = self._whitened(variances)
-        missed = np.concatenate([measured[count:], exact[long]]) - self._rows @ cells
-        step = self._rows.T @ (whitener.T @ (whitener @ missed))
-        return np.asarray(cells + spread.reshape(-1, *(1,) * (measured.ndim - 1)) * step)
+        return cells, np.concatenate([measured[count:], exact[long]]) - self._rows @ cells
+
+    def _spreads(self, variances: Floats) -> tuple[Floats, Floats]:
+        """The variance of each cell and of each row, 0 where it is exact."""
+        count = self.noisy.size
+        spread = np.zeros(self.axis.cells)
+        spread[self.noisy] = variances[:count]
+        noise = np.zeros(self._rows.shape[0])
+        noise[: variances.size - count] = variances[count:]
+        return spread, noise
 
     def range_variances(self, low: Ints, high: Ints, variances: Floats) -> Floats:
         """The variance of the estimated sum of each range."""
@@ -97,11 +110,7 @@ class CoarseCorrection:
 
     def _whitened(self, variances: Floats) -> tuple[Floats, Floats]:
         """The variance of each cell (0 where it is exact), and K with K'K = (D + H V H')^-1."""
-        count = self.noisy.size
-        spread = np.zeros(self.axis.cells)
-        spread[self.noisy] = variances[:count]
-        noise = np.zeros(self._rows.shape[0])
-        noise[: variances.size - count] = variances[count:]
+        spread, noise = self._spreads(variances)
         system = (self._dense_rows * spread) @ self._dense_rows.T
         system[np.diag_indices_from(system)] += noise
         return spread, np.linalg.inv(np.linalg.cholesky(system))
