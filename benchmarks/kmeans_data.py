@@ -13,6 +13,8 @@ from blowfishdb.model.arrays import Floats
 from blowfishdb.model.domain import Domain
 
 COLUMNS = ("a", "b", "c", "d")
+ROWS, CLUSTERS = 1000, 4
+"""The size of the synthetic set, and the number of its true centres."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +32,12 @@ class Table:
         return self.domain.names
 
 
-def synthetic(seed: int, rows: int = 1000, clusters: int = 4, columns: int = 4) -> Table:
+def synthetic(seed: int) -> Table:
     """Points of the unit cube around random centres, with noise of standard deviation 0.2 in each direction."""
     rng = np.random.default_rng(seed)
-    centers = rng.random((clusters, columns))
-    points = centers[rng.integers(0, clusters, rows)] + rng.normal(0.0, 0.2, (rows, columns))
-    domain = bf.domain({name: bf.bins(0, 1, width="0.001", null=0) for name in COLUMNS[:columns]})
+    centers = rng.random((CLUSTERS, len(COLUMNS)))
+    points = centers[rng.integers(0, CLUSTERS, ROWS)] + rng.normal(0.0, 0.2, (ROWS, len(COLUMNS)))
+    domain = bf.domain({name: bf.bins(0, 1, width="0.001", null=0) for name in COLUMNS})
     return Table("4-D synthetic", np.clip(points, 0.0, 0.9999), domain, ("0.1", "0.5"))
 
 

@@ -18,12 +18,12 @@ from blowfishdb.model.workload import Rectangles
 HEIGHT = 8
 
 
-def hierarchical_kdtree(counts: Ints, epsilon: Fraction, boxes: Rectangles, height: int = HEIGHT) -> Floats:
+def hierarchical_kdtree(counts: Ints, epsilon: Fraction, boxes: Rectangles) -> Floats:
     """Half of epsilon for the medians of all levels, half for the boxes at the end."""
     grid = counts.reshape(boxes.grid)
     pieces: list[tuple[slice, ...]] = [tuple(slice(0, size) for size in boxes.grid)]
-    scale = 2 * height / epsilon
-    for _ in range(height):
+    scale = 2 * HEIGHT / epsilon
+    for _ in range(HEIGHT):
         pieces = [part for piece in pieces for part in _cut(grid, piece, scale)]
     cells = np.empty(grid.shape)
     totals = noisy(np.array([grid[piece].sum() for piece in pieces]), 2 / epsilon)

@@ -52,13 +52,9 @@ def test_moments_match_plain_sums(scale: float) -> None:
 def test_geometric_moments_match_plain_sums(scale: float) -> None:
     k = np.arange(int(700 * scale) + 2)
     mass = np.exp(-k / scale) * -np.expm1(-1.0 / scale)
-    mean = float(d.geometric_mean(scale))
-    assert (mass * k).sum() == pytest.approx(mean, rel=1e-12)
+    mean = (mass * k).sum()
     assert (mass * (k - mean) ** 2).sum() == pytest.approx(float(d.geometric_variance(scale)), rel=1e-12)
     assert mass[k > 2.5].sum() == pytest.approx(float(d.geometric_tail(scale, 2.5)), rel=1e-12)
-    for s in (-2.0, 0.0, 0.3 / scale, 0.9 / scale):
-        exact = np.log((mass * np.exp(s * k)).sum())
-        assert exact == pytest.approx(float(d.geometric_log_mgf(scale, s)), abs=1e-12)
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -138,15 +134,13 @@ def test_the_moment_generating_function_in_high_precision(scale: Fraction, fract
     assert close(float(d.log_mgf(float(scale), float(s))), exact, 1e-9)
 
 
-def test_moment_generating_functions_end_at_the_inverse_scale() -> None:
+def test_the_moment_generating_function_ends_at_the_inverse_scale() -> None:
     assert d.log_mgf([2.0, 2.0, 2.0], [0.5, -0.5, 0.499]).tolist()[:2] == [np.inf, np.inf]
-    assert d.geometric_log_mgf([2.0, 2.0], [0.5, -50.0])[0] == np.inf
-    assert np.isfinite(d.geometric_log_mgf(2.0, -50.0))
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), float("inf"), 1e13])
 def test_a_bad_scale_is_refused(scale: float) -> None:
-    for call in (d.variance, d.geometric_mean, lambda t: d.tail(t, 1), lambda t: d.quantile(t, 0.05)):
+    for call in (d.variance, d.geometric_variance, lambda t: d.tail(t, 1), lambda t: d.quantile(t, 0.05)):
         with pytest.raises(NoiseScaleError):
             call(scale)
 

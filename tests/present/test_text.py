@@ -15,14 +15,14 @@ from rich.console import Console
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.answer_bounds import Bounds
 from blowfishdb.engine.present.numbers import Digits, digits_of, epsilon_words, percent, printable
-from blowfishdb.engine.present.terminal import draw
+from blowfishdb.engine.present.terminal import drawing
 from blowfishdb.engine.present.text import shortened
 from tests.present.cases import QUESTIONS, answers, constructed, released
 
 
 def printed(answer: Answer, width: int = 100) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    draw(console, answer)
+    console.print(drawing(answer))
     return console.file.getvalue()
 
 

@@ -11,7 +11,6 @@ import numpy as np
 from blowfishdb.model.arrays import Floats, Ints
 
 STARTS = 10
-ROUNDS = 100
 SETTLED = 1e-7
 
 
@@ -24,9 +23,9 @@ class Clusters:
     spread: float
 
 
-def cluster(points: Floats, weights: Floats, clusters: int, seed: int, starts: int = STARTS) -> Clusters:
+def cluster(points: Floats, weights: Floats, clusters: int, seed: int) -> Clusters:
     """The best of several starts of Lloyd's iteration. Fewer different points than clusters give centres twice."""
-    found = [_lloyd(points, weights, _seeded(points, weights, clusters, seed, start)) for start in range(starts)]
+    found = [_lloyd(points, weights, _seeded(points, weights, clusters, seed, start)) for start in range(STARTS)]
     best = min(found, key=lambda each: each.spread)
     order = np.lexsort(best.centers.T[::-1])
     return Clusters(best.centers[order], best.weights[order], best.spread)

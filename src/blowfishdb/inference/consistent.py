@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from blowfishdb.errors import InvalidInput
-from blowfishdb.inference.checks import finite_vector, half_widths, positive_weights
+from blowfishdb.inference.checks import finite_vector, half_widths
 from blowfishdb.inference.isotonic import isotonic_in_band
 from blowfishdb.inference.part_filling import Parts, fill_parts, unreachable
 from blowfishdb.inference.water_filling import fill_to_total, reaches
@@ -77,34 +77,28 @@ def consistent_parts(raw: ArrayLike, widths: ArrayLike, labels: Ints, totals: Fl
     return Consistent(np.maximum(fill_parts(parts, vector, low, high), 0.0), True, "")
 
 
-def consistent_histogram(
-    raw: ArrayLike, widths: ArrayLike, total: float | None = None, weights: ArrayLike | None = None
-) -> Consistent:
+def consistent_histogram(raw: ArrayLike, widths: ArrayLike, total: float | None = None) -> Consistent:
     """The nearest counts >= 0 inside raw - width .. raw + width, with the known total if there is one."""
     clipped = consistent_counts(raw, widths)
     if total is None or not clipped.feasible:
         return clipped
     vector, aim = finite_vector(raw, "raw answers"), _known_total(total)
-    width, weight = half_widths(widths, vector.size), positive_weights(weights, vector.size)
+    width = half_widths(widths, vector.size)
     low, high = np.maximum(vector - width, 0.0), vector + width
     if not reaches(vector, low, high, aim):
         return _raw(vector, f"no counts inside the intervals add up to the known total {aim:g}")
-    return Consistent(fill_to_total(vector, low, high, aim, weight), True, "")
+    return Consistent(fill_to_total(vector, low, high, aim, np.ones(vector.size)), True, "")
 
 
 def consistent_cdf(
-    raw: ArrayLike,
-    widths: ArrayLike,
-    total: float | None = None,
-    weights: ArrayLike | None = None,
-    known: Known = NOTHING_KNOWN,
+    raw: ArrayLike, widths: ArrayLike, total: float | None = None, known: Known = NOTHING_KNOWN
 ) -> Consistent:
     """The nearest cumulative counts inside the raw box that never decrease, from 0 up to the known total.
 
     Known cumulative counts are met exactly.
     """
     vector = finite_vector(raw, "raw answers")
-    width, weight = half_widths(widths, vector.size), positive_weights(weights, vector.size)
+    width = half_widths(widths, vector.size)
     top = math.inf if total is None else _known_total(total)
     floor, ceiling = np.maximum(vector - width, 0.0), np.minimum(vector + width, top)
     slack = ROUNDING * (1.0 + np.abs(known.values))
@@ -117,7 +111,7 @@ def consistent_cdf(
     if np.any(crossed):
         place = int(np.argmax(crossed))
         return _raw(vector, f"no cumulative counts lie inside the intervals: they contradict at answer {place}")
-    return Consistent(isotonic_in_band(vector, low, high, weight), True, "")
+    return Consistent(isotonic_in_band(vector, low, high), True, "")
 
 
 def _known_total(total: float) -> float:

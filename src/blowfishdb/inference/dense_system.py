@@ -88,21 +88,11 @@ def row_weights(rows: Rows, weights: Floats) -> Floats:
     return spread
 
 
-def answer_covariance(rows: Rows, variances: Floats, queries: Rows, exact: Rows | None = None) -> Floats:
-    """The covariance matrix of the queries' least-squares answers from independent rows of the given variances."""
-    half = _half_covariance(rows, variances, queries, exact)
-    return half @ half.T
-
-
 def answer_variances(rows: Rows, variances: Floats, queries: Rows, exact: Rows | None = None) -> Floats:
     """The variance of each query's least-squares answer from independent rows of the given variances."""
-    return np.asarray((_half_covariance(rows, variances, queries, exact) ** 2).sum(axis=1))
-
-
-def _half_covariance(rows: Rows, variances: Floats, queries: Rows, exact: Rows | None) -> Floats:
     known = None if exact is None else exact_rows(exact)
     spread = row_weights(rows, variances)
-    return dense_system(rows, 1.0 / spread, known).half_covariance(queries)
+    return np.asarray((dense_system(rows, 1.0 / spread, known).half_covariance(queries) ** 2).sum(axis=1))
 
 
 def _open_part(known: ExactRows | None, columns: Floats) -> Floats:

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from blowfishdb.errors import InvalidInput
-from blowfishdb.inference.checks import finite_vector, positive_weights
+from blowfishdb.inference.checks import finite_vector
 from blowfishdb.inference.water_filling import fill_to_total
 from blowfishdb.model.arrays import Floats
 
 
-def nonnegative(values: ArrayLike, total: float | None = None, weights: ArrayLike | None = None) -> Floats:
-    """The nearest counts >= 0 (weighted squares) with the given total; without one, with the values' own total.
+def nonnegative(values: ArrayLike, total: float | None = None) -> Floats:
+    """The nearest counts >= 0 with the given total; without one, with the values' own total.
 
     A negative sum of values has no such counts; the total is then taken as 0. This projection knows no intervals and
     can double the largest error: for answers with a guarantee use `consistent_histogram`.
@@ -27,5 +27,5 @@ def nonnegative(values: ArrayLike, total: float | None = None, weights: ArrayLik
         if aim != 0.0:
             raise InvalidInput("no counts can only have the total 0")
         return vector.copy()
-    weight = positive_weights(weights, vector.size)
-    return fill_to_total(vector, np.zeros(vector.size), np.full(vector.size, np.inf), aim, weight)
+    none, ones = np.zeros(vector.size), np.ones(vector.size)
+    return fill_to_total(vector, none, np.inf * ones, aim, ones)

@@ -81,12 +81,6 @@ class Forest:
         return np.asarray(self.depth[edges[:, 0]] + self.depth[edges[:, 1]] - 2 * self.depth[meeting])
 
 
-def stretch(tree_edges: Ints, graph_edges: Ints, vertices: int) -> int:
-    """The largest number of tree steps that one edge of the graph takes; the tree must span the graph's components."""
-    forest = grow(vertices, tree_edges, np.empty(0, dtype=np.int64))
-    return int(forest.distances(graph_edges).max(initial=0))
-
-
 def grow(vertices: int, edges: Ints, first_roots: Ints) -> Forest:
     """Breadth-first trees over the edges, from the given roots first, then from the lowest vertex left."""
     ones = np.ones(2 * edges.shape[0], dtype=np.int8)

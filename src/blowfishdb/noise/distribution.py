@@ -89,14 +89,8 @@ def log_mgf(scale: ArrayLike, s: ArrayLike) -> Floats:
     return result
 
 
-def geometric_mean(scale: ArrayLike) -> Floats:
-    """E G for P(G = k) ~ exp(-k / scale), k >= 0."""
-    t = _scales(scale)
-    return -np.exp(-1.0 / t) / np.expm1(-1.0 / t)
-
-
 def geometric_variance(scale: ArrayLike) -> Floats:
-    """Var G, half the variance of the discrete Laplace of the same scale."""
+    """Var G for P(G = k) ~ exp(-k / scale), k >= 0: half the variance of the discrete Laplace of the same scale."""
     t = _scales(scale)
     return np.exp(-1.0 / t) / np.square(np.expm1(-1.0 / t))
 
@@ -111,16 +105,6 @@ def geometric_quantile(scale: ArrayLike, beta: ArrayLike) -> Integers:
     t, b = np.broadcast_arrays(_scales(scale), _betas(beta))
     k = np.maximum(np.ceil(-t * np.log(b)) - 1.0, 0.0)
     return _settled(geometric_tail, t, b, k)
-
-
-def geometric_log_mgf(scale: ArrayLike, s: ArrayLike) -> Floats:
-    """log E exp(s G); infinite from s = 1 / scale on."""
-    t, x = np.broadcast_arrays(_scales(scale), _numbers(s))
-    inside = x < 1.0 / t
-    exponent = np.where(inside, x - 1.0 / t, -1.0)
-    finite = np.log(-np.expm1(-1.0 / t)) - np.log(-np.expm1(exponent))
-    result: Floats = np.where(inside, finite, np.inf)
-    return result
 
 
 def _settled(tail_of: Callable[[ArrayLike, ArrayLike], Floats], t: Floats, b: Floats, k: Floats) -> Integers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -23,11 +23,6 @@ SQUARES = (24, 30)
 SHADES = "·░▒▓█"
 LABEL = 24
 LINE = 78
-
-
-def draw(console: Console, answer: Released) -> None:
-    """Prints the answer as a plot."""
-    console.print(drawing(answer))
 
 
 def drawing(answer: Released) -> RenderableType:
