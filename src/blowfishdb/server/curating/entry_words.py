@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from blowfishdb.ledger import Entry
 
 KINDS = {
-    "open": "opened the ledger",
-    "register": "registered the dataset",
-    "renew": "raised what the data may lose",
-    "limit_everyone": "limited every analyst",
-    "limit_analyst": "limited one analyst",
+    "account": "opened the account",
+    "name": "gave the data a name",
+    "renewal": "raised what the data may lose",
+    "analyst-limit": "limited analysts",
     "version": "put a new version in force",
     "snapshot": "noted refreshed rows",
-    "answer": "answer stored",
+    "answer": "stored the answer",
     "accounting": "changed how loss is counted",
+    "restored": "accepted a restored ledger",
 }
 LONGEST = 160
 
@@ -26,7 +26,7 @@ def entry_words(entry: Entry) -> str:
     fields = entry.fields
     if entry.kind == "charge":
         return _question(fields)[:LONGEST]
-    said = [KINDS.get(entry.kind, entry.kind.replace("_", " "))]
+    said = [KINDS.get(entry.kind, entry.kind)]
     if fields.get("limit") is not None:
         said.append(f"limit {fields['limit']}")
     if fields.get("by") and fields.get("analyst"):

@@ -86,7 +86,7 @@ def _verification(here: Here, name: str) -> None:
     ui.label("Every entry is chained to the one before it. A check recomputes all hashes and all balances.").classes(
         "bf-small bf-quiet"
     ).style("margin:4px 0 12px")
-    room = ui.element("div").props("aria-live=polite").style("min-height:64px")
+    room = ui.element("div").props("aria-live=polite").style("min-height:64px;margin-bottom:12px")
 
     async def check() -> None:
         curator = here.auditor()
@@ -161,7 +161,9 @@ def _buttons(here: Here, name: str, analyst: str) -> Cell:
 
 
 async def _logs(here: Here, curator: Curator, name: str) -> None:
-    found = await here.run(lambda: deque(curator.entries(name), maxlen=SHOWN))
+    # An answer that is stored follows its charge; the charge tells more.
+    told = (entry for entry in curator.entries(name) if entry.kind != "answer")
+    found = await here.run(lambda: deque(told, maxlen=SHOWN))
     actions = await here.run(lambda: here.office.actions.last(SHOWN))
     with ui.tabs().props("dense align=left no-caps") as tabs:
         ledger = ui.tab("What the data lost", icon="receipt_long")

@@ -44,7 +44,7 @@ WORDS = {
     DAYS: "Dates",
     MOMENTS: "Moments",
 }
-NULLS = {HIDDEN: "a cell of its own, hidden", OPEN: "a cell of its own, public", VALUE: "counts as a value"}
+NULLS = {HIDDEN: "a hidden cell", OPEN: "a public cell", VALUE: "counted as a value"}
 OUTSIDES = {ENDS: "counted at the ends", **NULLS}
 FIELD = "outlined dense hide-bottom-space"
 
@@ -151,7 +151,7 @@ class ColumnEditor:
             now = str(getattr(self.said, part))
             ui.select(
                 options, value=now, label=label, on_change=lambda event, part=part: self._set(part, event.value)
-            ).props(f'{FIELD} data-testid="{part}-{self.name}"').style("width:204px")
+            ).props(f'{FIELD} data-testid="{part}-{self.name}"').style("width:190px")
             if now == VALUE:
                 self._text(f"{part}_value", "Which value", str(getattr(self.said, f"{part}_value")), "0", 110)
 

@@ -179,6 +179,7 @@ def _show_columns(adding: Adding, columns: Mapping[str, ColumnType], later: ui.e
 
 def _whose(adding: Adding) -> None:
     heading("3  Whose rows these are")
+    ways = ui.element("div").style("margin-top:10px")
     fields = ui.element("div").classes("bf-row").style("margin-top:12px")
 
     def show(unit: str) -> None:
@@ -198,9 +199,8 @@ def _whose(adding: Adding) -> None:
                 adding, "order_by"
             )
 
-    with ui.element("div").style("margin-top:10px"):
+    with ways:
         choice({"row": "One row each", "person": "Several rows per person"}, adding.unit, show, "Privacy unit")
-    fields.move(target_index=-1)
     show(adding.unit)
 
 
@@ -227,7 +227,7 @@ def _finish(adding: Adding) -> None:
         adding.here.office.actions.note(adding.here.check("curate").name, "added a dataset", dataset.name)
         ui.navigate.to(f"/policies?dataset={dataset.name}")
 
-    with ui.element("section").classes("bf-card"), ui.element("div").classes("bf-spread"):
+    with ui.element("section").classes("bf-card").style("margin-top:16px"), ui.element("div").classes("bf-spread"):
         with ui.element("div").classes("bf-row"):
             ui.input("Name for analysts", placeholder="visits").props(f'{FIELD} data-testid="name"').style(
                 "width:220px"

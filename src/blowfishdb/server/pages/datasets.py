@@ -12,7 +12,7 @@ from blowfishdb.catalog.declaring import attribute_words, family_words
 from blowfishdb.errors import BlowfishError
 from blowfishdb.ledger import Account
 from blowfishdb.model.policy import Policy
-from blowfishdb.server.pages.curator_parts import Column, ask_reason, budget_bar, pill, plain_table
+from blowfishdb.server.pages.curator_parts import Column, ask_reason, budget_bar, dress, pill, plain_table
 from blowfishdb.server.pages.here import Here, sentence
 from blowfishdb.server.pages.shell import empty, heading, notice, page
 
@@ -20,6 +20,7 @@ from blowfishdb.server.pages.shell import empty, heading, notice, page
 @page("/datasets", "Datasets", "curate", lead="What is connected, what the public may know of it, and what is left.")
 async def datasets(here: Here) -> None:
     """One card for each dataset."""
+    dress()
     curator = here.curator()
     names = curator.datasets()
     with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin:-56px 0 22px"):

@@ -90,7 +90,7 @@ def _buttons(here: Here, person: Person) -> None:
             word, colour = ("Let in again", "primary") if person.is_disabled else ("Shut out", "negative")
             ui.button(word, on_click=disable).props(f'flat dense color={colour} data-testid="disable-{person.name}"')
         else:
-            ui.label("you").classes("bf-quiet bf-small")
+            ui.label("you").classes("bf-quiet bf-small").style("padding:6px 8px")
 
 
 def _show_password(name: str, password: str) -> None:

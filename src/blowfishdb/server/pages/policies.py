@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from nicegui import ui
 
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.catalog.declaring import family_words
+from blowfishdb.catalog.stretch import Stretch
 from blowfishdb.engine.unprotected import not_protected
-from blowfishdb.errors import BlowfishError, VersionMismatch
+from blowfishdb.errors import InvalidInput, VersionMismatch
 from blowfishdb.ledger import VersionChange
 from blowfishdb.model.cellgraph import Composition, Presence
 from blowfishdb.model.explain import explain
@@ -24,8 +27,15 @@ from blowfishdb.server.pages.policy_picture import draw_graph
 from blowfishdb.server.pages.shell import heading, notice, page
 from blowfishdb.server.rest.documents import policy_tag
 
-COMPOSITIONS = {"record": "All attributes at once", "attribute": "One attribute at a time"}
-PRESENCES = {"public": "Public", "secret": "Hidden too", "only": "Only that is hidden"}
+COMPOSITIONS = {"record": "All at once", "attribute": "One at a time"}
+PRESENCES = {"public": "Public", "secret": "Hidden too", "only": "Hidden alone"}
+CONSEQUENCES = {
+    "record": "A hidden record may differ in every attribute: whole records are protected, and answers cost more.",
+    "attribute": "A hidden record differs in one attribute: cheaper, but a whole record costs epsilon for each.",
+    "public": "Everybody may know how many rows there are, and whose.",
+    "secret": "Nobody learns whether somebody is in the table; any two records are then at most two steps apart.",
+    "only": "Classical differential privacy: only whether a record is there is hidden.",
+}
 PAUSE = 0.25
 """Seconds without a change after which everything is worked out anew."""
 
@@ -42,6 +52,7 @@ class Draft:
     facts: str
     shown: str
     around: str = ""
+    round: int = 0
     parts: dict[str, ui.element] = field(default_factory=dict)
 
     def policy(self) -> Policy:
@@ -66,7 +77,7 @@ class Draft:
 
 
 @page("/policies", "Policies", "curate", "audit", lead="What is hidden, what is not, and what a change would do.")
-def policies(here: Here) -> None:
+async def policies(here: Here) -> None:
     """The editor of one dataset's policy; auditors read it."""
     dress()
     curator = here.auditor()
@@ -87,18 +98,20 @@ def policies(here: Here) -> None:
     )
     with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin:-58px 0 20px"):
         dataset_choice("/policies", curator.datasets(), name)
+    draft.parts["timer"] = ui.element("div")
     with ui.element("div").classes("bf-editor"):
-        with ui.element("section").classes("bf-card"):
-            _attributes(draft)
+        with ui.element("div"):
+            with ui.element("section").classes("bf-card"):
+                _attributes(draft)
+            with ui.element("section").classes("bf-card"):
+                _change_card(draft)
         with ui.element("div"):
             with ui.element("section").classes("bf-card"):
                 _picture_card(draft)
             with ui.element("section").classes("bf-card"):
                 heading("In words")
                 draft.parts["words"] = ui.element("div").props("aria-live=polite")
-            with ui.element("section").classes("bf-card"):
-                _change_card(draft)
-    _refresh(draft)
+    await _refresh(draft)
 
 
 def _attributes(draft: Draft) -> None:
@@ -114,7 +127,7 @@ def _attributes(draft: Draft) -> None:
     def choose(name: str) -> None:
         draft.shown, draft.around = name, ""
         draw()
-        _refresh(draft)
+        _soon(draft)
 
     def changed(said: FamilyForm) -> None:
         draft.forms[draft.shown] = said
@@ -138,42 +151,54 @@ def _attributes(draft: Draft) -> None:
 
 
 def _whole_record(draft: Draft) -> None:
-    def set_part(part: str, value: str) -> None:
-        setattr(draft, part, value)
-        _soon(draft)
-
     ui.separator().style("margin:18px 0 4px")
-    ui.label("Between two hidden records, what differs").classes("bf-label")
-    choice(COMPOSITIONS, draft.composition, lambda value: set_part("composition", value), "Composition")
-    ui.label("Whether somebody's row is there").classes("bf-label")
-    choice(PRESENCES, draft.presence, lambda value: set_part("presence", value), "Presence")
+    for part, label, options in (
+        ("composition", "In which attributes two hidden records differ", COMPOSITIONS),
+        ("presence", "Whether somebody's row is there", PRESENCES),
+    ):
+        ui.label(label).classes("bf-label")
+        _choice(draft, part, options)
     ui.label("Public facts, one per line").classes("bf-label")
     ui.textarea(
         value=draft.facts,
         placeholder="count(age < 18) = 120\nmarginal(ward)",
-        on_change=lambda event: set_part("facts", str(event.value or "")),
+        on_change=lambda event: _set(draft, "facts", str(event.value or "")),
     ).props('outlined dense autogrow debounce=300 aria-label="Public facts" data-testid="facts"').classes("w-full")
     ui.label("Counts that everybody knows already. They tie records together, and what ties costs.").classes(
         "bf-small bf-quiet"
     ).style("margin-top:4px")
 
 
+def _choice(draft: Draft, part: str, options: dict[str, str]) -> None:
+    """A choice with its consequence below it."""
+
+    def chosen(value: str) -> None:
+        said.set_text(CONSEQUENCES[value])
+        _set(draft, part, value)
+
+    room = ui.element("div")
+    said = ui.label(CONSEQUENCES[str(getattr(draft, part))]).classes("bf-small bf-quiet").style("margin-top:4px")
+    with room:
+        choice(options, str(getattr(draft, part)), chosen, part.capitalize())
+
+
+def _set(draft: Draft, part: str, value: str) -> None:
+    setattr(draft, part, value)
+    _soon(draft)
+
+
 def _picture_card(draft: Draft) -> None:
     with ui.element("div").classes("bf-spread"):
         draft.parts["title"] = ui.element("div")
 
-        def look(text: object) -> None:
-            draft.around = str(text or "")
-            _soon(draft)
-
-        ui.input("Around this value", on_change=lambda event: look(event.value)).props(
+        ui.input("Around this value", on_change=lambda event: _set(draft, "around", str(event.value or ""))).props(
             "outlined dense debounce=300"
         ).style("width:170px")
     draft.parts["picture"] = ui.element("div").style("margin-top:8px")
 
 
 def _change_card(draft: Draft) -> None:
-    heading("What saving does to past loss")
+    heading("What saving does")
     draft.parts["change"] = ui.element("div").props("aria-live=polite").style("margin-top:8px")
     if "curate" not in draft.here.visitor.scopes:
         return
@@ -202,78 +227,94 @@ def _change_card(draft: Draft) -> None:
 
 def _soon(draft: Draft) -> None:
     """Works everything out once nothing has changed for a moment."""
-    waiting = draft.parts.pop("timer", None)
-    if waiting is not None:
-        waiting.delete()
-    with draft.parts["words"].parent_slot or ui.element("div"):
-        draft.parts["timer"] = ui.timer(PAUSE, lambda: _refresh(draft), once=True)
+    draft.parts["timer"].clear()
+    with draft.parts["timer"]:
+        ui.timer(PAUSE, lambda: _refresh(draft), once=True)
 
 
-def _refresh(draft: Draft) -> None:
-    draft.parts.pop("timer", None)
+async def _refresh(draft: Draft) -> None:
+    """Draws the graph, the words and the consequences of the policy as it is now."""
+    draft.round += 1
+    own, name = draft.round, draft.dataset.name
+    policy: Policy | None = None
+    found: tuple[VersionChange, Stretch] | None = None
+    refusal = ""
+    try:
+        curator = draft.here.auditor()
+        policy = draft.policy()
+        if policy != draft.dataset.policy:
+            found = await draft.here.run(partial(curator.what_would_change, name, policy=policy))
+    except InvalidInput as error:
+        refusal = sentence(error.message)
+    if draft.round != own:
+        return
     for part in ("title", "picture", "words", "change"):
         draft.parts[part].clear()
     with draft.parts["title"]:
         heading(f"The graph of {draft.shown}")
-    try:
-        policy = draft.policy()
-    except BlowfishError as error:
-        with draft.parts["picture"]:
-            notice(sentence(error.message), "is-accent", "edit")
-        _allow(draft, possible=False)
+    with draft.parts["change"]:
+        possible = _change(found, refusal)
+    button = draft.parts.get("save")
+    if isinstance(button, ui.button):
+        button.set_enabled(possible)
+    if policy is None:
         return
     with draft.parts["picture"]:
         draw_graph(draft.dataset.domain, policy, draft.shown, draft.around)
     with draft.parts["words"]:
         _words(draft, policy)
-    with draft.parts["change"]:
-        _change(draft, policy)
 
 
 def _words(draft: Draft, policy: Policy) -> None:
+    """What is hidden and what is not: of the shown attribute and of whole records, the others folded away."""
     domain = draft.dataset.domain
     hidden, told = explain(domain, policy), not_protected(domain, policy)
+    others = tuple(f"{name}: " for name in domain if name != draft.shown)
+    near = [text for text in hidden if not text.startswith(others)]
     with ui.element("div").classes("bf-two").style("margin-top:10px"):
-        for title, icon, kind, said in (
-            ("Protected", "verified_user", "good", hidden),
-            ("Not protected", "visibility", "accent", told or ("Nothing: everything about a record is hidden.",)),
-        ):
-            with ui.element("div"):
-                with ui.element("div").classes("bf-row").style("gap:7px"):
-                    ui.icon(icon).style(f"color:var(--bf-{kind});font-size:19px").props("aria-hidden=true")
-                    ui.label(title).style("font-weight:620")
-                with ui.element("ul").classes("bf-list"):
-                    for text in said:
-                        with ui.element("li"):
-                            ui.label(sentence(text))
+        with ui.element("div"):
+            _sentences("Hidden", "verified_user", "good", near)
+        with ui.element("div"):
+            _sentences("Not hidden", "visibility", "accent", told or ("Nothing: everything about a record is hidden.",))
+    if len(near) < len(hidden):
+        with ui.expansion("The other attributes").classes("w-full"), ui.element("ul").classes("bf-list"):
+            _items([text for text in hidden if text.startswith(others)])
 
 
-def _change(draft: Draft, policy: Policy) -> None:
-    """What would happen to what past answers promised."""
-    if policy == draft.dataset.policy:
+def _sentences(title: str, icon: str, kind: str, said: Sequence[str]) -> None:
+    with ui.element("div").classes("bf-row").style("gap:7px"):
+        ui.icon(icon).style(f"color:var(--bf-{kind});font-size:19px").props("aria-hidden=true")
+        ui.label(title).style("font-weight:620")
+    with ui.element("ul").classes("bf-list"):
+        _items(said)
+
+
+def _items(said: Sequence[str]) -> None:
+    for text in said:
+        with ui.element("li"):
+            ui.label(text)
+
+
+def _change(found: tuple[VersionChange, Stretch] | None, refusal: str) -> bool:
+    """Says what would happen to what past answers promised, and whether it can be done."""
+    if refusal:
+        notice(refusal, "is-accent", "edit")
+        return False
+    if found is None:
         ui.label("Nothing has been changed yet.").classes("bf-quiet")
-        _allow(draft, possible=False)
-        return
-    try:
-        change, stretch = draft.here.auditor().what_would_change(draft.dataset.name, policy=policy)
-    except BlowfishError as error:
-        notice(sentence(error.message), "is-bad", "block")
-        _allow(draft, possible=False)
-        return
+        return False
+    change, stretch = found
     if change.refusal is not None:
         notice(f"{sentence(change.refusal)} {sentence(stretch.why)}", "is-bad", "block")
-        _allow(draft, possible=False)
-        return
-    times = figure(change.stretch)
-    ui.label(
-        f"Version {change.next_version}. Past loss counts {times} times: epsilon {figure(change.spent_before)} spent "
-        f"becomes {figure(change.spent_after)} of {figure(change.limit)}."
-    ).style("font-weight:560")
+        return False
+    if change.stretch == 1:
+        ui.label(f"Version {change.next_version}. What was spent stays as it is: {figure(change.spent_after)}.").style(
+            "font-weight:560"
+        )
+    else:
+        ui.label(
+            f"Version {change.next_version}. Past loss counts {figure(change.stretch)} times: epsilon "
+            f"{figure(change.spent_before)} spent becomes {figure(change.spent_after)} of {figure(change.limit)}."
+        ).style("font-weight:560")
     ui.label(sentence(stretch.why)).classes("bf-small bf-quiet").style("margin-top:2px")
-    _allow(draft, possible=True)
-
-
-def _allow(draft: Draft, *, possible: bool) -> None:
-    button = draft.parts.get("save")
-    if isinstance(button, ui.button):
-        button.set_enabled(possible)
+    return True

@@ -51,9 +51,9 @@ def _distance_curve(domain: Domain, policy: Policy, name: str, around: str) -> N
     steps = [hidden_distance(domain, policy, name, origin, value_at(attribute, place)) for place in spread]
     labels = [attribute.run_label(place, place) for place in spread]
     ui.label(f"Hidden steps from {attribute.run_label(centre, centre)} to every other value").classes("bf-label")
-    ui.echart(line_chart(labels, {"steps": steps}, name, "steps")).style("height:210px").props(
-        'role=img aria-label="Steps between one value and the others"'
-    )
+    options = line_chart(labels, {"steps": steps}, name, "steps")
+    options["legend"]["show"] = False
+    ui.echart(options).style("height:210px").props('role=img aria-label="Steps between one value and the others"')
     if None in steps:
         ui.label("Where the curve has a gap, the two are not hidden from each other at all.").classes(
             "bf-small bf-quiet"

@@ -20,7 +20,6 @@ from blowfishdb.server.curating.trade_off import (
     BLOCKS,
     NEAR,
     OFFERS,
-    SECRET,
     Offer,
     Point,
     curves,
@@ -28,7 +27,7 @@ from blowfishdb.server.curating.trade_off import (
     thetas_of,
     with_family,
 )
-from blowfishdb.server.pages.charts import line_chart
+from blowfishdb.server.pages.charts import WORDS, Options, line_chart
 from blowfishdb.server.pages.controls import choice
 from blowfishdb.server.pages.curator_parts import dataset_choice, dress, wanted_dataset
 from blowfishdb.server.pages.here import Here
@@ -60,7 +59,6 @@ class Board:
     round: int = 0
     points: list[Point] = field(default_factory=list)
     offers: dict[Point, Offer | None] = field(default_factory=dict)
-    chosen: Point | None = None
     parts: dict[str, ui.element] = field(default_factory=dict)
 
     @property
@@ -105,6 +103,7 @@ async def trade_off(here: Here) -> None:
     board.step = usual_step(dataset.domain[board.attribute])
     with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin:-58px 0 20px"):
         dataset_choice("/trade-off", curator.datasets(), name)
+    board.parts["timer"] = ui.element("div")
     with ui.element("div").classes("bf-explore"):
         with ui.element("section").classes("bf-card"):
             _controls(board, names)
@@ -120,14 +119,14 @@ async def trade_off(here: Here) -> None:
 def _controls(board: Board, names: list[str]) -> None:
     heading("The question")
 
-    async def set_attribute(name: str) -> None:
+    def set_attribute(name: str) -> None:
         board.attribute, board.step = name, usual_step(board.dataset.domain[name])
         draw_steps()
-        await _quote_all(board)
+        _soon(board)
 
-    async def set_part(part: str, value: object) -> None:
+    def set_part(part: str, value: object) -> None:
         setattr(board, part, value)
-        await _quote_all(board)
+        _soon(board)
 
     ui.label("Attribute").classes("bf-label")
     ui.select(names, value=board.attribute, on_change=lambda event: set_attribute(str(event.value))).props(
@@ -196,14 +195,34 @@ def _chart_card(board: Board) -> None:
     chart = ui.echart(line_chart([""], {}, "", ""), on_point_click=lambda event: _choose(board, event))
     chart.classes("bf-chart").props('role=img aria-label="Price against theta" data-testid="curves"')
     board.parts["chart"] = chart
+    board.parts["closer"] = ui.element("div").classes("bf-row").style("margin-top:6px")
+
+
+def _draw_closer(board: Board) -> None:
+    """The points again as a list, for keyboards and for those who do not see the chart."""
+    named = {place: _named(point) for place, point in enumerate(board.points)}
+    board.parts["closer"].clear()
+    with board.parts["closer"]:
+        ui.select(
+            named, label="Look closer at", on_change=lambda event: _look_closer(board, board.points[int(event.value)])
+        ).props('outlined dense options-dense data-testid="closer"').style("width:240px")
+        ui.label("or click a point").classes("bf-small bf-quiet")
+
+
+def _soon(board: Board) -> None:
+    """Quotes anew as soon as the event that asked for it is over."""
+    board.parts["timer"].clear()
+    with board.parts["timer"]:
+        ui.timer(0.01, lambda: _quote_all(board), once=True)
 
 
 async def _quote_all(board: Board) -> None:
     """Quotes every point, the chart following; a newer question ends the work on an older one."""
     board.round += 1
     own = board.round
-    board.points, board.offers, board.chosen = _points(board), {}, None
+    board.points, board.offers = _points(board), {}
     _draw_curves(board)
+    _draw_closer(board)
     asked, domain = board.asked(), board.dataset.domain
     for number, point in enumerate(board.points, 1):
         policy = board.policy(point)
@@ -236,6 +255,7 @@ def _draw_curves(board: Board) -> None:
         for series in options["series"]:
             if series["name"] not in (NEAR, BLOCKS):
                 series |= {"lineStyle": {"width": 2, "type": "dashed"}, "symbolSize": 5}
+        _mark_in_force(board, options, thetas)
         chart.options.clear()
         chart.options.update(options)
         chart.update()
@@ -249,20 +269,47 @@ def _draw_curves(board: Board) -> None:
         label.set_text(f"quoting {left} more …" if left else "no data was read")
 
 
+def _mark_in_force(board: Board, options: Options, thetas: list[str]) -> None:
+    """Makes the point of the policy in force a diamond with a word beside it."""
+    current = board.dataset.policy.family(board.attribute)
+    own = next((point for point in board.points if point.theta and point.family == current), None)
+    for series in options["series"]:
+        place = thetas.index(own.theta) if own is not None and series["name"] == own.line else None
+        if place is not None and series["data"][place] is not None:
+            said = {"show": True, "formatter": "in force", "position": "top", "color": WORDS, "fontSize": 12}
+            series["data"][place] = {
+                "value": series["data"][place],
+                "symbol": "diamond",
+                "symbolSize": 16,
+                "label": said,
+            }
+
+
 async def _choose(board: Board, event: events.EChartPointClickEventArguments) -> None:
-    """Shows the clicked point: its price, its risk and an example."""
+    """Shows the clicked point."""
     point = _clicked(board, str(event.series_name), int(event.data_index))
-    if point is None:
-        return
-    board.chosen = point
+    if point is not None:
+        await _look_closer(board, point)
+
+
+async def _look_closer(board: Board, point: Point) -> None:
+    """Shows one policy: its price, its risk and an example."""
     board.parts["point"].clear()
+    view = PointView(
+        board.here,
+        board.dataset,
+        board.attribute,
+        _named(point),
+        board.policy(point),
+        board.asked(),
+        board.demanded(),
+    )
     with board.parts["point"]:
-        said = SECRET if point.line == SECRET else point.line.replace("θ", point.theta)
-        await show_point(
-            PointView(
-                board.here, board.dataset, board.attribute, said, board.policy(point), board.asked(), board.demanded()
-            )
-        )
+        await show_point(view)
+
+
+def _named(point: Point) -> str:
+    return point.line.replace("θ", point.theta)
 
 
 def _clicked(board: Board, line: str, place: int) -> Point | None:
