@@ -50,6 +50,7 @@ def test_settings_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("host = 5", "a text"),
         ('certificate = "c.pem"', "belong together"),
         ('public_url = "x.example"', "address"),
+        ('oidc_client = "x"', "belong together"),
         ("requests_per_minute = 0", "at least 1"),
         ('folder = "x"', "no key"),
     ],

@@ -18,6 +18,9 @@ CONSOLE = "console"
 def add(
     person: Person,
     role: Annotated[str, typer.Option(metavar="ROLE", help="curator, analyst or auditor.")] = "analyst",
+    elsewhere: Annotated[
+        bool, typer.Option("--elsewhere", help="They sign in with the OpenID provider and get no password.")
+    ] = False,
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
@@ -27,11 +30,12 @@ def add(
     Examples
       blowfish user add ana
       blowfish user add cora --role curator
+      blowfish user add ana@example.org --elsewhere
     """
     from blowfishdb.cli.opening_server import opened
     from blowfishdb.server.accounts.passwords import new_password
 
-    office, password = opened(config, None, None), new_password()
+    office, password = opened(config, None, None), None if elsewhere else new_password()
     try:
         made = office.people.add(person, role, password)
         office.actions.note(CONSOLE, "added a person", person, {"role": made.role})
@@ -114,10 +118,12 @@ def password(person: Person, config: Config = USUAL_CONFIG, as_json: AsJson = Fa
     _show_password(person, new, as_json=as_json)
 
 
-def _show_password(person: str, new: str, *, as_json: bool) -> None:
+def _show_password(person: str, new: str | None, *, as_json: bool) -> None:
     from blowfishdb.cli.output import console, print_json
 
     if as_json:
         print_json({"name": person, "password": new})
+    elif new is None:
+        console().print(f"{person} signs in with the OpenID provider.", markup=False)
     else:
         console().print(f"{person} signs in with {new}, shown this once, and changes it then.", markup=False)

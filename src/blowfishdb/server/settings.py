@@ -9,8 +9,10 @@ from urllib.parse import urlsplit
 from blowfishdb.catalog.config import Config, filled_in
 from blowfishdb.errors import CatalogError
 from blowfishdb.model.numbers import suggest
+from blowfishdb.server.accounts.oidc import Provider
 
 SQLITE = "sqlite:///"
+OIDC_CALLBACK = "/api/v1/sessions/oidc/callback"
 USUAL_USERS = f"{SQLITE}blowfish.users"
 WHOLE = ("requests_per_minute", "sign_ins_per_minute", "shutdown_seconds", "largest_body", "largest_upload")
 
@@ -27,6 +29,10 @@ class Settings:
     behind_proxy: bool = False
     proxies: str = "127.0.0.1"
     public_url: str | None = None
+    oidc_issuer: str | None = None
+    oidc_client: str | None = None
+    oidc_secret: str | None = None
+    oidc_claim: str = "email"
     requests_per_minute: int = 600
     sign_ins_per_minute: int = 20
     shutdown_seconds: int = 60
@@ -48,6 +54,8 @@ class Settings:
                 raise CatalogError(f"server.{name} is a whole number, at least 1")
         if (self.certificate is None) != (self.key is None):
             raise CatalogError("server.certificate and server.key belong together: name both files, or none")
+        if len({value is None for value in (self.oidc_issuer, self.oidc_client, self.oidc_secret)}) > 1:
+            raise CatalogError("server.oidc_issuer, server.oidc_client and server.oidc_secret belong together")
         if self.public_url is not None and urlsplit(self.public_url).scheme not in ("http", "https"):
             raise CatalogError("server.public_url is the address people type, such as https://blowfish.example.org")
 
@@ -63,6 +71,14 @@ class Settings:
             return self.public_url.rstrip("/")
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.is_secure else 'http'}://{host}:{self.port}"
+
+    @property
+    def provider(self) -> Provider | None:
+        """The OpenID provider that people may sign in with, its secret filled in."""
+        if self.oidc_issuer is None or self.oidc_client is None or self.oidc_secret is None:
+            return None
+        callback = f"{self.url}{OIDC_CALLBACK}"
+        return Provider(self.oidc_issuer, self.oidc_client, filled_in(self.oidc_secret), self.oidc_claim, callback)
 
     def users_url(self) -> str:
         """Where people are kept, with secrets filled in and a relative path taken from the configuration's folder."""

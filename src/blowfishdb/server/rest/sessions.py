@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
 from pydantic import BaseModel
 
-from blowfishdb.errors import SignInRefused
+from blowfishdb.errors import InvalidInput, SignInRefused
 from blowfishdb.server.access import Anybody, address_of, drop_cookie, office_of, secret_of, set_cookie
+from blowfishdb.server.accounts.oidc import Provider, address_to_ask, name_from, new_attempt, read_attempt
 from blowfishdb.server.accounts.roles import Visitor
+from blowfishdb.server.office import Office
 
+ATTEMPT = "blowfish_attempt"
+ATTEMPT_SECONDS = 600
 router = APIRouter(prefix="/sessions", tags=["sessions"])
 
 
@@ -56,6 +61,42 @@ def who(visitor: Anybody) -> Me:
     return described(visitor)
 
 
+@router.get("/oidc", response_class=RedirectResponse, status_code=303)
+def ask_provider(request: Request) -> RedirectResponse:
+    """Sends the browser to the OpenID provider, where there is one."""
+    office, attempt = office_of(request), new_attempt()
+    answer = RedirectResponse(address_to_ask(_provider(office), attempt), 303)
+    answer.set_cookie(
+        ATTEMPT,
+        attempt.written(),
+        max_age=ATTEMPT_SECONDS,
+        httponly=True,
+        samesite="lax",
+        secure=office.settings.is_secure,
+        path="/api/v1/sessions/oidc",
+    )
+    return answer
+
+
+@router.get("/oidc/callback", response_class=RedirectResponse, status_code=303)
+def back_from_provider(request: Request, state: str = "", code: str = "") -> RedirectResponse:
+    """Begins a visit of whoever the provider names, if a curator gave them an account."""
+    office = office_of(request)
+    provider = _provider(office)
+    attempt = read_attempt(request.cookies.get(ATTEMPT, ""))
+    name = name_from(provider, attempt, state=state, code=code)
+    try:
+        visit = office.visits.begin(name)
+    except (InvalidInput, SignInRefused):
+        office.actions.note(name[:100], "sign-in refused", address_of(request))
+        raise SignInRefused(0) from None
+    office.actions.note(name, "signed in", address_of(request), {"by": "oidc"})
+    answer = RedirectResponse("/", 303)
+    answer.delete_cookie(ATTEMPT, path="/api/v1/sessions/oidc")
+    set_cookie(answer, visit, office)
+    return answer
+
+
 @router.delete("/current", status_code=204)
 def sign_out(visitor: Anybody, request: Request, response: Response) -> None:
     """Ends the visit."""
@@ -76,6 +117,13 @@ def change_password(sent: NewPassword, visitor: Anybody, request: Request, respo
     visit = office.visits.begin(visitor.name)
     set_cookie(response, visit, office)
     return described(visit.visitor)
+
+
+def _provider(office: Office) -> Provider:
+    found = office.settings.provider
+    if found is None:
+        raise InvalidInput("this server signs nobody in elsewhere; use a name and a password")
+    return found
 
 
 def described(visitor: Visitor) -> Me:

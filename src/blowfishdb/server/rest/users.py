@@ -16,10 +16,11 @@ router = APIRouter(prefix="/users", tags=["users"])
 
 
 class NewUser(Strict):
-    """A name and a role: curator, analyst or auditor."""
+    """A name and a role: curator, analyst or auditor. Who signs in `elsewhere` gets no password."""
 
     name: str
     role: str
+    elsewhere: bool = False
 
 
 class Disabled(Strict):
@@ -37,7 +38,7 @@ def users(request: Request) -> list[dict[str, Any]]:
 @router.post("", status_code=201)
 def add(sent: NewUser, visitor: Keeper, request: Request) -> dict[str, Any]:
     """A new person; the password is shown this once."""
-    office, password = office_of(request), new_password()
+    office, password = office_of(request), None if sent.elsewhere else new_password()
     person = office.people.add(sent.name, sent.role, password)
     office.actions.note(visitor.name, "added a person", person.name, {"role": person.role})
     return {"name": person.name, "role": person.role, "password": password}

@@ -1,0 +1,148 @@
+"""Signing in with an OpenID provider: the code flow with PKCE; who the provider names must have an account here."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, cast
+from urllib.parse import urlencode, urlsplit
+
+import httpx
+
+from blowfishdb.errors import CatalogError, ExtraMissing, SignInRefused
+
+PATIENCE = 10.0
+LONGEST_ANSWER = 2**20
+ALGORITHMS = ("RS256", "PS256", "ES256", "EdDSA")
+"""Signatures with public keys alone: with others, whoever knows the client's secret could sign."""
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Provider:
+    """Who vouches for people, how this server is known there, and which claim is a person's name here."""
+
+    issuer: str
+    client: str
+    secret: str
+    claim: str
+    callback: str
+
+    def __post_init__(self) -> None:
+        address = urlsplit(self.issuer)
+        if address.scheme != "https" and not (address.scheme == "http" and address.hostname in LOOPBACK):
+            raise CatalogError("server.oidc_issuer is the https address of an OpenID provider")
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What one browser must bring back: it is kept in a cookie of that browser and nowhere else."""
+
+    state: str
+    nonce: str
+    verifier: str
+
+    def written(self) -> str:
+        """The attempt as the value of a cookie."""
+        return ".".join((self.state, self.nonce, self.verifier))
+
+
+def new_attempt() -> Attempt:
+    """An attempt that nobody guesses."""
+    return Attempt(*(secrets.token_urlsafe(32) for _ in range(3)))
+
+
+def read_attempt(written: str) -> Attempt:
+    """The attempt of a cookie; SignInRefused when it is none."""
+    parts = written.split(".")
+    if len(parts) != 3 or not all(parts):
+        raise SignInRefused(0)
+    return Attempt(*parts)
+
+
+def address_to_ask(provider: Provider, attempt: Attempt) -> str:
+    """Where the browser goes to sign in."""
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest()).rstrip(b"=").decode()
+    asked = {
+        "response_type": "code",
+        "client_id": provider.client,
+        "redirect_uri": provider.callback,
+        "scope": "openid email profile",
+        "state": attempt.state,
+        "nonce": attempt.nonce,
+        "code_challenge": challenge,
+        "code_challenge_method": "S256",
+    }
+    return f"{_described(provider)['authorization_endpoint']}?{urlencode(asked)}"
+
+
+def name_from(provider: Provider, attempt: Attempt, *, state: str, code: str) -> str:
+    """The name of whoever signed in at the provider; SignInRefused for anything that does not fit together."""
+    if not hmac.compare_digest(state.encode(), attempt.state.encode()):
+        raise SignInRefused(0)
+    described = _described(provider)
+    sent = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": provider.callback,
+        "client_id": provider.client,
+        "client_secret": provider.secret,
+        "code_verifier": attempt.verifier,
+    }
+    tokens = _fetched("POST", described["token_endpoint"], sent)
+    keys = _fetched("GET", described["jwks_uri"])
+    claims = _claims(provider, attempt, str(tokens.get("id_token", "")), keys)
+    name = claims.get(provider.claim)
+    if not isinstance(name, str) or (provider.claim == "email" and claims.get("email_verified") is not True):
+        raise SignInRefused(0)
+    return name
+
+
+def _claims(provider: Provider, attempt: Attempt, token: str, keys: Mapping[str, Any]) -> Mapping[str, Any]:
+    jose = _jose()
+    from joserfc.jwk import KeySet
+
+    try:
+        found = jose.decode(token, KeySet.import_key_set(cast(Any, keys)), algorithms=list(ALGORITHMS))
+        jose.JWTClaimsRegistry(
+            iss={"essential": True, "value": provider.issuer},
+            aud={"essential": True, "value": provider.client},
+            exp={"essential": True},
+            nonce={"essential": True, "value": attempt.nonce},
+        ).validate(found.claims)
+    except Exception:  # noqa: BLE001  # whatever is wrong with a token, it opens nothing
+        raise SignInRefused(0) from None
+    claims: Mapping[str, Any] = found.claims
+    return claims
+
+
+def _described(provider: Provider) -> Mapping[str, Any]:
+    found = _fetched("GET", provider.issuer.rstrip("/") + "/.well-known/openid-configuration")
+    needed = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+    if found.get("issuer") != provider.issuer or not all(isinstance(found.get(name), str) for name in needed):
+        raise SignInRefused(0)
+    return found
+
+
+def _fetched(method: str, address: str, sent: Mapping[str, str] | None = None) -> Mapping[str, Any]:
+    try:
+        answer = httpx.request(method, address, data=sent, timeout=PATIENCE, follow_redirects=False)
+        found = answer.json() if answer.status_code == 200 and len(answer.content) <= LONGEST_ANSWER else None
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+        found = None
+    if not isinstance(found, dict):
+        raise SignInRefused(0)
+    return found
+
+
+def _jose() -> ModuleType:
+    try:
+        from joserfc import jwt
+    except ImportError:
+        raise ExtraMissing("joserfc", "oidc") from None
+    return jwt

@@ -1,0 +1,155 @@
+"""Signing in with an OpenID provider: a provider of our own on loopback, honest and not."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from fastapi import FastAPI, Form
+from joserfc import jwt
+from joserfc.jwk import ECKey, KeySet, OctKey
+
+from blowfishdb.errors import CatalogError
+from blowfishdb.server.accounts.oidc import Provider
+from tests.server.places import NO_CERTIFICATES, Place, code, opened, served
+
+NAME = "ana@example.org"
+FAR = 4_102_444_800
+KEY = ECKey.generate_key("P-256", {"kid": "1"})
+
+
+@dataclass
+class Elsewhere:
+    """The provider: what it was asked, and what it will claim."""
+
+    address: str = ""
+    claims: dict[str, Any] = field(default_factory=lambda: {"email": NAME, "email_verified": True})
+    asked: dict[str, str] = field(default_factory=dict)
+    key: ECKey | OctKey = field(default_factory=lambda: KEY)
+    algorithm: str = "ES256"
+
+    def token(self) -> str:
+        usual = {"iss": self.address, "aud": "blowfish", "exp": FAR, "nonce": self.asked["nonce"]}
+        return jwt.encode({"alg": self.algorithm, "kid": "1"}, {**usual, **self.claims}, self.key, [self.algorithm])
+
+
+def provider_app(elsewhere: Elsewhere) -> FastAPI:
+    app = FastAPI()
+
+    @app.get("/.well-known/openid-configuration")
+    def description() -> dict[str, str]:
+        paths = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "keys"}
+        return {"issuer": elsewhere.address} | {name: f"{elsewhere.address}/{path}" for name, path in paths.items()}
+
+    @app.get("/keys")
+    def keys() -> dict[str, Any]:
+        return dict(KeySet([KEY]).as_dict(private=False))
+
+    @app.post("/token")
+    def token(
+        code: Annotated[str, Form()], code_verifier: Annotated[str, Form()], client_secret: Annotated[str, Form()]
+    ) -> dict[str, str]:
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(code_verifier.encode()).digest()).rstrip(b"=").decode()
+        is_fit = (code, client_secret, challenge) == ("right", "word", elsewhere.asked["code_challenge"])
+        return {"id_token": elsewhere.token()} if is_fit else {}
+
+    return app
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Elsewhere]:
+    found = Elsewhere()
+    with served(provider_app(found)) as address:
+        found.address = address
+        yield found
+
+
+@pytest.fixture
+def place(tmp_path: Path, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    monkeypatch.setenv("WORD", "word")
+    keys = {"oidc_issuer": elsewhere.address, "oidc_client": "blowfish", "oidc_secret": "${WORD}"}
+    with opened(tmp_path, server="\n".join(f'{name} = "{value}"' for name, value in keys.items())) as found:
+        found.office.people.add(NAME, "analyst", None)
+        yield found
+
+
+def asked(place: Place, elsewhere: Elsewhere) -> httpx.Client:
+    """A browser that was sent to the provider."""
+    browser = httpx.Client(base_url=place.address, verify=NO_CERTIFICATES)
+    place.clients.append(browser)
+    sent = browser.get("/api/v1/sessions/oidc")
+    assert sent.status_code == 303
+    assert sent.headers["location"].startswith(f"{elsewhere.address}/authorize?")
+    assert "word" not in sent.headers["location"]
+    elsewhere.asked = {name: value[0] for name, value in parse_qs(urlsplit(sent.headers["location"]).query).items()}
+    return browser
+
+
+def back(browser: httpx.Client, state: str, given: str = "right") -> httpx.Response:
+    return browser.get("/api/v1/sessions/oidc/callback", params={"state": state, "code": given})
+
+
+def test_who_the_provider_names_gets_in(place: Place, elsewhere: Elsewhere) -> None:
+    browser = asked(place, elsewhere)
+    answer = back(browser, elsewhere.asked["state"])
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert browser.get("/api/v1/sessions/current").json()["name"] == NAME
+    assert place.program("aude").get("/api/v1/actions").json()[-1]["detail"] == {"by": "oidc"}
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"email": "stranger@example.org"},
+        {"email_verified": False},
+        {"email": ["ana@example.org"]},
+        {"iss": "https://evil.example"},
+        {"aud": "another"},
+        {"exp": 1},
+        {"nonce": "another"},
+    ],
+)
+def test_claims_that_do_not_fit_open_nothing(place: Place, elsewhere: Elsewhere, claims: dict[str, Any]) -> None:
+    elsewhere.claims |= claims
+    browser = asked(place, elsewhere)
+    assert code(back(browser, elsewhere.asked["state"])) == "sign-in-refused"
+    assert code(browser.get("/api/v1/sessions/current")) == "not-signed-in"
+
+
+def test_states_codes_and_keys_are_not_forged(place: Place, elsewhere: Elsewhere) -> None:
+    browser = asked(place, elsewhere)
+    assert code(back(browser, "another")) == "sign-in-refused"
+    assert code(back(browser, elsewhere.asked["state"], "wrong")) == "sign-in-refused"
+    assert code(back(place.visitor(), elsewhere.asked["state"])) == "sign-in-refused"
+    elsewhere.key = ECKey.generate_key("P-256", {"kid": "1"})
+    assert code(back(browser, elsewhere.asked["state"])) == "sign-in-refused"
+    elsewhere.key, elsewhere.algorithm = OctKey.import_key("word" * 8), "HS256"
+    assert code(back(browser, elsewhere.asked["state"])) == "sign-in-refused"
+
+
+def test_the_disabled_stay_out(place: Place, elsewhere: Elsewhere) -> None:
+    place.office.people.disable(NAME)
+    browser = asked(place, elsewhere)
+    assert code(back(browser, elsewhere.asked["state"])) == "sign-in-refused"
+
+
+def test_a_provider_that_is_away_or_another_opens_nothing(place: Place, elsewhere: Elsewhere) -> None:
+    browser = asked(place, elsewhere)
+    elsewhere.address = "https://evil.example"
+    assert code(back(browser, elsewhere.asked["state"])) == "sign-in-refused"
+
+
+def test_no_provider_and_no_password(tmp_path: Path) -> None:
+    with opened(tmp_path) as place:
+        assert code(place.visitor().get("/api/v1/sessions/oidc")) == "invalid-input"
+        sent = place.visitor().post("/api/v1/sessions", json={"name": "ana", "password": ""})
+        assert code(sent) == "sign-in-refused"
+    with pytest.raises(CatalogError, match="https"):
+        Provider("http://example.org", "c", "s", "email", "x")
