@@ -16,6 +16,7 @@ class Tile:
     label: str
     icon: str = ""
     tip: str = ""
+    """What it is for; the page that has the tiles shows it."""
 
 
 def tiles(options: Sequence[Tile], value: str, on_choose: Callable[[str], object], label: str) -> None:
@@ -50,8 +51,6 @@ def _group(
                 if tile.icon:
                     ui.icon(tile.icon).props("aria-hidden=true")
                 ui.html(tile.label, sanitize=False, tag="span")
-                if tile.tip:
-                    ui.tooltip(tile.tip).props("delay=600")
             button.on("click", chooser(tile.value))
 
 

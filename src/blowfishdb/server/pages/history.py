@@ -20,6 +20,7 @@ from blowfishdb.session.desk import Past
 from blowfishdb.session.session import Session
 
 BOTH = 2
+PER_PAGE = 20
 LINKED = (
     '<q-td :props="props"><a :href="props.row.link">{{ props.value }}</a>'
     '<span v-if="!props.row.current" class="bf-pill" style="margin-left:8px">older version</span></q-td>'
@@ -60,11 +61,13 @@ async def history(here: Here) -> None:
             row_key="name",
             selection="multiple",
             on_select=choose,
-            pagination=20,
+            pagination=PER_PAGE,
         )
         table.props('flat hide-selected-banner aria-label="Answers of the past"').classes("w-full")
         table.add_slot("body-cell-question", LINKED)
         table.add_slot("header-selection", "")
+        if len(found) <= PER_PAGE:
+            table.props("hide-bottom")
 
 
 COLUMNS: list[dict[str, object]] = [

@@ -36,6 +36,7 @@ class QuestionForm:
         self._domain, self._on_change = domain, on_change
         offered = [tile for tile in TILES if with_sql or tile.value != "sql"]
         tiles(offered, "histogram", self._choose_template, "What to ask")
+        self._said = ui.label(TILES[0].tip).classes("bf-quiet bf-small").style("margin-top:8px")
         self._box = ui.element("div")
         self._build()
 
@@ -57,6 +58,7 @@ class QuestionForm:
                 kept.append(Chosen(name, usual_step(self._domain[name])))
         most = MOST_ATTRIBUTES if known == "marginals" else needed
         self.asking = replace(self.asking, template=known, chosen=tuple(kept[:most]))
+        self._said.text = next(tile.tip for tile in TILES if tile.value == known)
         self._build()
         self._on_change()
 

@@ -10,7 +10,7 @@ from nicegui import ui
 
 from blowfishdb.engine.present.numbers import epsilon_words
 from blowfishdb.engine.preview import HOW_KNOWN, Offer, Preview
-from blowfishdb.errors import BlowfishError, BudgetExceeded
+from blowfishdb.errors import BlowfishError
 from blowfishdb.server.pages.here import sentence
 from blowfishdb.server.pages.shell import heading, notice
 from blowfishdb.session.desk import Budget, Past
@@ -34,10 +34,8 @@ def show_quote(preview: Preview, budget: Budget, before: Past | None, on_run: Ca
             ui.label("more than you have").classes("bf-pill is-bad")
     budget_bar(budget, preview.epsilon, preview.left)
     if before is not None:
-        with notice(
-            f"You have an answer like this, of {before.at[:10]}. If nothing differs, it is given again, free.",
-            icon="history",
-        ):
+        said = f"You have an answer like this, of {before.at[:10]}. If nothing differs, it is given again, free."
+        with notice(said, icon="history").style("margin-top:12px"):
             ui.link("Open it", answer_link(before)).classes("bf-small").style("white-space:nowrap")
     for dear in preview.dear:
         saved = dear.if_public if dear.if_public is not None and dear.if_public < dear.now else None
@@ -82,24 +80,29 @@ def figure(epsilon: Fraction) -> str:
 
 
 def budget_bar(budget: Budget, price: Fraction = Fraction(0), left: Fraction | None = None) -> None:
-    """What is spent, what this would take, and what stays."""
+    """What is spent, what this would take, what stays, and what others have taken of the data's own budget."""
     rest = budget.remaining if left is None else left
-    total = max(budget.spent + rest, Fraction(1, 10**9))
-    spent, taken = float(budget.spent / total), float(min(price, rest) / total)
-    is_over = price > rest
-    said = f"{figure(budget.spent)} spent, this takes {figure(price)}, {figure(rest)} left before it"
-    with ui.element("div").classes("bf-bar").props(f'role="img" aria-label="{said}"'):
-        ui.element("div").classes("is-spent").style(f"width:{100 * spent:.2f}%")
-        ui.element("div").classes("is-over" if is_over else "is-next").style(
-            f"width:{max(100 * taken, 0.6 if price else 0):.2f}%"
-        )
+    whole = max(budget.dataset_limit if budget.limit is None else budget.limit, budget.spent + rest)
+    is_over, taken = price > rest, min(price, rest)
+    gone = whole - budget.spent - rest
+    said = [
+        f"spent {figure(budget.spent)}",
+        f"left {figure(rest)}" if is_over or not price else f"left after this {figure(rest - price)}",
+    ]
+    said += [f"used by others {figure(gone)}"] if gone > 0 else []
+    said.append(f"of {figure(whole)}")
+    with ui.element("div").classes("bf-bar").props(f'role="img" aria-label="{", ".join(said)}"'):
+        for kind, part in (
+            ("is-spent", budget.spent),
+            ("is-over" if is_over else "is-next", taken),
+            ("is-left", rest - taken),
+            ("is-gone", gone),
+        ):
+            least = 0.6 if kind == "is-next" and price else 0.0
+            ui.element("div").classes(kind).style(f"width:{max(100 * float(part / whole), least) if whole else 0:.2f}%")
     with ui.element("div").classes("bf-legend"):
-        ui.label(f"spent {figure(budget.spent)}")
-        if price:
-            ui.label(f"left {figure(rest)}" if is_over else f"left after this {figure(rest - price)}")
-        else:
-            ui.label(f"left {figure(rest)}")
-        ui.label(f"of {figure(budget.spent + rest)}")
+        for words in said:
+            ui.label(words)
 
 
 def _offers(preview: Preview) -> None:
@@ -142,7 +145,3 @@ def show_refusal(error: BlowfishError) -> None:
 def show_failure(error: BlowfishError) -> None:
     """Why a question was not answered."""
     notice(sentence(error.message), "is-bad", "error").props('data-testid="failure"')
-    if isinstance(error, BudgetExceeded) and error.instead:
-        ui.label("What the rest of the budget buys").classes("bf-label")
-        for offer in error.instead:
-            ui.label(f"• {offer}").classes("bf-small")

@@ -18,6 +18,7 @@ from blowfishdb.server.pages.shell import heading, notice
 
 MOST_ROWS = 2_000
 """A longer table is shown up to here; files hold all of it."""
+PER_PAGE = 25
 CONSISTENT, RAW = "Consistent", "As measured"
 
 
@@ -107,7 +108,8 @@ def _table(answer: Answer) -> None:
         }
         for place in range(size)
     ]
-    ui.table(columns=columns, rows=rows, row_key="id", pagination=25).props("flat dense wrap-cells").classes("w-full")
+    table = ui.table(columns=columns, rows=rows, row_key="id", pagination=PER_PAGE).props("flat dense wrap-cells")
+    table.classes("w-full").props("" if size > PER_PAGE else "hide-bottom")
     if answer.raw.size > size:
         ui.label(f"The first {size:,} of {answer.raw.size:,} rows; a file holds them all.").classes("bf-quiet bf-small")
 
@@ -148,7 +150,7 @@ def code_block(code: str) -> None:
 def _downloads(here: Here, answer: Answer) -> None:
     with ui.button("Download", icon="download").props("outline dense padding='6px 12px'"), ui.menu():
         for ending, words in FORMATS.items():
-            ui.menu_item(words, on_click=_saving(here, answer, ending))
+            ui.menu_item(words, on_click=_saving(here, answer, ending)).props("role=menuitem")
 
 
 def _saving(here: Here, answer: Answer, ending: str) -> Callable[[], object]:

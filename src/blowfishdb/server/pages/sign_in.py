@@ -10,7 +10,7 @@ from nicegui import app
 
 from blowfishdb.server.access import visitor_of
 from blowfishdb.server.pages.shell import PASSWORD, SIGN_IN, home_of
-from blowfishdb.server.pages.theme import plain_page
+from blowfishdb.server.pages.theme import plain_page, refusal_page
 
 FOOT = '<p class="bf-foot">Counts with privacy that is proven, and accuracy that you choose.</p>'
 
@@ -63,6 +63,13 @@ def change_password(request: Request) -> Response:
         '<button type="submit">Change it</button><p class="bf-said" role="alert"></p></form>'
     )
     return plain_page("Choose a password", body)
+
+
+@app.exception_handler(404)
+async def nowhere(_: Request, error: Exception) -> Response:
+    """What a path that leads nowhere shows."""
+    del error
+    return refusal_page("Nothing is here", "This address leads to no page; perhaps it was mistyped.", 404)
 
 
 @app.get("/")

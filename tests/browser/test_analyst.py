@@ -1,0 +1,327 @@
+"""An analyst's visit in a real browser, from signing in to files in hand; what ends it, and what it must never show."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, WebSocket, expect
+
+import blowfishdb as bf
+from tests.browser.clinic import PASSWORD, SECRET_NOTE, WARDS, Place, shoot, sign_in
+
+pytestmark = pytest.mark.chromium
+
+
+def choose(page: Page, label: str, option: str) -> None:
+    """Picks an option of a select."""
+    page.get_by_label(label, exact=True).first.click()
+    page.get_by_role("option", name=option, exact=False).first.click()
+
+
+def settle(page: Page) -> None:
+    """Waits until the price belongs to what the controls say."""
+    page.wait_for_timeout(350)
+    page.wait_for_selector(".bf-quote:not(.is-stale)")
+
+
+def ask_wards(page: Page, within: str = "400") -> None:
+    """Asks for the histogram of wards."""
+    choose(page, "Attribute", "ward")
+    page.get_by_label("Within ±").fill(within)
+    settle(page)
+
+
+def run(page: Page) -> None:
+    """Runs what is quoted, confirmed."""
+    page.get_by_test_id("run").click()
+    page.get_by_test_id("confirm").click()
+
+
+def test_from_sign_in_to_files(page: Page, place: Place) -> None:
+    page.goto(place.url)
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    shoot(page, "sign-in")
+    page.fill("#name", "ana")
+    page.fill("#password", "not her password")
+    page.click("button[type=submit]")
+    expect(page.get_by_role("alert")).to_contain_text("wrong")
+    sign_in(page, place)
+    expect(page.get_by_role("link", name="Explore")).to_have_attribute("aria-current", "page")
+
+    ask_wards(page)
+    expect(page.get_by_test_id("promise")).to_contain_text("within ±400")
+    price = page.get_by_test_id("price").inner_text()
+    assert 0 < float(price.removeprefix("≈ ")) < 1
+    assert page.locator(".bf-offer").count() > 1, "the losing mechanisms are shown too"
+    assert place.office.session("ana").history("clinic") == [], "a price charges nothing"
+    shoot(page, "explore-price")
+
+    page.get_by_test_id("run").click()
+    expect(page.get_by_role("alertdialog")).to_contain_text(f"Spend epsilon {price}?")
+    page.get_by_role("button", name="Cancel").click()
+    assert place.office.session("ana").history("clinic") == [], "cancelled: nothing was charged"
+    run(page)
+    expect(page.locator(".bf-chart canvas")).to_be_visible()
+    shoot(page, "explore-answer")
+    (past,) = place.office.session("ana").history("clinic")
+    assert past.question == "Histogram of ward"
+
+    page.get_by_role("tab", name="Table").click()
+    expect(page.locator(".q-table tbody tr")).to_have_count(len(WARDS) + 1)
+    page.get_by_role("tab", name="Python").click()
+    expect(page.locator("pre.bf-code")).to_contain_text('.histogram("ward")'.replace('"', "'"))
+    expect(page.get_by_role("status").filter(has_text="You have an answer like this")).to_be_visible()
+
+    for words, start in (("CSV", b"ward,count,low"), ("Parquet", b"PAR1"), ("PNG", b"\x89PNG"), ("SVG", b"<svg")):
+        page.get_by_role("button", name="Download").click()
+        with page.expect_download() as waiting:
+            page.get_by_role("menuitem", name=words).click()
+        assert Path(waiting.value.path()).read_bytes().startswith(start), words
+    page.get_by_role("button", name="Download").click()
+    with page.expect_download() as waiting:
+        page.get_by_role("menuitem", name="JSON").click()
+    answer = bf.Answer.from_json(Path(waiting.value.path()).read_bytes())
+    assert answer.certificate.epsilon == past.epsilon
+
+
+TEMPLATES = {
+    "Cumulative": "CDF of",
+    "Heat map": "×",
+    "Ranges": "All ranges",
+    "Marginals": "2-way",
+    "SQL": "Histogram of",
+}
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_every_template_has_a_price(page: Page, place: Place, template: str) -> None:
+    sign_in(page, place)
+    page.get_by_role("radio", name=template).click()
+    page.get_by_label("Within ±").fill("900")
+    settle(page)
+    expect(page.locator(".bf-quote .bf-title").first).to_contain_text(TEMPLATES[template])
+    expect(page.get_by_test_id("price")).to_be_visible()
+    shoot(page, f"explore-{template.lower().replace(' ', '-')}")
+
+
+def test_filters_budget_and_refusals_teach(page: Page, place: Place) -> None:
+    sign_in(page, place)
+    page.get_by_role("button", name="Add").click()
+    page.get_by_label("From", exact=True).fill("18")
+    page.get_by_label("To", exact=True).fill("65")
+    settle(page)
+    expect(page.locator(".bf-quote .bf-title").first).to_contain_text("where age between 18 and 65")
+    page.get_by_role("radio", name="Choose budget").click()
+    page.get_by_label("Spend epsilon").fill("0.05")
+    settle(page)
+    expect(page.get_by_test_id("price")).to_have_text("0.05")
+    page.get_by_label("Spend epsilon").fill("a little")
+    settle(page)
+    expect(page.get_by_test_id("refusal")).to_contain_text("epsilon is a number", ignore_case=True)
+    shoot(page, "explore-refusal")
+    page.get_by_role("radio", name="SQL").click()
+    page.get_by_label("Statement").fill("SELECT * FROM clinic")
+    page.get_by_label("Spend epsilon").fill("0.05")
+    settle(page)
+    expect(page.get_by_test_id("refusal")).to_contain_text("Rows are never shown")
+
+
+def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
+    session = place.office.session("ben")
+    sign_in(page, place, "ben", then="/history")
+    expect(page.get_by_role("heading", name="Nothing asked yet")).to_be_visible()
+    page.goto(f"{place.url}/synopses")
+    page.wait_for_selector("main#page")
+    shoot(page, "synopses-empty")
+
+    ages = session["clinic"].histogram(bf.col("age").bins(10))
+    ages.release(alpha=900)
+    ages.release(alpha=600)
+    session["clinic"].histogram(bf.col("age").bins(10), "ward").publish(epsilon="0.05")
+    spent = session.budget("clinic").spent
+    page.goto(f"{place.url}/history")
+    boxes = page.get_by_role("checkbox")
+    expect(boxes).to_have_count(3)
+    shoot(page, "history")
+    boxes.nth(1).click()
+    boxes.nth(2).click()
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("heading", name="Taken together")).to_be_visible()
+    expect(page.locator(".bf-chart canvas")).to_have_count(2)
+    expect(page.get_by_text("with 90 % confidence")).to_be_visible()
+    shoot(page, "compare")
+    page.goto(f"{place.url}/history")
+    page.get_by_role("link", name="Histogram of age in bins of 10", exact=True).first.click()
+    expect(page.locator(".bf-chart canvas")).to_be_visible()
+    shoot(page, "history-answer")
+
+    page.goto(f"{place.url}/budget")
+    expect(page.get_by_test_id("left")).to_have_text(f"{float(1 - spent):g}")
+    expect(page.get_by_text("CDF of cost")).to_be_visible()
+    shoot(page, "budget")
+
+    page.goto(f"{place.url}/synopses")
+    page.get_by_role("button", name="Ask it, free").first.click()
+    expect(page.locator(".bf-chart canvas")).to_be_visible()
+    page.get_by_role("radio", name="Cumulative").click()
+    expect(page.get_by_role("heading", name="CDF of age")).to_be_visible()
+    shoot(page, "synopsis")
+    assert session.budget("clinic").spent == spent, "looking back and asking synopses is free"
+
+
+def test_the_budget_runs_out(page: Page, place: Place) -> None:
+    place.office.people.add("poor", "analyst", PASSWORD, must_change=False)
+    session = place.office.session("poor")
+    session["clinic"].count().release(epsilon="0.001")
+    sign_in(page, place, "poor")
+    ask_wards(page, "1")
+    expect(page.get_by_text("more than you have")).to_be_visible()
+    expect(page.get_by_test_id("run")).to_be_disabled()
+    shoot(page, "explore-too-dear")
+    ask_wards(page, "100")
+    page.get_by_test_id("run").click()
+    # Meanwhile the rest is spent elsewhere: the ledger refuses, whatever this page was told.
+    left = session.budget("clinic").remaining
+    session["clinic"].histogram("ward").release(epsilon=left - Fraction(1, 10_000))
+    page.get_by_test_id("confirm").click()
+    expect(page.get_by_test_id("failure")).to_contain_text("nothing charged")
+    shoot(page, "explore-refused")
+
+
+def test_a_visit_ends(page: Page, place: Place) -> None:
+    sign_in(page, place)
+    settle(page)
+    before = place.office.session("ana").budget("clinic").spent
+    place.clock.ahead += 13 * 60 * 60
+    page.get_by_label("Within ±").fill("350")
+    expect(page.get_by_text("Your visit has ended")).to_be_visible()
+    shoot(page, "visit-ended")
+    assert place.office.session("ana").budget("clinic").spent == before
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+    page.goto(f"{place.url}/explore")
+    assert "/sign-in?then=" in page.url
+
+
+def test_a_first_password_must_be_changed(page: Page, place: Place) -> None:
+    place.office.people.add("nora", "analyst", "made for her, once", must_change=True)
+    page.goto(f"{place.url}/explore")
+    page.fill("#name", "nora")
+    page.fill("#password", "made for her, once")
+    page.click("button[type=submit]")
+    expect(page.get_by_role("heading", name="Choose a password")).to_be_visible()
+    shoot(page, "first-password")
+    page.goto(f"{place.url}/explore")
+    expect(page.get_by_role("heading", name="Choose a password")).to_be_visible()
+    page.fill("#password", "made for her, once")
+    page.fill("#new", "one of her own choice")
+    page.fill("#again", "one of another choice")
+    page.click("button[type=submit]")
+    expect(page.get_by_role("alert")).to_contain_text("not the same")
+    page.fill("#again", "one of her own choice")
+    page.click("button[type=submit]")
+    page.wait_for_selector("main#page")
+    assert page.url.endswith("/explore")
+
+
+def test_dark_tablet_and_keyboard(page: Page, place: Place) -> None:
+    sign_in(page, place)
+    settle(page)
+    page.get_by_role("button", name="Light or dark").click()
+    page.wait_for_selector("body.body--dark")
+    run(page)
+    expect(page.locator(".bf-chart canvas")).to_be_visible()
+    shoot(page, "explore-dark")
+    page.reload()
+    page.wait_for_selector("body.body--dark")
+    page.set_viewport_size({"width": 800, "height": 1100})
+    settle(page)
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    assert wide <= 800, "nothing sticks out on a tablet"
+    page.get_by_role("radio", name="Heat map").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("radio", name="Heat map")).to_have_attribute("aria-checked", "true")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+
+
+def test_links_lead_nowhere_else(page: Page, place: Place) -> None:
+    sign_in(page, place, then="//example.org/")
+    assert page.url.startswith(place.url)
+    page.goto(f"{place.url}/history/answer?of=999999 clinic")
+    expect(page.get_by_text("you have no answer 999999")).to_be_visible()
+    page.goto(f"{place.url}/no-such-page")
+    expect(page.get_by_role("heading", name="Nothing is here")).to_be_visible()
+    page.context.clear_cookies()
+    page.goto(f"{place.url}/sign-in?then=/explore")
+    page.fill("#name", "cora")
+    page.fill("#password", PASSWORD)
+    page.click("button[type=submit]")
+    expect(page.get_by_role("heading", name="Not for you")).to_be_visible()
+
+
+def traffic_of(chromium: Browser, place: Place, visitor: str) -> tuple[str, set[str]]:
+    """Everything that went between an analyst's browser and the server on a whole visit, and the hosts it asked."""
+    context = chromium.new_context(viewport={"width": 1440, "height": 900})
+    page = context.new_page()
+    heard: list[str] = []
+    hosts: set[str] = set()
+
+    def keep(payload: str | bytes) -> None:
+        heard.append(payload if isinstance(payload, str) else payload.decode("utf-8", "replace"))
+
+    def listen(socket: WebSocket) -> None:
+        socket.on("framereceived", keep)
+        socket.on("framesent", keep)
+
+    def pass_on(route: Route) -> None:
+        hosts.add(route.request.url.split("/")[2])
+        response = route.fetch(max_redirects=0)
+        # The framework's own scripts and styles are the same for everybody.
+        if "/_nicegui/" not in response.url or "/static/" not in response.url:
+            keep(response.body())
+            keep(str(response.headers))
+        route.fulfill(response=response)
+
+    page.on("websocket", listen)
+    page.route("**/*", pass_on)
+    sign_in(page, place, visitor)
+    ask_wards(page, "300")
+    run(page)
+    expect(page.locator(".bf-chart canvas")).to_be_visible()
+    for tab in ("Table", "What it means", "Python"):
+        page.get_by_role("tab", name=tab).click()
+        page.wait_for_timeout(200)
+    page.get_by_role("button", name="Download").click()
+    with page.expect_download() as waiting:
+        page.get_by_role("menuitem", name="JSON").click()
+    heard.append(Path(waiting.value.path()).read_text())
+    for path in ("history", "budget", "synopses"):
+        page.goto(f"{place.url}/{path}")
+        page.wait_for_selector("main#page")
+        page.wait_for_timeout(500)
+    page.unroute_all(behavior="wait")
+    context.close()
+    return "\n".join(heard), hosts
+
+
+def test_no_true_count_or_row_in_any_traffic(chromium: Browser, place: Place) -> None:
+    place.office.people.add("spy", "analyst", PASSWORD, must_change=False)
+    heard, hosts = traffic_of(chromium, place, "spy")
+    answer = place.office.session("spy").reopen("clinic", place.office.session("spy").history("clinic")[0].number)
+    assert isinstance(answer, bf.Answer)
+    noisy = {int(value) for value in answer.raw}
+    assert all(_has(heard, value) for value in noisy if value > 0), "the search finds numbers that are there"
+    # A released value may happen to be the truth; then it proves nothing either way.
+    leaked = [count for count in (*WARDS.values(), sum(WARDS.values())) if count not in noisy and _has(heard, count)]
+    assert leaked == []
+    assert SECRET_NOTE not in heard
+    assert hosts == {place.url.split("/")[2]}, "no request leaves this server"
+
+
+def _has(text: str, count: int) -> bool:
+    grouped = f"{count:,}"
+    return re.search(rf"(?<![\d.])(?:{count}|{re.escape(grouped)})(?![\d])", text) is not None
