@@ -10,14 +10,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from blowfishdb.cli.asked import Asked
 from blowfishdb.cli.output import console, print_json, short, table
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.preview import HOW_KNOWN, Preview
 from blowfishdb.errors import ExtraMissing, InvalidInput
 from blowfishdb.session import Question, Session
-
-__all__ = ["Accuracy", "Asked", "Keeping", "run_release", "run_sql", "show_preview"]
 
 STEP_WORDS = {
     "quote": "choosing a mechanism",
@@ -164,22 +161,35 @@ def run_sql(
 
 
 def print_answer(session: Session, answer: Answer, keeping: Keeping, *, as_json: bool) -> None:
-    """Prints an answer and keeps what was wished."""
-    kept = keep(answer, keeping)
+    """Prints an answer and what is left of the budget, and keeps what was wished."""
+    show_answer(answer, keeping, as_json=as_json)
+    if not as_json:
+        show_remaining(session, answer.dataset)
+
+
+def show_answer(answer: Answer, keeping: Keeping, *, caveat: str = "", as_json: bool) -> None:
+    """Prints an answer, with a caveat below if it has one, and keeps what was wished."""
+    kept = _keep(answer, keeping)
     if as_json:
         sys.stdout.write(answer.to_json(indent=2) + "\n")
         return
     screen = console()
     screen.print(answer.terminal())
+    if caveat:
+        screen.print(caveat, style="dim", markup=False)
     if keeping.note:
         screen.print(f"\n{answer.note()}", markup=False)
     for path in kept:
         screen.print(f"Written: {path}", style="dim", markup=False)
-    left = session.budget(answer.dataset)
-    screen.print(f"You have epsilon {short(left.remaining)} left for {answer.dataset}.", style="dim", markup=False)
 
 
-def keep(answer: Answer, keeping: Keeping) -> list[Path]:
+def show_remaining(session: Session, name: str) -> None:
+    """Says what the analyst may still spend on a dataset."""
+    left = session.budget(name)
+    console().print(f"You have epsilon {short(left.remaining)} left for {name}.", style="dim", markup=False)
+
+
+def _keep(answer: Answer, keeping: Keeping) -> list[Path]:
     """Writes the files that were wished for, and names them."""
     if keeping.save is not None:
         _save(answer, keeping.save)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from blowfishdb.analysis.synthetic_rows import synthetic_rows
-from blowfishdb.cli.answering import Asked, Keeping, keep, steps
-from blowfishdb.cli.output import console, print_json, short
+from blowfishdb.cli.answering import Keeping, show_answer, show_remaining, steps
+from blowfishdb.cli.asked import Asked
+from blowfishdb.cli.output import console, print_json
 from blowfishdb.engine.present.numbers import epsilon_words
 from blowfishdb.engine.synopsis.synopsis import Synopsis, open_synopsis
 from blowfishdb.errors import InvalidInput
@@ -60,8 +60,7 @@ def publish(session: Session, wish: Wish, *, as_json: bool) -> None:
     screen = console()
     screen.print(*_lines(made), sep="\n", markup=False)
     screen.print(f"Written: {wish.output}. Ask it for ever: blowfish synopsis ask {wish.output} --help", markup=False)
-    left = session.budget(wish.name)
-    screen.print(f"You have epsilon {short(left.remaining)} left for {wish.name}.", style="dim", markup=False)
+    show_remaining(session, wish.name)
 
 
 def describe(file: Path, *, as_json: bool) -> None:
@@ -77,17 +76,7 @@ def describe(file: Path, *, as_json: bool) -> None:
 def answer(file: Path, asked: Asked, keeping: Keeping, *, as_json: bool) -> None:
     """Answers a question from a synopsis."""
     found = asked.of(open_synopsis(file))
-    kept = keep(found, keeping)
-    if as_json:
-        sys.stdout.write(found.to_json(indent=2) + "\n")
-        return
-    screen = console()
-    screen.print(found.terminal())
-    screen.print(found.caveat, style="dim", markup=False)
-    if keeping.note:
-        screen.print(f"\n{found.note()}", markup=False)
-    for path in kept:
-        screen.print(f"Written: {path}", style="dim", markup=False)
+    show_answer(found, keeping, caveat=found.caveat, as_json=as_json)
 
 
 def draw_rows(file: Path, output: Path, rows: int | None, seed: int, *, as_json: bool) -> None:

@@ -70,9 +70,9 @@ def risk(
       blowfish policy risk visits --attribute cost --pair 900,1000 --odds 3 --releases 10
     """
     from blowfishdb.cli.opening import existing
-    from blowfishdb.cli.risks import Asked, show_risk
+    from blowfishdb.cli.risks import RiskQuestion, show_risk
 
     with existing(config) as curator:
         dataset = curator.dataset(name)
-    asked = Asked(attribute, pair, tuple(epsilon or ()), prior, odds, posterior, releases, records, plot)
+    asked = RiskQuestion(attribute, pair, tuple(epsilon or ()), prior, odds, posterior, releases, records, plot)
     show_risk(dataset, asked, as_json=as_json)

@@ -30,6 +30,7 @@ Ranges = Annotated[
 ]
 Marginals = Annotated[str | None, typer.Option(metavar="GROUPS", help="The tables of all pairs of these attributes.")]
 Count = Annotated[bool, typer.Option("--count", help="How many records pass the filter.")]
+Sum = Annotated[str | None, typer.Option("--sum", metavar="ATTRIBUTE", help="The sum of a bounded attribute.")]
 Mean = Annotated[str | None, typer.Option(metavar="ATTRIBUTE", help="The mean of a bounded attribute.")]
 Quantiles = Annotated[
     str | None,
@@ -55,9 +56,7 @@ def preview(
     ranges: Ranges = None,
     marginals: Marginals = None,
     count: Count = False,
-    sum_: Annotated[
-        str | None, typer.Option("--sum", metavar="ATTRIBUTE", help="The sum of a bounded attribute.")
-    ] = None,
+    sum_: Sum = None,
     mean: Mean = None,
     quantiles: Quantiles = None,
     where: Where = None,
@@ -80,7 +79,8 @@ def preview(
       blowfish preview visits --histogram "bin(age, 5)" --epsilon 0.1
       blowfish preview visits --histogram "ward, bin(age, 10)" --within 20
     """
-    from blowfishdb.cli.answering import Accuracy, Asked, show_preview
+    from blowfishdb.cli.answering import Accuracy, show_preview
+    from blowfishdb.cli.asked import Asked
     from blowfishdb.cli.opening import analyst_session
 
     asked = Asked(name, histogram, cdf, ranges, marginals, count, sum_, mean, quantiles, where)
@@ -96,9 +96,7 @@ def release(
     ranges: Ranges = None,
     marginals: Marginals = None,
     count: Count = False,
-    sum_: Annotated[
-        str | None, typer.Option("--sum", metavar="ATTRIBUTE", help="The sum of a bounded attribute.")
-    ] = None,
+    sum_: Sum = None,
     mean: Mean = None,
     quantiles: Quantiles = None,
     where: Where = None,
@@ -127,7 +125,8 @@ def release(
           --plot ages.png --save ages.csv
       blowfish release visits --quantiles cost:0.25,0.5,0.75 --within 30 --note
     """
-    from blowfishdb.cli.answering import Accuracy, Asked, Keeping, run_release
+    from blowfishdb.cli.answering import Accuracy, Keeping, run_release
+    from blowfishdb.cli.asked import Asked
     from blowfishdb.cli.opening import analyst_session
 
     asked = Asked(name, histogram, cdf, ranges, marginals, count, sum_, mean, quantiles, where)

@@ -15,7 +15,7 @@ from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError, QueryErr
 
 
 @dataclass(frozen=True)
-class Asked:
+class RiskQuestion:
     """What to tell: two values, and either what is spent or which bound is wanted."""
 
     attribute: str
@@ -29,7 +29,7 @@ class Asked:
     plot: Path | None
 
 
-def show_risk(dataset: Dataset, asked: Asked, *, as_json: bool) -> None:
+def show_risk(dataset: Dataset, asked: RiskQuestion, *, as_json: bool) -> None:
     """Prints the risk, or the budget that keeps a wanted bound."""
     one, comma, two = asked.pair.partition(",")
     if not comma:
@@ -56,7 +56,7 @@ def show_risk(dataset: Dataset, asked: Asked, *, as_json: bool) -> None:
     _show_budget(budget, as_json=as_json)
 
 
-def _show_found(found: Risk, asked: Asked, *, as_json: bool) -> None:
+def _show_found(found: Risk, asked: RiskQuestion, *, as_json: bool) -> None:
     if asked.plot is not None:
         figure = needed("matplotlib.figure", "plot").Figure(figsize=(5.6, 5.2), layout="constrained")
         found.plot(figure.add_subplot())

@@ -21,6 +21,7 @@ from blowfishdb.cli.questions import (
     Quantiles,
     Ranges,
     Save,
+    Sum,
     Where,
 )
 
@@ -84,9 +85,7 @@ def ask(
     ranges: Ranges = None,
     marginals: Marginals = None,
     count: Count = False,
-    sum_: Annotated[
-        str | None, typer.Option("--sum", metavar="ATTRIBUTE", help="The sum of a bounded attribute.")
-    ] = None,
+    sum_: Sum = None,
     mean: Mean = None,
     quantiles: Quantiles = None,
     where: Where = None,
@@ -103,7 +102,8 @@ def ask(
       blowfish synopsis ask visits.parquet --histogram ward --where "age >= 65"
       blowfish synopsis ask costs-2025.parquet --quantiles cost:0.5,0.9
     """
-    from blowfishdb.cli.answering import Asked, Keeping
+    from blowfishdb.cli.answering import Keeping
+    from blowfishdb.cli.asked import Asked
     from blowfishdb.cli.keeping_synopses import answer
 
     asked = Asked(str(file), histogram, cdf, ranges, marginals, count, sum_, mean, quantiles, where)

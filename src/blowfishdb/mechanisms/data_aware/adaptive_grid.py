@@ -8,12 +8,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware.script import Script
 from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
 from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
 from blowfishdb.mechanisms.spatial.noisy_total import ask_total, records_per_noise, total_share
-from blowfishdb.mechanisms.spatial.region_tree import cut, whole
+from blowfishdb.mechanisms.spatial.region_tree import check_two_axes, cut, whole
 from blowfishdb.mechanisms.spatial.shares import shared_program
 from blowfishdb.mechanisms.spatial.tree_estimate import least_squares
 from blowfishdb.plan.problem import Problem
@@ -37,8 +36,7 @@ class AdaptiveGrid:
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """The number of records, then half of the rest for each level."""
-        if len(problem.graph.shape) != 2:
-            raise Declined(NAME, f"it needs two axes, not {len(problem.graph.shape)}")
+        check_two_axes(NAME, problem.graph.shape)
         share = total_share(problem.graph)
         half = (1 - share) / 2
         return shared_program(NAME, epsilon, [("total", share), ("coarse", half), ("fine", half)])

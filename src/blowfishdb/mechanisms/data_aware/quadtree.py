@@ -11,6 +11,7 @@ from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware.script import Script
 from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
 from blowfishdb.mechanisms.spatial.product_levels import ProductLevel, halving_levels, product_tree
+from blowfishdb.mechanisms.spatial.region_tree import check_two_axes
 from blowfishdb.mechanisms.spatial.shares import shared_program
 from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews
 from blowfishdb.model.cellgraph import CellGraph
@@ -40,8 +41,7 @@ class Quadtree:
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """One stage with the whole epsilon."""
         graph = problem.graph
-        if len(graph.shape) != 2:
-            raise Declined(NAME, f"it needs two axes, not {len(graph.shape)}")
+        check_two_axes(NAME, graph.shape)
         if graph.cells == 1 or (graph.value_edge_bound == 0 and not graph.to_zero.any()):
             raise Declined(NAME, "the policy hides nothing among these cells: ask for `cells`, they are exact")
         return shared_program(NAME, epsilon, [("levels", Fraction(1))])
