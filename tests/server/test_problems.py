@@ -10,7 +10,15 @@ from pathlib import Path
 import httpx
 
 from blowfishdb import errors
-from blowfishdb.errors import BlowfishError, BudgetExceeded, ReleaseFailed, ServerUnreachable, SignInRefused
+from blowfishdb.errors import (
+    BlowfishError,
+    BudgetExceeded,
+    InvalidInput,
+    ReleaseFailed,
+    ServerUnreachable,
+    SignInRefused,
+)
+from blowfishdb.server.app import fault_page
 from blowfishdb.server.problems import problem, status_of
 from blowfishdb.session.remote_desk import error_of
 
@@ -56,3 +64,11 @@ def test_an_answer_that_plays_tricks_stays_an_error() -> None:
     found = error_of(httpx.Response(402, content=json.dumps(odd).encode()))
     assert isinstance(found, BudgetExceeded)
     assert (found.code, found.args, found.instead) == ("budget-exceeded", ("x",), ("a",))
+
+
+def test_a_page_that_fails_tells_an_incident_alone() -> None:
+    page = fault_page(RuntimeError("Ada Lovelace"))
+    assert page.status_code == 500
+    assert b"incident" in page.body and b"Lovelace" not in page.body
+    ours = fault_page(InvalidInput("<b>not this</b>"))
+    assert (ours.status_code, b"&lt;b&gt;not this" in ours.body) == (422, True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -105,3 +106,11 @@ def test_log_lines_are_json() -> None:
     record.fields = {"status": 200, "who": None}
     line = json.loads(JsonLines().format(record))
     assert (line["message"], line["level"], line["status"], line["who"]) == ("request", "info", 200, None)
+
+
+def test_log_lines_tell_the_kind_of_an_exception_alone() -> None:
+    try:
+        raise RuntimeError("Ada Lovelace")
+    except RuntimeError:
+        record = logging.LogRecord("nicegui", logging.ERROR, "", 0, "Ada Lovelace", None, sys.exc_info())
+    assert json.loads(JsonLines().format(record))["message"] == "RuntimeError; the curator's log has more"

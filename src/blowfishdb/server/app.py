@@ -54,7 +54,7 @@ TITLE = "BlowfishDB"
 
 
 def create_app(office: Office) -> FastAPI:
-    """REST and pages over one office; the office is closed when the server stops."""
+    """REST and pages over one office, which is closed when the server stops; pages are served once per process."""
     app = rest_app(office)
     _add_pages(app, is_secure=office.settings.is_secure)
     return app
@@ -95,6 +95,13 @@ def rest_app(office: Office) -> FastAPI:
     return app
 
 
+def fault_page(error: Exception) -> HTMLResponse:
+    """The page in place of one that failed: what an error of ours says, of others an incident number alone."""
+    known = error if isinstance(error, BlowfishError) else note_incident(error)
+    page = f"<!doctype html><title>{TITLE}</title><p>{escape(known.message)}</p><p><a href='/'>Back</a></p>"
+    return HTMLResponse(page, status_of(known))
+
+
 def _add_pages(app: FastAPI, *, is_secure: bool) -> None:
     """Mounts the pages, which load their framework here: commands that serve nothing do without it."""
     from nicegui import app as pages
@@ -107,10 +114,12 @@ def _add_pages(app: FastAPI, *, is_secure: bool) -> None:
 
     # The framework would print the exception on the page; it may quote a row.
     async def fault(_: Request, error: Exception) -> HTMLResponse:
-        known = error if isinstance(error, BlowfishError) else note_incident(error)
-        page = f"<!doctype html><title>{TITLE}</title><p>{escape(known.message)}</p><p><a href='/'>Back</a></p>"
-        return HTMLResponse(page, status_of(known))
+        return fault_page(error)
 
+    def note(error: Exception) -> None:
+        note_incident(error)
+
+    pages.on_exception(note)
     pages.add_exception_handler(BlowfishError, fault)
     pages.add_exception_handler(Exception, fault)
     ui.run_with(
