@@ -28,7 +28,7 @@ TENTH = Fraction(1, 10)
         ("histogram", ["cost"], bf.Policy({"cost": bf.threshold(5)}), "dawa-transform"),
         ("cdf", ["cost"], bf.Policy({"cost": bf.threshold(5)}), None),
         ("histogram", ["age"], bf.Policy(), None),
-        ("histogram2d", ["cost", "age"], bf.Policy(), "dawa"),
+        ("histogram2d", ["cost", "age"], bf.Policy(), "adaptive-tree"),
         ("histogram2d", ["age", "sex"], bf.Policy(), None),
         ("histogram", ["cost", "age", "sex"], bf.Policy(), None),
         ("sum", ["cost"], bf.Policy(), None),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from blowfishdb.engine.compiled import Compiled
-from blowfishdb.mechanisms.data_aware import dawa, dawa_transform
+from blowfishdb.mechanisms.data_aware import adaptive_tree, dawa, dawa_transform
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.facts.values import MarginalFact, RowsFact
 from blowfishdb.model.graphs.window import WindowGraph
@@ -42,7 +42,9 @@ def choose(compiled: Compiled, policy: Policy, epsilon: Fraction) -> Choice:
     rows = known_rows(policy)
     if rows is not None and rows * epsilon > CLEAR * cells:
         return Choice(None, f"{rows:,} rows stand clear of the noise in {cells:,} cells")
-    if axes == 1 and not _joins_all(graph):
+    if axes == 2:
+        return Choice(adaptive_tree.NAME, f"{cells:,} cells, of which empty stretches can be counted together")
+    if not _joins_all(graph):
         if kind == "histogram":
             return Choice(
                 dawa_transform.NAME, "the policy hides moves to some values only, which running sums make use of"
