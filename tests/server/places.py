@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 import ssl
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx
@@ -16,9 +15,12 @@ import uvicorn
 from fastapi import FastAPI
 
 import blowfishdb as bf
+from blowfishdb.cli.opening_server import free_port
 from blowfishdb.server.accounts.clock import Clock
 from blowfishdb.server.app import rest_app
 from blowfishdb.server.office import Office, open_office
+from blowfishdb.server.running import listening
+from blowfishdb.server.settings import Settings
 from tests.session.places import clinic, configuration
 
 PASSWORD = "correct horse battery"
@@ -75,7 +77,7 @@ def opened(folder: Path, dataset: bf.Dataset | None = None, server: str = "") ->
     for name, role in PEOPLE.items():
         office.people.add(name, role, None)
         secrets[name] = office.tokens.issue(name, "test", SCOPES[role], 300)[0]
-    with served(rest_app(office)) as address:
+    with served(rest_app(office), office.settings) as address:
         place = Place(folder, office, address, seconds, secrets)
         yield place
         for client in place.clients:
@@ -84,18 +86,18 @@ def opened(folder: Path, dataset: bf.Dataset | None = None, server: str = "") ->
 
 
 @contextmanager
-def served(app: FastAPI) -> Iterator[str]:
-    """The address of a server that runs the app."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error", lifespan="off"))
+def served(app: FastAPI, settings: Settings | None = None) -> Iterator[str]:
+    """The address of a server that runs the app; its office is closed by whoever opened it."""
+    chosen = replace(settings or Settings(), host="127.0.0.1", port=free_port(0))
+    config = listening(app, chosen)
+    config.lifespan = "off"
+    server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
         time.sleep(0.01)
     try:
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{chosen.port}"
     finally:
         server.should_exit = True
         thread.join()

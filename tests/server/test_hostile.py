@@ -64,6 +64,15 @@ def test_signing_in_says_nothing_and_slows_down(place: Place) -> None:
     assert int(waiting.headers["retry-after"]) > 0
 
 
+@pytest.mark.parametrize(("server", "seen"), [("", "127.0.0.1"), ("behind_proxy = true", "9.9.9.9")])
+def test_a_proxy_is_believed_only_where_told(tmp_path: Path, server: str, seen: str) -> None:
+    with opened(tmp_path, server=server) as place:
+        said = {"X-Forwarded-For": "9.9.9.9", "X-Forwarded-Proto": "https"}
+        place.visitor().post("/api/v1/sessions", json={"name": "ana", "password": "wrong password"}, headers=said)
+        (line,) = place.office.actions.last(1)
+        assert (line.action, line.target) == ("sign-in refused", seen)
+
+
 def test_a_form_of_another_site_does_not_sign_in(place: Place) -> None:
     sent = place.visitor().post("/api/v1/sessions", data={"name": "ana", "password": PASSWORD})
     assert sent.status_code == 422

@@ -82,6 +82,15 @@ def test_a_pause_stops_questions_and_leaves_the_past(office: Office) -> None:
     session["visits"].histogram("ward").preview(epsilon="0.2")
 
 
+def test_warming_up_reads_no_rows(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: DuckDB, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+        raise AssertionError("a row was read")
+
+    monkeypatch.setattr(DuckDB, "fetch", fail)
+    office.warm_up()
+    assert office.curator("cora").account("visits").charges == 0
+
+
 def test_closing_waits_for_a_release_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clinic(tmp_path)
     office = open_office(tmp_path / "blowfish.toml")

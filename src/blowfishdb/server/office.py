@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from blowfishdb.catalog.config import read_config
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.catalog.live import LiveCatalog
 from blowfishdb.catalog.opening import Catalog
+from blowfishdb.engine.compiled import compile_query
+from blowfishdb.errors import BlowfishError
+from blowfishdb.model.query import query
 from blowfishdb.server.accounts.actions import Actions
 from blowfishdb.server.accounts.clock import Clock
 from blowfishdb.server.accounts.database import Database, open_database
@@ -63,6 +67,14 @@ class Office:
         """LedgerUnavailable or AccountsUnavailable while the ledger or the database of people does not answer."""
         self._live.now().ledger.head()
         self.people.all()
+
+    def warm_up(self) -> None:
+        """Writes a statement for each dataset and runs none, so that the first question does not wait for imports."""
+        for name in self._live.now().config.datasets:
+            with suppress(BlowfishError):
+                holding = self._live.now().holding(name)
+                counted = compile_query(holding.domain, holding.policy, query("count"))
+                holding.source.prepare(counted.cells, holding.policy.unit)
 
     def close(self) -> None:
         """Waits for releases that still run, then lets go of everything."""

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import uvicorn
+from fastapi import FastAPI
 
 from blowfishdb.server.app import create_app
 from blowfishdb.server.office import Office
@@ -19,15 +20,25 @@ POLL = 0.02
 def run_server(office: Office, when_ready: Callable[[], None]) -> None:
     """Serves until a signal; `when_ready` is called once the server answers. The office is closed at the end."""
     server = uvicorn.Server(server_config(office, office.settings))
-    threading.Thread(target=_announce, args=(server, when_ready), daemon=True).start()
+
+    def ready() -> None:
+        when_ready()
+        office.warm_up()
+
+    threading.Thread(target=_announce, args=(server, ready), daemon=True).start()
     server.run()
 
 
 def server_config(office: Office, settings: Settings) -> uvicorn.Config:
-    """How the server listens. What a proxy says of its clients is believed only where the settings name it."""
+    """How the server of REST and pages listens."""
+    return listening(create_app(office), settings)
+
+
+def listening(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    """How an app listens. What a proxy says of its clients is believed only where the settings name it."""
     certificate, key = settings.certificate, settings.key
     return uvicorn.Config(
-        create_app(office),
+        app,
         host=settings.host,
         port=settings.port,
         ssl_certfile=None if certificate is None else str(settings.file(certificate)),
