@@ -248,11 +248,30 @@ def test_dark_tablet_and_keyboard(page: Page, place: Place) -> None:
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
+def test_tokens_are_made_and_ended(page: Page, place: Place) -> None:
+    sign_in(page, place, "ben", then="/account")
+    page.get_by_label("What for?").fill("my notebook")
+    page.get_by_role("button", name="Make a token").click()
+    code = page.locator("pre.bf-code")
+    expect(code).to_contain_text("bf.connect(")
+    shoot(page, "account")
+    found = re.search(r'token="([^"]+)"', code.inner_text())
+    assert found is not None
+    visitor = place.office.tokens.resume(found[1])
+    assert visitor is not None
+    assert (visitor.name, visitor.scopes) == ("ben", {"ask"})
+    page.get_by_role("button", name="End the token").click()
+    expect(page.get_by_text("You have no tokens")).to_be_visible()
+    assert place.office.tokens.resume(found[1]) is None
+
+
 def test_links_lead_nowhere_else(page: Page, place: Place) -> None:
     sign_in(page, place, then="//example.org/")
     assert page.url.startswith(place.url)
     page.goto(f"{place.url}/history/answer?of=999999 clinic")
-    expect(page.get_by_text("you have no answer 999999")).to_be_visible()
+    expect(page.get_by_text("You have no answer 999999")).to_be_visible()
+    page.goto(f"{place.url}/history/answer?of=-1 clinic")
+    expect(page.get_by_text("This link leads to no answer")).to_be_visible()
     page.goto(f"{place.url}/no-such-page")
     expect(page.get_by_role("heading", name="Nothing is here")).to_be_visible()
     page.context.clear_cookies()

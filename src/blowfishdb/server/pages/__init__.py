@@ -7,6 +7,7 @@ PAGES: tuple[str, ...] = (
     "compare",
     "budget",
     "synopses",
+    "account",
     "datasets",
     "dataset_add",
     "policies",

@@ -11,7 +11,7 @@ from typing import Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from blowfishdb.engine.demand import Number
 from blowfishdb.errors import QueryError
-from blowfishdb.model.domain import Categorical, Domain, Integers
+from blowfishdb.model.domain import Categorical, Domain
 from blowfishdb.model.domain.base import Attribute
 from blowfishdb.model.predicate import Axis, Both, Comparison, Member, Negation, Predicate
 from blowfishdb.server.pages.steps import UNITS_OF, is_calendar
@@ -23,6 +23,8 @@ Span: TypeAlias = tuple[object, object]
 Found = TypeVar("Found", covariant=True)
 SPAN = re.compile(r"\s*(\S+)\s*(?:to|\.\.|,|;|\s)\s*(\S+)\s*")
 PAIR = 2
+LONGEST = 15
+"""So many digits a number may have before and behind its point."""
 
 
 class Askable(Protocol[Found]):
@@ -51,7 +53,7 @@ class Chosen:
             return Axis(self.attribute)
         if self.step in UNITS_OF:
             return Axis(self.attribute, unit=self.step)
-        return Axis(self.attribute, width=_number(self.step))
+        return Axis(self.attribute, width=number(self.step))
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Filtered:
         high = None if not self.high.strip() else Comparison(self.attribute, "<=", literal(attribute, self.high))
         if low is not None and high is not None:
             return Both(low, high)
-        found = low or high
+        found = high if low is None else low
         if found is None:
             raise QueryError(f"say from where or to where {self.attribute} shall be")
         return found
@@ -145,18 +147,18 @@ def literal(attribute: Attribute, text: str) -> object:
             )  # an ISO date
         except ValueError:
             raise QueryError(f"{plain[:40]!r} is no date; write for example 2025-03-31") from None
-    found = _number(plain)
-    return int(found) if isinstance(attribute, Integers) and found == int(found) else found
+    return number(plain)
 
 
-def _number(text: str) -> Decimal:
+def number(text: str) -> int | float:
+    """A number as a program would write it, so that page and program ask the very same; floats count as they print."""
     try:
         found = Decimal(text.replace(" ", ""))
     except InvalidOperation:
         raise QueryError(f"{text[:40]!r} is no number") from None
-    if not found.is_finite() or len(text) > 40:  # longer than anybody types
-        raise QueryError(f"{text[:40]!r} is no number")
-    return found
+    if not found.is_finite() or (found and not -LONGEST < found.adjusted() < LONGEST):
+        raise QueryError(f"{text[:40]!r} is no number that can be used here")
+    return int(found) if found == found.to_integral_value() else float(found)
 
 
 def _span(line: str, attribute: Attribute) -> Span:

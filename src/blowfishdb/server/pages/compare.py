@@ -15,6 +15,7 @@ from blowfishdb.server.pages.history import named
 from blowfishdb.server.pages.shell import empty, heading, page
 
 MOST_ROWS = 500
+PER_PAGE = 25
 
 
 @page("/history/compare", "Two answers side by side", "ask", lead="On the same scale. Comparing is free.")
@@ -85,4 +86,5 @@ def _together(first: Answer, second: Answer) -> None:
             ("both", "Both intervals"),
         )
     ]
-    ui.table(columns=columns, rows=rows, row_key="id", pagination=25).props("flat dense").classes("w-full")
+    table = ui.table(columns=columns, rows=rows, row_key="id", pagination=PER_PAGE).props("flat dense")
+    table.classes("w-full").props("" if size > PER_PAGE else "hide-bottom")

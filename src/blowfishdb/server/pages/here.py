@@ -28,13 +28,13 @@ class Here:
     visitor: Visitor
     secret: str = field(repr=False)
 
-    def check(self, scope: Scope) -> Visitor:
-        """The visitor as they are now; NotSignedIn when the visit has ended, NotAllowed without the right."""
+    def check(self, *scopes: Scope) -> Visitor:
+        """The visitor as they are now; NotSignedIn when the visit has ended, NotAllowed without one of the rights."""
         now = self.office.visits.resume(self.secret)
         if now is None:
             raise NotSignedIn
-        if scope not in now.scopes or now.must_change:
-            raise NotAllowed(scope)
+        if now.must_change or not now.scopes & set(scopes):
+            raise NotAllowed(" or to ".join(scopes))
         return now
 
     def session(self) -> Session:

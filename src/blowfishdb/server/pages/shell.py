@@ -16,10 +16,12 @@ from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 from nicegui import ui
 
+from blowfishdb.errors import BlowfishError, NotSignedIn
 from blowfishdb.server.access import office_of, secret_of, visitor_of
 from blowfishdb.server.accounts.roles import Scope, Visitor
-from blowfishdb.server.pages.here import Here
+from blowfishdb.server.pages.here import Here, sentence
 from blowfishdb.server.pages.theme import MARK, add_theme, refusal_page, remember_theme
+from blowfishdb.server.problems import status_of
 
 Builder: TypeAlias = Callable[[Here], None] | Callable[[Here], Awaitable[None]]
 SIGN_IN = "/sign-in"
@@ -75,10 +77,15 @@ def page(path: str, title: str, *scopes: Scope, lead: str = "") -> Callable[[Bui
             found = _entered(request, scopes)
             if isinstance(found, Response):
                 return found
-            with _frame(found, title, lead):
-                working = build(found)
-                if inspect.isawaitable(working):
-                    await working
+            try:
+                with _frame(found, title, lead):
+                    working = build(found)
+                    if inspect.isawaitable(working):
+                        await working
+            except NotSignedIn:
+                return _to_sign_in(request)
+            except BlowfishError as error:
+                return refusal_page("That did not work", sentence(error.message), status_of(error))
             return None
 
         del built
@@ -91,14 +98,19 @@ def _entered(request: Request, scopes: tuple[Scope, ...]) -> Here | Response:
     """The visitor's place, or what they see instead."""
     visitor, secret = visitor_of(request), secret_of(request)
     if visitor is None or secret is None:
-        wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return RedirectResponse(f"{SIGN_IN}?then={quote(wanted)}")
+        return _to_sign_in(request)
     if visitor.must_change:
         return RedirectResponse(PASSWORD)
     if not visitor.scopes & set(scopes):
         return refusal_page("Not for you", f"This page is not for the role {visitor.role}; ask a curator.", 403)
     request.scope["state"]["who"] = visitor.name
     return Here(request, office_of(request), visitor, secret)
+
+
+def _to_sign_in(request: Request) -> Response:
+    """To the form, and from there back to where they wanted to go."""
+    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(f"{SIGN_IN}?then={quote(wanted)}")
 
 
 @contextmanager
@@ -146,8 +158,8 @@ def _person(here: Here, dark: ui.dark_mode) -> None:
         ui.navigate.to(SIGN_IN)
 
     with ui.element("div").classes("bf-who"):
-        with ui.element("div").classes("bf-who-name"):
-            ui.label(here.visitor.name).props('data-testid="who"').style("font-weight:600;font-size:13.5px")
+        with ui.link(target="/account").classes("bf-who-name").props('aria-label="Your account"'):
+            ui.label(here.visitor.name).props('data-testid="who"').classes("bf-who-own")
             ui.html(here.visitor.role, sanitize=False, tag="span")
         icon_button("contrast", "Light or dark", change_theme)
         icon_button("logout", "Sign out", leave)

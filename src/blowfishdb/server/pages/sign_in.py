@@ -8,10 +8,11 @@ from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 from nicegui import app
 
-from blowfishdb.server.access import visitor_of
+from blowfishdb.server.access import office_of, visitor_of
 from blowfishdb.server.pages.shell import PASSWORD, SIGN_IN, home_of
 from blowfishdb.server.pages.theme import plain_page, refusal_page
 
+OTHER_WAY = '<p class="bf-small"><a href="/api/v1/sessions/oidc">Sign in with your organisation</a></p>'
 FOOT = '<p class="bf-foot">Counts with privacy that is proven, and accuracy that you choose.</p>'
 
 
@@ -34,7 +35,8 @@ def sign_in(request: Request) -> Response:
         '<label for="name">Name</label><input id="name" name="name" autocomplete="username" required autofocus>'
         '<label for="password">Password</label>'
         '<input id="password" name="password" type="password" autocomplete="current-password" required>'
-        '<button type="submit">Sign in</button><p class="bf-said" role="alert"></p></form>'
+        '<button type="submit">Sign in</button><p class="bf-said" role="alert"></p>'
+        f"{OTHER_WAY if office_of(request).settings.oidc_issuer is not None else ''}</form>"
     )
     return plain_page("Sign in", body + FOOT)
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-from decimal import Decimal
-from fractions import Fraction
-
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.predicate import Axis, Both, Comparison, Member, Negation, Predicate
 from blowfishdb.server.pages.asking import Asking, Wanted
@@ -42,7 +38,8 @@ def synopsis_snippet(asking: Asking, domain: Domain, number: int, url: str) -> s
 
 
 def _whole(url: str, lines: list[str]) -> str:
-    head = ["import blowfishdb as bf", "", f'db = bf.connect({url!r}, token="...")  # a token of yours']
+    dates = ["import datetime", ""] if any("datetime." in line for line in lines) else []
+    head = [*dates, "import blowfishdb as bf", "", f'db = bf.connect({url!r}, token="...")  # a token of yours']
     return "\n".join([*head, *lines, "answer.to_pandas()"])
 
 
@@ -58,7 +55,7 @@ def _call(asking: Asking, domain: Domain) -> str:
             return f"histogram2d({axes})"
         case "ranges":
             spans = asking.ranges(domain)
-            listed = "" if spans is None else f", [{', '.join(f'({_value(a)}, {_value(b)})' for a, b in spans)}]"
+            listed = "" if spans is None else f", [{', '.join(f'({a!r}, {b!r})' for a, b in spans)}]"
             return f"ranges({axes}{listed})"
         case _:
             return f"{asking.template}({axes})"
@@ -66,30 +63,22 @@ def _call(asking: Asking, domain: Domain) -> str:
 
 def _axis(axis: Axis) -> str:
     if axis.width is not None:
-        return f"bf.col({axis.attribute!r}).bins({_value(axis.width)})"
+        return f"bf.col({axis.attribute!r}).bins({axis.width!r})"
     return f"bf.col({axis.attribute!r}).by({axis.unit!r})" if axis.unit is not None else repr(axis.attribute)
 
 
 def _condition(condition: Predicate) -> str:
     match condition:
         case Comparison(attribute, op, value):
-            return f"bf.col({attribute!r}) {op} {_value(value)}"
+            return f"bf.col({attribute!r}) {op} {value!r}"
         case Member(attribute, values):
-            return f"bf.col({attribute!r}).isin([{', '.join(_value(value) for value in values)}])"
+            return f"bf.col({attribute!r}).isin([{', '.join(repr(value) for value in values)}])"
         case Negation(inner):
             return f"~{_condition(inner)}"
         case Both(Comparison(attribute, ">=", low), Comparison(_, "<=", high)):
-            return f"bf.col({attribute!r}).between({_value(low)}, {_value(high)})"
+            return f"bf.col({attribute!r}).between({low!r}, {high!r})"
         case _:
             return repr(condition)
-
-
-def _value(value: object) -> str:
-    if isinstance(value, Decimal | Fraction):
-        return str(value) if value == int(value) else repr(str(value))
-    if isinstance(value, datetime.date):
-        return repr(value.isoformat())
-    return repr(value)
 
 
 def _accuracy(wanted: Wanted) -> str:

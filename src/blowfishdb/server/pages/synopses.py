@@ -52,10 +52,11 @@ def all_published(session: Session) -> list[Published]:
 
 
 def _example(session: Session, url: str) -> str:
-    name = next(iter(session.datasets()), "visits")
+    name = next(iter(session.datasets()), "")
+    axes = ", ".join(repr(one) for one in list(session[name].domain)[:2]) if name else "..."
     return (
         f'import blowfishdb as bf\n\ndb = bf.connect({url!r}, token="...")  # a token of yours\n'
-        f'synopsis = db[{name!r}].histogram("age", "ward").publish(epsilon="0.3")  # charged once'
+        f'synopsis = db[{name!r}].histogram({axes}).publish(epsilon="0.3")  # charged once'
     )
 
 

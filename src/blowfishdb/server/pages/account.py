@@ -1,0 +1,90 @@
+"""One's own account: the password, and tokens for programs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from nicegui import ui
+
+from blowfishdb.errors import BlowfishError
+from blowfishdb.server.accounts.roles import SCOPES
+from blowfishdb.server.accounts.tokens import Token
+from blowfishdb.server.pages.here import Here
+from blowfishdb.server.pages.result import code_block
+from blowfishdb.server.pages.shell import PASSWORD, heading, icon_button, notice, page
+
+DAYS = {7: "a week", 30: "30 days", 90: "90 days", 365: "a year"}
+
+
+@page("/account", "Your account", *SCOPES, lead="Your password, and tokens with which programs ask in your name.")
+async def account(here: Here) -> None:
+    """The page."""
+    with ui.element("section").classes("bf-card"), ui.element("div").classes("bf-spread"):
+        with ui.element("div"):
+            heading(here.visitor.name)
+            ui.label(f"Role: {here.visitor.role}").classes("bf-quiet bf-small")
+        ui.button("Change password", icon="key", on_click=lambda: ui.navigate.to(PASSWORD)).props("outline")
+    with ui.element("section").classes("bf-card"):
+        heading("Tokens")
+        said = "A token lets a script or a notebook ask as you, with your budget. Its secret is shown once."
+        ui.label(said).classes("bf-quiet bf-small").style("margin:2px 0 12px")
+        TokenList(here)
+
+
+class TokenList:
+    """The tokens, and the form for one more."""
+
+    def __init__(self, here: Here) -> None:
+        self._here = here
+        with ui.element("div").classes("bf-row"):
+            self._label = ui.input("What for?", placeholder="my notebook").props("outlined dense maxlength=100")
+            self._days = (
+                ui.select(DAYS, value=30, label="For").props("outlined dense options-dense").style("width:130px")
+            )
+            ui.button("Make a token", icon="add", on_click=self._make).props("unelevated")
+        self._secret, self._list = ui.element("div"), ui.element("div").style("margin-top:14px")
+        self._show()
+
+    def _make(self) -> None:
+        office = self._here.office
+        try:
+            now = self._here.check(*SCOPES)
+            secret, token = office.tokens.issue(now.name, self._label.value or "", now.scopes, self._days.value)
+        except BlowfishError as error:
+            self._here.tell(error)
+            return
+        office.actions.note(
+            now.name, "made a token", token.id, {"scopes": " ".join(token.scopes), "days": self._days.value}
+        )
+        self._secret.clear()
+        with self._secret:
+            notice("Copy it now: it is not shown again.", "is-accent", "key").style("margin:14px 0 10px")
+            code_block(f'import blowfishdb as bf\n\ndb = bf.connect({office.settings.url!r}, token="{secret}")')
+        self._label.value = ""
+        self._show()
+
+    def _end(self, token: Token) -> None:
+        try:
+            now = self._here.check(*SCOPES)
+            self._here.office.tokens.revoke(now.name, token.id)
+        except BlowfishError as error:
+            self._here.tell(error)
+            return
+        self._here.office.actions.note(now.name, "ended a token", token.id)
+        self._show()
+
+    def _show(self) -> None:
+        found = self._here.office.tokens.of(self._here.visitor.name)
+        self._list.clear()
+        with self._list:
+            if not found:
+                ui.label("You have no tokens.").classes("bf-quiet bf-small")
+            for token in found:
+                self._row(token)
+
+    def _row(self, token: Token) -> None:
+        with ui.element("div").classes("bf-row").style("padding:6px 0;border-top:1px solid var(--bf-line)"):
+            ui.label(token.label).style("flex:1;font-weight:560")
+            ends = datetime.fromtimestamp(token.ends, UTC).date().isoformat()
+            ui.label(f"may {' and '.join(token.scopes)}, until {ends}").classes("bf-quiet bf-small")
+            icon_button("delete", f"End the token {token.id}", lambda: self._end(token))

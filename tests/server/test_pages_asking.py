@@ -1,0 +1,115 @@
+"""What the controls of a page ask is what the engine gets, and the code that the page offers asks the same."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.engine.written_query import write_query
+from blowfishdb.errors import AccuracyError, QueryError
+from blowfishdb.model.domain import domain
+from blowfishdb.server.pages.asking import Asking, Chosen, Filtered, Wanted, asked, literal
+from blowfishdb.server.pages.ready import ready
+from blowfishdb.server.pages.sign_in import local_path
+from blowfishdb.server.pages.snippet import snippet
+from blowfishdb.server.pages.steps import steps_of, usual_step
+from blowfishdb.session import Session
+
+DOMAIN = domain(
+    {
+        "age": bf.integers(0, 99, null=0),
+        "ward": bf.categorical(["A1", "A2", "A3"], null="A1", outside="A1"),
+        "cost": bf.bins(0, 500, width="0.5", null=0),
+        "day": bf.dates("2025-01-01", "2025-12-31", null="2025-01-01"),
+    }
+)
+AGE = Chosen("age", "5")
+ASKINGS = [
+    Asking("clinic", "histogram", (AGE,)),
+    Asking("clinic", "histogram", (Chosen("day", "month"),), (Filtered("ward", "among", values=("A1", "A3")),)),
+    Asking("clinic", "histogram", (Chosen("cost", "2.5"),), (Filtered("ward", "not among", values=("A2",)),)),
+    Asking("clinic", "cdf", (Chosen("cost"),), (Filtered("age", "between", "18", "65"),)),
+    Asking("clinic", "cdf", (Chosen("age"),), (Filtered("day", "between", "2025-02-01", ""),)),
+    Asking("clinic", "heat", (AGE, Chosen("ward"))),
+    Asking("clinic", "ranges", (AGE,)),
+    Asking("clinic", "ranges", (Chosen("age"),), spans="10 to 20\n30..45\n"),
+    Asking("clinic", "marginals", (AGE, Chosen("ward"), Chosen("day", "quarter"))),
+    Asking("clinic", "histogram", (AGE,), (Filtered("age", "between"), Filtered("ward", "among"))),
+]
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    folder: Path = tmp_path_factory.mktemp("asking")
+    (folder / "rows.csv").write_text("age,ward,cost,day\n20,A1,3.5,2025-03-01\n")
+    config = folder / "blowfish.toml"
+    config.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
+    with bf.curate(config, by="cora") as keeper:
+        keeper.add(bf.Dataset("clinic", source="rows.csv", domain=dict(DOMAIN.attributes), epsilon="1"))
+    return bf.connect(config, analyst="ana")
+
+
+@pytest.mark.parametrize("asking", ASKINGS)
+def test_the_code_asks_what_the_page_asks(db: Session, asking: Asking) -> None:
+    wanted = asked(asking, db["clinic"]).query
+    lines = snippet(asking, Wanted(), DOMAIN, "http://127.0.0.1").splitlines()
+    (line,) = [line for line in lines if line.startswith("question = ")]
+    found = eval(line.removeprefix("question = "), {"bf": bf, "db": db, "datetime": datetime})
+    assert write_query(found.query) == write_query(wanted), "the same request, so that it is charged once"
+
+
+def test_a_blank_filter_lets_everything_pass(db: Session) -> None:
+    assert asked(ASKINGS[-1], db["clinic"]).query == asked(ASKINGS[0], db["clinic"]).query
+
+
+@pytest.mark.parametrize(
+    ("asking", "said"),
+    [
+        (Asking("clinic", "heat", (AGE,)), "two attributes"),
+        (Asking("clinic", "histogram"), "choose an attribute"),
+        (Asking("clinic", "histogram", (AGE,), (Filtered("age", "between", "many", ""),)), "no number"),
+        (Asking("clinic", "histogram", (AGE,), (Filtered("day", "between", "today", ""),)), "no date"),
+        (Asking("clinic", "ranges", (AGE,), spans="ten"), "no range"),
+        (Asking("clinic", "histogram", (Chosen("age", "1e999999999"),)), "no number"),
+        (Asking("clinic", "histogram", (Chosen("age", "NaN"),)), "no number"),
+    ],
+)
+def test_odd_input_is_refused_with_advice(db: Session, asking: Asking, said: str) -> None:
+    with pytest.raises(QueryError, match=said):
+        asked(asking, db["clinic"])
+
+
+def test_a_statement_says_its_accuracy_itself_where_it_does(db: Session) -> None:
+    sql = "SELECT ward, COUNT(*) FROM clinic GROUP BY ward"
+    plain = ready(db, Asking("clinic", "sql"), Wanted(alpha="70"), sql, "")
+    own = ready(db, Asking("clinic", "sql"), Wanted(alpha="70"), f"{sql} OPTIONS (epsilon = 0.25)", "")
+    assert float(plain.preview().demanded.alpha or 0) == 70
+    assert own.preview().demanded.alpha is None
+    assert float(own.preview().epsilon) == 0.25
+    with pytest.raises(AccuracyError):
+        ready(db, Asking("clinic", "sql"), Wanted(alpha="a lot"), sql, "").preview()
+
+
+def test_steps_are_round_and_easy_to_read() -> None:
+    assert list(steps_of(DOMAIN["age"])) == ["", "2", "5", "10", "20", "25", "50"]
+    assert usual_step(DOMAIN["age"]) == "5"
+    assert usual_step(DOMAIN["ward"]) == ""
+    assert usual_step(DOMAIN["day"]) == "month"
+    assert set(steps_of(DOMAIN["day"])) == {"", "week", "month", "quarter", "year"}
+    assert usual_step(DOMAIN["cost"]) == "25"
+
+
+def test_literals_have_the_type_of_their_attribute() -> None:
+    assert literal(DOMAIN["age"], " 18 ") == 18
+    assert literal(DOMAIN["ward"], "A1") == "A1"
+    assert literal(DOMAIN["day"], "2025-03-01") == datetime.date(2025, 3, 1)
+    assert str(literal(DOMAIN["cost"], "2.5")) == "2.5"
+
+
+@pytest.mark.parametrize("wanted", ["//example.org", "https://example.org", "/\\example.org", "/a\nb", "", "example"])
+def test_signing_in_never_leads_to_another_site(wanted: str) -> None:
+    assert local_path(wanted) == "/"
+    assert local_path("/history?of=1+clinic") == "/history?of=1+clinic"
