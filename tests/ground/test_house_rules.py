@@ -16,7 +16,9 @@ LONGEST_FILE = 400
 
 
 def python_files() -> list[Path]:
-    return [path for folder in ("src", "benchmarks", "tools", "examples", "tests") for path in (ROOT / folder).rglob("*.py")]
+    return [
+        path for folder in ("src", "benchmarks", "tools", "examples", "tests") for path in (ROOT / folder).rglob("*.py")
+    ]
 
 
 def test_files_are_short() -> None:
