@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from blowfishdb.errors import DomainError
 from blowfishdb.model.domain import CELL, CLAMP, Attribute
 from blowfishdb.model.written import read_attribute
 from blowfishdb.sources.base import ColumnType, Kind
+from blowfishdb.sources.looking import Seen
 
 UNUSED, WHOLE, STEPS, LISTED, RANKED, DAYS, MOMENTS = (
     "unused",
@@ -25,7 +26,8 @@ FORMS: Mapping[Kind, tuple[str, ...]] = {
     Kind.REAL: (STEPS,),
     Kind.DECIMAL: (STEPS,),
     Kind.BOOLEAN: (LISTED,),
-    Kind.TEXT: (LISTED, RANKED),
+    # Files of text tell no types: a column of theirs may hold anything.
+    Kind.TEXT: (LISTED, RANKED, WHOLE, STEPS, DAYS, MOMENTS),
     Kind.DATE: (DAYS,),
     Kind.TIMESTAMP: (MOMENTS, DAYS),
     Kind.INSTANT: (MOMENTS,),
@@ -74,6 +76,20 @@ def read_column(said: ColumnForm, column: ColumnType) -> Attribute:
     else:
         written |= _beside("outside", said.outside, said.outside_value, column.kind if is_list else Kind.INTEGER)
     return read_attribute(written)
+
+
+def filled(said: ColumnForm, seen: Seen) -> ColumnForm | None:
+    """The form with what was read from the data; None where that serves no such form."""
+    is_list = said.form in (LISTED, RANKED)
+    if is_list and seen.values:
+        return replace(said, values=", ".join(seen.values))
+    if not is_list and seen.low is not None and seen.high is not None:
+        return replace(said, low=_plain(seen.low), high=_plain(seen.high))
+    return None
+
+
+def _plain(text: str) -> str:
+    return text.removesuffix(".0").replace(" ", "T")
 
 
 def _written(said: ColumnForm, kind: Kind) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from blowfishdb.server.curating.column_form import (
     VALUE,
     WHOLE,
     ColumnForm,
+    filled,
     read_column,
     suggested,
 )
@@ -84,11 +85,11 @@ class ColumnEditor:
 
     def fill(self, seen: Seen) -> None:
         """Takes over what was read from the data, marked as such."""
-        if seen.values is not None:
-            self.said = replace(self.said, values=", ".join(seen.values))
-        else:
-            self.said = replace(self.said, low=_short(seen.low), high=_short(seen.high))
-        self.is_from_data = True
+        found = filled(self.said, seen)
+        if found is None:
+            ui.notify("Nothing was filled in: too many values, or of another kind.", position="top")
+            return
+        self.said, self.is_from_data = found, True
         self._draw()
 
     def _choose(self, form: str) -> None:
@@ -168,7 +169,3 @@ class ColumnEditor:
                 ui.label(attribute_words(self.attribute(), full())).classes("bf-small bf-quiet")
             except BlowfishError as error:
                 ui.label(sentence(error.message)).classes("bf-small").style("color:var(--bf-accent)")
-
-
-def _short(text: str | None) -> str:
-    return "" if text is None else text.removesuffix(".0").replace(" ", "T")

@@ -36,7 +36,8 @@ from blowfishdb.server.pages.steps import is_calendar, steps_of, usual_step
 from blowfishdb.server.pages.trade_off_point import PointView, show_point
 
 TEMPLATES: dict[str, str] = {"histogram": "Histogram", "cdf": "Cumulative"}
-GOALS = {"epsilon": "Price of an accuracy", "alpha": "Accuracy at a price"}
+TITLES = {"histogram": "histogram", "cdf": "cumulative histogram"}
+GOALS = {"epsilon": "What it costs", "alpha": "How far off"}
 ALPHAS, EPSILONS = (1.0, 10_000.0), (0.01, 10.0)
 """The ends of the two sliders; both are logarithmic."""
 TICKS = 200
@@ -262,7 +263,7 @@ def _draw_curves(board: Board) -> None:
     board.parts["title"].clear()
     with board.parts["title"]:
         goal = "What it costs" if board.wants_epsilon else "How far off answers are"
-        heading(f"{goal}: {TEMPLATES[board.kind].lower()} of {board.attribute}")
+        heading(f"{goal}: {TITLES[board.kind]} of {board.attribute}")
     left = len(board.points) - len(board.offers)
     label = board.parts["busy"]
     if isinstance(label, ui.label):

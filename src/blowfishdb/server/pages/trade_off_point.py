@@ -27,7 +27,7 @@ from blowfishdb.server.pages.here import Here, sentence
 from blowfishdb.server.pages.policy_picture import value_at
 from blowfishdb.server.pages.shell import heading, notice
 
-TRUTH = "#d4762f"
+TRUTH = "#9a6fc0"
 WARNING = (
     "True counts are secret. Whoever chooses a policy after seeing them chooses by the data, and the choice itself can "
     "tell about it. Nothing of what you see here leaves this page; that you looked is written to the log."
@@ -51,7 +51,7 @@ async def show_point(view: PointView) -> None:
     """The card of a point."""
     domain = view.dataset.domain
     (price,) = await view.here.run(lambda: what_if(domain, {view.said: view.policy}, view.asked, view.demanded))
-    with ui.element("div").classes("bf-two"):
+    with ui.element("div").classes("bf-pair"):
         with ui.element("section").classes("bf-card").props('data-testid="point"'):
             _price(view, price)
             if price.epsilon is not None:

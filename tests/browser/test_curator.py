@@ -1,0 +1,290 @@
+"""A curator's visit in a real browser: from a table to a saved policy, the trade-off, the books, and people."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+import blowfishdb as bf
+from blowfishdb.errors import BudgetExceeded, DatasetPaused
+from tests.browser.clinic import PASSWORD, Place, shoot, sign_in
+
+pytestmark = pytest.mark.chromium
+KINDS = {"blood": 611, "bone": 1_283, "skin": 907}
+"""True counts that no other number of a page looks like."""
+
+
+@pytest.fixture(scope="module")
+def lab(place: Place) -> Place:
+    """A table that nobody has connected yet, and the dataset `depot` on another one."""
+    parts = " UNION ALL ".join(
+        f"SELECT '{name}' AS kind, range % 90 AS age, (range * 7) % 200 AS dose FROM range({count})"
+        for name, count in KINDS.items()
+    )
+    with duckdb.connect(str(place.folder / "lab.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE samples AS {parts}")
+        connection.execute("CREATE TABLE stock AS SELECT range % 50 AS age FROM range(700)")
+    place.office.curator("cora").add(
+        bf.Dataset(
+            "depot",
+            source="duckdb:///lab.duckdb#stock",
+            domain={"age": bf.integers(0, 99, null=0)},
+            policy=bf.Policy({"age": bf.threshold(10)}),
+            epsilon="1",
+        )
+    )
+    return place
+
+
+def pick(page: Page, test_id: str, option: str) -> None:
+    """Chooses an option of a select."""
+    page.get_by_test_id(test_id).click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
+def did(place: Place, action: str) -> list[str]:
+    """On what this was done, by the log of actions."""
+    return [one.target for one in place.office.actions.last() if one.action == action]
+
+
+def test_from_a_table_to_a_saved_policy(page: Page, lab: Place) -> None:
+    sign_in(page, lab, "cora")
+    expect(page.get_by_role("heading", name="Datasets")).to_be_visible()
+    shoot(page, "datasets")
+    page.get_by_test_id("add").click()
+    page.get_by_test_id("address").fill("duckdb:///lab.duckdb")
+    page.get_by_test_id("read-columns").click()
+    pick(page, "table", "samples")
+
+    pick(page, "use-age", "Whole numbers")
+    page.get_by_test_id("low-age").fill("0")
+    page.get_by_test_id("high-age").fill("110")
+    expect(page.get_by_text("111 values: 0 … 110")).to_be_visible()
+    pick(page, "null-age", "counted as a value")
+    page.get_by_test_id("null_value-age").fill("0")
+    expect(page.get_by_text("NULL counts as 0")).to_be_visible()
+
+    pick(page, "use-kind", "Listed values")
+    page.get_by_test_id("look-kind").click()
+    expect(page.get_by_text("Bounds and lists of values are public")).to_be_visible()
+    assert did(lab, "read a column's bounds") == [], "nothing is read before the warning was answered"
+    shoot(page, "dataset-look", whole=False)
+    page.get_by_test_id("look-anyway").click()
+    expect(page.get_by_text("read from the data")).to_be_visible()
+    expect(page.get_by_test_id("values-kind")).to_have_value("blood, bone, skin")
+    assert len(did(lab, "read a column's bounds")) == 1
+
+    page.get_by_test_id("finish").click()
+    expect(page.get_by_text("Give the dataset a name")).to_be_visible()
+    page.get_by_test_id("name").fill("lab")
+    page.get_by_test_id("epsilon").fill("2")
+    shoot(page, "dataset-add")
+    page.get_by_test_id("finish").click()
+
+    page.wait_for_url("**/policies?dataset=lab")
+    expect(page.get_by_test_id("save")).to_be_disabled()
+    pick(page, "attribute", "age")
+    page.get_by_role("radio", name="Within a distance").click()
+    page.get_by_test_id("family").fill("0")
+    expect(page.get_by_text("Theta must be positive")).to_be_visible()
+    expect(page.get_by_test_id("save")).to_be_disabled()
+    page.get_by_test_id("family").fill("5")
+    expect(page.get_by_text("values at most 5 apart are hidden from each other")).to_be_visible()
+    expect(page.get_by_text("What was spent stays as it is")).to_be_visible()
+    assert page.locator(".bf-graph svg path").count() > 50, "the moves are drawn"
+    shoot(page, "policies")
+    page.get_by_test_id("save").click()
+    page.get_by_test_id("go").click()
+    expect(page.get_by_text("A reason is kept with every change")).to_be_visible()
+    page.get_by_test_id("reason").fill("agreed in May")
+    page.get_by_test_id("go").click()
+    page.wait_for_url("**/policies?dataset=lab&attribute=age")
+    curator = lab.office.curator("cora")
+    assert curator.account("lab").policy_version == 2
+    assert curator.dataset("lab").policy.family("age") == bf.threshold(5)
+
+
+def test_a_change_that_stretches_past_loss_says_so_and_an_unbounded_one_is_refused(page: Page, lab: Place) -> None:
+    lab.office.session("ben")["depot"].histogram("age").release(epsilon="1/10")
+    sign_in(page, lab, "cora", then="/policies?dataset=depot")
+    page.get_by_test_id("family").fill("20")
+    expect(page.get_by_text("Past loss counts 2 times")).to_be_visible()
+    expect(page.get_by_test_id("save")).to_be_enabled()
+    page.get_by_test_id("family").fill("60")
+    expect(page.get_by_text("epsilon 0.1 spent becomes 0.6 of 1")).to_be_visible()
+    page.get_by_role("radio", name="Hidden too").click()
+    expect(page.get_by_text("past releases may have told who is there")).to_be_visible()
+    expect(page.get_by_test_id("save")).to_be_disabled()
+    assert lab.office.curator("cora").account("depot").policy_version == 1
+
+
+def test_the_trade_off_reads_no_data_until_told_to(page: Page, lab: Place) -> None:
+    sign_in(page, lab, "cora", then="/trade-off?dataset=depot")
+    before = lab.office.curator("cora").ledger.head()
+    expect(page.get_by_text("no data was read")).to_be_visible(timeout=30_000)
+    shoot(page, "trade-off")
+    said = page.get_by_test_id("slider-value").inner_text()
+    page.locator(".q-slider [tabindex='0']").press("ArrowRight")
+    expect(page.get_by_test_id("slider-value")).not_to_have_text(said)
+    page.get_by_role("radio", name="How far off").click()
+    expect(page.get_by_text("How far off answers are")).to_be_visible()
+    page.get_by_role("radio", name="What it costs").click()
+
+    pick(page, "closer", "within 20")
+    expect(page.get_by_test_id("point")).to_contain_text("every count within")
+    assert page.get_by_test_id("gauge").count() == 2
+    expect(page.get_by_text("made-up data")).to_be_visible()
+    shoot(page, "trade-off-point")
+    assert did(lab, "looked at true answers") == []
+    page.get_by_test_id("truth").click()
+    expect(page.get_by_text("True counts are secret")).to_be_visible()
+    assert did(lab, "looked at true answers") == []
+    page.get_by_test_id("show-truth").click()
+    expect(page.get_by_text("for your eyes only")).to_be_visible()
+    assert did(lab, "looked at true answers") == ["depot"]
+    shoot(page, "trade-off-truth")
+    assert lab.office.curator("cora").ledger.head() == before, "looking ahead charges nothing"
+
+
+def test_pause_revoke_and_the_books(page: Page, lab: Place) -> None:
+    lab.office.session("ana")["depot"].histogram("age").release(epsilon="1/20")
+    sign_in(page, lab, "cora", then="/books?dataset=depot")
+    expect(page.get_by_role("cell", name="Histogram of age").first).to_be_visible()
+    page.get_by_test_id("verify").click()
+    expect(page.get_by_text("Sound:")).to_be_visible()
+    shoot(page, "books")
+    with page.expect_download() as download:
+        page.get_by_test_id("export").click()
+    assert download.value.suggested_filename.endswith(".jsonl")
+
+    page.get_by_test_id("pause").click()
+    page.get_by_test_id("reason").fill("stocktaking")
+    page.get_by_test_id("go").click()
+    expect(page.get_by_text("Paused by cora: stocktaking")).to_be_visible()
+    with pytest.raises(DatasetPaused, match="stocktaking"):
+        lab.office.session("ana")["depot"].cdf("age").preview(epsilon="1/20")
+    page.get_by_test_id("resume").click()
+    expect(page.get_by_text("Paused by cora")).not_to_be_visible()
+
+    page.get_by_test_id("revoke-ana").click()
+    page.get_by_test_id("reason").fill("left the project")
+    page.get_by_test_id("go").click()
+    expect(page.get_by_text("of their own")).to_be_visible()
+    with pytest.raises(BudgetExceeded):
+        lab.office.session("ana")["depot"].cdf("age").release(epsilon="1/20")
+    page.get_by_role("tab", name="What people did").click()
+    expect(page.get_by_role("cell", name="revoked an analyst").first).to_be_visible()
+
+
+def test_a_file_becomes_a_dataset(page: Page, lab: Place) -> None:
+    sign_in(page, lab, "cora", then="/datasets/add")
+    page.get_by_role("radio", name="Send a file").click()
+    rows = "size\n" + "\n".join(str(number % 40) for number in range(200))
+    page.locator("input[type=file]").set_input_files(
+        {"name": "../../odd name.csv", "mimeType": "text/csv", "buffer": rows.encode()}
+    )
+    pick(page, "use-size", "Whole numbers")
+    page.get_by_test_id("low-size").fill("0")
+    page.get_by_test_id("high-size").fill("49")
+    page.get_by_test_id("name").fill("sizes")
+    page.get_by_test_id("finish").click()
+    page.wait_for_url("**/policies?dataset=sizes")
+    (kept,) = (lab.folder / "uploads").iterdir()
+    assert kept.name.startswith("odd-name-")
+    assert kept.stat().st_mode & 0o077 == 0, "nobody else on the machine reads it"
+
+
+def test_people_get_a_password_that_they_must_change(page: Page, chromium: Browser, lab: Place) -> None:
+    sign_in(page, lab, "cora", then="/people")
+    shoot(page, "people")
+    page.get_by_test_id("new-name").fill("nia")
+    page.get_by_test_id("add-person").click()
+    password = page.get_by_test_id("password").inner_text()
+    page.get_by_test_id("done").click()
+    expect(page.get_by_text("first password")).to_be_visible()
+    window = chromium.new_context()
+    other = window.new_page()
+    other.goto(f"{lab.url}/sign-in")
+    other.fill("#name", "nia")
+    other.fill("#password", password)
+    other.click("button[type=submit]")
+    other.wait_for_url("**/password")
+    window.close()
+    page.get_by_test_id("disable-nia").click()
+    expect(page.get_by_text("shut out", exact=True)).to_be_visible()
+    assert lab.office.people.find("nia").is_disabled
+
+
+CURATORS = ("/datasets", "/datasets/add", "/policies", "/trade-off", "/books", "/people")
+
+
+def test_analysts_find_no_curators_pages(page: Page, lab: Place) -> None:
+    sign_in(page, lab, "ana")
+    for path in CURATORS:
+        answer = page.goto(f"{lab.url}{path}")
+        assert answer is not None
+        assert answer.status == 403
+        assert "depot" not in page.content()
+    for path in ("/api/v1/ledger/entries", "/api/v1/users", "/api/v1/actions"):
+        answer = page.goto(f"{lab.url}{path}")
+        assert answer is not None
+        assert answer.status == 403
+
+
+def test_auditors_read_and_change_nothing(page: Page, lab: Place) -> None:
+    sign_in(page, lab, "aude")
+    expect(page.get_by_role("heading", name="Budget and log")).to_be_visible()
+    for test_id in ("pause", "revoke-ben"):
+        assert page.get_by_test_id(test_id).count() == 0
+    page.goto(f"{lab.url}/policies?dataset=depot")
+    expect(page.get_by_text("values at most 10 apart")).to_be_visible()
+    assert page.get_by_test_id("save").count() == page.get_by_test_id("family").count() == 0
+    for path in ("/datasets/add", "/trade-off", "/people"):
+        answer = page.goto(f"{lab.url}{path}")
+        assert answer is not None
+        assert answer.status == 403
+
+
+def test_a_page_left_open_does_nothing_for_somebody_who_was_shut_out(page: Page, lab: Place) -> None:
+    lab.office.people.add("carl", "curator", PASSWORD, must_change=False)
+    sign_in(page, lab, "carl", then="/books?dataset=depot")
+    page.get_by_test_id("pause").click()
+    page.get_by_test_id("reason").fill("mischief")
+    lab.office.people.disable("carl")
+    page.get_by_test_id("go").click()
+    expect(page.get_by_text("Your visit has ended")).to_be_visible()
+    assert lab.office.pauses.of("depot") is None
+
+
+RELEASE = """async ([name, proof, epsilon]) => {
+  const response = await fetch('/api/v1/datasets/rare/answers', {
+    method: 'POST', credentials: 'same-origin',
+    headers: {'Content-Type': 'application/json', 'X-Blowfish-Proof': proof, 'Idempotency-Key': name},
+    body: JSON.stringify({question: {kind: 'histogram', axes: [{attribute: 'age'}]}, demand: {epsilon}}),
+  });
+  return response.status;
+}"""
+
+
+def test_two_analysts_race_for_the_last_budget(chromium: Browser, lab: Place) -> None:
+    with duckdb.connect(str(lab.folder / "rare.duckdb")) as connection:
+        connection.execute("CREATE TABLE rare AS SELECT range % 9 AS age FROM range(90)")
+    domain = {"age": bf.integers(0, 9, null=0)}
+    lab.office.curator("cora").add(bf.Dataset("rare", source="duckdb:///rare.duckdb#rare", domain=domain, epsilon="1"))
+    windows = {name: chromium.new_context() for name in ("ana", "ben")}
+    pages = {name: window.new_page() for name, window in windows.items()}
+    for name, own in pages.items():
+        sign_in(own, lab, name)
+        proof = own.evaluate("async () => (await (await fetch('/api/v1/sessions/current')).json()).proof")
+        own.evaluate(
+            "([code, sent]) => { window.race = () => { window.ran = eval(code)(sent); } }",
+            [RELEASE, [name, proof, "3/5"]],
+        )
+    for own in pages.values():
+        own.evaluate("() => { window.race(); }")
+    found = sorted(own.evaluate("async () => await window.ran") for own in pages.values())
+    assert found == [200, 402], "one is answered, one is told that the budget does not suffice"
+    assert lab.office.curator("cora").account("rare").charges == 1
+    for window in windows.values():
+        window.close()

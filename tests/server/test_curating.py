@@ -1,0 +1,240 @@
+"""What curators' pages work out: forms become values, curves follow prices, examples tell nothing, files stay put."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import blowfishdb as bf
+from blowfishdb.engine.compiled import compile_query
+from blowfishdb.engine.demand import USUAL_BETA, Demand, demand
+from blowfishdb.engine.quoting import quotes_for
+from blowfishdb.errors import DomainError, InvalidInput, PolicyError, SourceError, TooLarge
+from blowfishdb.ledger import Entry
+from blowfishdb.model.domain import Attribute
+from blowfishdb.model.graphs.families import Family
+from blowfishdb.model.query import query
+from blowfishdb.server.curating.column_form import (
+    DAYS,
+    LISTED,
+    MOMENTS,
+    OPEN,
+    RANKED,
+    STEPS,
+    VALUE,
+    WHOLE,
+    ColumnForm,
+    filled,
+    read_column,
+    suggested,
+)
+from blowfishdb.server.curating.entry_words import entry_words
+from blowfishdb.server.curating.example import example, made_up_counts
+from blowfishdb.server.curating.family_form import FamilyForm, form_of, kinds_for, read_form
+from blowfishdb.server.curating.trade_off import BLOCKS, NEAR, SECRET, Offers, curves, points_of, thetas_of, with_family
+from blowfishdb.server.curating.uploads import address_of, check_size, place_for
+from blowfishdb.sources.base import ColumnType, Kind
+from blowfishdb.sources.looking import Seen, look_at_column, tables_at
+
+WHOLE_NUMBERS = ColumnType(Kind.INTEGER, "BIGINT")
+TEXT = ColumnType(Kind.TEXT, "VARCHAR")
+AGE = bf.integers(0, 99, null=0)
+
+
+@pytest.mark.parametrize(
+    ("said", "column", "declared"),
+    [
+        (ColumnForm(WHOLE, "0", "110"), WHOLE_NUMBERS, bf.integers(0, 110)),
+        (ColumnForm(WHOLE, "-5", "5", null=VALUE, null_value="-5"), WHOLE_NUMBERS, bf.integers(-5, 5, null=-5)),
+        (ColumnForm(STEPS, "0", "500", "2.5"), WHOLE_NUMBERS, bf.bins(0, 500, width="2.5")),
+        (ColumnForm(LISTED, values="a, b,\nc"), TEXT, bf.categorical(["a", "b", "c"])),
+        (ColumnForm(LISTED, values="1, 2"), WHOLE_NUMBERS, bf.categorical([1, 2])),
+        (
+            ColumnForm(RANKED, values="low, high", null=OPEN, outside=VALUE, outside_value="low"),
+            TEXT,
+            bf.categorical(["low", "high"], True, null_public=True, outside="low"),
+        ),
+        (ColumnForm(DAYS, "2024-01-01", "2024-12-31", "day"), TEXT, bf.dates("2024-01-01", "2024-12-31")),
+        (
+            ColumnForm(MOMENTS, "2024-01-01T00:00", "2024-01-02T00:00", "hour"),
+            TEXT,
+            bf.timestamps("2024-01-01T00:00", "2024-01-02T00:00", "hour"),
+        ),
+    ],
+)
+def test_a_form_becomes_the_attribute_that_code_would_declare(
+    said: ColumnForm, column: ColumnType, declared: Attribute
+) -> None:
+    usual = suggested(column, said.form).outside
+    found = said if said.outside == VALUE else replace(said, outside=usual)
+    assert read_column(found, column) == declared
+
+
+@pytest.mark.parametrize(
+    ("said", "missing"),
+    [
+        (ColumnForm(WHOLE, "0", ""), "lowest and the highest"),
+        (ColumnForm(WHOLE, "none", "5"), "no whole number"),
+        (ColumnForm(STEPS, "0", "5"), "how wide"),
+        (ColumnForm(LISTED), "list the values"),
+        (ColumnForm(WHOLE, "0", "5", null=VALUE), "which value NULL counts as"),
+        (ColumnForm(), "how this column"),
+    ],
+)
+def test_a_form_says_what_is_missing(said: ColumnForm, missing: str) -> None:
+    with pytest.raises(DomainError, match=missing):
+        read_column(said, WHOLE_NUMBERS)
+
+
+def test_suggestions_come_from_types_and_never_hold_bounds() -> None:
+    for kind in Kind:
+        column = ColumnType(kind, "native")
+        for form in (WHOLE, STEPS, LISTED, RANKED, DAYS, MOMENTS):
+            said = suggested(column, form)
+            assert (said.low, said.high) == ("", "")
+            assert said.values == ("false, true" if kind is Kind.BOOLEAN and form == LISTED else "")
+
+
+def test_what_was_read_fills_only_a_form_that_it_serves() -> None:
+    bounds, values = Seen(low="1.0", high="9"), Seen(values=("a", "b"))
+    assert filled(ColumnForm(WHOLE), bounds) == ColumnForm(WHOLE, "1", "9")
+    assert filled(ColumnForm(LISTED), values) == ColumnForm(LISTED, values="a, b")
+    assert (
+        filled(ColumnForm(WHOLE), values)
+        is filled(ColumnForm(LISTED), bounds)
+        is filled(ColumnForm(WHOLE), Seen())
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        bf.full(),
+        bf.public(),
+        bf.line(),
+        bf.threshold(5),
+        bf.partition(cuts=["18", "65"]),
+        bf.partition([["a", "b"], ["c"]]),
+        bf.custom([("a", "b"), ("b", "c")]),
+    ],
+)
+def test_families_survive_their_forms(family: Family) -> None:
+    attribute = bf.categorical(["a", "b", "c"]) if "a" in str(family) else AGE
+    assert read_form(form_of(family), attribute) == family
+
+
+def test_a_family_form_says_what_is_missing_and_offers_what_fits() -> None:
+    for kind in ("threshold", "cuts", "blocks", "custom"):
+        with pytest.raises(PolicyError):
+            read_form(FamilyForm(kind), AGE)
+    assert "threshold" not in kinds_for(bf.categorical(["a", "b"]))
+    assert "blocks" not in kinds_for(bf.integers(0, 10_000))
+    with pytest.raises(PolicyError, match="longer"):
+        read_form(FamilyForm("custom", "a, b\n" * 50_000), AGE)
+
+
+def test_curves_agree_with_exact_quotes() -> None:
+    domain, offers = bf.domain({"age": AGE}), Offers()
+    asked = query("cdf", bf.col("age").bins(10))
+    points = points_of(AGE)
+    found = {
+        point: offers.offer(domain, with_family(bf.Policy(), "age", point.family), asked, USUAL_BETA)
+        for point in points
+    }
+    lines = curves(points, found, 50.0, wants_epsilon=True)
+    assert set(lines) == {SECRET, NEAR, BLOCKS}
+    assert all(len(row) == len(thetas_of(AGE)) for row in lines.values())
+    for point in points:
+        compiled = compile_query(domain, with_family(bf.Policy(), "age", point.family), asked)
+        exact = float(quotes_for(compiled, demand(alpha=50)).best.epsilon)
+        drawn = lines[point.line][thetas_of(AGE).index(point.theta) if point.theta else 0]
+        assert drawn == pytest.approx(exact, rel=0.06, abs=1e-9), point
+
+
+def test_curves_tell_policies_apart_and_keep_what_they_quoted() -> None:
+    domain, offers = bf.domain({"age": AGE}), Offers()
+    asked = query("cdf", "age")
+    one, again = (offers.offer(domain, bf.Policy({"age": bf.threshold(1)}), asked, USUAL_BETA) for _ in range(2))
+    other = offers.offer(domain, bf.Policy(), asked, USUAL_BETA)
+    assert one is again is not None
+    assert other is not None
+    assert other.epsilon_for(50) > 2 * one.epsilon_for(50)
+    assert one.epsilon_for(one.alpha_for(0.3)) == pytest.approx(0.3)
+
+
+def test_unordered_attributes_have_one_point_and_days_go_by_the_calendar() -> None:
+    assert [point.line for point in points_of(bf.categorical(["a", "b"]))] == [SECRET]
+    days = bf.dates("2024-01-01", "2025-12-31")
+    assert "7 days" in thetas_of(days)
+    for point in points_of(days):
+        bf.Policy({"day": point.family}).check(bf.domain({"day": days}))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(2, 5000))
+def test_every_point_of_every_domain_is_a_policy(size: int) -> None:
+    for attribute in (bf.integers(-3, size), bf.bins(0, size, width=1)):
+        domain = bf.domain({"x": attribute})
+        for point in points_of(attribute):
+            bf.Policy({"x": point.family}).check(domain)
+
+
+def test_an_example_is_drawn_on_made_up_counts_that_depend_on_the_question_alone() -> None:
+    domain = bf.domain({"age": AGE})
+    asked = query("histogram", bf.col("age").bins(10))
+    wanted = Demand(None, Fraction(1))
+    found = example(domain, bf.Policy(), asked, wanted)
+    assert np.array_equal(found.exact, made_up_counts(compile_query(domain, bf.Policy(), asked).cells))
+    assert np.abs(found.answer.raw - found.exact).max() > 0
+    assert np.abs(found.answer.raw - found.exact).max() < 200
+    counts = np.arange(10, dtype=np.int64)
+    assert example(domain, bf.Policy(), asked, wanted, counts).exact.tolist() == counts.tolist()
+
+
+def test_a_file_keeps_its_place_whatever_it_is_called(tmp_path: Path) -> None:
+    for name in ("../../etc/passwd.csv", "a b/..\\c.parquet", ".csv", "x" * 300 + ".csv.gz"):
+        path = place_for(tmp_path, name)
+        assert path.parent == tmp_path / "uploads"
+        assert path != place_for(tmp_path, name)
+        assert address_of(path, tmp_path).startswith("uploads/")
+    with pytest.raises(InvalidInput):
+        place_for(tmp_path, "run.sh")
+    with pytest.raises(TooLarge):
+        check_size(11, 10)
+
+
+def test_tables_are_listed_and_a_column_is_looked_at(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+        connection.execute("CREATE TABLE sales AS SELECT range AS price, 's' || range % 3 AS shop FROM range(10)")
+        connection.execute('CREATE TABLE "odd.name" AS SELECT 1 AS x')
+    address = f"duckdb:///{tmp_path}/shop.duckdb"
+    assert tables_at(address) == ['"odd.name"', "sales"]
+    assert look_at_column(f"{address}#sales", "price") == Seen(low="0", high="9")
+    assert look_at_column(f"{address}#sales", "shop") == Seen(values=("s0", "s1", "s2"))
+    assert look_at_column(f'{address}#"odd.name"', "x").high == "1"
+    with pytest.raises(SourceError, match="no column"):
+        look_at_column(f"{address}#sales", "prize")
+    (tmp_path / "rows.csv").write_text("a,b\n1,x\n2,y\n")
+    assert tables_at(str(tmp_path / "rows.csv")) == []
+    assert look_at_column(str(tmp_path / "rows.csv"), "b").values == ("x", "y")
+
+
+def test_entries_are_told_in_words() -> None:
+    charge = {"kind": "charge", "analyst": "ana", "certificate": json.dumps({"question": "Histogram of age"})}
+    limit = {"kind": "analyst-limit", "by": "cora", "analyst": "ana", "limit": "0", "reason": "left"}
+    assert entry_words(_entry("charge", charge)) == "Histogram of age"
+    assert entry_words(_entry("charge", {"certificate": "not JSON"})) == "asked a question"
+    assert entry_words(_entry("analyst-limit", limit)) == "limited analysts, limit 0, for ana, left"
+
+
+def _entry(kind: str, fields: dict[str, str]) -> Entry:
+    return Entry(1, kind, "account", json.dumps(fields), "", "")
