@@ -71,7 +71,6 @@ def test_shown_values_lie_inside_the_joint_interval(name: str) -> None:
     [
         ("pandas", "frames", Answer.to_pandas),
         ("polars", "frames", Answer.to_polars),
-        ("pyarrow", "frames", Answer.to_arrow),
         ("matplotlib", "plot", Answer.plot),
     ],
 )

@@ -56,13 +56,8 @@ class Keeping:
                 raise InvalidInput(f"{option} writes {', '.join(endings)}; nothing was charged")
             if not path.absolute().parent.is_dir():
                 raise InvalidInput(f"{option}: there is no folder {path.parent}; nothing was charged")
-        need_package(self.plot is not None, "matplotlib", "plot")
-
-
-def need_package(needed: bool, package: str, extra: str) -> None:
-    """Refuses, before anything is charged, what a missing package could not do afterwards."""
-    if needed and find_spec(package) is None:
-        raise ExtraMissing(package, extra)
+        if self.plot is not None and find_spec("matplotlib") is None:
+            raise ExtraMissing("matplotlib", "plot")
 
 
 def show_preview(question: Question, wanted: Accuracy, *, as_json: bool) -> None:

@@ -37,10 +37,10 @@ def number_columns(answer: Released) -> dict[str, Floats]:
         "own_low": answer.own_bounds.low,
         "own_high": answer.own_bounds.high,
     }
-    return {_free(name, taken): column for name, column in numbers.items()}
+    return {free_name(name, taken): column for name, column in numbers.items()}
 
 
-def _free(name: str, taken: set[str]) -> str:
+def free_name(name: str, taken: set[str]) -> str:
     """The name, with underscores behind it while an attribute is called the same."""
     while name in taken:
         name += "_"
@@ -57,10 +57,11 @@ def rows(answer: Released) -> list[dict[str, str | float | None]]:
 
 def to_arrow(answer: Released) -> pyarrow.Table:
     """A pyarrow table."""
-    library = needed("pyarrow", "frames")
-    labels = {name: library.array(column, library.string()) for name, column in axis_columns(answer).items()}
-    numbers = {name: library.array(column, library.float64()) for name, column in number_columns(answer).items()}
-    return library.table({**labels, **numbers})
+    import pyarrow as pa
+
+    labels = {name: pa.array(column, pa.string()) for name, column in axis_columns(answer).items()}
+    numbers = {name: pa.array(column, pa.float64()) for name, column in number_columns(answer).items()}
+    return pa.table({**labels, **numbers})
 
 
 def to_polars(answer: Released) -> polars.DataFrame:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from blowfishdb.engine.answer_table import AnswerAxis
+from blowfishdb.engine.present.columns import free_name
 from blowfishdb.engine.synopsis.artefact import Artefact, SynopsisAxis
 from blowfishdb.errors import BlowfishError, DocumentError
 from blowfishdb.model.segments import AxisCells, Segments
@@ -34,8 +35,8 @@ def to_bytes(kept: Artefact) -> bytes:
         for axis, place in zip(kept.axes, labels, strict=True)
     }
     taken = set(columns)
-    columns[_free("count", taken)] = pa.array(kept.counts)
-    columns[_free("deviation", taken)] = pa.array(kept.deviations)
+    columns[free_name("count", taken)] = pa.array(kept.counts)
+    columns[free_name("deviation", taken)] = pa.array(kept.deviations)
     table = pa.table(columns).replace_schema_metadata({KEY: json.dumps(_description(kept), ensure_ascii=False)})
     written = io.BytesIO()
     parquet.write_table(table, written, compression="zstd")
@@ -64,10 +65,6 @@ def from_bytes(content: bytes) -> Artefact:
     if kept.digest() != written.get("digest"):
         raise DocumentError("the counts of this synopsis are not those that were released: it was changed")
     return kept
-
-
-def _free(name: str, taken: set[str]) -> str:
-    return name if name not in taken else _free(f"{name}_", taken)
 
 
 def _description(kept: Artefact) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 from blowfishdb.errors import PolicyError
@@ -84,7 +85,7 @@ class _Reader:
             raise PolicyError(f"{kind!r} is no kind of fact; {HELP}")
         self._expect("(")
         if kind == "count":
-            condition = self._either()
+            condition = self._deeper(self._either)
             self._expect(")")
             return CountFact(condition, self._known())
         names = [self._attribute()]
@@ -122,14 +123,19 @@ class _Reader:
             return token.value == "true"
         raise PolicyError(f"{token.written!r} is no plain value; text stands in 'single quotes'")
 
-    def _either(self) -> Predicate:
+    def _deeper(self, read: Callable[[], Predicate]) -> Predicate:
+        """What `read` reads, one level deeper; bounded, since it reads within itself."""
         self._depth += 1
         if self._depth > MOST_CONDITIONS:
             raise PolicyError(f"a condition is nested at most {MOST_CONDITIONS} deep")
+        found = read()
+        self._depth -= 1
+        return found
+
+    def _either(self) -> Predicate:
         found = self._both()
         while self._takes("or"):
             found = Either(found, self._both())
-        self._depth -= 1
         return found
 
     def _both(self) -> Predicate:
@@ -140,14 +146,9 @@ class _Reader:
 
     def _negation(self) -> Predicate:
         if self._takes("not"):
-            self._depth += 1
-            if self._depth > MOST_CONDITIONS:
-                raise PolicyError(f"a condition is nested at most {MOST_CONDITIONS} deep")
-            inner = self._negation()
-            self._depth -= 1
-            return Negation(inner)
+            return Negation(self._deeper(self._negation))
         if self._takes("("):
-            found = self._either()
+            found = self._deeper(self._either)
             self._expect(")")
             return found
         if self._takes("outside"):
