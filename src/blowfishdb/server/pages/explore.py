@@ -52,7 +52,7 @@ class Explorer:
         self._here, self._turn = here, 0
         self._quoted: tuple[Ready, Preview] | None = None
         self._past: list[Past] | None = None
-        self._is_running = False
+        self._is_running = self._is_pricing = False
         with ui.element("div").classes("bf-explore") as self._root:
             with ui.element("section").classes("bf-card").props('aria-label="Question"'):
                 data = ui.select(names, value=dataset, label="Dataset").props("outlined dense options-dense")
@@ -93,12 +93,21 @@ class Explorer:
         self._turn += 1
         self._quoted = None
         self._quote_card.classes(add="is-stale")
-        background_tasks.create(self._requote(self._turn), name="quote")
+        if not self._is_pricing:
+            self._is_pricing = True
+            background_tasks.create(self._keep_pricing(), name="quote")
+
+    async def _keep_pricing(self) -> None:
+        """Prices what the controls say until it is what they still say; one page has one price under way at most."""
+        turn = -1
+        while turn != self._turn and not self._root.is_deleted:
+            turn = self._turn
+            await asyncio.sleep(PAUSE)
+            if turn == self._turn:
+                await self._requote(turn)
+        self._is_pricing = False
 
     async def _requote(self, turn: int) -> None:
-        await asyncio.sleep(PAUSE)
-        if turn != self._turn:
-            return
         asking, wanted, sql = self._form.asking, self._accuracy.wanted, self._form.sql
         try:
             found = await self._here.run(partial(self._price, asking, wanted, sql))
@@ -125,7 +134,7 @@ class Explorer:
         return asked, preview, session.budget(preview.dataset), next(before, None)
 
     def _show(self, turn: int, error: BlowfishError | None, draw: Callable[[], None]) -> None:
-        if turn != self._turn:
+        if turn != self._turn or self._root.is_deleted:
             return
         self._quote_card.classes(remove="is-stale")
         if isinstance(error, NotSignedIn):
@@ -186,13 +195,16 @@ class Explorer:
             self._finish(timer, partial(show_failure, error))
         self._is_running = False
         self._past = None
-        self._changed()
+        if not self._root.is_deleted:
+            self._changed()
 
     def _answer(self, answer: Answer, code: str) -> None:
         show_answer(self._here, answer, code)
         ui.run_javascript("document.getElementById('answer').scrollIntoView({behavior: 'smooth', block: 'nearest'})")
 
     def _finish(self, timer: ui.timer, draw: Callable[[], None]) -> None:
+        if self._root.is_deleted:
+            return
         timer.deactivate()
         self._result_box.clear()
         with self._result_box:

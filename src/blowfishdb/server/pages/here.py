@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from fastapi import Request
-from nicegui import run, ui
+from nicegui import ui
 
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.errors import BlowfishError, NotAllowed, NotSignedIn
@@ -17,6 +20,8 @@ from blowfishdb.server.problems import note_incident
 from blowfishdb.session.session import Session
 
 Result = TypeVar("Result")
+# Questions of one analyst take turns, and the others must not wait for a free thread meanwhile.
+WORKERS = ThreadPoolExecutor(32, thread_name_prefix="page")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,10 +56,7 @@ class Here:
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """The result of work done beside the event loop; whatever fails is a BlowfishError that may be shown."""
-        outcome = await run.io_bound(lambda: _outcome(work))
-        if outcome is None:
-            raise NotSignedIn
-        result, error = outcome
+        result, error = await asyncio.get_running_loop().run_in_executor(WORKERS, partial(_outcome, work))
         if error is not None:
             raise error
         return result[0]

@@ -121,7 +121,7 @@ class Reader:
             with self._box:
                 show_refusal(error)
             return
-        if turn == self._turn:
+        if turn == self._turn and not self._root.is_deleted:
             self._box.clear()
             with self._box:
                 show_answer(self._here, answer, code, free=True)
