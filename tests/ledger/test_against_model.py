@@ -92,7 +92,7 @@ def perform(ledger: Ledger, account: str, step: tuple[object, ...], number: int)
             case ("analyst", analyst, limit):
                 ledger.limit_analyst(account, analyst, limit, by="cora", reason="test")
             case ("version", stretch):
-                ledger.new_version(account, "policy", f"[{number}]", stretch, by="cora", reason="test")
+                ledger.new_version(ledger.account(account), "policy", f"[{number}]", stretch, by="cora", reason="test")
     except KeyReused:
         return "key"
     except (BudgetExceeded, ChangeRefused):

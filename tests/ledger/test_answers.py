@@ -70,7 +70,7 @@ def test_answers_of_old_versions_and_snapshots_do_not_replay(ledger: Ledger) -> 
     found = ledger.replay(account.id, "same")
     assert found is not None
     assert found.payload == b"of May"
-    ledger.new_version(account.id, "policy", "[1]", Fraction(1), by="cora", reason="wider")
+    ledger.new_version(ledger.account(account.id), "policy", "[1]", Fraction(1), by="cora", reason="wider")
     assert ledger.replay(account.id, "same") is None
     assert ledger.answer_for(receipt) == b"of April"
 
@@ -78,7 +78,7 @@ def test_answers_of_old_versions_and_snapshots_do_not_replay(ledger: Ledger) -> 
 def test_a_late_answer_may_still_be_stored_after_the_policy_changed(ledger: Ledger) -> None:
     account = opened(ledger, 9)
     receipt = ledger.charge(charge_of(account, 1, "a"))
-    ledger.new_version(account.id, "policy", "[1]", Fraction(2), by="cora", reason="wider")
+    ledger.new_version(ledger.account(account.id), "policy", "[1]", Fraction(2), by="cora", reason="wider")
     assert ledger.store_answer(receipt, b"late") == b"late"
     assert ledger.account(account.id).spent == 2
 

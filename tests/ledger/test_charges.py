@@ -114,7 +114,7 @@ def test_a_key_pays_once_and_belongs_to_its_analyst(ledger: Ledger) -> None:
 def test_a_key_returns_its_receipt_after_the_budget_ran_out_and_the_policy_changed(ledger: Ledger) -> None:
     account = opened(ledger, 2)
     first = ledger.charge(charge_of(account, 1, "k"))
-    ledger.new_version(account.id, "policy", "[1]", Fraction(2), by="cora", reason="stricter")
+    ledger.new_version(ledger.account(account.id), "policy", "[1]", Fraction(2), by="cora", reason="stricter")
     assert ledger.account(account.id).remaining == 0
     assert ledger.charge(charge_of(account, 1, "k")) == first
 
@@ -134,7 +134,7 @@ def test_a_stale_quote_is_refused(ledger: Ledger) -> None:
         ledger.charge(charge_of(account, 1, "k"))
     assert (caught.value.what, caught.value.quoted, caught.value.current) == ("snapshot", 1, 2)
     ledger.charge(charge_of(ledger.account(account.id), 1, "k"))
-    ledger.new_version(account.id, "domain", "[2]", Fraction(1), by="cora", reason="new column")
+    ledger.new_version(ledger.account(account.id), "domain", "[2]", Fraction(1), by="cora", reason="new column")
     with pytest.raises(StaleVersion) as caught:
         ledger.charge(charge_of(replace(account, snapshot=2), 1, "l"))
     assert caught.value.what == "domain version"

@@ -12,6 +12,7 @@ from blowfishdb.errors import (
     BudgetExceeded,
     ChangeRefused,
     InvalidInput,
+    StaleVersion,
     UnknownAccount,
 )
 from blowfishdb.ledger import Ledger
@@ -77,7 +78,9 @@ def test_past_loss_is_carried_over_exactly_as_announced(ledger: Ledger) -> None:
     assert announced.spent_after == Fraction(25, 21)
     assert announced.analysts_after == {"ana": Fraction(5, 6), "bob": Fraction(5, 14)}
     assert ledger.account(account.id).spent == Fraction(10, 21)
-    done = ledger.new_version(account.id, "policy", "[1]", Fraction(5, 2), by="cora", reason="wider secrets")
+    done = ledger.new_version(
+        ledger.account(account.id), "policy", "[1]", Fraction(5, 2), by="cora", reason="wider secrets"
+    )
     assert done == announced
     after = ledger.account(account.id)
     assert (after.spent, after.policy_version, after.domain_version) == (Fraction(25, 21), 2, 1)
@@ -89,15 +92,32 @@ def test_past_loss_is_carried_over_exactly_as_announced(ledger: Ledger) -> None:
     assert ledger.verify().is_sound
 
 
+def test_a_change_worked_out_for_other_versions_is_refused(ledger: Ledger) -> None:
+    """Two curators at once: the second one's stretch starts from a policy that is not in force any more."""
+    seen = opened(ledger, 9)
+    ledger.new_version(seen, "policy", "[1]", Fraction(1), by="cora", reason="first")
+    ledger.charge(charge_of(ledger.account(seen.id), "1/2", "a"))
+    with pytest.raises(StaleVersion, match="policy version 1"):
+        ledger.new_version(seen, "policy", "[2]", Fraction(1), by="carl", reason="second")
+    with pytest.raises(StaleVersion):
+        ledger.set_accounting(seen, "per-edge", by="carl", reason="second")
+    now = ledger.account(seen.id)
+    ledger.set_accounting(now, "per-edge", by="cora", reason="finer")
+    with pytest.raises(ChangeRefused, match="meanwhile"):
+        ledger.new_version(now, "domain", "[3]", Fraction(1), by="carl", reason="third")
+    assert ledger.account(seen.id).policy_version == 2
+    assert ledger.verify().is_sound
+
+
 def test_loss_beyond_the_limit_is_refused_until_the_budget_is_renewed(ledger: Ledger) -> None:
     account = opened(ledger, 1)
     ledger.charge(charge_of(account, "1/2", "a"))
     assert "Renew" in (ledger.what_would_change(account.id, "policy", "[1]", Fraction(3)).refusal or "")
     with pytest.raises(ChangeRefused):
-        ledger.new_version(account.id, "policy", "[1]", Fraction(3), by="cora", reason="wider")
+        ledger.new_version(ledger.account(account.id), "policy", "[1]", Fraction(3), by="cora", reason="wider")
     assert ledger.account(account.id).policy_version == 1
     ledger.renew(account.id, Fraction(2), by="cora", reason="to allow the new policy")
-    ledger.new_version(account.id, "policy", "[1]", Fraction(3), by="cora", reason="wider")
+    ledger.new_version(ledger.account(account.id), "policy", "[1]", Fraction(3), by="cora", reason="wider")
     assert ledger.account(account.id).spent == Fraction(3, 2)
 
 
@@ -105,13 +125,13 @@ def test_loss_beyond_the_limit_is_refused_until_the_budget_is_renewed(ledger: Le
 def test_infinite_stretch_is_refused_after_any_release_even_a_free_exact_one(ledger: Ledger, epsilon: str) -> None:
     account = opened(ledger, 1)
     assert ledger.what_would_change(account.id, "policy", "[1]", None).refusal is None
-    ledger.new_version(account.id, "policy", "[1]", None, by="cora", reason="nothing released yet")
+    ledger.new_version(ledger.account(account.id), "policy", "[1]", None, by="cora", reason="nothing released yet")
     ledger.charge(charge_of(ledger.account(account.id), epsilon, "a"))
     announced = ledger.what_would_change(account.id, "policy", "[2]", None)
     assert announced.spent_after is None
     assert "leaves apart" in (announced.refusal or "")
     with pytest.raises(ChangeRefused):
-        ledger.new_version(account.id, "policy", "[2]", None, by="cora", reason="too late")
+        ledger.new_version(ledger.account(account.id), "policy", "[2]", None, by="cora", reason="too late")
     assert ledger.verify().is_sound
 
 

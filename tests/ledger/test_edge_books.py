@@ -80,14 +80,14 @@ def perform(ledger: Ledger, account: str, model: Model, step: tuple[object, ...]
                     expected = "refused"
                 else:
                     model.collapse(stretch)
-                ledger.new_version(account, "policy", f"[{number}]", stretch, by="cora", reason="test")
+                ledger.new_version(ledger.account(account), "policy", f"[{number}]", stretch, by="cora", reason="test")
             case ("count", str(accounting)):
                 if accounting == model.accounting:
                     expected = "refused"
                 else:
                     model.accounting = accounting
                     model.collapse(Fraction(1))
-                ledger.set_accounting(account, accounting, by="cora", reason="test")
+                ledger.set_accounting(ledger.account(account), accounting, by="cora", reason="test")
     except (BudgetExceeded, ChangeRefused):
         return expected, "refused"
     return expected, "done"

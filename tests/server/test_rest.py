@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.catalog import curator as curator_room
 from blowfishdb.engine.synopsis.file import from_bytes
 from blowfishdb.errors import LedgerUnavailable
 from blowfishdb.ledger import Head, Ledger
@@ -95,6 +97,23 @@ def test_a_policy_changes_only_as_it_was_looked_at(place: Place) -> None:
     assert ana.post(f"{ROOT}/answers", json=AGES).json()["policy_version"] == 2
     bad = {"policy": {"attributes": {"age": {"kind": "threshold"}}}, "reason": "x"}
     assert code(cora.put(f"{ROOT}/policy", json=bad, headers={"If-Match": after.headers["etag"]})) == "invalid-document"
+
+
+def test_two_curators_at_once_do_not_overwrite_each_other(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    cora = place.visitor("cora")
+    tag = cora.get(f"{ROOT}/policy").headers["etag"]
+    stretch = curator_room.policy_stretch
+
+    def interrupted(*given: Any) -> Any:
+        """Another server puts a policy in force while this one still works out its own."""
+        monkeypatch.setattr(curator_room, "policy_stretch", stretch)
+        place.office.curator("carl").set_policy("visits", bf.Policy({"age": bf.threshold(9)}), reason="quicker")
+        return stretch(*given)
+
+    monkeypatch.setattr(curator_room, "policy_stretch", interrupted)
+    sent = {"policy": write_policy(bf.Policy({"age": bf.threshold(10)})), "reason": "slower"}
+    assert code(cora.put(f"{ROOT}/policy", json=sent, headers={"If-Match": tag})) == "stale-version"
+    assert cora.get(f"{ROOT}/policy").json()["policy"]["attributes"]["age"]["theta"] == 9
 
 
 def test_budgets_are_limited_and_renewed(place: Place) -> None:

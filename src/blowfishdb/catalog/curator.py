@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_config, write_dataset
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.catalog.opening import Catalog, read_asked_domains, read_in_force
-from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch
+from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch, with_past_attributes
 from blowfishdb.engine.demand import Demand, Number, short_number
-from blowfishdb.errors import CatalogError, ChangeRefused, SourceError, UnknownAccount
+from blowfishdb.errors import CatalogError, ChangeRefused, SourceError, StaleVersion, UnknownAccount
 from blowfishdb.ledger import (
     Account,
     AnalystBudget,
@@ -153,19 +153,29 @@ class Curator:
 
     # --- versions
 
+    def in_force(self, name: str) -> tuple[Account, Dataset]:
+        """The account and the dataset as the ledger has it in force; the file may hold an edit that is not."""
+        account = self._catalog.account(name)
+        return account, read_in_force(self.config.dataset(name), account, self.ledger)
+
     def what_would_change(self, name: str, *, policy: Policy) -> tuple[VersionChange, Stretch]:
         """What a new policy would do to past loss; changes nothing."""
-        account, in_force = self._in_force(name)
+        account, in_force = self.in_force(name)
         new = in_force.declared_as(policy=policy)
-        stretch = policy_stretch(in_force.domain, in_force.policy, policy)
+        stretch = self._policy_stretch(account, in_force, policy)
         change = self.ledger.what_would_change(account.id, "policy", new.policy_document(), stretch.factor)
         return change, stretch
 
-    def set_policy(self, name: str, policy: Policy, *, reason: str) -> VersionChange:
-        """Puts a new policy in force and multiplies past loss by its stretch; ChangeRefused when that has no bound."""
-        account, in_force = self._in_force(name)
+    def set_policy(self, name: str, policy: Policy, *, reason: str, seen: int | None = None) -> VersionChange:
+        """Puts a new policy in force and multiplies past loss by its stretch; ChangeRefused when that has no bound.
+
+        With `seen`, the version that was looked at: StaleVersion when another one is in force by now.
+        """
+        account, in_force = self.in_force(name)
+        if seen is not None and seen != account.policy_version:
+            raise StaleVersion("policy version", seen, account.policy_version)
         new = in_force.declared_as(policy=policy)
-        stretch = policy_stretch(in_force.domain, in_force.policy, policy)
+        stretch = self._policy_stretch(account, in_force, policy)
         return self._new_version(account, "policy", new, stretch, reason)
 
     def set_domain(
@@ -177,7 +187,7 @@ class Curator:
         joins: Sequence[Join] | None = None,
     ) -> VersionChange:
         """Puts a new domain in force; once something was released, attributes may only come or go."""
-        account, in_force = self._in_force(name)
+        account, in_force = self.in_force(name)
         declared = domain if isinstance(domain, Domain) else make_domain(domain)
         new = in_force.declared_as(domain=declared, joins=joins)
         source = open_source(self.config.reachable(new.source), new.joins)
@@ -196,9 +206,9 @@ class Curator:
 
     def set_accounting(self, name: str, accounting: str, *, reason: str) -> Account:
         """Counts loss per class of edges from now on, or as a sum again; the worst loss so far counts for all."""
-        account, in_force = self._in_force(name)
+        account, in_force = self.in_force(name)
         changed = in_force.accounted(accounting)
-        found = self.ledger.set_accounting(account.id, accounting, by=self._by, reason=reason)
+        found = self.ledger.set_accounting(account, accounting, by=self._by, reason=reason)
         self._save(changed)
         return found
 
@@ -247,17 +257,17 @@ class Curator:
 
     # --- inside
 
-    def _in_force(self, name: str) -> tuple[Account, Dataset]:
-        """The account and the dataset as the ledger has it in force; the file may hold an edit that is not."""
-        account = self._catalog.account(name)
-        return account, read_in_force(self.config.dataset(name), account, self.ledger)
+    def _policy_stretch(self, account: Account, in_force: Dataset, policy: Policy) -> Stretch:
+        """The stretch over every attribute that was ever asked for: one that left the domain may come back."""
+        past = [dataset.domain for dataset in read_asked_domains(in_force, account, self.ledger)]
+        return policy_stretch(with_past_attributes(in_force.domain, past), in_force.policy, policy)
 
     def _new_version(
         self, account: Account, kind: VersionKind, new: Dataset, stretch: Stretch, reason: str
     ) -> VersionChange:
         document = new.policy_document() if kind == "policy" else new.domain_document()
         try:
-            change = self.ledger.new_version(account.id, kind, document, stretch.factor, by=self._by, reason=reason)
+            change = self.ledger.new_version(account, kind, document, stretch.factor, by=self._by, reason=reason)
         except ChangeRefused as refusal:
             raise ChangeRefused(f"{refusal} ({stretch.why})") from None
         self._save(new)

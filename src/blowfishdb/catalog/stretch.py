@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -31,8 +32,31 @@ def policy_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
     if unit is not None:
         return Stretch(None, unit)
     facts = _facts_stretch(domain, old, new)
-    if facts is not None:
-        return facts
+    found = facts if facts is not None else _plain_stretch(domain, old, new)
+    if found.factor is not None and found.factor < 2 and _gives_way(old, new):
+        return Stretch(Fraction(2), "a row that vanishes made way for another row of the same person")
+    return found
+
+
+def with_past_attributes(domain: Domain, past: Iterable[Domain]) -> Domain:
+    """The domain and whatever attributes past releases looked at that it no longer has: they moved as well."""
+    declared = dict(domain.attributes)
+    for one in past:
+        for name, attribute in one.attributes:
+            declared.setdefault(name, attribute)
+    return Domain(tuple(declared.items()))
+
+
+def _gives_way(old: Policy, new: Policy) -> bool:
+    """Whether the one row of a person that counted could be replaced by another when it vanishes on its own.
+
+    That is two steps, out and in; where two rows or more of a person counted, two steps were paid for.
+    """
+    was_one = isinstance(old.unit, Person) and old.unit.at_most == 1
+    return was_one and not isinstance(new.unit, Person) and new.presence != "public"
+
+
+def _plain_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
     if new.presence != "public" and old.presence == "public":
         return Stretch(None, "presence was public, and past releases may have told who is there")
     if old.presence == "only":
@@ -55,7 +79,7 @@ def _facts_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch | None:
     if before is None and after is None:
         return None
     if before is None:
-        everything = Policy(presence="public" if new.presence == "public" else "secret", unit=old.unit)
+        everything = Policy(presence="public" if new.presence == "public" else "secret", unit=new.unit)
         steps = policy_stretch(domain, replace(old, constraints=()), everything)
         if after is None or steps.factor is None:
             return Stretch(None, f"public facts now make records change together by any step; {steps.why}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from blowfishdb.errors import AccountConflict, ChangeRefused, InvalidInput, UnknownAccount
+from blowfishdb.errors import AccountConflict, ChangeRefused, InvalidInput, StaleVersion, UnknownAccount
 from blowfishdb.ledger.amounts import NOTHING, check_amount
 from blowfishdb.ledger.base import Cursor
 from blowfishdb.ledger.chain import Field
@@ -96,10 +96,28 @@ def new_snapshot(cursor: Cursor, account: str, description: str, stamp: dict[str
     return load_account(cursor, account)
 
 
-def set_accounting(cursor: Cursor, account: str, accounting: str, stamp: dict[str, Field]) -> Account:
-    """Counts per class of edges from now on, or sums again; the worst loss so far counts for every class."""
+def check_as_seen(cursor: Cursor, seen: Account) -> Account:
+    """The account, if what a change was worked out for is still in force; StaleVersion or ChangeRefused if not."""
+    known = load_account(cursor, seen.id)
+    versions = (
+        ("policy version", seen.policy_version, known.policy_version),
+        ("domain version", seen.domain_version, known.domain_version),
+    )
+    for what, then, now in versions:
+        if then != now:
+            raise StaleVersion(what, then, now)
+    if seen.accounting != known.accounting:
+        raise ChangeRefused(f"meanwhile the account counts {known.accounting!r}; look at it again")
+    return known
+
+
+def set_accounting(cursor: Cursor, seen: Account, accounting: str, stamp: dict[str, Field]) -> Account:
+    """Counts per class of edges from now on, or sums again; the worst loss so far counts for every class.
+
+    Whether the classes may be counted so was checked for the versions in force when the account was `seen`.
+    """
     check_accounting(accounting)
-    known = load_account(cursor, account)
+    known, account = check_as_seen(cursor, seen), seen.id
     if accounting == known.accounting:
         raise ChangeRefused(f"the account counts {accounting!r} already")
     cursor.rows("UPDATE account SET accounting = ? WHERE id = ?", accounting, account)

@@ -149,10 +149,10 @@ class Ledger:
         stamp = self._stamp(by, reason)
         return self._write(lambda cursor: curation.limit_analyst(cursor, account, analyst, limit, stamp))
 
-    def set_accounting(self, account: str, accounting: str, *, by: str, reason: str) -> Account:
+    def set_accounting(self, seen: Account, accounting: str, *, by: str, reason: str) -> Account:
         """Counts loss per class of edges from now on, or as a sum again; the worst loss so far counts for all."""
         stamp = self._stamp(by, reason)
-        return self._write(lambda cursor: curation.set_accounting(cursor, account, accounting, stamp))
+        return self._write(lambda cursor: curation.set_accounting(cursor, seen, accounting, stamp))
 
     def room(self, account: str, analyst: str, classes: Iterable[str] | None) -> Fraction:
         """What a release that touches these classes of edges may still cost this analyst; None: all classes."""
@@ -178,11 +178,14 @@ class Ledger:
             return versions.what_would_change(cursor, account, kind, document, stretch)
 
     def new_version(
-        self, account: str, kind: VersionKind, document: str, stretch: Fraction | None, *, by: str, reason: str
+        self, seen: Account, kind: VersionKind, document: str, stretch: Fraction | None, *, by: str, reason: str
     ) -> VersionChange:
-        """Puts a new policy or domain in force and carries past loss over; ChangeRefused when that cannot be."""
+        """Puts a new policy or domain in force and carries past loss over; ChangeRefused when that cannot be.
+
+        `seen` is the account for whose versions the stretch was worked out; StaleVersion when others are in force.
+        """
         stamp = self._stamp(by, reason)
-        return self._write(lambda cursor: versions.new_version(cursor, account, kind, document, stretch, stamp))
+        return self._write(lambda cursor: versions.new_version(cursor, seen, kind, document, stretch, stamp))
 
     # --- anybody who keeps the books
 

@@ -8,7 +8,7 @@ from blowfishdb.errors import ChangeRefused, InvalidInput
 from blowfishdb.ledger.amounts import Balance
 from blowfishdb.ledger.base import Cursor
 from blowfishdb.ledger.chain import Field, digest
-from blowfishdb.ledger.curation import load_document
+from blowfishdb.ledger.curation import check_as_seen, load_document
 from blowfishdb.ledger.records import (
     append,
     load_account,
@@ -55,9 +55,15 @@ def what_would_change(
 
 
 def new_version(
-    cursor: Cursor, account: str, kind: VersionKind, document: str, stretch: Fraction | None, stamp: dict[str, Field]
+    cursor: Cursor, seen: Account, kind: VersionKind, document: str, stretch: Fraction | None, stamp: dict[str, Field]
 ) -> VersionChange:
-    """Puts the version in force and multiplies past loss; ChangeRefused with the reason when it may not be done."""
+    """Puts the version in force and multiplies past loss; ChangeRefused with the reason when it may not be done.
+
+    The stretch was worked out for the versions that the account had when it was `seen`. What was released under others
+    in between would be carried over by the wrong factor, so StaleVersion when they are not in force any more.
+    """
+    account = seen.id
+    check_as_seen(cursor, seen)
     change = what_would_change(cursor, account, kind, document, stretch)
     if change.refusal is not None:
         raise ChangeRefused(change.refusal)

@@ -37,8 +37,6 @@ class Office:
     tokens: Tokens
     actions: Actions
     pauses: Pauses
-    editing: threading.Lock = field(default_factory=threading.Lock, repr=False, kw_only=True)
-    """Held while a policy is compared with the one that was looked at and then replaced."""
     _live: LiveCatalog = field(repr=False)
     _database: Database = field(repr=False)
     _desks: dict[str, Desk] = field(default_factory=dict, repr=False)

@@ -209,10 +209,10 @@ def _change_card(draft: Draft) -> None:
         new = draft.policy()
 
         def work() -> VersionChange:
-            with here.office.editing:
-                if policy_tag(curator.dataset(name).policy) != policy_tag(draft.dataset.policy):
-                    raise VersionMismatch("policy", policy_tag(curator.dataset(name).policy))
-                return curator.set_policy(name, new, reason=reason)
+            account, before = curator.in_force(name)
+            if policy_tag(before.policy) != policy_tag(draft.dataset.policy):
+                raise VersionMismatch("policy", policy_tag(before.policy))
+            return curator.set_policy(name, new, reason=reason, seen=account.policy_version)
 
         change = await here.run(work)
         here.office.actions.note(here.visitor.name, "changed a policy", name, {"version": change.next_version})

@@ -60,13 +60,12 @@ def set_policy(
     if if_match is None:
         raise InvalidInput("send the tag of the policy that you looked at in the header If-Match")
     office = office_of(request)
-    with office.editing:
-        curator = office.curator(visitor.name)
-        before = curator.dataset(name)
-        if if_match.strip() != policy_tag(before.policy):
-            raise VersionMismatch("policy", policy_tag(before.policy))
-        wanted = read_policy_for(before.domain, sent.policy)
-        change = curator.set_policy(name, wanted, reason=sent.reason)
+    curator = office.curator(visitor.name)
+    account, before = curator.in_force(name)
+    if if_match.strip() != policy_tag(before.policy):
+        raise VersionMismatch("policy", policy_tag(before.policy))
+    wanted = read_policy_for(before.domain, sent.policy)
+    change = curator.set_policy(name, wanted, reason=sent.reason, seen=account.policy_version)
     office.actions.note(visitor.name, "changed a policy", name, {"version": change.next_version})
     response.headers["ETag"] = policy_tag(wanted)
     return _change(change)
