@@ -3,6 +3,7 @@
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from blowfishdb.model.cellgraph import CellGraph
@@ -11,7 +12,7 @@ from blowfishdb.model.graphs.grid import GridGraph
 from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import Identity, Kronecker, Prefix, Rectangles, Stacked, all_marginals, marginals
 from blowfishdb.noise.distribution import variance
-from blowfishdb.plan.certificate import certify
+from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.plan import KroneckerMeasurement, Plan
 from blowfishdb.plan.problem import Problem
 
@@ -122,8 +123,23 @@ def discrete_laplace(rng: np.random.Generator, scales: np.ndarray, samples: int)
     return (rng.geometric(stop, size) - rng.geometric(stop, size)).astype(float)
 
 
-def check_monte_carlo(errors: np.ndarray, predicted: np.ndarray) -> None:
-    """Mean squares over samples agree with the prediction; a scale off by 10 % would not pass."""
+def check_prediction(strategy, problem: Problem, epsilon: Fraction, seed: int) -> None:
+    """Simulated errors are as large as predicted, also where noise is far from continuous; 10 % off would be seen."""
+    plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, epsilon)
+    scales = float(plan.unit) / plan.weights
+    noise = discrete_laplace(np.random.default_rng(seed), scales, 6000)
+    known = plan.exact if isinstance(plan, Plan) else None
+    exact = np.zeros((0 if known is None else known.shape[0], 6000))
+    errors = strategy.decode(noise, exact, variance(scales))
+    predicted = strategy.answer_variances(variance(scales))
+    check_mean_squares(errors, predicted)
+    for wrong in (predicted * 1.21, predicted / 1.21):
+        with pytest.raises(AssertionError):
+            check_mean_squares(errors, wrong)
+
+
+def check_mean_squares(errors: np.ndarray, predicted: np.ndarray) -> None:
+    """Mean squares over samples agree with the prediction."""
     seen = (errors**2).mean(axis=1)
     np.testing.assert_allclose(seen.sum(), predicted.sum(), rtol=0.06)
     np.testing.assert_allclose(seen, predicted, rtol=0.25, atol=1e-9)

@@ -19,8 +19,7 @@ from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.problem import Problem
 from tests.mechanisms.product_checks import (
-    check_monte_carlo,
-    discrete_laplace,
+    check_prediction,
     grid,
     policy,
     product_problems,
@@ -141,16 +140,7 @@ def test_secret_presence_has_a_column_for_every_cell():
 @pytest.mark.parametrize("make", [on_lines, on_single_edges])
 def test_predicted_error_is_what_noise_gives(make):
     problem = Problem(policy([grid((12, 9))]), random_boxes((12, 9), 12, 3))
-    strategy = make(problem)
-    plan, certificate = calibrate(strategy.plan(Fraction(1)), problem.graph, Fraction(1))
-    assert certificate.epsilon == 1
-    scales = float(plan.unit) / plan.weights
-    noise = discrete_laplace(np.random.default_rng(4), scales, 6000)
-    predicted = strategy.answer_variances(variance(scales))
-    errors = strategy.decode(noise, np.zeros((0, 6000)), variance(scales))
-    check_monte_carlo(errors, predicted)
-    with pytest.raises(AssertionError):
-        check_monte_carlo(errors, predicted / 1.21)
+    check_prediction(make(problem), problem, Fraction(1), seed=4)
 
 
 def rmse(strategy, problem: Problem) -> float:

@@ -21,8 +21,7 @@ from tests.mechanisms.product_checks import (
     axis_graphs,
     brute_loss,
     check_cells_strategy,
-    check_monte_carlo,
-    discrete_laplace,
+    check_prediction,
     grid,
     policy,
     product_graphs,
@@ -165,15 +164,7 @@ def test_component_blocks_never_move():
 def test_predicted_error_is_what_noise_gives(epsilon):
     """At epsilon 5 the noise is far from continuous, and the prediction still holds."""
     problem = Problem(policy([window(6, 2), window(5, 5)]), random_boxes((6, 5), 8, 4))
-    strategy = kronecker.propose(problem)
-    plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, epsilon)
-    scales = float(plan.unit) / plan.weights
-    noise = discrete_laplace(np.random.default_rng(5), scales, 6000)
-    errors = strategy.decode(noise, np.zeros((plan.exact.shape[0], 6000)), variance(scales))
-    predicted = strategy.answer_variances(variance(scales))
-    check_monte_carlo(errors, predicted)
-    with pytest.raises(AssertionError):
-        check_monte_carlo(errors, predicted * 1.21)
+    check_prediction(kronecker.propose(problem), problem, epsilon, seed=5)
 
 
 def test_the_public_total_is_met_and_has_no_error():

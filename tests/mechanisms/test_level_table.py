@@ -20,8 +20,7 @@ from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.problem import Problem
 from tests.mechanisms.product_checks import (
     check_cells_strategy,
-    check_monte_carlo,
-    discrete_laplace,
+    check_prediction,
     policy,
     product_problems,
     random_boxes,
@@ -97,11 +96,4 @@ def test_predicted_error_is_what_noise_gives():
     problem = Problem(policy([window(32, 3), window(6, 5)]), random_boxes((32, 6), 8, 4))
     strategy = kronecker.propose(problem)
     assert isinstance(strategy, LevelTableStrategy)
-    plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, Fraction(2))
-    scales = float(plan.unit) / plan.weights
-    noise = discrete_laplace(np.random.default_rng(5), scales, 6000)
-    errors = strategy.decode(noise, np.zeros((plan.exact.shape[0], 6000)), variance(scales))
-    predicted = strategy.answer_variances(variance(scales))
-    check_monte_carlo(errors, predicted)
-    with pytest.raises(AssertionError):
-        check_monte_carlo(errors, predicted * 1.21)
+    check_prediction(strategy, problem, Fraction(2), seed=5)

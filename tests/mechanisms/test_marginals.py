@@ -16,8 +16,7 @@ from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.problem import Problem
 from tests.mechanisms.product_checks import (
     check_cells_strategy,
-    check_monte_carlo,
-    discrete_laplace,
+    check_prediction,
     policy,
     product_graphs,
     random_boxes,
@@ -106,15 +105,7 @@ def test_nothing_is_exact_when_presence_is_secret():
 
 def test_predicted_error_is_what_noise_gives():
     problem = Problem(policy([window(4, 1), window(3, 3), window(2, 1)]), all_marginals((4, 3, 2), 2))
-    strategy = mechanism.propose(problem)
-    plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, Fraction(3))
-    scales = float(plan.unit) / plan.weights
-    noise = discrete_laplace(np.random.default_rng(2), scales, 6000)
-    predicted = strategy.answer_variances(variance(scales))
-    errors = strategy.decode(noise, np.zeros((1, 6000)), variance(scales))
-    check_monte_carlo(errors, predicted)
-    with pytest.raises(AssertionError):
-        check_monte_carlo(errors, predicted * 1.21)
+    check_prediction(mechanism.propose(problem), problem, Fraction(3), seed=2)
 
 
 def test_many_axes_are_served():

@@ -10,14 +10,12 @@ from blowfishdb.mechanisms import spanning_tree
 from blowfishdb.mechanisms.spanning_tree import best_forest, grow
 from blowfishdb.model.graphs.explicit import EdgeGraph
 from blowfishdb.model.workload import Identity, Intervals, Prefix
-from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.problem import Problem
 from tests.mechanisms.product_checks import (
     brute_loss,
     check_cells_strategy,
-    check_monte_carlo,
-    discrete_laplace,
+    check_prediction,
     grid,
     policy,
     product_problems,
@@ -108,11 +106,7 @@ def test_the_middle_of_a_grid_is_a_better_centre_than_its_corner():
 
 def test_predicted_error_is_what_noise_gives():
     problem = Problem(policy([grid((4, 4))]), Identity(16))
-    strategy = spanning_tree.propose(problem)
-    plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, Fraction(2))
-    scales = float(plan.unit) / plan.weights
-    errors = strategy.decode(discrete_laplace(np.random.default_rng(1), scales, 6000), np.zeros((1, 6000)), scales)
-    check_monte_carlo(errors, strategy.answer_variances(variance(scales)))
+    check_prediction(spanning_tree.propose(problem), problem, Fraction(2), seed=1)
 
 
 def test_declines_with_a_reason():

@@ -30,8 +30,8 @@ SIMULATED = 2
 CLOSE = 1.35
 """A strategy ranked this much above the best one may still turn out to be the best once both are simulated."""
 PRICED_CELLS = 200_000
-UNPRICED = "a quick look ranks it behind another offer, and at this size it is not examined further"
 """Up to this many cells even those that a quick look puts behind are certified and priced for a price list."""
+UNPRICED = "a quick look ranks it behind another offer, and at this size it is not examined further"
 SURELY = 0.95
 """Room for whole numbers, and for sums whose law lies between the normal and the Laplace law."""
 LOOSEST = 1e10
