@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from fractions import Fraction
 from pathlib import Path
 
@@ -167,3 +168,14 @@ def test_relative_files_are_beside_the_configuration(address: str, found: str) -
 def test_datasets_that_make_no_sense(wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidInput):
         dataset(**wrong)
+
+
+def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "blowfish.toml"
+    names = [f"d{number}" for number in range(12)]
+    makers = [threading.Thread(target=write_dataset, args=(path, dataset(name))) for name in names]
+    for maker in makers:
+        maker.start()
+    for maker in makers:
+        maker.join()
+    assert sorted(read_config(path).datasets) == sorted(names)

@@ -93,8 +93,10 @@ def test_metrics_are_prometheus_text() -> None:
     metrics = Metrics()
     metrics.count("GET", "/x", 200, 0.02)
     metrics.count("GET", "/x", 500, 20.0)
+    metrics.count("MADE-UP", "/y", 405, 0.0)
     text = metrics.text()
     assert 'blowfish_requests_total{method="GET",route="/x",status="500"} 1' in text
+    assert 'blowfish_requests_total{method="other",route="/y",status="405"} 1' in text
     assert 'blowfish_request_seconds_bucket{route="/x",le="0.01"} 0' in text
     assert 'blowfish_request_seconds_bucket{route="/x",le="0.03"} 1' in text
     assert 'blowfish_request_seconds_bucket{route="/x",le="+Inf"} 2' in text

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -90,23 +92,25 @@ def read_config(path: str | Path) -> Config:
 
 def write_dataset(path: Path, dataset: Dataset) -> None:
     """Puts a dataset into the file, made if need be; comments and the other datasets stay as they are."""
-    document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
-    if "ledger" not in document:
-        document["ledger"] = USUAL_LEDGER
-    if "datasets" not in document:
-        document["datasets"] = tomlkit.table(is_super_table=True)
-    datasets = document["datasets"]
-    if not isinstance(datasets, Table | dict):
-        raise CatalogError("datasets is a table of the configuration")
-    datasets[dataset.name] = dataset.written()
-    _replace(path, tomlkit.dumps(document))
+    with _alone_with(path):
+        document = tomlkit.parse(path.read_text(encoding="utf-8")) if path.exists() else tomlkit.document()
+        if "ledger" not in document:
+            document["ledger"] = USUAL_LEDGER
+        if "datasets" not in document:
+            document["datasets"] = tomlkit.table(is_super_table=True)
+        datasets = document["datasets"]
+        if not isinstance(datasets, Table | dict):
+            raise CatalogError("datasets is a table of the configuration")
+        datasets[dataset.name] = dataset.written()
+        _replace(path, tomlkit.dumps(document))
 
 
 def erase_dataset(path: Path, name: str) -> None:
     """Takes a dataset out of the file; its account stays in the ledger."""
-    document = tomlkit.parse(path.read_text(encoding="utf-8"))
-    del document["datasets"][name]
-    _replace(path, tomlkit.dumps(document))
+    with _alone_with(path):
+        document = tomlkit.parse(path.read_text(encoding="utf-8"))
+        del document["datasets"][name]
+        _replace(path, tomlkit.dumps(document))
 
 
 def filled_in(address: str) -> str:
@@ -198,9 +202,20 @@ def _text(value: object, where: str) -> str:
     return value
 
 
+@contextmanager
+def _alone_with(path: Path) -> Iterator[None]:
+    """Keeps others from changing the file between reading and writing it, by a lock on its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
 def _replace(path: Path, text: str) -> None:
     """Writes all or nothing: a reader never sees half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(text)

@@ -6,6 +6,7 @@ import threading
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
 BUCKETS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
@@ -21,7 +22,7 @@ class Metrics:
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Notes one finished request."""
         with self._turn:
-            self._requests[method, route, status] += 1
+            self._requests[method if method in METHODS else "other", route, status] += 1
             self._seconds[route] += seconds
             for bucket in BUCKETS:
                 if seconds <= bucket:
