@@ -240,3 +240,17 @@ def test_a_new_policy_keeps_the_order_of_the_attributes(tmp_path: Path) -> None:
     with bf.curate(path, by="cora") as keeper:
         keeper.set_policy("visits", bf.Policy({"age": bf.threshold(4)}), reason="narrower")
         assert list(keeper.dataset("visits").domain) == ["age", "ward", "cost"]
+
+
+def test_an_attribute_that_left_the_domain_still_counts_when_the_policy_changes(tmp_path: Path) -> None:
+    """A joint release moved both attributes one by one; dropping one of them for a while must not make that cheaper."""
+    clinic(tmp_path, visits(bf.Policy({}, composition="attribute")))
+    with session(tmp_path) as db:
+        db["visits"].histogram2d("age", "ward").release(epsilon="1", mechanism="identity")
+    with curator(tmp_path) as keeper:
+        everything = keeper.dataset("visits").domain
+        keeper.set_domain("visits", everything.project(["age"]), reason="fewer")
+        assert keeper.what_would_change("visits", policy=bf.Policy({}))[1].factor == 3
+        keeper.set_policy("visits", bf.Policy({}), reason="whole records")
+        keeper.set_domain("visits", everything, reason="all of them again")
+        assert keeper.account("visits").spent == 3

@@ -116,6 +116,7 @@ def test_all_attributes_at_once_after_one_by_one_add_up() -> None:
 
 
 PERSON = bf.person("id", at_most=3, order_by="key")
+FIRST = bf.person("id", at_most=1, order_by="key")
 
 
 @pytest.mark.parametrize(
@@ -123,6 +124,13 @@ PERSON = bf.person("id", at_most=3, order_by="key")
     [
         (bf.Policy(), bf.Policy(unit=PERSON), None),
         (bf.Policy(unit=PERSON), bf.Policy(), 1),
+        (bf.Policy(unit=FIRST), bf.Policy(), 1),
+        # A person's first row vanishes and the second one counts: two steps, of which three were paid for above.
+        (bf.Policy(unit=FIRST, presence="only"), bf.Policy(presence="only"), 2),
+        (bf.Policy(unit=FIRST, presence="secret"), bf.Policy(presence="secret"), 2),
+        (bf.Policy(unit=FIRST, presence="secret"), bf.Policy(presence="secret", constraints=["rows"]), None),
+        (bf.Policy(unit=PERSON, presence="only"), bf.Policy(presence="only"), 1),
+        (bf.Policy(unit=FIRST, presence="only"), bf.Policy(unit=PERSON, presence="only"), 1),
         (bf.Policy(unit=PERSON), bf.Policy(unit=bf.person("id", at_most=9, order_by="key")), 1),
         (bf.Policy(unit=PERSON), bf.Policy(unit=bf.person("other", at_most=3, order_by="key")), None),
         (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(joint=[bf.grid(["a", "c"], 2)]), 1),

@@ -32,8 +32,11 @@ def policy_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
     if unit is not None:
         return Stretch(None, unit)
     facts = _facts_stretch(domain, old, new)
-    found = facts if facts is not None else _plain_stretch(domain, old, new)
-    if found.factor is not None and found.factor < 2 and _gives_way(old, new):
+    gives_way = _gives_way(old, new)
+    if facts is not None:
+        return Stretch(None, "change first whose rows count, then the public facts") if gives_way else facts
+    found = _plain_stretch(domain, old, new)
+    if found.factor is not None and found.factor < 2 and gives_way:
         return Stretch(Fraction(2), "a row that vanishes made way for another row of the same person")
     return found
 
@@ -79,7 +82,7 @@ def _facts_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch | None:
     if before is None and after is None:
         return None
     if before is None:
-        everything = Policy(presence="public" if new.presence == "public" else "secret", unit=new.unit)
+        everything = Policy(presence="public" if new.presence == "public" else "secret", unit=old.unit)
         steps = policy_stretch(domain, replace(old, constraints=()), everything)
         if after is None or steps.factor is None:
             return Stretch(None, f"public facts now make records change together by any step; {steps.why}")
