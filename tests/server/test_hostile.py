@@ -231,6 +231,18 @@ def test_a_failing_source_tells_no_row(
     assert place.program("ana").get("/api/v1/datasets/visits/budget").json()["spent"] == "1/10"
 
 
+def test_a_source_that_is_gone_tells_no_folder(place: Place) -> None:
+    (place.folder / "clinic.duckdb").rename(place.folder / "moved.duckdb")
+    place.office._live.now().sources.clear()
+    for sent in (
+        place.program("ana").post(ANSWERS, json=AGES),
+        place.program("ana").post(PREVIEWS, json=AGES),
+        place.program("ana").get("/api/v1/datasets/visits/budget"),
+    ):
+        assert sent.status_code == 422
+        assert str(place.folder) not in sent.text
+
+
 def test_a_fault_of_ours_tells_an_incident_and_no_more(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: object) -> None:
         raise RuntimeError("Ada Lovelace")

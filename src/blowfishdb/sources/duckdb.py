@@ -122,7 +122,7 @@ def open_files(location: Location) -> tuple[DuckDB, TableName]:
     duckdb = driver("duckdb", "files", "duckdb")
     pattern = real_pattern(location.path)
     if not glob.glob(pattern, recursive=True):
-        raise SourceError(f"no file matches {location.path!r}")
+        raise SourceError(f"no file matches {Path(location.path).name!r} where the address says")
     reader = f"read_parquet({_quoted(pattern)}, union_by_name = true)"
 
     def connect() -> DuckDBPyConnection:

@@ -111,7 +111,7 @@ def database_file(location: Location) -> Path:
     for candidate in (Path(path).expanduser(), Path(location.path)):
         if candidate.is_file():
             return candidate.resolve()
-    raise SourceError(f"there is no file {path!r}")
+    raise SourceError(f"there is no file {Path(path).name!r} where the address says")
 
 
 def real_pattern(path: str) -> str:
