@@ -184,6 +184,12 @@ def test_labels() -> None:
     assert categorical(["a", "b", "c", "d"], ordered=True).run_label(0, 3) == "a .. d"
 
 
+@pytest.mark.parametrize("attribute", COLUMNS, ids=lambda attribute: type(attribute).__name__)
+def test_the_value_at_an_index_is_found_there(attribute: Attribute) -> None:
+    for index in {0, attribute.size // 2, attribute.size - 1}:
+        assert attribute.locate(attribute.value_at(index)) == index
+
+
 def test_cut_points_are_decided_or_refused() -> None:
     tenths = bins(0, 1, width="0.1")
     assert [tenths.below(v) for v in (-1, 0, 0.3, "0.9", 1, 5)] == [0, 0, 3, 9, 10, 10]

@@ -13,7 +13,7 @@ from blowfishdb.cli.output import console, exact, print_json, short, table
 from blowfishdb.engine.demand import Demand
 from blowfishdb.engine.what_if import Pair, PolicyPrice, what_if
 from blowfishdb.errors import PolicyError, QueryError
-from blowfishdb.model.domain import Attribute, Bins, Categorical, Dates, Integers, Timestamps
+from blowfishdb.model.domain import Attribute, Bins, Dates, Integers
 from blowfishdb.model.graphs.families import Family, full, line, public, threshold
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Kind, query
@@ -85,7 +85,7 @@ def read_pairs(asked: Comparison, attribute: Attribute) -> tuple[Pair, ...]:
     if not asked.pairs:
         low, near, far = (attribute.size * part // 100 for part in (20, 22, 80))
         places = [(low, max(near, low + 1)), (low, far)] if attribute.size > 2 else [(0, attribute.size - 1)]
-        return tuple(Pair(asked.attribute, _at(attribute, a), _at(attribute, b)) for a, b in places if a != b)
+        return tuple(Pair(asked.attribute, attribute.value_at(a), attribute.value_at(b)) for a, b in places if a != b)
     pairs = []
     for text in asked.pairs:
         one, comma, two = text.partition(",")
@@ -99,16 +99,6 @@ def _value(text: str, attribute: Attribute) -> object:
     value = read_value(text, attribute)
     attribute.locate(value)
     return value
-
-
-def _at(attribute: Attribute, index: int) -> object:
-    if isinstance(attribute, Integers):
-        return attribute.low + index
-    if isinstance(attribute, Bins):
-        return attribute.edge(index)
-    if isinstance(attribute, Categorical):
-        return attribute.values[index]
-    return attribute.moment(index) if isinstance(attribute, Timestamps) else attribute.run_label(index, index)
 
 
 def show_comparison(dataset: Dataset, asked: Comparison, found: Compared, *, as_json: bool) -> None:

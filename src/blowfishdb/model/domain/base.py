@@ -80,6 +80,10 @@ class Attribute(ABC):
     def run_label(self, first: int, last: int) -> str:
         """How the values first .. last are named in an answer."""
 
+    def value_at(self, index: int) -> Value:
+        """A value that `locate` finds at this index."""
+        return self.run_label(index, index)
+
     @property
     def slots(self) -> tuple[Slot, ...]:
         """The special cells this attribute has, NULL first; they are all public or all hidden."""

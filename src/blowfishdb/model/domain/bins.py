@@ -154,6 +154,9 @@ class Bins(Attribute):
         index = np.where(is_outside, np.where(number < low, 0, self.count - 1), index)
         return index.astype(np.int64), is_null, is_outside
 
+    def value_at(self, index: int) -> Value:
+        return self.edge(index)
+
     def run_label(self, first: int, last: int) -> str:
         return f"[{show(self.edge(first))}, {show(self.edge(last + 1))})"
 

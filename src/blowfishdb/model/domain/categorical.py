@@ -83,6 +83,9 @@ class Categorical(Attribute):
         position = self._position(plain)
         return self.size if position is None else position
 
+    def value_at(self, index: int) -> Value:
+        return self.values[index]
+
     def run_label(self, first: int, last: int) -> str:
         names = [str(value) for value in self.values[first : last + 1]]
         if len(names) <= 3:

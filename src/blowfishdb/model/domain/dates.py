@@ -1,8 +1,9 @@
-"""Date columns by day, week, month or year."""
+"""Date columns by day, week, month, quarter or year."""
 
 from __future__ import annotations
 
 import datetime
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from blowfishdb.model.domain.base import CELL, CLAMP, Attribute, Encoded, Value,
 Day = datetime.date
 EPOCH = Day(1970, 1, 1)
 UNITS = ("day", "week", "month", "quarter", "year")
+QUARTER = re.compile(r"([0-9]{4})-Q([1-4])")
 
 
 def as_day(value: object, what: str) -> int:
@@ -72,7 +74,10 @@ class Dates(Attribute):
         return index
 
     def _named_period(self, value: Value) -> int | None:
-        """The period that text such as '2024' or '2024-03' names, when the column goes by it."""
+        """The period that text such as '2024', '2024-Q2' or '2024-03' names, when the column goes by it."""
+        quarter = QUARTER.fullmatch(value) if self.by == "quarter" and isinstance(value, str) else None
+        if quarter is not None:
+            return self._period(as_day(f"{quarter[1]}-{3 * int(quarter[2]) - 2:02d}-01", "the value"))
         if self.by == "year" and isinstance(value, int) and not isinstance(value, bool):
             value = f"{value:04d}"
         length = {"year": 4, "month": 7}.get(self.by)

@@ -73,6 +73,9 @@ class Integers(Attribute):
         clamped = np.where(number < self.low, self.low, np.where(is_outside, self.high, inside))
         return clamped.astype(np.int64) - self.low, is_null, is_outside & ~is_null
 
+    def value_at(self, index: int) -> Value:
+        return self.low + index
+
     def run_label(self, first: int, last: int) -> str:
         return str(self.low + first) if first == last else f"{self.low + first}-{self.low + last}"
 
