@@ -117,6 +117,13 @@ def check_cells_strategy(strategy, problem: Problem, seed: int) -> None:
     assert certificate.epsilon == Fraction(brute_loss(plan, problem.graph)) / unit
 
 
+def rmse(strategy, problem: Problem) -> float:
+    """The predicted error at epsilon 1."""
+    plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, Fraction(1))
+    spread = strategy.total_variance(variance(float(plan.unit) / plan.weights))
+    return float(np.sqrt(spread / problem.workload.shape[0]))
+
+
 def discrete_laplace(rng: np.random.Generator, scales: np.ndarray, samples: int) -> np.ndarray:
     stop = -np.expm1(-1 / scales)[:, None]
     size = (scales.size, samples)

@@ -15,8 +15,7 @@ from blowfishdb.mechanisms.products.queries import as_boxes
 from blowfishdb.mechanisms.spanning_tree import TreeStrategy
 from blowfishdb.model.graphs.explicit import EdgeGraph
 from blowfishdb.model.workload import AllRanges, Identity, Kronecker, Prefix, Sparse, Stacked, all_marginals, total
-from blowfishdb.noise.distribution import variance
-from blowfishdb.plan.certificate import calibrate, certify
+from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.problem import Problem
 from tests.mechanisms.product_checks import (
     check_prediction,
@@ -24,6 +23,7 @@ from tests.mechanisms.product_checks import (
     policy,
     product_problems,
     random_boxes,
+    rmse,
     window,
 )
 
@@ -141,12 +141,6 @@ def test_secret_presence_has_a_column_for_every_cell():
 def test_predicted_error_is_what_noise_gives(make):
     problem = Problem(policy([grid((12, 9))]), random_boxes((12, 9), 12, 3))
     check_prediction(make(problem), problem, Fraction(1), seed=4)
-
-
-def rmse(strategy, problem: Problem) -> float:
-    plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, Fraction(1))
-    spread = strategy.total_variance(variance(float(plan.unit) / plan.weights))
-    return float(np.sqrt(spread / problem.workload.shape[0]))
 
 
 def test_the_grid_policy_beats_differential_privacy_clearly():

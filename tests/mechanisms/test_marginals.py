@@ -11,8 +11,6 @@ from blowfishdb.mechanisms import identity, kronecker
 from blowfishdb.mechanisms import marginals as mechanism
 from blowfishdb.mechanisms.marginals import MarginalStrategy, free_axes, requested_marginals
 from blowfishdb.model.workload import Identity, Kronecker, Prefix, all_marginals, marginals
-from blowfishdb.noise.distribution import variance
-from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.problem import Problem
 from tests.mechanisms.product_checks import (
     check_cells_strategy,
@@ -20,6 +18,7 @@ from tests.mechanisms.product_checks import (
     policy,
     product_graphs,
     random_boxes,
+    rmse,
     window,
 )
 
@@ -55,12 +54,6 @@ def test_any_set_of_measured_marginals_is_decoded_without_bias(problem, data):
     requested = requested_marginals(problem.workload, shape)
     strategy = MarginalStrategy(problem, requested, measured, weights, free_axes(problem.graph))
     check_cells_strategy(strategy, problem, 1)
-
-
-def rmse(strategy, problem: Problem) -> float:
-    plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, Fraction(1))
-    spread = strategy.total_variance(variance(float(plan.unit) / plan.weights))
-    return float(np.sqrt(spread / problem.workload.shape[0]))
 
 
 @pytest.mark.parametrize("composition", ["record", "attribute"])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 
 import numpy as np
 
 from blowfishdb.engine.node_weights import NodeWeights
 from blowfishdb.inference.nonnegative import nonnegative
+from blowfishdb.mechanisms.products.mode_sums import mapped
 from blowfishdb.model.arrays import Floats
 
 ROUNDS = 10
@@ -28,8 +28,8 @@ def sharpened(released: NodeWeights) -> tuple[Floats, Floats]:
     sizes = [column.samples.size for column in released.columns]
     weights = np.full(sizes, float(target.sum()) / float(np.prod(sizes)))
     for _ in range(ROUNDS):
-        given = along_axes(weights, shares)
-        weights = weights * along_axes(target / np.maximum(given, TINY), back)
+        given = mapped(weights, shares)
+        weights = weights * mapped(target / np.maximum(given, TINY), back)
     mesh = np.meshgrid(*(column.samples for column in released.columns), indexing="ij")
     points, flat = np.stack([axis.ravel() for axis in mesh], axis=1), weights.ravel()
     kept = flat > TINY * float(flat.max())
@@ -47,10 +47,3 @@ def cleaned(released: NodeWeights) -> Floats:
         own = released.weights[inside]
         found[inside] = nonnegative(own.ravel(), float(released.block_counts[block])).reshape(own.shape)
     return found
-
-
-def along_axes(table: Floats, matrices: Sequence[Floats]) -> Floats:
-    """The table multiplied along each of its axes by that axis's matrix."""
-    for axis, matrix in enumerate(matrices):
-        table = np.moveaxis(np.tensordot(matrix, table, axes=(1, axis)), 0, axis)
-    return table

@@ -13,9 +13,14 @@ def along_axes(maps: Sequence[Floats | Ints], values: Floats) -> Floats:
     """The Kronecker product of the maps times a vector or a matrix of columns."""
     rest = values.shape[1:]
     block = values.reshape(*(each.shape[1] for each in maps), *rest)
+    return np.ascontiguousarray(mapped(block, maps)).reshape(-1, *rest)
+
+
+def mapped(table: Floats, maps: Sequence[Floats | Ints]) -> Floats:
+    """The table with each of its first axes mapped by its own matrix."""
     for axis, each in enumerate(maps):
-        block = np.moveaxis(np.tensordot(each, block, axes=(1, axis)), 0, axis)
-    return np.ascontiguousarray(block).reshape(-1, *rest)
+        table = np.moveaxis(np.tensordot(each, table, axes=(1, axis)), 0, axis)
+    return table
 
 
 def summed_by_query(table: Floats, factors: Sequence[Floats], index: Ints | None) -> Floats:
