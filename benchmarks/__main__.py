@@ -16,7 +16,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         description="Run one benchmark and print what it measured.",
-        epilog=f"benchmarks:\n{listing or '  none yet'}",
+        epilog=f"benchmarks:\n{listing}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="which benchmark; without it, list them")
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     known = harness.available()
     if options.name not in known:
-        parser.error(f"unknown benchmark {options.name!r}; choose one of: {', '.join(known) or 'none yet'}")
+        parser.error(f"unknown benchmark {options.name!r}; choose one of: {', '.join(known)}")
     if options.data is not None and not options.data.is_dir():
         parser.error(f"--data {options.data} is not a folder")
     rows = harness.load(options.name).run(options.data)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from blowfishdb.analysis.risk import Risk, SufficientBudget, risk, sufficient_budget
 from blowfishdb.catalog import Dataset
-from blowfishdb.catalog.graph_files import read_value
 from blowfishdb.cli.output import console, exact, print_json
+from blowfishdb.cli.what_if import read_pair
 from blowfishdb.engine.present.extras import needed
-from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError, QueryError
+from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,7 @@ class RiskQuestion:
 
 def show_risk(dataset: Dataset, asked: RiskQuestion, *, as_json: bool) -> None:
     """Prints the risk, or the budget that keeps a wanted bound."""
-    one, comma, two = asked.pair.partition(",")
-    if not comma:
-        raise QueryError("a pair is written A,B, such as --pair 900,1000")
-    attribute = dataset.domain.find(asked.attribute, PolicyError)
-    values = read_value(one, attribute), read_value(two, attribute)
+    values = read_pair(asked.pair, dataset.domain.find(asked.attribute, PolicyError))
     wants_bound = asked.odds is not None or asked.posterior is not None
     if bool(asked.epsilon) == wants_bound:
         raise AccuracyError("say what is spent with --epsilon, or which bound is wanted with --odds or --posterior")

@@ -86,13 +86,15 @@ def read_pairs(asked: Comparison, attribute: Attribute) -> tuple[Pair, ...]:
         low, near, far = (attribute.size * part // 100 for part in (20, 22, 80))
         places = [(low, max(near, low + 1)), (low, far)] if attribute.size > 2 else [(0, attribute.size - 1)]
         return tuple(Pair(asked.attribute, attribute.value_at(a), attribute.value_at(b)) for a, b in places if a != b)
-    pairs = []
-    for text in asked.pairs:
-        one, comma, two = text.partition(",")
-        if not comma:
-            raise QueryError("a pair is written A,B, such as --pair 900,1000")
-        pairs.append(Pair(asked.attribute, _value(one.strip(), attribute), _value(two.strip(), attribute)))
-    return tuple(pairs)
+    return tuple(Pair(asked.attribute, *read_pair(text, attribute)) for text in asked.pairs)
+
+
+def read_pair(text: str, attribute: Attribute) -> tuple[object, object]:
+    """The two values that are written A,B."""
+    one, comma, two = text.partition(",")
+    if not comma:
+        raise QueryError("a pair is written A,B, such as --pair 900,1000")
+    return _value(one.strip(), attribute), _value(two.strip(), attribute)
 
 
 def _value(text: str, attribute: Attribute) -> object:
