@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from blowfishdb.engine.present.colours import STOPS
-from blowfishdb.engine.present.numbers import digits_of
+from blowfishdb.engine.present.numbers import ABOVE_ZERO, digits_of
 from blowfishdb.engine.present.pooling import evenly, largest, pooled, tallest
 from blowfishdb.engine.present.shape import shape_of
 from blowfishdb.engine.present.text import row_labels
@@ -26,6 +26,8 @@ LINES = ("#3d92b8", "#d4762f", "#4b9b6e", "#9a6fc0", "#c25566", "#8a8f3c", "#5b7
 """For several lines in one chart, told apart with any kind of colour vision together with their marks."""
 MOST_BARS, MOST_POINTS, MOST_DOTS = 800, 1500, 60
 SQUARES = (60, 80)
+SKIPPED = 0.5
+"""A curve that begins above this part of its height is drawn without the empty space below."""
 ZOOMED = 60
 """More bars than this can be zoomed into."""
 NUMBER = "value => Math.abs(value) >= 1e6 ? (value / 1e6).toLocaleString('en') + ' M' : value.toLocaleString('en')"
@@ -34,7 +36,7 @@ UPRIGHT = f"""(params, api) => {{
   const [x, low, high] = [api.value(0), api.value(1), api.value(2)];
   const [top, end] = [api.coord([x, high]), api.coord([x, low])];
   const half = Math.min(api.size([1, 0])[0] * 0.22, 7);
-  const style = {{ stroke: '{WHISKER}', lineWidth: half < 2 ? 1 : 1.6, opacity: half < 2 ? 0.55 : 1 }};
+  const style = {{ stroke: '{WHISKER}', lineWidth: half < 2 ? 1 : 1.6, opacity: half < 2 ? 0.8 : 1 }};
   const line = (x1, y1, x2, y2) => ({{ type: 'line', shape: {{ x1, y1, x2, y2 }}, style }});
   const cap = (point) => line(point[0] - half, point[1], point[0] + half, point[1]);
   return {{ type: 'group', children: [line(top[0], top[1], end[0], end[1]), cap(top), cap(end)] }};
@@ -181,15 +183,16 @@ def _steps(answer: Released, values: Floats, top: float | None) -> Options:
     axis, plain = answer.tables[0].axes[0], answer.running
     places = evenly(plain, MOST_POINTS)
     low, high = answer.bounds.low[:plain], answer.bounds.high[:plain]
+    floor = _raised_floor(float(low[0]), float(high.max())) if top is None else None
     curve = [{"value": float(values[place]), "said": said_of(answer, values, place)} for place in places]
     hidden = {"type": "line", "step": "end", "symbol": "none", "silent": True, "stack": "band", "stackStrategy": "all"}
-    floor = [float(low[place]) for place in places]
+    below = [float(low[place]) for place in places]
     band = [float(high[place] - low[place]) for place in places]
     options = _sheet(
         xAxis=_names([axis.labels[place] for place in places], axis.name, boundaryGap=False),
-        yAxis=_numbers("records up to here", top),
+        yAxis=_numbers(f"records up to here{ABOVE_ZERO if floor else ''}", top, floor),
         series=[
-            {**hidden, "data": floor, "lineStyle": {"opacity": 0}},
+            {**hidden, "data": below, "lineStyle": {"opacity": 0}},
             {**hidden, "data": band, "lineStyle": {"opacity": 0}, "areaStyle": {"color": BAND, "opacity": 1}},
             {
                 "type": "line",
@@ -209,6 +212,14 @@ def _steps(answer: Released, values: Floats, top: float | None) -> Options:
         ":formatter": "items => (items.find(item => item.data && item.data.said) || {data: {said: ''}}).data.said",
     }
     return options
+
+
+def _raised_floor(low: float, high: float) -> float | None:
+    """Where the axis of a curve begins that would leave most of the picture empty; None for 0."""
+    if low <= SKIPPED * high:
+        return None
+    step = 10.0 ** math.floor(math.log10(max(high - low, 1.0)))
+    return max(step * math.floor((low - 0.1 * (high - low)) / step), 0.0) or None
 
 
 def _heat(answer: Released, values: Floats, top: float | None) -> Options:

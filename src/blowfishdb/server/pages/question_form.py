@@ -86,7 +86,6 @@ class QuestionForm:
 
     def _attribute(self, place: int, usable: list[str]) -> None:
         chosen = self.asking.chosen[place]
-        taken = {one.attribute for n, one in enumerate(self.asking.chosen) if n != place}
         label = self._label(place)
         can_drop = self.asking.template == "marginals" and len(self.asking.chosen) > PAIR
         with (
@@ -94,13 +93,13 @@ class QuestionForm:
             .classes(f"bf-pair bf-attribute {'has-third' if can_drop else ''}")
             .style("margin-top:14px")
         ):
-            select = ui.select([name for name in usable if name not in taken], value=chosen.attribute, label=label)
+            select = ui.select(usable, value=chosen.attribute, label=label)
             select.props("outlined dense options-dense").on_value_change(
-                lambda e: self._choose(place, Chosen(e.value, usual_step(self._domain[e.value])), rebuild=True)
+                lambda e: self._choose_attribute(place, e.value)
             )
             steps = steps_of(self._domain[chosen.attribute])
             step = ui.select(steps, value=chosen.step, label="How finely").props("outlined dense options-dense")
-            step.on_value_change(lambda e: self._choose(place, Chosen(chosen.attribute, e.value)))
+            step.on_value_change(lambda e: self._choose_step(place, e.value))
             if len(steps) == 1:
                 step.props("readonly hide-dropdown-icon")
             if can_drop:
@@ -111,13 +110,22 @@ class QuestionForm:
             return ("Down", "Across")[place]
         return "Attribute" if len(self.asking.chosen) == 1 else f"Attribute {place + 1}"
 
-    def _choose(self, place: int, chosen: Chosen, *, rebuild: bool = False) -> None:
+    def _choose_attribute(self, place: int, name: str) -> None:
+        """Puts the attribute there; where another place has it, the two change places."""
         listed = list(self.asking.chosen)
-        listed[place] = chosen
+        other = next((n for n, one in enumerate(listed) if one.attribute == name), None)
+        if other is None:
+            listed[place] = Chosen(name, usual_step(self._domain[name]))
+        else:
+            listed[place], listed[other] = listed[other], listed[place]
         self.asking = replace(self.asking, chosen=tuple(listed))
-        if rebuild:
-            self._build()
+        self._build()
         self._on_change()
+
+    def _choose_step(self, place: int, step: str) -> None:
+        listed = list(self.asking.chosen)
+        listed[place] = replace(listed[place], step=step)
+        self._change(replace(self.asking, chosen=tuple(listed)))
 
     def _add(self) -> None:
         taken = {one.attribute for one in self.asking.chosen}

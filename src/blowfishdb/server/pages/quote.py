@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from nicegui import ui
 
 from blowfishdb.engine.present.numbers import epsilon_words
-from blowfishdb.engine.preview import HOW_KNOWN, Offer, Preview
+from blowfishdb.engine.preview import Offer, Preview
 from blowfishdb.errors import BlowfishError
 from blowfishdb.server.pages.here import sentence
 from blowfishdb.server.pages.shell import heading, notice
@@ -131,9 +131,7 @@ def _size(offer: Offer, *, by_price: bool) -> float:
 
 
 def _within(offer: Offer) -> str:
-    if offer.alpha is None:
-        return HOW_KNOWN[offer.method]
-    return f"±{offer.alpha:,.3g}"
+    return "varies" if offer.alpha is None else f"±{offer.alpha:,.3g}"
 
 
 def show_refusal(error: BlowfishError) -> None:

@@ -69,7 +69,7 @@ def _picture(answer: Answer) -> None:
         chart.update()
 
     if (answer.raw != answer.values).any():
-        with ui.element("div").classes("bf-row bf-small bf-quiet").style("margin-top:6px"):
+        with ui.element("div").classes("bf-row bf-small bf-quiet").style("margin-top:12px"):
             ui.label("Values:")
             with ui.element("div").style("width:250px"):
                 choice({CONSISTENT: CONSISTENT, RAW: RAW}, CONSISTENT, choose, "Which values to show")

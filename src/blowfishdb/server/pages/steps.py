@@ -24,7 +24,7 @@ def is_calendar(attribute: Attribute) -> bool:
 
 def steps_of(attribute: Attribute) -> dict[str, str]:
     """Each way to group the attribute, with words for it: "5" becomes "by 5 (20 bins)"."""
-    found = {"": f"every {_unit(attribute)} ({attribute.size:,})"}
+    found = {"": f"all {attribute.size:,} {_unit(attribute)}s"}
     if isinstance(attribute, Dates | Timestamps):
         return found | {unit: f"by {unit}" for unit in NESTS[attribute.by]}
     for width, groups in _widths(attribute):
@@ -44,7 +44,7 @@ def usual_step(attribute: Attribute) -> str:
 def _unit(attribute: Attribute) -> str:
     if isinstance(attribute, Dates | Timestamps):
         return attribute.by
-    return f"bin of {show(attribute.width)}" if isinstance(attribute, Bins) and attribute.width is not None else "value"
+    return "bin" if isinstance(attribute, Bins) else "value"
 
 
 def _widths(attribute: Attribute) -> list[tuple[Fraction, int]]:

@@ -1,0 +1,102 @@
+"""The pictures on pages show what was released: every value, its interval, and labels that are never markup."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.engine.answer import Answer
+from blowfishdb.server.pages.charts import chart_of, height_of, line_chart, top_of
+from blowfishdb.server.pages.files import FORMATS, file_of, name_of
+from blowfishdb.session import Session
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Session:
+    folder: Path = tmp_path_factory.mktemp("charts")
+    rows = "\n".join(f"{place % 90 + 9},{'A1' if place % 3 else HOSTILE}" for place in range(900))
+    (folder / "rows.csv").write_text(f"age,ward\n{rows}\n")
+    config = folder / "blowfish.toml"
+    config.write_text('ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n')
+    attributes = {
+        "age": bf.integers(0, 99, null=0),
+        "ward": bf.categorical([HOSTILE, "A1"], null="A1", outside="A1"),
+    }
+    with bf.curate(config, by="cora") as keeper:
+        keeper.add(bf.Dataset("clinic", source="rows.csv", domain=attributes, epsilon="100"))
+    return bf.connect(config, analyst="ana")
+
+
+@pytest.fixture(scope="module")
+def answers(db: Session) -> dict[str, Answer]:
+    table = db["clinic"]
+    asked = {
+        "bars": table.histogram("ward"),
+        "many bars": table.histogram("age"),
+        "steps": table.cdf("age"),
+        "heat": table.histogram2d(bf.col("age").bins(10), "ward"),
+        "dots": table.marginals(bf.col("age").bins(10), "ward"),
+        "one": table.count(),
+        "quantiles": table.quantiles("age", [0.25, 0.5]),
+    }
+    return {name: question.release(alpha=40) for name, question in asked.items()}
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_every_shape_is_plain_data(answers: dict[str, Answer], raw: bool) -> None:
+    for answer in answers.values():
+        options = chart_of(answer, raw=raw)
+        assert json.loads(json.dumps(options, allow_nan=False)) == options
+        assert options["tooltip"]["renderMode"] == "richText", "labels are never read as markup"
+        assert 180 <= height_of(answer) <= 1400
+
+
+def test_bars_have_their_intervals(answers: dict[str, Answer]) -> None:
+    answer = answers["bars"]
+    bars, whiskers = chart_of(answer)["series"]
+    assert [bar["value"] for bar in bars["data"]] == answer.values.tolist()
+    assert [part["value"][1:] for part in whiskers["data"]] == [
+        [low, high] for low, high in zip(answer.bounds.low, answer.bounds.high, strict=True)
+    ]
+    measured, _ = chart_of(answer, raw=True)["series"]
+    assert [bar["value"] for bar in measured["data"]] == answer.raw.tolist()
+
+
+def test_the_band_of_a_curve_is_its_interval(answers: dict[str, Answer]) -> None:
+    answer = answers["steps"]
+    low, width, curve = chart_of(answer)["series"]
+    assert low["data"] == answer.bounds.low.tolist()
+    assert width["data"] == (answer.bounds.high - answer.bounds.low).tolist()
+    assert [point["value"] for point in curve["data"]] == answer.values.tolist()
+
+
+def test_compared_answers_share_a_scale_that_holds_both(answers: dict[str, Answer]) -> None:
+    one, two = answers["bars"], answers["many bars"]
+    top = top_of(one, two)
+    assert top >= max(one.bounds.high.max(), two.bounds.high.max())
+    assert chart_of(one, top=top)["yAxis"]["max"] == chart_of(two, top=top)["yAxis"]["max"] == top
+
+
+def test_lines_keep_their_order_and_gaps() -> None:
+    options = line_chart(["1", "2"], {"full": [0.5, None], "line": [0.1, 0.2]}, "theta", "epsilon", log=True)
+    assert [line["name"] for line in options["series"]] == ["full", "line"]
+    assert options["series"][0]["data"] == [0.5, None]
+    assert options["yAxis"]["type"] == "log"
+
+
+def test_files_hold_all_of_the_answer(answers: dict[str, Answer]) -> None:
+    answer = answers["bars"]
+    assert set(FORMATS) == {"csv", "parquet", "png", "svg", "json"}
+    rows = list(csv.DictReader(io.StringIO(file_of(answer, "csv").decode())))
+    assert [float(row["count"]) for row in rows] == answer.values.tolist()
+    assert bf.Answer.from_json(file_of(answer, "json")).raw.tolist() == answer.raw.tolist()
+    assert file_of(answer, "parquet").startswith(b"PAR1")
+    assert b"<img" not in file_of(answer, "svg"), "a label is text in a picture"
+    assert name_of(answer, "csv") == "clinic-histogram-of-ward.csv"
