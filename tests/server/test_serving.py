@@ -10,17 +10,26 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+import blowfishdb as bf
 from blowfishdb.cli.opening_server import free_port
+from blowfishdb.server.app import rest_app
+from blowfishdb.server.office import open_office
+from blowfishdb.server.running import listening
+from blowfishdb.sources.duckdb import DuckDB
 from tests.session.places import clinic
 
 
@@ -114,3 +123,43 @@ def test_a_server_without_its_parts_says_what_to_install(tmp_path: Path, monkeyp
     monkeypatch.setitem(sys.modules, "blowfishdb.server.office", None)
     with pytest.raises(ExtraMissing, match="server"):
         opened(tmp_path / "blowfish.toml", None, None)
+
+
+def test_a_release_that_runs_is_finished_when_the_server_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clinic(tmp_path)
+    office = open_office(tmp_path / "blowfish.toml")
+    office.people.add("ana", "analyst", None)
+    secret, _ = office.tokens.issue("ana", "t", ["ask"], 1)
+    reading, go_on = threading.Event(), threading.Event()
+    fetch = DuckDB.fetch
+
+    def slow(self: DuckDB, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+        reading.set()
+        go_on.wait(20)
+        return fetch(self, sql, deadline)
+
+    monkeypatch.setattr(DuckDB, "fetch", slow)
+    settings = replace(office.settings, port=free_port(0))
+    server = uvicorn.Server(listening(rest_app(office), settings))
+    runs = threading.Thread(target=server.run)
+    runs.start()
+    while not server.started:
+        time.sleep(0.01)
+    answers = []
+
+    def ask() -> None:
+        with bf.connect(settings.url, token=secret) as session:
+            answers.append(session["visits"].histogram("ward").release(epsilon="0.1"))
+
+    asks = threading.Thread(target=ask)
+    asks.start()
+    assert reading.wait(20)
+    server.should_exit = True
+    time.sleep(0.3)
+    assert runs.is_alive()
+    go_on.set()
+    asks.join()
+    runs.join()
+    assert len(answers) == 1
+    with bf.connect(tmp_path / "blowfish.toml", analyst="ana") as local:
+        assert len(local.history("visits")) == 1
