@@ -41,6 +41,7 @@ def pick(page: Page, test_id: str, option: str) -> None:
     """Chooses an option of a select."""
     page.get_by_test_id(test_id).click()
     page.get_by_role("option", name=option, exact=True).click()
+    page.wait_for_timeout(200)  # the menu gives the focus back when it has closed
 
 
 def did(place: Place, action: str) -> list[str]:
@@ -145,6 +146,9 @@ def test_the_trade_off_reads_no_data_until_told_to(page: Page, lab: Place) -> No
     assert did(lab, "looked at true answers") == ["depot"]
     shoot(page, "trade-off-truth")
     assert lab.office.curator("cora").ledger.head() == before, "looking ahead charges nothing"
+    page.get_by_test_id("take").click()
+    expect(page.get_by_test_id("family")).to_have_value("20")
+    expect(page.get_by_test_id("save")).to_be_enabled()
 
 
 def test_pause_revoke_and_the_books(page: Page, lab: Place) -> None:

@@ -46,7 +46,7 @@ WORDS = {
     MOMENTS: "Moments",
 }
 NULLS = {HIDDEN: "a hidden cell", OPEN: "a public cell", VALUE: "counted as a value"}
-OUTSIDES = {ENDS: "counted at the ends", **NULLS}
+OUTSIDES = {ENDS: "at the ends", **NULLS}
 FIELD = "outlined dense hide-bottom-space"
 
 

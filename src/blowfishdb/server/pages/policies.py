@@ -18,7 +18,7 @@ from blowfishdb.model.cellgraph import Composition, Presence
 from blowfishdb.model.explain import explain
 from blowfishdb.model.facts.text import write_fact
 from blowfishdb.model.policy import Policy
-from blowfishdb.server.curating.family_form import FamilyForm, form_of, read_form
+from blowfishdb.server.curating.family_form import FamilyForm, form_of, kinds_for, read_form
 from blowfishdb.server.pages.controls import choice
 from blowfishdb.server.pages.curator_parts import ask_reason, dataset_choice, dress, figure, pill, wanted_dataset
 from blowfishdb.server.pages.family_editor import FamilyEditor
@@ -36,6 +36,8 @@ CONSEQUENCES = {
     "secret": "Nobody learns whether somebody is in the table; any two records are then at most two steps apart.",
     "only": "Classical differential privacy: only whether a record is there is hidden.",
 }
+LONGEST_TEXT = 2000
+"""What an address may bring along for one attribute."""
 PAUSE = 0.25
 """Seconds without a change after which everything is worked out anew."""
 
@@ -87,14 +89,19 @@ async def policies(here: Here) -> None:
     dataset = curator.dataset(name)
     policy = dataset.policy
     own = [one for one in dataset.domain if policy.grid_of(one) is None]
+    asked = here.request.query_params
+    shown = asked.get("attribute", "") if asked.get("attribute") in own else own[0]
+    forms = {one: form_of(policy.family(one)) for one in own}
+    if asked.get("kind") in kinds_for(dataset.domain[shown]):
+        forms[shown] = FamilyForm(asked["kind"], asked.get("text", "")[:LONGEST_TEXT])
     draft = Draft(
         here,
         dataset,
-        {one: form_of(policy.family(one)) for one in own},
+        forms,
         policy.composition,
         policy.presence,
         "\n".join(write_fact(fact) for fact in policy.facts),
-        here.request.query_params.get("attribute", "") if here.request.query_params.get("attribute") in own else own[0],
+        shown,
     )
     with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin:-58px 0 20px"):
         dataset_choice("/policies", curator.datasets(), name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from urllib.parse import quote
+from urllib.parse import urlencode
 
 import numpy as np
 from nicegui import ui
@@ -21,9 +21,11 @@ from blowfishdb.model.arrays import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.server.curating.example import Example, example
+from blowfishdb.server.curating.family_form import form_of
 from blowfishdb.server.pages.charts import Options, chart_of
 from blowfishdb.server.pages.curator_parts import figure, pill
 from blowfishdb.server.pages.here import Here, sentence
+from blowfishdb.server.pages.policies import LONGEST_TEXT
 from blowfishdb.server.pages.policy_picture import value_at
 from blowfishdb.server.pages.shell import heading, notice
 
@@ -69,8 +71,16 @@ def _price(view: PointView, price: PolicyPrice) -> None:
     with ui.element("div").classes("bf-row").style("margin:8px 0 2px;align-items:baseline"):
         ui.label(f"ε {figure(price.epsilon)}").classes("bf-big")
         ui.label(f"every count within {figure(price.alpha)}, by {price.mechanism}").classes("bf-quiet")
-    place = f"/policies?dataset={quote(view.dataset.name)}&attribute={quote(view.attribute)}"
-    ui.link("Take it to the policy editor", place).classes("bf-small")
+    said = form_of(view.policy.family(view.attribute))
+    place = {
+        "dataset": view.dataset.name,
+        "attribute": view.attribute,
+        "kind": said.kind,
+        "text": said.text[:LONGEST_TEXT],
+    }
+    ui.link("Take it to the policy editor", f"/policies?{urlencode(place)}").classes("bf-small").props(
+        'data-testid="take"'
+    )
 
 
 def _meter(view: PointView, epsilon: Fraction) -> None:
