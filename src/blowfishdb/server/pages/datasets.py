@@ -79,6 +79,37 @@ def _links(here: Here, name: str, *, is_paused: bool) -> None:
                 "flat dense no-caps"
             )
         pause_button(here, name, is_paused=is_paused)
+        with ui.button(icon="more_vert").props(f'flat dense aria-label="More about {name}"'), ui.menu():
+            _upkeep(here, name)
+
+
+def _upkeep(here: Here, name: str) -> None:
+    """What is done seldom: noting new rows, and taking a dataset out."""
+
+    async def refreshed(description: str) -> None:
+        curator = here.curator()
+        await here.run(lambda: curator.refreshed(name, description))
+        here.office.actions.note(here.visitor.name, "noted refreshed rows", name)
+        ui.notify("Noted: answers about the old rows no longer replay.", position="top")
+
+    async def remove(reason: str) -> None:
+        curator = here.curator()
+        await here.run(lambda: curator.remove(name))
+        here.office.actions.note(here.visitor.name, "removed a dataset", name, {"reason": reason})
+        ui.navigate.to("/datasets")
+
+    fresh = (
+        "Old answers no longer replay, and what was spent stays spent: new rows do not make people forget old answers."
+    )
+    gone = (
+        "Analysts can no longer ask about it. Its account, and what was spent, stay in the ledger should it come back."
+    )
+    ui.menu_item(
+        "Rows were refreshed …", lambda: ask_reason(f"New rows in {name}?", fresh, "Note it", refreshed)
+    ).props('data-testid="refreshed"')
+    ui.menu_item("Remove …", lambda: ask_reason(f"Remove {name}?", gone, "Remove it", remove, is_grave=True)).props(
+        'data-testid="remove"'
+    )
 
 
 def pause_button(here: Here, name: str, *, is_paused: bool) -> None:
