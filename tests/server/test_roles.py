@@ -44,7 +44,12 @@ def test_the_page_lists_every_route(tmp_path: Path) -> None:
     clinic(tmp_path)
     office = open_office(tmp_path / "blowfish.toml")
     try:
-        assert set(routes(rest_app(office))) == set(TABLE)
+        app = rest_app(office)
+        assert set(routes(app)) == set(TABLE)
+        described = app.openapi()
+        assert set(described["components"]["securitySchemes"]) == {"HTTPBearer", "APIKeyCookie"}
+        paid = described["paths"]["/api/v1/datasets/{name}/answers"]["post"]
+        assert "application/problem+json" in paid["responses"]["default"]["content"]
     finally:
         office.close()
 

@@ -7,18 +7,20 @@ from contextlib import asynccontextmanager
 from html import escape
 from importlib import import_module
 
-from fastapi import APIRouter, FastAPI, HTTPException
+from fastapi import APIRouter, Depends, FastAPI, HTTPException
 from fastapi.responses import HTMLResponse
+from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.middleware import Middleware
 from starlette.requests import Request
 
 from blowfishdb.engine.released import software_version
 from blowfishdb.errors import BlowfishError
+from blowfishdb.server.access import COOKIE, PROOF
 from blowfishdb.server.accounts.passwords import new_password
 from blowfishdb.server.guard import Guard
 from blowfishdb.server.metrics import Metrics
 from blowfishdb.server.office import Office
-from blowfishdb.server.problems import add_handlers, note_incident, status_of
+from blowfishdb.server.problems import MEDIA_TYPE, add_handlers, note_incident, status_of
 from blowfishdb.server.rest import (
     actions,
     answers,
@@ -51,6 +53,12 @@ ROUTERS = (
 )
 """The nouns of the API."""
 TITLE = "BlowfishDB"
+DESCRIBED = [
+    Depends(HTTPBearer(bearerFormat="bfdb_...", description="A token, for programs", auto_error=False)),
+    Depends(APIKeyCookie(name=COOKIE, description=f"A visit, for browsers; {PROOF} with changes", auto_error=False)),
+]
+"""Tells readers of the description how to sign in; who may do what is decided route by route."""
+PROBLEM = {"description": "A problem with a stable code", "content": {MEDIA_TYPE: {}}}
 
 
 def create_app(office: Office) -> FastAPI:
@@ -80,7 +88,7 @@ def rest_app(office: Office) -> FastAPI:
     )
     app.state.metrics = metrics
     add_handlers(app)
-    api = APIRouter(prefix="/api/v1")
+    api = APIRouter(prefix="/api/v1", dependencies=DESCRIBED, responses={"default": PROBLEM})
     for router in ROUTERS:
         api.include_router(router)
     app.include_router(api)
