@@ -13,19 +13,22 @@ from blowfishdb.mechanisms.data_aware.greedy_weights import greedy_weights
 from blowfishdb.mechanisms.data_aware.partial_variances import answer_variances
 from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.mechanisms.data_aware.weighted_tree import weighted_tree
+from blowfishdb.mechanisms.replies import measured_rows
 from blowfishdb.mechanisms.select.l1_partition import l1_partition
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.merged import merge_graph
 from blowfishdb.plan.plan import Plan
 from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Allowance, Ask, Measured, MeasurementStage, Program
+from blowfishdb.plan.stages import Allowance, Ask, MeasurementStage, Program
 
 
 @dataclass(frozen=True)
 class PrintedDawa:
     """A quarter of epsilon on the L1 partition (two-sided noise, all positions, no penalty), then greedy weights."""
 
-    name: str = "dawa as printed"
+    @property
+    def name(self) -> str:
+        return "dawa as printed"
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """Partition and measurement."""
@@ -44,9 +47,7 @@ class PrintedDawa:
         tree = weighted_tree(one_run(buckets.count), greedy_weights(buckets.count, ranges))
         merged = merge_graph(graph, buckets.of_cells)
         plan, _ = calibrate(Plan(Fraction(1), tree.parts), merged, measure)
-        measured = yield Ask("buckets", MeasurementStage(plan), buckets.of_cells)
-        if not isinstance(measured, Measured):
-            raise TypeError("a measurement answers with measured rows")
+        measured = measured_rows((yield Ask("buckets", MeasurementStage(plan), buckets.of_cells)))
         spread = row_variances(plan)
         cells = buckets.spread(tree.estimate(measured.noisy.astype(np.float64), np.empty(0), spread))
         variances = answer_variances(buckets, tree, problem.workload, spread)

@@ -12,7 +12,8 @@ from blowfishdb.errors import Declined, PlanError
 from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
 from blowfishdb.mechanisms.data_aware.dawa_2d import program_2d, script_2d
-from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, Finding, Script
+from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, Finding, Script, check_hides
+from blowfishdb.mechanisms.replies import measured_rows
 from blowfishdb.mechanisms.select.l1_gate import KEEP, l1_gate
 from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
 from blowfishdb.mechanisms.select.worst_bucket import worst_bucket
@@ -21,7 +22,7 @@ from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.plan.merged import merge_graph
 from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Allowance, Ask, Measured, MeasurementStage, Program
+from blowfishdb.plan.stages import Allowance, Ask, MeasurementStage, Program
 
 NAME = "dawa"
 
@@ -62,8 +63,7 @@ class Dawa:
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """Gate, partition, measurement: together exactly epsilon; two axes follow a Hilbert curve, without a gate."""
         graph = problem.graph
-        if not np.any(graph.to_zero) and not graph.value_edge_bound:
-            raise Declined(NAME, "no move is hidden, so 'identity' releases every cell exactly")
+        check_hides(self.name, graph)
         if len(graph.shape) == 2 and self.bias_share:
             raise Declined(self.name, "on two axes no bound on the bias is offered; ask for 'dawa'")
         if len(graph.shape) == 2:
@@ -100,9 +100,7 @@ def _measured(problem: Problem, buckets: Buckets, allowed: dict[str, Fraction], 
     planned = plan_buckets(
         graph if of_cells is None else merge_graph(graph, of_cells), buckets, problem.workload, epsilon
     )
-    measured = yield Ask(MEASURE, MeasurementStage(planned.plan), of_cells, instead_of)
-    if not isinstance(measured, Measured):
-        raise TypeError("a measurement answers with measured rows")
+    measured = measured_rows((yield Ask(MEASURE, MeasurementStage(planned.plan), of_cells, instead_of)))
     estimate = buckets.spread(planned.totals(measured.noisy, measured.exact))
     answers = np.asarray(problem.workload.dot(estimate))
     bias = None if uneven is None else np.asarray(uneven * buckets.cut_counts(problem.workload), dtype=np.float64)

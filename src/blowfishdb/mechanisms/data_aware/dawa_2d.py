@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms.data_aware.script import Finding, Script
+from blowfishdb.mechanisms.data_aware.script import Finding, Script, hides_anything
 from blowfishdb.mechanisms.entries import GOLDEN, spread_choice
 from blowfishdb.mechanisms.products.queries import as_boxes
+from blowfishdb.mechanisms.replies import measured_rows
 from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
 from blowfishdb.mechanisms.spatial.answer_variances import VISITS, cover_variances, leaf_bound, visits
 from blowfishdb.mechanisms.spatial.block_tree import block_tree
@@ -30,7 +30,7 @@ from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.merged import merge_graph
 from blowfishdb.plan.plan import Measurement, Plan
 from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Allowance, Ask, Measured, MeasurementStage, Program, Reply
+from blowfishdb.plan.stages import Allowance, Ask, MeasurementStage, Program, Reply
 
 SELECT, MEASURE, REFINE = "partition", "buckets", "pieces"
 SHARES = (Fraction(1, 8), Fraction(3, 8), Fraction(1, 2))
@@ -75,7 +75,7 @@ def _measured(
 ) -> Generator[Ask, Reply, NodeViews]:
     """The views of the buckets and the blocks above them, shares chosen by the error they predict for some boxes."""
     merged = merge_graph(graph, buckets)
-    if not merged.value_edge_bound and not np.any(merged.to_zero):
+    if not hides_anything(merged):
         asked = bucket_counts(graph, buckets, allowance)
         values, variances = asked.read((yield asked.ask))
         return NodeViews.none(tree.nodes).add(tree.leaves, values, variances)
@@ -86,11 +86,9 @@ def _measured(
 
     weights = best_weights(tree, error)
     plan = _plan(weights.measurement(), merged, allowance.epsilon)
-    reply = yield Ask(allowance.stage, MeasurementStage(plan), buckets)
-    if not isinstance(reply, Measured):
-        raise PlanError("a measurement is answered by measured rows")
-    views = weights.views(reply.noisy.astype(np.float64), variance(float(plan.unit) / plan.weights))
-    return views.with_total(float(reply.exact[0]) if reply.exact.size else None)
+    measured = measured_rows((yield Ask(allowance.stage, MeasurementStage(plan), buckets)))
+    views = weights.views(measured.noisy.astype(np.float64), variance(float(plan.unit) / plan.weights))
+    return views.with_total(float(measured.exact[0]) if measured.exact.size else None)
 
 
 def _plan(measurement: Measurement, graph: CellGraph, epsilon: Fraction) -> Plan:

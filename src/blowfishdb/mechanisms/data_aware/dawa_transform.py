@@ -7,14 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import ordered
 from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
 from blowfishdb.mechanisms.data_aware.dawa import CAP, GATE_SHARE, noise_level, uneven_limit
 from blowfishdb.mechanisms.data_aware.merged_strategy import best_merged_plan
 from blowfishdb.mechanisms.data_aware.running_sums import even_runs
-from blowfishdb.mechanisms.data_aware.script import Finding, Script
+from blowfishdb.mechanisms.data_aware.script import Finding, Script, check_hides
+from blowfishdb.mechanisms.replies import measured_rows
 from blowfishdb.mechanisms.select.l1_gate import KEEP, l1_gate
 from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
 from blowfishdb.model.cellgraph import CellGraph
@@ -24,7 +24,7 @@ from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.merged import merge_graph
 from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Allowance, Ask, Measured, MeasurementStage, Program
+from blowfishdb.plan.stages import Allowance, Ask, MeasurementStage, Program
 
 NAME = "dawa-transform"
 GATE, SELECT, MEASURE, SUMS = "gate", "partition", "buckets", "sums"
@@ -39,15 +39,17 @@ class DawaTransform:
     as `dawa` does, and `select_share` of epsilon finds them.
     """
 
-    name: str = NAME
     select_share: Fraction = Fraction(1, 2)
     sums_first: bool = True
+
+    @property
+    def name(self) -> str:
+        return NAME
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """One stage on a line; gate, partition and measurement elsewhere: together exactly epsilon."""
         graph = problem.graph
-        if not np.any(graph.to_zero) and not graph.value_edge_bound:
-            raise Declined(NAME, "no move is hidden, so 'identity' releases every cell exactly")
+        check_hides(NAME, graph)
         if self.sums_first and is_line(graph):
             return Program(NAME, (Allowance(SUMS, epsilon),))
         gate, select = epsilon * GATE_SHARE, epsilon * self.select_share
@@ -72,9 +74,7 @@ def is_line(graph: CellGraph) -> bool:
 def _from_sums(problem: Problem, epsilon: Fraction) -> Script:
     strategy = ordered.propose(problem)
     plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, epsilon)
-    measured = yield Ask(SUMS, MeasurementStage(plan))
-    if not isinstance(measured, Measured):
-        raise TypeError("a measurement answers with measured rows")
+    measured = measured_rows((yield Ask(SUMS, MeasurementStage(plan))))
     spread = variance(float(plan.unit) / plan.weights)
     cells, buckets, before = [], [], 0
     ends = np.flatnonzero(strategy.exact)
@@ -103,15 +103,11 @@ def _from_partition(problem: Problem, program: Program) -> Script:
         buckets = Buckets(cells, np.asarray((yield Ask(SELECT, l1_refinement(cells, graph, select)))))
     if isinstance(problem.workload, Identity):
         best = best_merged_plan(graph, buckets.of_cells, measure)
-        measured = yield Ask(MEASURE, MeasurementStage(best.plan), buckets.of_cells, instead_of)
-        if not isinstance(measured, Measured):
-            raise TypeError("a measurement answers with measured rows")
+        measured = measured_rows((yield Ask(MEASURE, MeasurementStage(best.plan), buckets.of_cells, instead_of)))
         estimate, spread = best.cells(measured), best.answer_variances(problem.workload)
     else:
         planned = plan_buckets(merge_graph(graph, buckets.of_cells), buckets, problem.workload, measure)
-        measured = yield Ask(MEASURE, MeasurementStage(planned.plan), buckets.of_cells, instead_of)
-        if not isinstance(measured, Measured):
-            raise TypeError("a measurement answers with measured rows")
+        measured = measured_rows((yield Ask(MEASURE, MeasurementStage(planned.plan), buckets.of_cells, instead_of)))
         estimate = buckets.spread(planned.totals(measured.noisy, measured.exact))
         spread = planned.answer_variances
     return Finding(estimate, np.asarray(problem.workload.dot(estimate)), spread, buckets.of_cells)

@@ -10,11 +10,12 @@ import numpy as np
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware.merged_strategy import best_merged_plan, check_mixed
-from blowfishdb.mechanisms.data_aware.script import Finding, Script
+from blowfishdb.mechanisms.data_aware.script import Finding, Script, check_hides
+from blowfishdb.mechanisms.replies import measured_rows
 from blowfishdb.mechanisms.select.matching import matching_partition
 from blowfishdb.plan.merged import merge_graph
 from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Allowance, Ask, Measured, MeasurementStage, Program
+from blowfishdb.plan.stages import Allowance, Ask, MeasurementStage, Program
 
 NAME = "matching-transform"
 MATCH, MEASURE = "matching", "buckets"
@@ -28,16 +29,18 @@ class MatchingTransform:
     luckiest of many pairs would win.
     """
 
-    name: str = NAME
     rounds: int = 3
     select_share: Fraction = Fraction(1, 2)
     caution: Fraction = Fraction(3)
 
+    @property
+    def name(self) -> str:
+        return NAME
+
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """The rounds and the measurement, together exactly epsilon."""
         graph = problem.graph
-        if not np.any(graph.to_zero) and not graph.value_edge_bound:
-            raise Declined(NAME, "no move is hidden, so 'identity' releases every cell exactly")
+        check_hides(NAME, graph)
         if graph.cells < 2:
             raise Declined(NAME, "there is nothing to join in a single cell")
         check_mixed(NAME, problem)
@@ -60,9 +63,7 @@ class MatchingTransform:
             chosen = yield Ask(allowance.stage, stage, of_cells if number else None)
             of_cells = np.asarray(chosen)[of_cells]
         best = best_merged_plan(graph, of_cells, measure.epsilon)
-        measured = yield Ask(measure.stage, MeasurementStage(best.plan), of_cells)
-        if not isinstance(measured, Measured):
-            raise TypeError("a measurement answers with measured rows")
+        measured = measured_rows((yield Ask(measure.stage, MeasurementStage(best.plan), of_cells)))
         estimate = best.cells(measured)
         answers = np.asarray(problem.workload.dot(estimate))
         return Finding(estimate, answers, best.answer_variances(problem.workload), of_cells)

@@ -8,8 +8,9 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.data_aware.script import Script
+from blowfishdb.mechanisms.data_aware.script import Script, hides_anything
 from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
+from blowfishdb.mechanisms.replies import measured_rows
 from blowfishdb.mechanisms.spatial.product_levels import ProductLevel, halving_levels, product_tree
 from blowfishdb.mechanisms.spatial.region_tree import check_two_axes
 from blowfishdb.mechanisms.spatial.shares import shared_program
@@ -20,7 +21,7 @@ from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
 from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Ask, Measured, MeasurementStage, Program
+from blowfishdb.plan.stages import Ask, MeasurementStage, Program
 
 NAME = "quadtree"
 RATIO = 2.0 ** (1.0 / 3.0)
@@ -42,7 +43,7 @@ class Quadtree:
         """One stage with the whole epsilon."""
         graph = problem.graph
         check_two_axes(NAME, graph.shape)
-        if graph.cells == 1 or (graph.value_edge_bound == 0 and not graph.to_zero.any()):
+        if graph.cells == 1 or not hides_anything(graph):
             raise Declined(NAME, "the policy hides nothing among these cells: ask for `cells`, they are exact")
         return shared_program(NAME, epsilon, [("levels", Fraction(1))])
 
@@ -51,13 +52,12 @@ class Quadtree:
         levels = halving_levels(graph.shape)
         plan = levels_plan(graph, levels)
         plan, _ = calibrate(plan, graph, program.epsilon)
-        measured = yield Ask(program.allowances[0].stage, MeasurementStage(plan))
+        measured = measured_rows((yield Ask(program.allowances[0].stage, MeasurementStage(plan))))
         tree = product_tree(graph.shape, levels)
+        counted = np.arange(tree.nodes - plan.weights.size, tree.nodes)
         views = NodeViews.none(tree.nodes)
-        if isinstance(measured, Measured):
-            counted = np.arange(tree.nodes - plan.weights.size, tree.nodes)
-            views = views.add(counted, measured.noisy.astype(np.float64), variance(float(plan.unit) / plan.weights))
-            views = views.with_total(float(measured.exact[0]) if measured.exact.size else None)
+        views = views.add(counted, measured.noisy.astype(np.float64), variance(float(plan.unit) / plan.weights))
+        views = views.with_total(float(measured.exact[0]) if measured.exact.size else None)
         return tree_finding(problem, tree, views)
 
 

@@ -13,8 +13,9 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from blowfishdb.errors import PlanError
+from blowfishdb.errors import Declined, PlanError
 from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.plan.problem import Problem
 from blowfishdb.plan.stages import Ask, Program, Reply
 
@@ -47,6 +48,17 @@ class Finding:
 
 
 Script: TypeAlias = Generator[Ask, Reply, Finding]
+
+
+def hides_anything(graph: CellGraph) -> bool:
+    """Whether some hidden move changes the cells; otherwise all counts are exact and free."""
+    return bool(np.any(graph.to_zero)) or graph.value_edge_bound > 0
+
+
+def check_hides(mechanism: str, graph: CellGraph) -> None:
+    """Declined where nothing is hidden and looking at the data would be paid for nothing."""
+    if not hides_anything(graph):
+        raise Declined(mechanism, "no move is hidden, so 'identity' releases every cell exactly")
 
 
 class DataAware(Protocol):

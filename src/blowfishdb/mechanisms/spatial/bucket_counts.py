@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms import identity
+from blowfishdb.mechanisms.replies import measured_rows
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.workload import Identity, Intervals
@@ -17,7 +17,7 @@ from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.merged import merge_graph
 from blowfishdb.plan.plan import Plan
 from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Allowance, Ask, Measured, MeasurementStage, Reply
+from blowfishdb.plan.stages import Allowance, Ask, MeasurementStage, Reply
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class BucketCounts:
 
     def read(self, reply: Reply) -> tuple[Floats, Floats]:
         """The count of every bucket and its noise variance."""
-        measured = _measured(reply)
+        measured = measured_rows(reply)
         values = np.zeros(self.noisy.size + self.alone.size)
         variances = np.zeros(values.size)
         values[self.noisy] = measured.noisy
@@ -42,7 +42,7 @@ class BucketCounts:
 
     def total(self, reply: Reply) -> float | None:
         """The number of records, where the policy lets everybody know it."""
-        return float(_measured(reply).exact[-1]) if self.has_total else None
+        return float(measured_rows(reply).exact[-1]) if self.has_total else None
 
 
 def bucket_counts(graph: CellGraph, buckets: Ints | None, allowance: Allowance) -> BucketCounts:
@@ -60,9 +60,3 @@ def bucket_counts(graph: CellGraph, buckets: Ints | None, allowance: Allowance) 
     ask = Ask(allowance.stage, MeasurementStage(plan), buckets)
     spread = float(variance(float(plan.unit))) if plan.parts else 0.0
     return BucketCounts(ask, found.noisy, found.alone, has_total, spread)
-
-
-def _measured(reply: Reply) -> Measured:
-    if not isinstance(reply, Measured):
-        raise PlanError("a measurement is answered by measured rows")
-    return reply
