@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -125,11 +126,12 @@ FIRST = bf.person("id", at_most=1, order_by="key")
         (bf.Policy(), bf.Policy(unit=PERSON), None),
         (bf.Policy(unit=PERSON), bf.Policy(), 1),
         (bf.Policy(unit=FIRST), bf.Policy(), 1),
-        # A person's first row vanishes and the second one counts: two steps, of which three were paid for above.
+        # A person's first row vanishes and the second one counts: two steps, of which one was paid for.
         (bf.Policy(unit=FIRST, presence="only"), bf.Policy(presence="only"), 2),
         (bf.Policy(unit=FIRST, presence="secret"), bf.Policy(presence="secret"), 2),
         (bf.Policy(unit=FIRST, presence="secret"), bf.Policy(presence="secret", constraints=["rows"]), None),
-        (bf.Policy(unit=PERSON, presence="only"), bf.Policy(presence="only"), 1),
+        # The first of three vanishes, and three with the same key, which did not fit, count: four steps.
+        (bf.Policy(unit=PERSON, presence="only"), bf.Policy(presence="only"), Fraction(4, 3)),
         (bf.Policy(unit=FIRST, presence="only"), bf.Policy(unit=PERSON, presence="only"), 1),
         (bf.Policy(unit=PERSON), bf.Policy(unit=bf.person("id", at_most=9, order_by="key")), 1),
         (bf.Policy(unit=PERSON), bf.Policy(unit=bf.person("other", at_most=3, order_by="key")), None),
@@ -138,8 +140,25 @@ FIRST = bf.person("id", at_most=1, order_by="key")
         (bf.Policy(joint=[bf.grid(["a", "c"], 2)]), bf.Policy(), None),
     ],
 )
-def test_units_and_joint_thresholds(old: bf.Policy, new: bf.Policy, factor: int | None) -> None:
+def test_units_and_joint_thresholds(old: bf.Policy, new: bf.Policy, factor: Fraction | int | None) -> None:
     assert policy_stretch(DOMAIN, old, new).factor == (None if factor is None else Fraction(factor))
+
+
+def counted(keys: list[int], most: int) -> Counter[int]:
+    """Which rows of one person count: those up to their key are at most `most`."""
+    return Counter({row: 1 for row, key in enumerate(keys) if key >= 0 and sum(0 <= k <= key for k in keys) <= most})
+
+
+def test_rows_that_give_way_take_one_step_more_than_was_paid_for() -> None:
+    for most in (1, 2, 3):
+        worst = 0
+        for keys in itertools.product(range(3), repeat=most + 2):
+            before = counted(list(keys), most)
+            for row in range(len(keys)):
+                after = counted([-1 if place == row else key for place, key in enumerate(keys)], most)
+                worst = max(worst, (before - after).total() + (after - before).total())
+        old = bf.Policy(unit=bf.person("id", at_most=most, order_by="key"), presence="only")
+        assert policy_stretch(DOMAIN, old, bf.Policy(presence="only")).factor == Fraction(worst, most)
 
 
 def make(domain: dict[str, object], joins: list[bf.Join] | None = None) -> Dataset:

@@ -31,13 +31,12 @@ def policy_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
     unit = _unit_refusal(old, new)
     if unit is not None:
         return Stretch(None, unit)
-    facts = _facts_stretch(domain, old, new)
-    gives_way = _gives_way(old, new)
+    facts, giving_way = _facts_stretch(domain, old, new), _giving_way(old, new)
     if facts is not None:
-        return Stretch(None, "change first whose rows count, then the public facts") if gives_way else facts
+        return Stretch(None, "change first whose rows count, then the public facts") if giving_way > 1 else facts
     found = _plain_stretch(domain, old, new)
-    if found.factor is not None and found.factor < 2 and gives_way:
-        return Stretch(Fraction(2), "a row that vanishes made way for another row of the same person")
+    if found.factor is not None and found.factor < giving_way:
+        return Stretch(giving_way, "a row that vanishes on its own made way for other rows of the same person")
     return found
 
 
@@ -50,13 +49,14 @@ def with_past_attributes(domain: Domain, past: Iterable[Domain]) -> Domain:
     return Domain(tuple(declared.items()))
 
 
-def _gives_way(old: Policy, new: Policy) -> bool:
-    """Whether the one row of a person that counted could be replaced by another when it vanishes on its own.
+def _giving_way(old: Policy, new: Policy) -> Fraction:
+    """What a row that vanishes on its own did to the rows of its person that counted, relative to what was paid for.
 
-    That is two steps, out and in; where two rows or more of a person counted, two steps were paid for.
+    It leaves, and up to k rows with one key that did not fit before come in: k + 1 steps, of which k were paid for.
     """
-    was_one = isinstance(old.unit, Person) and old.unit.at_most == 1
-    return was_one and not isinstance(new.unit, Person) and new.presence != "public"
+    if not isinstance(old.unit, Person) or isinstance(new.unit, Person) or new.presence == "public":
+        return Fraction(1)
+    return Fraction(old.unit.at_most + 1, old.unit.at_most)
 
 
 def _plain_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
