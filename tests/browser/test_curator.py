@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import duckdb
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -197,6 +199,32 @@ def test_a_file_becomes_a_dataset(page: Page, lab: Place) -> None:
     (kept,) = (lab.folder / "uploads").iterdir()
     assert kept.name.startswith("odd-name-")
     assert kept.stat().st_mode & 0o077 == 0, "nobody else on the machine reads it"
+
+
+def test_names_are_never_taken_for_markup_and_a_dataset_can_go(page: Page, lab: Place) -> None:
+    odd = 'a" onclick="window.bad=1 <img src=x onerror=window.bad=1>'
+    with duckdb.connect(str(lab.folder / "odd.duckdb")) as connection:
+        connection.execute('CREATE TABLE odd AS SELECT range % 4 AS "{}" FROM range(9)'.format(odd.replace('"', '""')))
+    sign_in(page, lab, "cora", then="/datasets/add")
+    page.get_by_test_id("address").fill("duckdb:///odd.duckdb#odd")
+    page.get_by_test_id("read-columns").click()
+    pick(page, f"use-{odd}", "Whole numbers")
+    page.get_by_test_id(f"low-{odd}").fill("0")
+    page.get_by_test_id(f"high-{odd}").fill("3")
+    expect(page.get_by_text("4 values: 0 … 3")).to_be_visible()
+    page.get_by_test_id("name").fill("<b>odd</b>")
+    page.get_by_test_id("finish").click()
+    page.wait_for_url(re.compile("/policies"))
+    for path in ("/policies", "/trade-off", "/books", "/datasets"):
+        page.goto(f"{lab.url}{path}?dataset=%3Cb%3Eodd%3C%2Fb%3E")
+        page.get_by_text("<b>odd</b>").first.wait_for()
+    assert page.evaluate("window.bad") is None
+    page.get_by_test_id("more-<b>odd</b>").click()
+    page.get_by_test_id("remove").click()
+    page.get_by_test_id("reason").fill("was a trial")
+    page.get_by_test_id("go").click()
+    expect(page.get_by_text("<b>odd</b>")).to_have_count(0)
+    assert "<b>odd</b>" not in lab.office.curator("cora").datasets()
 
 
 def test_people_get_a_password_that_they_must_change(page: Page, chromium: Browser, lab: Place) -> None:

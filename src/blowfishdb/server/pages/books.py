@@ -16,6 +16,7 @@ from blowfishdb.server.pages.curator_parts import (
     Column,
     ask_reason,
     budget_bar,
+    called,
     dataset_choice,
     dress,
     figure,
@@ -153,10 +154,11 @@ def _buttons(here: Here, name: str, analyst: str) -> Cell:
         said = f"{analyst} can ask nothing more of {name}. Earlier answers stay readable."
         with ui.element("div").classes("bf-row").style("gap:2px;justify-content:flex-end;flex-wrap:nowrap"):
             ui.button("Limit …", on_click=lambda: ask_limit(here, name, "analyst", analyst)).props("flat dense")
-            ui.button(
+            button = ui.button(
                 "Revoke …",
                 on_click=lambda: ask_reason(f"Revoke {analyst}?", said, "Revoke", revoke, is_grave=True),
-            ).props(f'flat dense color=negative data-testid="revoke-{analyst}"')
+            )
+            called(button.props("flat dense color=negative"), test_id=f"revoke-{analyst}")
 
     return draw
 

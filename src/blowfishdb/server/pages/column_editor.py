@@ -31,7 +31,7 @@ from blowfishdb.server.curating.column_form import (
     read_column,
     suggested,
 )
-from blowfishdb.server.pages.curator_parts import pill
+from blowfishdb.server.pages.curator_parts import called, pill
 from blowfishdb.server.pages.here import sentence
 from blowfishdb.sources.base import ColumnType
 from blowfishdb.sources.looking import Seen
@@ -64,7 +64,7 @@ class ColumnEditor:
 
     def build(self) -> None:
         """Draws the form."""
-        with ui.element("div").classes("bf-column").props(f'role=group aria-label="{self.name}"'):
+        with called(ui.element("div").classes("bf-column").props("role=group"), self.name):
             with ui.element("div"):
                 ui.label(self.name).style("font-weight:620;overflow-wrap:anywhere")
                 ui.label(self.column.native.lower()).classes("bf-quiet bf-small bf-mono")
@@ -73,7 +73,7 @@ class ColumnEditor:
                 chosen = ui.select(
                     options, value=self.said.form, on_change=lambda event: self._choose(str(event.value))
                 )
-                chosen.props(f'{FIELD} aria-label="How {self.name} is used" data-testid="use-{self.name}"')
+                called(chosen.props(FIELD), f"How {self.name} is used", f"use-{self.name}")
                 chosen.style("max-width:230px")
                 self._fields = ui.element("div").classes("bf-row")
                 self._verdict = ui.element("div").props("aria-live=polite")
@@ -113,9 +113,8 @@ class ColumnEditor:
                 self._list()
             if self.said.is_used:
                 self._beside()
-                ui.button("Look in the data …", icon="visibility", on_click=lambda: self.look(self)).props(
-                    f'flat dense size=sm data-testid="look-{self.name}"'
-                )
+                button = ui.button("Look in the data …", icon="visibility", on_click=lambda: self.look(self))
+                called(button.props("flat dense size=sm"), test_id=f"look-{self.name}")
         self._judge()
 
     def _bounds(self) -> None:
@@ -140,8 +139,8 @@ class ColumnEditor:
     def _text(self, part: str, label: str, value: str, sample: str, width: int | None) -> None:
         box = ui.input(
             label, value=value, placeholder=sample, on_change=lambda event: self._set(part, event.value)
-        ).props(f'{FIELD} data-testid="{part}-{self.name}"')
-        _ = box.classes("w-full") if width is None else box.style(f"width:{width}px")
+        ).props(FIELD)
+        called(box, test_id=f"{part}-{self.name}").style("width:100%" if width is None else f"width:{width}px")
 
     def _beside(self) -> None:
         is_list = self.said.form in (LISTED, RANKED)
@@ -150,9 +149,10 @@ class ColumnEditor:
             ("outside", "Other values are", NULLS if is_list else OUTSIDES),
         ):
             now = str(getattr(self.said, part))
-            ui.select(
+            chosen = ui.select(
                 options, value=now, label=label, on_change=lambda event, part=part: self._set(part, event.value)
-            ).props(f'{FIELD} data-testid="{part}-{self.name}"').style("width:190px")
+            )
+            called(chosen.props(FIELD).style("width:190px"), test_id=f"{part}-{self.name}")
             if now == VALUE:
                 self._text(f"{part}_value", "Which value", str(getattr(self.said, f"{part}_value")), "0", 110)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from nicegui import events, ui
 
@@ -225,7 +226,7 @@ def _finish(adding: Adding) -> None:
         curator = adding.here.curator()
         await adding.here.run(lambda: curator.add(dataset))
         adding.here.office.actions.note(adding.here.check("curate").name, "added a dataset", dataset.name)
-        ui.navigate.to(f"/policies?dataset={dataset.name}")
+        ui.navigate.to(f"/policies?dataset={quote(dataset.name)}")
 
     with ui.element("section").classes("bf-card").style("margin-top:16px"), ui.element("div").classes("bf-spread"):
         with ui.element("div").classes("bf-row"):

@@ -12,7 +12,7 @@ from blowfishdb.catalog.declaring import attribute_words, family_words
 from blowfishdb.errors import BlowfishError
 from blowfishdb.ledger import Account
 from blowfishdb.model.policy import Policy
-from blowfishdb.server.pages.curator_parts import Column, ask_reason, budget_bar, dress, pill, plain_table
+from blowfishdb.server.pages.curator_parts import Column, ask_reason, budget_bar, called, dress, pill, plain_table
 from blowfishdb.server.pages.here import Here, sentence
 from blowfishdb.server.pages.shell import empty, heading, notice, page
 
@@ -49,7 +49,7 @@ async def datasets(here: Here) -> None:
 
 def _card(here: Here, dataset: Dataset, account: Account) -> None:
     pause = here.office.pauses.of(dataset.name)
-    with ui.element("section").classes("bf-card").props(f'aria-label="{dataset.name}"'):
+    with called(ui.element("section").classes("bf-card"), dataset.name):
         with ui.element("div").classes("bf-spread"):
             with ui.element("div").classes("bf-row"):
                 heading(dataset.name).classes("bf-title")
@@ -79,7 +79,8 @@ def _links(here: Here, name: str, *, is_paused: bool) -> None:
                 "flat dense no-caps"
             )
         pause_button(here, name, is_paused=is_paused)
-        with ui.button(icon="more_vert").props(f'flat dense aria-label="More about {name}"'), ui.menu():
+        more = ui.button(icon="more_vert").props("flat dense")
+        with called(more, f"More about {name}", f"more-{name}"), ui.menu():
             _upkeep(here, name)
 
 

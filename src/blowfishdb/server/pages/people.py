@@ -8,7 +8,7 @@ from blowfishdb.errors import InvalidInput
 from blowfishdb.server.accounts.passwords import new_password
 from blowfishdb.server.accounts.people import Person
 from blowfishdb.server.accounts.roles import ROLES
-from blowfishdb.server.pages.curator_parts import Cell, Column, dress, pill, plain_table
+from blowfishdb.server.pages.curator_parts import Cell, Column, called, dress, pill, plain_table
 from blowfishdb.server.pages.here import Here
 from blowfishdb.server.pages.shell import heading, page
 
@@ -88,7 +88,8 @@ def _buttons(here: Here, person: Person) -> None:
         if person.name != here.visitor.name:
             ui.button("New password", on_click=renew).props("flat dense")
             word, colour = ("Let in again", "primary") if person.is_disabled else ("Shut out", "negative")
-            ui.button(word, on_click=disable).props(f'flat dense color={colour} data-testid="disable-{person.name}"')
+            button = ui.button(word, on_click=disable).props(f"flat dense color={colour}")
+            called(button, test_id=f"disable-{person.name}")
         else:
             ui.label("you").classes("bf-quiet bf-small").style("padding:6px 8px")
 

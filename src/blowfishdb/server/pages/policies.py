@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from urllib.parse import quote
 
 from nicegui import ui
 
@@ -223,7 +224,7 @@ def _change_card(draft: Draft) -> None:
 
         change = await here.run(work)
         here.office.actions.note(here.visitor.name, "changed a policy", name, {"version": change.next_version})
-        ui.navigate.to(f"/policies?dataset={name}&attribute={draft.shown}")
+        ui.navigate.to(f"/policies?dataset={quote(name)}&attribute={quote(draft.shown)}")
 
     said = "It is in force for every answer from now on, and the reason is kept in the ledger."
     button = ui.button(
