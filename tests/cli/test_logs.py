@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from blowfishdb.cli.logs import CURATOR, LOG
+from blowfishdb.cli.logs import CURATOR, LOG, curator_log, keep_log
 from tests.cli.conftest import Run
 
 SECRET = "Jane Doe, 47"
@@ -47,3 +47,13 @@ def test_without_a_log_nothing_is_printed_either() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "incident" in done.stdout
     assert done.stderr == ""
+
+
+def test_a_command_that_runs_others_keeps_its_log(tmp_path: Path) -> None:
+    with curator_log():
+        with curator_log():
+            keep_log(tmp_path / "inner.toml")
+        keep_log(tmp_path / "blowfish.toml")
+        logging.getLogger(CURATOR).error("could not convert %s \ud800", SECRET)
+    assert SECRET in (tmp_path / "blowfish.log").read_text()
+    assert LOG not in logging.getLogger(CURATOR).handlers

@@ -192,6 +192,17 @@ ODD_NAMES = (
 )
 
 
+def test_half_a_character_and_endless_numbers_are_no_faults(place: Place) -> None:
+    json = {"Content-Type": "application/json"}
+    for body in (r'{"name": "\ud800", "password": "x"}', r'{"name": "ana", "password": "\ud800"}'):
+        assert code(place.visitor().post("/api/v1/sessions", content=body, headers=json)) == "invalid-input"
+    own = r'{"password": "\ud800", "new_password": "x"}'
+    sent = place.visitor("ana").put("/api/v1/sessions/current/password", content=own, headers=json)
+    assert code(sent) == "invalid-input"
+    for path in ("ledger/entries", "actions"):
+        assert code(place.visitor("cora").get(f"/api/v1/{path}?after={10**30}")) == "invalid-input"
+
+
 def test_odd_names_lead_nowhere(place: Place) -> None:
     for name in ODD_NAMES:
         sent = place.program("ana").get(f"/api/v1/datasets/{name}")

@@ -26,7 +26,7 @@ class CuratorLog(logging.Handler):
         try:
             # Readable by its owner alone: a driver's message may quote a row.
             handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            with os.fdopen(handle, "a", encoding="utf-8") as file:
+            with os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(self.format(record) + "\n")
         except OSError:
             return
@@ -44,11 +44,13 @@ def keep_log(config: Path) -> None:
 def curator_log() -> Iterator[None]:
     """Sends the curator's log to its file while a command runs."""
     logger = logging.getLogger(CURATOR)
+    # A command that runs others, as the demo does, keeps its log when they end.
+    is_outermost = LOG not in logger.handlers
     logger.addHandler(LOG)
     before = LOG.path
     try:
         yield
     finally:
         LOG.path = before
-        if before is None:
+        if is_outermost:
             logger.removeHandler(LOG)

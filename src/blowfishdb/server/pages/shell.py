@@ -26,6 +26,8 @@ from blowfishdb.server.problems import status_of
 Builder: TypeAlias = Callable[[Here], None] | Callable[[Here], Awaitable[None]]
 SIGN_IN = "/sign-in"
 PASSWORD = "/password"  # a path
+LONGEST_BUILD = 60.0
+"""Seconds after which a page that is not built yet is a fault: a busy machine is none."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def page(path: str, title: str, *scopes: Scope, lead: str = "") -> Callable[[Bui
     """Registers a page for visitors with one of the scopes: others are sent to sign in, or refused."""
 
     def register(build: Builder) -> Builder:
-        @ui.page(path, title=f"{title} · BlowfishDB")
+        @ui.page(path, title=f"{title} · BlowfishDB", response_timeout=LONGEST_BUILD)
         async def built(request: Request) -> Response | None:
             found = _entered(request, scopes)
             if isinstance(found, Response):

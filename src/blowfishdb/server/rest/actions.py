@@ -15,7 +15,7 @@ router = APIRouter(prefix="/actions", tags=["audit log"])
 @router.get("", dependencies=[AUDITING])
 def actions(
     request: Request,
-    after: Annotated[int, Query(ge=0)] = 0,
+    after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     most: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> list[dict[str, Any]]:
     """Lines after a number, oldest first."""

@@ -21,7 +21,7 @@ def entries(
     visitor: Auditor,
     request: Request,
     dataset: str | None = None,
-    after: Annotated[int, Query(ge=0)] = 0,
+    after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     most: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> list[dict[str, Any]]:
     """Entries in order, after a number; all, or those of one dataset."""

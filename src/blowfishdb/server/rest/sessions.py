@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from blowfishdb.errors import InvalidInput, SignInRefused
 from blowfishdb.server.access import Anybody, address_of, drop_cookie, office_of, secret_of, set_cookie
@@ -14,21 +16,23 @@ from blowfishdb.server.office import Office
 
 ATTEMPT = "blowfish_attempt"
 ATTEMPT_SECONDS = 600
+# The length is checked together with the characters: half a character, which JSON can hold, cannot be kept.
+Short = Annotated[str, Field(max_length=1000)]
 router = APIRouter(prefix="/sessions", tags=["sessions"])
 
 
 class SignIn(BaseModel):
     """A name and its password."""
 
-    name: str
-    password: str
+    name: Short
+    password: Short
 
 
 class NewPassword(BaseModel):
     """The password that is in use and the one to use from now on."""
 
-    password: str
-    new_password: str
+    password: Short
+    new_password: Short
 
 
 class Me(BaseModel):
