@@ -136,7 +136,7 @@ def shoot(page: Page, name: str, *, whole: bool = True) -> None:
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
         page.evaluate("window.scrollTo(0, 0)")
-        page.wait_for_timeout(350)
+        page.wait_for_timeout(250)
         page.screenshot(path=SHOTS / f"{name}-{width}.png", full_page=whole)
     if before is not None:
         page.set_viewport_size(before)

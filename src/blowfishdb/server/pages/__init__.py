@@ -7,6 +7,7 @@ PAGES: tuple[str, ...] = (
     "compare",
     "budget",
     "synopses",
+    "publish",
     "account",
     "datasets",
     "dataset_add",

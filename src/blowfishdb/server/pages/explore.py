@@ -13,10 +13,11 @@ from blowfishdb.engine.preview import Preview
 from blowfishdb.errors import BlowfishError, NotSignedIn
 from blowfishdb.server.pages.accuracy_form import AccuracyForm
 from blowfishdb.server.pages.asking import Asking, Wanted
+from blowfishdb.server.pages.confirm import confirmed, progress_bar
 from blowfishdb.server.pages.here import Here
 from blowfishdb.server.pages.history import all_past
 from blowfishdb.server.pages.question_form import QuestionForm
-from blowfishdb.server.pages.quote import figure, show_failure, show_quote, show_refusal
+from blowfishdb.server.pages.quote import show_failure, show_quote, show_refusal
 from blowfishdb.server.pages.ready import Ready, ready
 from blowfishdb.server.pages.result import show_answer
 from blowfishdb.server.pages.shell import empty, page
@@ -25,12 +26,6 @@ from blowfishdb.session.session import Session
 
 PAUSE = 0.15
 """Seconds without a change before a price is computed."""
-STEPS = {
-    "quote": (0.2, "Planning"),
-    "charge": (0.45, "Writing the charge to the ledger"),
-    "answer": (0.8, "Counting and adding noise"),
-    "done": (1.0, "Done"),
-}
 
 
 @page("/explore", "Explore", "ask", lead="Ask a question and see its price before anything is spent or read.")
@@ -146,53 +141,27 @@ class Explorer:
             draw()
 
     async def _confirm(self) -> None:
-        """Shows the price once more; nothing is spent without this step."""
         if self._quoted is None or self._is_running:
             return
         asked, preview = self._quoted
-        with self._root, ui.dialog() as dialog, ui.card().props('role="alertdialog" aria-label="Confirm the price"'):
-            ui.label(f"Spend epsilon {figure(preview.epsilon)}?").classes("bf-title").style("font-size:18px")
-            ui.label(f"{preview.title}, of {preview.dataset}.").style("margin-top:6px")
-            rest = (
-                ""
-                if preview.left is None
-                else f" You have {figure(preview.left)}; this leaves {figure(preview.left - preview.epsilon)}."
-            )
-            said = (
-                f"It is charged before any data is read, and there is no refund.{rest} What you asked before in the "
-                "same way is given again, free."
-            )
-            ui.label(said).classes("bf-quiet bf-small").style("margin-top:8px")
-            with ui.element("div").classes("bf-row bf-ends"):
-                ui.button("Cancel", on_click=lambda: dialog.submit(False)).props("flat")
-                ui.button(f"Spend {figure(preview.epsilon)} and run", on_click=lambda: dialog.submit(True)).props(
-                    'unelevated autofocus data-testid="confirm"'
-                )
-        if await dialog:
+        with self._root:
+            agreed = await confirmed(f"{preview.title}, of {preview.dataset}.", preview.epsilon, preview.left)
+        if agreed:
             await self._run(asked)
-        dialog.delete()
 
     async def _run(self, asked: Ready) -> None:
         self._is_running = True
-        heard: list[str] = ["quote"]
         self._result_box.clear()
         with self._result_box:
-            bar, label = ui.linear_progress(0.1, show_value=False), ui.label(STEPS["quote"][1])
-            bar.props('aria-label="Progress"').style("margin-top:60px")
-            label.classes("bf-quiet").style("text-align:center;margin-top:10px").props('role="status"')
-
-            def follow() -> None:
-                bar.value, label.text = STEPS[heard[-1]]
-
-            timer = ui.timer(0.1, follow)
+            hear, stop = progress_bar()
         try:
             self._here.check("ask")
-            answer = await self._here.run(lambda: asked.release(heard.append))
-            self._finish(timer, partial(self._answer, answer, asked.code))
+            answer = await self._here.run(lambda: asked.release(hear))
+            self._finish(stop, partial(self._answer, answer, asked.code))
         except NotSignedIn as error:
-            self._finish(timer, partial(self._here.tell, error))
+            self._finish(stop, partial(self._here.tell, error))
         except BlowfishError as error:
-            self._finish(timer, partial(show_failure, error))
+            self._finish(stop, partial(show_failure, error))
         self._is_running = False
         self._past = None
         if not self._root.is_deleted:
@@ -202,10 +171,10 @@ class Explorer:
         show_answer(self._here, answer, code)
         ui.run_javascript("document.getElementById('answer').scrollIntoView({behavior: 'smooth', block: 'nearest'})")
 
-    def _finish(self, timer: ui.timer, draw: Callable[[], None]) -> None:
+    def _finish(self, stop: Callable[[], None], draw: Callable[[], None]) -> None:
         if self._root.is_deleted:
             return
-        timer.deactivate()
+        stop()
         self._result_box.clear()
         with self._result_box:
             draw()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from nicegui import ui
@@ -29,14 +29,16 @@ MOST_ATTRIBUTES = 4
 class QuestionForm:
     """Controls over one domain. `on_change` hears of every change; `asking` is what they say now."""
 
-    def __init__(self, dataset: str, domain: Domain, on_change: Callable[[], object], *, with_sql: bool = True) -> None:
+    def __init__(
+        self, dataset: str, domain: Domain, on_change: Callable[[], object], offered: Sequence[Tile] = TILES
+    ) -> None:
         first = self._usable(domain, "histogram")[0]
         self.asking = Asking(dataset, "histogram", (Chosen(first, usual_step(domain[first])),))
         self.sql = f"SELECT {first}, COUNT(*)\nFROM {dataset}\nGROUP BY {first}"
         self._domain, self._on_change = domain, on_change
-        offered = [tile for tile in TILES if with_sql or tile.value != "sql"]
+        self._tips = {tile.value: tile.tip for tile in offered}
         tiles(offered, "histogram", self._choose_template, "What to ask")
-        self._said = ui.label(TILES[0].tip).classes("bf-quiet bf-small").style("margin-top:8px")
+        self._said = ui.label(offered[0].tip).classes("bf-quiet bf-small").style("margin-top:8px")
         self._box = ui.element("div")
         self._build()
 
@@ -58,7 +60,7 @@ class QuestionForm:
                 kept.append(Chosen(name, usual_step(self._domain[name])))
         most = MOST_ATTRIBUTES if known == "marginals" else needed
         self.asking = replace(self.asking, template=known, chosen=tuple(kept[:most]))
-        self._said.text = next(tile.tip for tile in TILES if tile.value == known)
+        self._said.text = self._tips[known]
         self._build()
         self._on_change()
 

@@ -14,15 +14,16 @@ from blowfishdb.errors import BlowfishError, NotSignedIn
 from blowfishdb.server.pages.asking import Asking, asked
 from blowfishdb.server.pages.here import Here
 from blowfishdb.server.pages.history import named
-from blowfishdb.server.pages.question_form import QuestionForm
+from blowfishdb.server.pages.question_form import TILES, QuestionForm
 from blowfishdb.server.pages.quote import figure, show_refusal
-from blowfishdb.server.pages.result import code_block, show_answer
+from blowfishdb.server.pages.result import show_answer
 from blowfishdb.server.pages.shell import empty, heading, page
 from blowfishdb.server.pages.snippet import synopsis_snippet
 from blowfishdb.session.desk import Published
 from blowfishdb.session.session import Session
 
 PAUSE = 0.15
+ASKED = [tile for tile in TILES if tile.value != "sql"]
 
 
 @page("/synopses", "Synopses", "ask", lead="Noisy tables that were paid for once. Asking them costs nothing.")
@@ -30,16 +31,15 @@ async def synopses(here: Here) -> None:
     """The list."""
     session = here.session()
     found = await here.run(lambda: all_published(session))
+    with ui.element("div").classes("bf-row bf-ends").style("margin:-58px 0 20px"):
+        ui.button("Publish one", icon="add", on_click=lambda: ui.navigate.to("/synopses/publish")).props("outline")
     if not found:
         with ui.element("section").classes("bf-card"):
             empty(
                 "auto_awesome_mosaic",
                 "No synopsis is published yet",
-                "It is charged once and then answers any question over its attributes. Publish one from Python:",
+                "A synopsis is charged once. From then on everybody may ask it anything over its attributes, free.",
             )
-            with ui.element("div").style("max-width:760px;margin:0 auto 20px"):
-                code_block(_example(session, here.office.settings.url))
-        return
     with ui.element("div").classes("bf-two"):
         for one in found:
             _card(one)
@@ -49,15 +49,6 @@ def all_published(session: Session) -> list[Published]:
     """The synopses of all datasets, newest first."""
     found = [one for name in session.datasets() for one in session.synopses(name)]
     return sorted(found, key=lambda one: one.at, reverse=True)
-
-
-def _example(session: Session, url: str) -> str:
-    name = next(iter(session.datasets()), "")
-    axes = ", ".join(repr(one) for one in list(session[name].domain)[:2]) if name else "..."
-    return (
-        f'import blowfishdb as bf\n\ndb = bf.connect({url!r}, token="...")  # a token of yours\n'
-        f'synopsis = db[{name!r}].histogram({axes}).publish(epsilon="0.3")  # charged once'
-    )
 
 
 def _card(one: Published) -> None:
@@ -97,7 +88,7 @@ class Reader:
         self._here, self._number, self._synopsis, self._turn = here, number, synopsis, 0
         with ui.element("div").classes("bf-explore").style("margin-top:10px") as self._root:
             with ui.element("section").classes("bf-card").props('aria-label="Question"'):
-                self._form = QuestionForm(dataset, synopsis.domain, self._changed, with_sql=False)
+                self._form = QuestionForm(dataset, synopsis.domain, self._changed, ASKED)
             with ui.element("section").classes("bf-card bf-result").props('aria-label="Answer" aria-live="polite"'):
                 self._box = ui.element("div")
         self._changed()
