@@ -153,6 +153,25 @@ def test_the_trade_off_reads_no_data_until_told_to(page: Page, lab: Place) -> No
     expect(page.get_by_test_id("save")).to_be_enabled()
 
 
+POINT = """([line, place]) => {
+  const shown = document.querySelector('[data-testid=curves]');
+  const chart = getElement(Number(shown.id.slice(1))).chart;
+  const series = chart.getOption().series.findIndex(one => one.name === line);
+  const found = chart.getOption().series[series].data[place];
+  const [x, y] = chart.convertToPixel({seriesIndex: series}, [place, found.value ?? found]);
+  const box = shown.querySelector('canvas').getBoundingClientRect();
+  return [box.x + x, box.y + y];
+}"""
+
+
+def test_a_click_on_a_curve_shows_that_point(page: Page, lab: Place) -> None:
+    sign_in(page, lab, "cora", then="/trade-off?dataset=depot")
+    expect(page.get_by_text("no data was read")).to_be_visible(timeout=30_000)
+    x, y = page.evaluate(POINT, ["blocks of θ", 3])
+    page.mouse.click(x, y)
+    expect(page.get_by_test_id("point")).to_contain_text("Blocks of 10")
+
+
 def test_pause_revoke_and_the_books(page: Page, lab: Place) -> None:
     lab.office.session("ana")["depot"].histogram("age").release(epsilon="1/20")
     sign_in(page, lab, "cora", then="/books?dataset=depot")

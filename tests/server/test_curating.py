@@ -165,7 +165,8 @@ def test_curves_tell_policies_apart_and_keep_what_they_quoted() -> None:
     asked = query("cdf", "age")
     one, again = (offers.offer(domain, bf.Policy({"age": bf.threshold(1)}), asked, USUAL_BETA) for _ in range(2))
     other = offers.offer(domain, bf.Policy(), asked, USUAL_BETA)
-    assert one is again is not None
+    assert one is again
+    assert one is not None
     assert other is not None
     assert other.epsilon_for(50) > 2 * one.epsilon_for(50)
     assert one.epsilon_for(one.alpha_for(0.3)) == pytest.approx(0.3)
@@ -226,6 +227,21 @@ def test_tables_are_listed_and_a_column_is_looked_at(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("a,b\n1,x\n2,y\n")
     assert tables_at(str(tmp_path / "rows.csv")) == []
     assert look_at_column(str(tmp_path / "rows.csv"), "b").values == ("x", "y")
+
+
+def test_true_counts_are_those_of_the_table(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as connection:
+        connection.execute("CREATE TABLE sales AS SELECT range % 3 AS price FROM range(10)")
+    with bf.curate(tmp_path / "blowfish.toml", by="cora") as curator:
+        source = "duckdb:///shop.duckdb#sales"
+        dataset = bf.Dataset("shop", source=source, domain={"price": bf.integers(0, 3, null=0)})
+        curator.add(dataset)
+        assert curator.tables("duckdb:///shop.duckdb") == ["sales"]
+        assert curator.look_at_column(source, "price") == Seen(low="0", high="2")
+        before = curator.ledger.head()
+        compiled = compile_query(dataset.domain, dataset.policy, query("histogram", "price"))
+        assert curator.true_counts("shop", compiled).tolist() == [4, 3, 3, 0]
+        assert curator.ledger.head() == before
 
 
 def test_entries_are_told_in_words() -> None:

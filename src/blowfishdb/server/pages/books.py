@@ -43,7 +43,7 @@ async def books(here: Here) -> None:
     if name is None:
         return
     account = await here.run(lambda: curator.account(name))
-    with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin:-58px 0 20px"):
+    with ui.element("div").classes("bf-row bf-actions"):
         ui.link("Its policy", f"/policies?dataset={quote(name)}").style("margin-right:6px")
         dataset_choice("/books", curator.datasets(), name)
     with ui.element("div").classes("bf-two"):

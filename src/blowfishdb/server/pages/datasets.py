@@ -23,7 +23,7 @@ async def datasets(here: Here) -> None:
     dress()
     curator = here.curator()
     names = curator.datasets()
-    with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin:-56px 0 22px"):
+    with ui.element("div").classes("bf-row bf-actions"):
         ui.button("Add a dataset", icon="add", on_click=lambda: ui.navigate.to("/datasets/add")).props(
             'unelevated data-testid="add"'
         )

@@ -90,6 +90,9 @@ async def policies(here: Here) -> None:
     dataset = curator.dataset(name)
     policy = dataset.policy
     own = [one for one in dataset.domain if policy.grid_of(one) is None]
+    if not own:
+        notice("All attributes of this dataset are hidden together; a document changes that.")
+        return
     asked = here.request.query_params
     shown = asked.get("attribute", "") if asked.get("attribute") in own else own[0]
     forms = {one: form_of(policy.family(one)) for one in own}
@@ -104,7 +107,7 @@ async def policies(here: Here) -> None:
         "\n".join(write_fact(fact) for fact in policy.facts),
         shown,
     )
-    with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin:-58px 0 20px"):
+    with ui.element("div").classes("bf-row bf-actions"):
         dataset_choice("/policies", curator.datasets(), name)
     draft.parts["timer"] = ui.element("div")
     with ui.element("div").classes("bf-editor"):

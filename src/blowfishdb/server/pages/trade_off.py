@@ -31,7 +31,7 @@ from blowfishdb.server.pages.charts import WORDS, Options, line_chart
 from blowfishdb.server.pages.controls import choice
 from blowfishdb.server.pages.curator_parts import dataset_choice, dress, wanted_dataset
 from blowfishdb.server.pages.here import Here
-from blowfishdb.server.pages.shell import empty, heading, page
+from blowfishdb.server.pages.shell import empty, heading, notice, page
 from blowfishdb.server.pages.steps import is_calendar, steps_of, usual_step
 from blowfishdb.server.pages.trade_off_point import PointView, show_point
 
@@ -89,7 +89,7 @@ class Board:
 
 
 @page("/trade-off", "Trade-off", "curate", lead="What accuracy costs under each policy. No data is read for this.")
-async def trade_off(here: Here) -> None:
+def trade_off(here: Here) -> None:
     """Controls at the left, curves at the right, and the chosen point below them."""
     dress()
     curator = here.curator()
@@ -98,11 +98,14 @@ async def trade_off(here: Here) -> None:
         return
     dataset = curator.dataset(name)
     names = [one for one in dataset.domain if dataset.policy.grid_of(one) is None]
+    if not names:
+        notice("All attributes of this dataset are hidden together: there is no single one to compare.")
+        return
     ordered = [one for one in names if dataset.domain[one].ordered]
     wanted = here.request.query_params.get("attribute", "")
     board = Board(here, dataset, wanted if wanted in names else (ordered or names)[0])
     board.step = usual_step(dataset.domain[board.attribute])
-    with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin:-58px 0 20px"):
+    with ui.element("div").classes("bf-row bf-actions"):
         dataset_choice("/trade-off", curator.datasets(), name)
     board.parts["timer"] = ui.element("div")
     with ui.element("div").classes("bf-explore"):
@@ -114,7 +117,8 @@ async def trade_off(here: Here) -> None:
             board.parts["point"] = ui.element("div").style("margin-top:16px")
     with board.parts["point"], ui.element("div").classes("bf-card"):
         empty("ads_click", "Choose a point", "Click one on a curve: its exact price, the risk, and an example answer.")
-    await _quote_all(board)
+    _draw_curves(board)
+    _soon(board)
 
 
 def _controls(board: Board, names: list[str]) -> None:
@@ -267,7 +271,7 @@ def _draw_curves(board: Board) -> None:
     left = len(board.points) - len(board.offers)
     label = board.parts["busy"]
     if isinstance(label, ui.label):
-        label.set_text(f"quoting {left} more …" if left else "no data was read")
+        label.set_text("no data was read" if board.points and not left else f"quoting {left or ''} …")
 
 
 def _mark_in_force(board: Board, options: Options, thetas: list[str]) -> None:
