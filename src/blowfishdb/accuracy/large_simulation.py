@@ -19,7 +19,7 @@ from blowfishdb.mechanisms.one_axis.tree_least_squares import TreeCorrection
 from blowfishdb.model.arrays import Floats
 from blowfishdb.model.workload import AllRanges
 
-FEWEST_VARIABLES = 12_000
+FEWEST_VARIABLES = 8_000
 """Smaller problems have samples enough of the whole-number noise itself."""
 MOST_VARIABLES = 5_000_000
 FEWEST_SAMPLES = 400

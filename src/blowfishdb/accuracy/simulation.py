@@ -22,6 +22,8 @@ CONFIDENCE = 0.999
 MOST_SAMPLES = 6_000
 NUMBERS = 2_000_000
 """Noise variables times samples that are drawn in all; larger problems get fewer samples."""
+WIDE_NUMBERS = 4_000_000
+"""As many where no sharp bound could serve instead."""
 BATCH = 250_000
 """Noise variables times samples that are decoded at once."""
 
@@ -46,7 +48,8 @@ class Simulation:
     @property
     def samples(self) -> int:
         """How many samples are drawn, whatever alpha, beta and epsilon."""
-        return int(min(MOST_SAMPLES, max(1, NUMBERS // self._width)))
+        numbers = WIDE_NUMBERS if self.setting.is_wide else NUMBERS
+        return int(min(MOST_SAMPLES, max(1, numbers // self._width)))
 
     def can_show(self, beta: float) -> bool:
         """Whether the samples are many enough for this beta."""

@@ -66,6 +66,10 @@ class CoarseCorrection:
         ones = np.ones(row.size, dtype=np.int64)
         return csr_array((ones, (row, column)), shape=(long.size, self.axis.cells)), long, single
 
+    @cached_property
+    def _last_whitened(self) -> dict[bytes, tuple[Floats, Floats]]:
+        return {}
+
     def estimate(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         """The best linear unbiased estimate of every cell."""
         cells, missed = self._first_look(measured, exact)
@@ -109,8 +113,15 @@ class CoarseCorrection:
         return np.maximum(found, 0.0)
 
     def _whitened(self, variances: Floats) -> tuple[Floats, Floats]:
-        """The variance of each cell (0 where it is exact), and K with K'K = (D + H V H')^-1."""
+        """The variance of each cell (0 where it is exact), and K with K'K = (D + H V H')^-1; the last is remembered."""
+        key = variances.tobytes()
+        known = self._last_whitened.get(key)
+        if known is not None:
+            return known
         spread, noise = self._spreads(variances)
         system = (self._dense_rows * spread) @ self._dense_rows.T
         system[np.diag_indices_from(system)] += noise
-        return spread, np.linalg.inv(np.linalg.cholesky(system))
+        found = spread, np.linalg.inv(np.linalg.cholesky(system))
+        self._last_whitened.clear()
+        self._last_whitened[key] = found
+        return found
