@@ -31,7 +31,7 @@ async def synopses(here: Here) -> None:
     """The list."""
     session = here.session()
     found = await here.run(lambda: all_published(session))
-    with ui.element("div").classes("bf-row bf-ends").style("margin:-58px 0 20px"):
+    with ui.element("div").classes("bf-row bf-ends bf-beside-head"):
         ui.button("Publish one", icon="add", on_click=lambda: ui.navigate.to("/synopses/publish")).props("outline")
     if not found:
         with ui.element("section").classes("bf-card"):
