@@ -40,7 +40,7 @@ from blowfishdb.server.curating.entry_words import entry_words
 from blowfishdb.server.curating.example import example, made_up_counts
 from blowfishdb.server.curating.family_form import FamilyForm, form_of, kinds_for, read_form
 from blowfishdb.server.curating.trade_off import BLOCKS, NEAR, SECRET, Offers, curves, points_of, thetas_of, with_family
-from blowfishdb.server.curating.uploads import address_of, check_size, place_for
+from blowfishdb.server.curating.uploads import address_of, check_size, place_for, without_user
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.looking import Seen, look_at_column, tables_at
 
@@ -207,6 +207,8 @@ def test_a_file_keeps_its_place_whatever_it_is_called(tmp_path: Path) -> None:
         assert path.parent == tmp_path / "uploads"
         assert path != place_for(tmp_path, name)
         assert address_of(path, tmp_path).startswith("uploads/")
+    assert without_user("postgresql://ana:pass@word@host/db#t") == "postgresql://host/db#t"
+    assert without_user("data/a@b.csv") == "data/a@b.csv"
     with pytest.raises(InvalidInput):
         place_for(tmp_path, "run.sh")
     with pytest.raises(TooLarge):

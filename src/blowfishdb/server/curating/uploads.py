@@ -38,3 +38,9 @@ def check_size(size: int, largest: int) -> None:
 def address_of(path: Path, folder: Path) -> str:
     """The address under which a kept file is declared: relative, so that the folder can move."""
     return str(path.relative_to(folder))
+
+
+def without_user(address: str) -> str:
+    """An address for the log: without the name and the password that it may hold."""
+    scheme, separator, rest = address.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else address

@@ -12,7 +12,7 @@ from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.errors import CatalogError, DomainError, PolicyError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import ROW, Person, Policy, Row
-from blowfishdb.server.curating.uploads import ENDINGS, address_of, check_size, place_for
+from blowfishdb.server.curating.uploads import ENDINGS, address_of, check_size, place_for, without_user
 from blowfishdb.server.pages.column_editor import FIELD, ColumnEditor
 from blowfishdb.server.pages.controls import choice
 from blowfishdb.server.pages.curator_parts import dress
@@ -245,7 +245,10 @@ def _ask_to_look(adding: Adding, editor: ColumnEditor) -> None:
         dialog.close()
         curator = here.curator()
         here.office.actions.note(
-            here.check("curate").name, "read a column's bounds", adding.source[:200], {"column": editor.name}
+            here.check("curate").name,
+            "read a column's bounds",
+            without_user(adding.source)[:200],
+            {"column": editor.name},
         )
         seen = await here.run(lambda: curator.look_at_column(adding.source, editor.name))
         editor.fill(seen)

@@ -40,6 +40,9 @@ TITLES = {"histogram": "histogram", "cdf": "cumulative histogram"}
 GOALS = {"epsilon": "What it costs", "alpha": "How far off"}
 ALPHAS, EPSILONS = (1.0, 10_000.0), (0.01, 10.0)
 """The ends of the two sliders; both are logarithmic."""
+AT_ZERO = (
+    "Where a curve is at 0 the answer is exact: that policy hides nothing of what is asked, and protects nothing of it."
+)
 TICKS = 200
 BATCH = 3
 """The chart is drawn again after so many new points."""
@@ -201,6 +204,7 @@ def _chart_card(board: Board) -> None:
     chart.classes("bf-chart").props('role=img aria-label="Price against theta" data-testid="curves"')
     board.parts["chart"] = chart
     board.parts["closer"] = ui.element("div").classes("bf-row").style("margin-top:6px")
+    board.parts["zero"] = ui.label(AT_ZERO).classes("bf-small bf-quiet").style("margin-top:8px")
 
 
 def _draw_closer(board: Board) -> None:
@@ -264,6 +268,7 @@ def _draw_curves(board: Board) -> None:
         chart.options.clear()
         chart.options.update(options)
         chart.update()
+    board.parts["zero"].set_visibility(any(0.0 in row for row in lines.values()))
     board.parts["title"].clear()
     with board.parts["title"]:
         goal = "What it costs" if board.wants_epsilon else "How far off answers are"
