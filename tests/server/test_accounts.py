@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +53,38 @@ def test_a_visit_begins_ends_and_is_not_guessed(place: Place) -> None:
     assert place.visits.resume(visit.secret[:-1]) is None
     place.visits.sign_out(visit.secret)
     assert place.visits.resume(visit.secret) is None
+
+
+@pytest.mark.postgres
+def test_several_servers_write_one_log(postgres_url: str) -> None:
+    servers = [Place(open_database(postgres_url)) for _ in range(4)]
+    servers[0].actions.note("console", "made the tables")
+
+    def work(server: Place) -> None:
+        for number in range(15):
+            server.actions.note("ana", f"step {number}")
+            with pytest.raises(SignInRefused):
+                server.visits.sign_in("nobody", "x" * 12, "1.2.3.4")
+            server.time += 10_000
+
+    with ThreadPoolExecutor(len(servers)) as pool:
+        list(pool.map(work, servers))
+    assert servers[0].actions.first_fault() is None
+    assert len(servers[0].actions.lines()) == 1 + 4 * 15
+    for server in servers:
+        server.database.close()
+
+
+def test_texts_that_one_database_cannot_keep_are_refused_by_both(place: Place) -> None:
+    with pytest.raises(InvalidInput, match="NUL"):
+        place.visits.sign_in("a\0b", PASSWORD, "x")
+    assert place.people.find("ana").role == "analyst"
+
+
+@pytest.mark.parametrize("name", [" ", " ana", "ana ", "a/b", "../ana"])
+def test_names_that_no_address_can_name_are_refused(place: Place, name: str) -> None:
+    with pytest.raises(InvalidInput, match="a name begins"):
+        place.people.add(name, "analyst", PASSWORD)
 
 
 def test_idle_and_long_visits_end(place: Place) -> None:

@@ -33,6 +33,8 @@ class People:
     def add(self, name: str, role: str, password: str | None, *, must_change: bool = True) -> Person:
         """A new person; without a password they sign in elsewhere (OIDC)."""
         check_text(name, "a name", 100)
+        if name != name.strip() or "/" in name:
+            raise InvalidInput("a name begins and ends with no space and holds no /, so that addresses can name it")
         known = _role(role)
         kept = None if password is None else hash_password(password)
         with self.database.write() as cursor:
