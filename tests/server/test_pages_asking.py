@@ -34,6 +34,12 @@ ASKINGS = [
     Asking("clinic", "cdf", (Chosen("cost"),), (Filtered("age", "between", "18", "65"),)),
     Asking("clinic", "cdf", (Chosen("age"),), (Filtered("day", "between", "2025-02-01", ""),)),
     Asking("clinic", "heat", (AGE, Chosen("ward"))),
+    Asking(
+        "clinic",
+        "cdf",
+        (AGE,),
+        (Filtered("ward", "among", values=("A2",)), Filtered("ward", "not among", values=("A1", "A3"))),
+    ),
     Asking("clinic", "ranges", (AGE,)),
     Asking("clinic", "ranges", (Chosen("age"),), spans="10 to 20\n30..45\n"),
     Asking("clinic", "marginals", (AGE, Chosen("ward"), Chosen("day", "quarter"))),

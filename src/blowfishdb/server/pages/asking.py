@@ -74,16 +74,18 @@ class Filtered:
     def predicate(self, attribute: Attribute) -> Predicate:
         """The same as the engine knows it."""
         if self.condition != "between":
-            member = Member(self.attribute, tuple(literal(attribute, value) for value in self.values))
-            return member if self.condition == "among" else Negation(member)
+            values = tuple(literal(attribute, value) for value in self.values)
+            one = len(values) == 1
+            found = Comparison(self.attribute, "==", values[0]) if one else Member(self.attribute, values)
+            return found if self.condition == "among" else Negation(found)
         low = None if not self.low.strip() else Comparison(self.attribute, ">=", literal(attribute, self.low))
         high = None if not self.high.strip() else Comparison(self.attribute, "<=", literal(attribute, self.high))
         if low is not None and high is not None:
             return Both(low, high)
-        found = high if low is None else low
-        if found is None:
+        end = high if low is None else low
+        if end is None:
             raise QueryError(f"say from where or to where {self.attribute} shall be")
-        return found
+        return end
 
 
 @dataclass(frozen=True)

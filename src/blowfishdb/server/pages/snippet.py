@@ -74,7 +74,7 @@ def _condition(condition: Predicate) -> str:
         case Member(attribute, values):
             return f"bf.col({attribute!r}).isin([{', '.join(repr(value) for value in values)}])"
         case Negation(inner):
-            return f"~{_condition(inner)}"
+            return f"~({_condition(inner)})"
         case Both(Comparison(attribute, ">=", low), Comparison(_, "<=", high)):
             return f"bf.col({attribute!r}).between({low!r}, {high!r})"
         case _:
