@@ -93,6 +93,8 @@ def free_port(wanted: int = 8000) -> int:
     """The usual port, or another one where somebody listens there already."""
     for port in (wanted, 0):
         with socket.socket() as probe:
+            # As the server does: a port whose last connections were just closed is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
