@@ -66,6 +66,8 @@ class Explorer:
                     self._quote_box = ui.element("div").classes("bf-quote-body")
                 with ui.element("section").classes("bf-card bf-result").props('aria-label="Answer"'):
                     self._result_box = ui.element("div").props("id=answer")
+        with self._quote_box:
+            empty("hourglass_empty", "Working out the price", "Nothing is read or charged for that.")
         with self._result_box:
             empty(
                 "bar_chart",
