@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import CannotCertify, PlanError, TooLarge
-from blowfishdb.model.cellgraph import ZERO
-from blowfishdb.model.workload import Identity, Prefix, Sparse
+from blowfishdb.model.cellgraph import ZERO, CellGraph
+from blowfishdb.model.graphs.explicit import EdgeGraph
+from blowfishdb.model.rows import Rows
+from blowfishdb.model.workload import AllRanges, Identity, Prefix, Sparse
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.plan import EdgePlan
 from tests.plan.cases import axis_cases, graph_cases, grid_cases
@@ -109,3 +112,19 @@ def test_overflow_is_refused() -> None:
     plan = EdgePlan(Fraction(1), rows, edges, huge, csr_array(np.array([[2**40], [0]])), np.array([1]))
     with pytest.raises(TooLarge):
         certify(plan, line(2))
+
+
+@pytest.mark.parametrize(
+    "workload", [Identity(5), Prefix(5), AllRanges(5), Sparse(np.tril(np.ones((5, 5), dtype=np.int64)))]
+)
+def test_decoders_of_every_kind_of_workload_are_checked(workload: Rows) -> None:
+    edges = np.array([[0, 1], [1, 2], [2, 3], [3, 4]])
+    graph = CellGraph((EdgeGraph(5, edges),), "record", np.array(False), "public")
+    decoder = workload.dense() @ incidence(edges, 5)
+    identity = csr_array(np.eye(4, dtype=np.int64))
+    plan = EdgePlan(Fraction(1), workload, edges, identity, csr_array(decoder), np.ones(4, dtype=np.int64))
+    assert certify(plan, graph).epsilon == 1
+    wrong = decoder.copy()
+    wrong[0, 3] += 1
+    with pytest.raises(CannotCertify, match="decoder"):
+        certify(replace(plan, decoder=csr_array(wrong)), graph)

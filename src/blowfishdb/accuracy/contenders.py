@@ -31,7 +31,9 @@ LONG_AXIS = 16
 """From here on no tree with equal or split shares beats one with optimised shares by more than a step or two."""
 LISTED_CELLS = 128
 """On a longer axis with wide windows listing the edges would only keep a price list waiting."""
-UNASKED = "noise on single edges pays for shorter windows; ask for it by name to see its price"
+QUICKLY_PROVEN = 20_000_000
+"""Answers times edges; on an axis noise on single edges gains a few percent at most, and is looked at up to here."""
+UNASKED = "noise on single edges pays for few answers under short windows; ask for it by name to see its price"
 ON_EDGES = frozenset({edge_transform.NAME, spanning_tree.NAME})
 PLAIN_TREES = frozenset({hierarchy.NAME, ordered_hierarchical.NAME})
 
@@ -42,7 +44,7 @@ def contenders(problem: Problem, mechanisms: Mapping[str, Mechanism]) -> Mapping
     able = set(mechanisms)
     if isinstance(problem.workload, Identity) and crowd >= CROWD and component >= CROWDED_CELLS:
         able &= {identity.NAME}
-    if _is_axis(problem.graph) and crowd >= WIDE_WINDOW:
+    if _is_axis(problem.graph) and (crowd >= WIDE_WINDOW or _is_slow_to_prove(problem)):
         able -= ON_EDGES
     if _is_axis(problem.graph) and problem.graph.cells >= LONG_AXIS and optimized.NAME in able:
         able -= PLAIN_TREES
@@ -54,9 +56,15 @@ def contenders(problem: Problem, mechanisms: Mapping[str, Mechanism]) -> Mapping
 def unasked(problem: Problem, others: Mapping[str, Mechanism]) -> Mapping[str, str]:
     """Those among the mechanisms that cannot win which are not even priced, with the reason."""
     graph = problem.graph
-    if graph.cells <= LISTED_CELLS or not _is_axis(graph) or _crowds(graph)[0] < WIDE_WINDOW:
+    is_wide = graph.cells > LISTED_CELLS and _crowds(graph)[0] >= WIDE_WINDOW
+    if not _is_axis(graph) or not (is_wide or _is_slow_to_prove(problem)):
         return {}
     return {name: UNASKED for name in others if name in ON_EDGES}
+
+
+def _is_slow_to_prove(problem: Problem) -> bool:
+    """Whether checking every answer on every edge would keep somebody waiting."""
+    return problem.workload.shape[0] * problem.graph.value_edge_bound > QUICKLY_PROVEN
 
 
 def _is_axis(graph: CellGraph) -> bool:

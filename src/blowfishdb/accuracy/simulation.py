@@ -15,7 +15,7 @@ from scipy.special import bdtr
 from blowfishdb.accuracy.grid import first_passing
 from blowfishdb.accuracy.setting import EstimatesCells, Setting
 from blowfishdb.model.arrays import Floats
-from blowfishdb.model.workload import AllRanges
+from blowfishdb.model.workload import AllRanges, Intervals
 
 CONFIDENCE = 0.999
 """A promise that does not hold passes the test with a probability of at most 1 - CONFIDENCE."""
@@ -24,6 +24,8 @@ NUMBERS = 2_000_000
 """Noise variables times samples that are drawn in all; larger problems get fewer samples."""
 WIDE_NUMBERS = 4_000_000
 """As many where no sharp bound could serve instead."""
+SUMS = 30_000_000
+"""Ranges times samples that are read off the cells: two numbers each."""
 BATCH = 250_000
 """Noise variables times samples that are decoded at once."""
 
@@ -49,7 +51,12 @@ class Simulation:
     def samples(self) -> int:
         """How many samples are drawn, whatever alpha, beta and epsilon."""
         numbers = WIDE_NUMBERS if self.setting.is_wide else NUMBERS
-        return int(min(MOST_SAMPLES, max(1, numbers // self._width)))
+        served = numbers // self._width
+        if self._ranges_of_cells:
+            served = max(
+                served, min(numbers // self.setting.weights.size, SUMS // self.setting.problem.workload.shape[0])
+            )
+        return int(min(MOST_SAMPLES, max(1, served)))
 
     def can_show(self, beta: float) -> bool:
         """Whether the samples are many enough for this beta."""
@@ -90,6 +97,12 @@ class Simulation:
     @property
     def _counted(self) -> int:
         return 1 if self.together else self.setting.problem.workload.shape[0]
+
+    @property
+    def _ranges_of_cells(self) -> bool:
+        """Whether all answers are ranges that are read off an estimate of the cells."""
+        is_listed = isinstance(self.setting.problem.workload, Intervals)
+        return self.together and is_listed and isinstance(self.setting.strategy, EstimatesCells)
 
     @property
     def _ranges_from_cells(self) -> bool:

@@ -9,6 +9,7 @@ from blowfishdb.errors import CannotCertify
 from blowfishdb.model.arrays import Ints, Numbers, check_sum, total_weight
 from blowfishdb.model.cellgraph import ZERO, CellGraph
 from blowfishdb.model.rows import Rows
+from blowfishdb.model.workload import AllRanges, Intervals, as_intervals
 from blowfishdb.plan.plan import EdgePlan
 from blowfishdb.plan.worst_edge import WorstEdge, worst_of
 
@@ -42,14 +43,20 @@ def _check_decoder(plan: EdgePlan) -> None:
     check_sum("entries of decoder times strategy", _largest_row_sum(plan.decoder) * _largest_entry(plan.strategy))
     product = csr_array(plan.decoder @ plan.strategy)
     answers, step = plan.workload.shape[0], max(1, CHUNK_ENTRIES // max(1, plan.edges.shape[0], plan.cells))
+    listed = plan.workload.intervals() if isinstance(plan.workload, AllRanges) else as_intervals(plan.workload)
+    workload = plan.workload if listed is None else listed
     for start in range(0, answers, step):
         chosen = np.arange(start, min(start + step, answers))
-        if not _agree(_coefficients(plan.workload, chosen), plan.edges, product[chosen]):
+        if not _agree(_coefficients(workload, chosen), plan.edges, product[chosen]):
             raise CannotCertify("the decoder of an edge plan does not reproduce its workload on every edge")
 
 
 def _coefficients(workload: Rows, chosen: Ints) -> Numbers:
     """The chosen rows of the workload and a 0 for the ZERO vertex, in the narrowest type that holds differences."""
+    if isinstance(workload, Intervals):
+        cell = np.arange(workload.shape[1] + 1)
+        inside = (cell >= workload.low[chosen, None]) & (cell < workload.high[chosen, None])
+        return inside.astype(np.int8)
     unit = np.zeros((workload.shape[0], chosen.size), dtype=np.int64)
     unit[chosen, np.arange(chosen.size)] = 1
     rows = np.zeros((chosen.size, workload.shape[1] + 1), dtype=np.int64)
