@@ -40,6 +40,11 @@ def run(page: Page) -> None:
     page.get_by_test_id("confirm").click()
 
 
+def audited(place: Place) -> list[tuple[str, str, str]]:
+    """Who did what to what, by the audit log."""
+    return [(line.who, line.action, line.target) for line in place.office.actions.last()]
+
+
 def test_from_sign_in_to_files(page: Page, place: Place) -> None:
     page.goto(place.url)
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
@@ -68,6 +73,7 @@ def test_from_sign_in_to_files(page: Page, place: Place) -> None:
     shoot(page, "explore-answer")
     (past,) = place.office.session("ana").history("clinic")
     assert past.question == "Histogram of ward"
+    assert ("ana", "asked for an answer", "clinic") in audited(place)
 
     page.get_by_role("tab", name="Table").click()
     expect(page.locator(".q-table tbody tr")).to_have_count(len(WARDS) + 1)
@@ -150,6 +156,7 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
     page.get_by_test_id("confirm").click()
     expect(page.get_by_role("button", name="Ask it, free")).to_be_visible()
     shoot(page, "synopses")
+    assert "asked for a synopsis" in {action for _, action, _ in audited(place)}
     spent = session.budget("clinic").spent
     page.goto(f"{place.url}/history")
     boxes = page.get_by_role("checkbox")

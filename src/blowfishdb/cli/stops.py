@@ -27,7 +27,7 @@ STOPS = (
             *("--domain", "capital_loss=0..4356 null=0"),
             *("--policy", "age=within 5"),
             *("--policy", "capital_loss=within 100"),
-            *("--epsilon", "3", "--per-analyst", "2", "--by", "carla"),
+            *("--epsilon", "3", "--per-analyst", "2", "--by", "cora"),
         ),
     ),
     Stop(

@@ -157,7 +157,7 @@ class Explorer:
         with self._result_box:
             hear, stop = progress_bar()
         try:
-            self._here.check("ask")
+            await self._here.run(partial(self._here.note_question, "asked for an answer", asked.question.dataset))
             answer = await self._here.run(lambda: asked.release(hear))
             self._finish(stop, partial(self._answer, answer, asked.code))
         except NotSignedIn as error:

@@ -61,6 +61,10 @@ class Here:
             raise error
         return result[0]
 
+    def note_question(self, action: str, dataset: str) -> None:
+        """Writes into the audit log that an answer was asked for, before it is; NotSignedIn when the visit ended."""
+        self.office.actions.note(self.check("ask").name, action, dataset)
+
     def tell(self, error: Exception) -> None:
         """Shows an error to the visitor; of the unexpected, only an incident number."""
         known = error if isinstance(error, BlowfishError) else note_incident(error)

@@ -284,7 +284,7 @@ def _words(draft: Draft, policy: Policy) -> None:
     near = [text for text in hidden if not text.startswith(others)]
     with ui.element("div").classes("bf-two").style("margin-top:10px"):
         with ui.element("div"):
-            _sentences("Hidden", "verified_user", "good", near)
+            _sentences("What the policy says", "hub", "brand", near)
         with ui.element("div"):
             _sentences("Not hidden", "visibility", "accent", told or ("Nothing: everything about a record is hidden.",))
     if len(near) < len(hidden):

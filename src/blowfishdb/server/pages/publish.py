@@ -100,8 +100,8 @@ class Publisher:
         self._box.clear()
         with self._box:
             hear, stop = progress_bar()
-        self._here.check("ask")
         try:
+            await self._here.run(partial(self._here.note_question, "asked for a synopsis", question.dataset))
             await self._here.run(lambda: question.publish(epsilon=epsilon, progress=hear))
         finally:
             stop()
