@@ -97,6 +97,13 @@ def test_nobody_promises_an_accuracy(held: Bench) -> None:
     assert held.rows.reads == 0
 
 
+def test_an_epsilon_too_small_for_some_stage_is_refused_before_the_charge(held: Bench) -> None:
+    with pytest.raises(Declined, match="so small an epsilon"):
+        held.release(wanted=demand(epsilon="0.000001", mechanism="halves"))
+    assert held.spent == 0
+    assert held.rows.reads == 0
+
+
 def test_sums_are_read_off_a_synopsis_instead(held: Bench) -> None:
     with pytest.raises(Declined, match="synopsis"):
         held.release(bf.query("sum", "age"), wanted=demand(epsilon=1, mechanism="halves"))

@@ -37,6 +37,9 @@ BIAS_TOO = (
     "estimated bound on how uneven the data is inside buckets."
 )
 
+LEAST_EPSILON = Fraction(1, 100_000)
+"""Refused below this, per record that may change: a stage that failed for its noise would fail after the charge."""
+
 
 @dataclass(frozen=True, eq=False)
 class PreparedProgram:
@@ -121,6 +124,8 @@ def prepare_program(compiled: Compiled, demanded: Demand, why: str = "") -> Prep
             "it looks at the data, so nobody can promise its accuracy beforehand. Give epsilon instead of an accuracy, "
             "or leave the mechanism out",
         )
+    if demanded.epsilon < LEAST_EPSILON * compiled.problem.graph.rows_per_person:
+        raise Declined(mechanism.name, "so small an epsilon asks for more noise in one stage than the sampler serves")
     if compiled.query.kind in STATISTICS:
         raise Declined(
             mechanism.name,
