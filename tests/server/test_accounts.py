@@ -16,7 +16,7 @@ from blowfishdb.server.accounts.database import Database, open_database
 from blowfishdb.server.accounts.passwords import hash_password, is_password, new_password
 from blowfishdb.server.accounts.people import People
 from blowfishdb.server.accounts.tokens import Tokens
-from blowfishdb.server.accounts.visits import FREE_TRIES, IDLE, LONGEST_VISIT, Visits
+from blowfishdb.server.accounts.visits import FREE_TRIES, FREE_TRIES_OF_AN_ADDRESS, IDLE, LONGEST_VISIT, Visits
 
 PASSWORD = "correct horse battery"
 
@@ -113,6 +113,18 @@ def test_wrong_names_and_passwords_are_told_alike_and_make_one_wait(place: Place
         place.visits.sign_in("ana", PASSWORD, "elsewhere")
     place.time += 3600
     assert place.visits.sign_in("ana", PASSWORD, "elsewhere").visitor.name == "ana"
+
+
+def test_an_address_that_many_share_waits_later_than_a_name(place: Place) -> None:
+    for number in range(2 * FREE_TRIES):
+        with pytest.raises(SignInRefused, match="wrong"):
+            place.visits.sign_in(f"nobody {number}", "wrong password", "office")
+    place.visits.check_password("cora", PASSWORD, "office")
+    for number in range(FREE_TRIES_OF_AN_ADDRESS):
+        with pytest.raises(SignInRefused):
+            place.visits.sign_in(f"nobody {number}", "wrong password", "office")
+    with pytest.raises(SignInRefused, match="too many"):
+        place.visits.sign_in("ana", PASSWORD, "office")
 
 
 def test_the_disabled_are_out_at_once(place: Place) -> None:

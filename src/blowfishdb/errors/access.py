@@ -26,8 +26,8 @@ class SignInRefused(AccessError):
     code = "sign-in-refused"
 
     def __init__(self, wait: int) -> None:
-        rest = f"Too many tries: wait {wait} seconds." if wait else "Try again."
-        super().__init__(f"the name or the password is wrong. {rest}")
+        waiting = f"there were too many wrong tries; wait {wait} seconds"
+        super().__init__(waiting if wait else "the name or the password is wrong. Try again.")
         self.wait = wait
 
 

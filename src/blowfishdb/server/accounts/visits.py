@@ -14,6 +14,8 @@ from blowfishdb.server.accounts.people import People
 from blowfishdb.server.accounts.roles import SCOPES_OF, Visitor
 
 FREE_TRIES = 5
+FREE_TRIES_OF_AN_ADDRESS = 50
+"""Many people may share one address, so it waits much later than a name."""
 LONGEST_WAIT = 15 * 60
 IDLE = 60 * 60
 LONGEST_VISIT = 12 * 60 * 60
@@ -110,7 +112,8 @@ class Visits:
     def _note_failure(self, cursor: Cursor, party: str) -> None:
         rows = cursor.rows("SELECT times FROM failure WHERE who = ?", party)
         times = (int(rows[0][0] or 0) if rows else 0) + 1
-        wait = 0 if times < FREE_TRIES else min(LONGEST_WAIT, 2 ** (times - FREE_TRIES + 1))
+        free = FREE_TRIES_OF_AN_ADDRESS if party.startswith("address ") else FREE_TRIES
+        wait = 0 if times < free else min(LONGEST_WAIT, 2 ** min(times - free + 1, 20))
         cursor.rows("DELETE FROM failure WHERE who = ?", party)
         cursor.rows("INSERT INTO failure (who, times, until) VALUES (?, ?, ?)", party, times, self.clock.now() + wait)
 
