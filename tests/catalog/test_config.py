@@ -10,7 +10,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.catalog import Dataset, read_config
-from blowfishdb.catalog.config import erase_dataset, filled_in, located, write_dataset
+from blowfishdb.catalog.config import Config, erase_dataset, filled_in, located, write_dataset
 from blowfishdb.errors import CatalogError, DocumentError, InvalidInput, UnknownDataset
 
 SMALL = """ledger = "sqlite:///books.ledger"
@@ -179,3 +179,19 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     for maker in makers:
         maker.join()
     assert sorted(read_config(path).datasets) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "sqlite:///blowfish.ledger#entry",
+        "duckdb:///./blowfish.users#person",
+        "blowfish.users",
+        "sqlite:///elsewhere/../blowfish.ledger#account",
+        "postgresql://u@host/db#blowfish_people.person",
+    ],
+)
+def test_own_records_are_no_dataset(tmp_path: Path, address: str) -> None:
+    with pytest.raises(CatalogError, match="own records"):
+        Config(tmp_path / "blowfish.toml").reachable(address)
+    assert Config(tmp_path / "blowfish.toml").reachable("shop.duckdb").endswith("shop.duckdb")

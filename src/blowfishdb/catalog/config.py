@@ -28,6 +28,9 @@ from blowfishdb.sources.base import Join
 
 USUAL_CONFIG = "blowfish.toml"
 USUAL_LEDGER = "sqlite:///blowfish.ledger"
+USUAL_USERS = "sqlite:///blowfish.users"
+OWN_SCHEMAS = ("blowfish_ledger", "blowfish_people")
+"""Where ledgers and people are kept in PostgreSQL."""
 KEYS = ("ledger", "mark", "datasets", "server")
 DATASET_KEYS = ("source", "epsilon", "per_analyst", "accounting", "domain", "policy", "joins")
 JOIN_KEYS = ("table", "foreign_key", "key", "attributes")
@@ -62,8 +65,24 @@ class Config:
         return None if self.mark is None else self.path.parent / filled_in(self.mark)
 
     def reachable(self, address: str) -> str:
-        """A source's address with secrets filled in and a relative path taken from the configuration's folder."""
-        return located(filled_in(address), self.path.parent)
+        """A source's address with secrets filled in and a relative path taken from the configuration's folder.
+
+        CatalogError for the ledger itself and the server's own records: they are not data to ask about.
+        """
+        place = located(filled_in(address), self.path.parent)
+        users = located(str(self.server.get("users", USUAL_USERS)), self.path.parent)
+        own = {_file_of(self.ledger_url()), _file_of(users)} - {None}
+        if _file_of(place) in own or any(schema in place for schema in OWN_SCHEMAS):
+            raise CatalogError("this is where BlowfishDB keeps its own records; they are no dataset")
+        return place
+
+
+def _file_of(address: str) -> Path | None:
+    """The file that an address names, whatever leads to it; None for a server's."""
+    scheme, separator, rest = address.partition("://")
+    if separator and scheme not in ("duckdb", "sqlite"):
+        return None
+    return Path(unquote((rest[1:] if separator else address).partition("#")[0])).resolve()
 
 
 def read_config(path: str | Path) -> Config:

@@ -6,14 +6,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from blowfishdb.catalog.config import Config, filled_in
+from blowfishdb.catalog.config import USUAL_USERS, Config, filled_in
 from blowfishdb.errors import CatalogError
 from blowfishdb.model.numbers import suggest
 from blowfishdb.server.accounts.oidc import Provider
 
 SQLITE = "sqlite:///"
 OIDC_CALLBACK = "/api/v1/sessions/oidc/callback"
-USUAL_USERS = f"{SQLITE}blowfish.users"
+
 WHOLE = ("requests_per_minute", "sign_ins_per_minute", "shutdown_seconds", "largest_body", "largest_upload")
 
 
