@@ -23,7 +23,7 @@ FEWEST_VARIABLES = 8_000
 """Smaller problems have samples enough of the whole-number noise itself."""
 MOST_VARIABLES = 5_000_000
 FEWEST_SAMPLES = 304
-"""With these a beta of 0.05 is shown if at most four samples fail; a multiple of those that the kernel draws at once."""
+"""With these a beta of 0.05 is shown if at most four samples fail; a multiple of what the kernel draws at once."""
 EFFORT = 4_000_000
 """(EFFORT / variables)^(3/2) samples are drawn where these are more: at 20 000 cells some 2400, a fifth of a second."""
 SHIFT = 2.5
