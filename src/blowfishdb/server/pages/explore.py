@@ -9,6 +9,7 @@ from functools import partial
 from nicegui import background_tasks, ui
 
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charged_release import Progress
 from blowfishdb.engine.preview import Preview
 from blowfishdb.errors import BlowfishError, NotSignedIn
 from blowfishdb.server.pages.accuracy_form import AccuracyForm
@@ -157,8 +158,7 @@ class Explorer:
         with self._result_box:
             hear, stop = progress_bar()
         try:
-            await self._here.run(partial(self._here.note_question, "asked for an answer", asked.question.dataset))
-            answer = await self._here.run(lambda: asked.release(hear))
+            answer = await self._here.run(partial(self._released, asked, hear))
             self._finish(stop, partial(self._answer, answer, asked.code))
         except NotSignedIn as error:
             self._finish(stop, partial(self._here.tell, error))
@@ -168,6 +168,10 @@ class Explorer:
         self._past = None
         if not self._root.is_deleted:
             self._changed()
+
+    def _released(self, asked: Ready, hear: Progress) -> Answer:
+        self._here.note_question("asked for an answer", asked.question.dataset)
+        return asked.release(hear)
 
     def _answer(self, answer: Answer, code: str) -> None:
         show_answer(self._here, answer, code)
