@@ -42,10 +42,18 @@ class Cursor(Protocol):
     def rows(self, sql: str, *values: Value) -> list[Row]: ...
 
 
+class Outcome(Protocol):
+    """What a statement gives back; without a description it has no rows."""
+
+    @property
+    def description(self) -> object: ...
+    def fetchall(self) -> list[Row]: ...
+
+
 class Connection(Protocol):
     """What both drivers' connections offer, as far as it is used here."""
 
-    def execute(self, sql: str, values: Sequence[Value], /) -> object: ...
+    def execute(self, sql: str, values: Sequence[Value], /) -> Outcome: ...
     def close(self) -> None: ...
 
 
@@ -111,7 +119,7 @@ class Statements:
         if any(isinstance(value, str) and "\0" in value for value in values):
             raise InvalidInput("a name or a text holds no NUL character")
         found = self.connection.execute(sql.replace("?", self.mark), values)
-        return list(found.fetchall()) if getattr(found, "description", None) else []  # type: ignore[attr-defined]
+        return found.fetchall() if found.description else []
 
 
 def open_database(url: str) -> Database:

@@ -10,7 +10,7 @@ from blowfishdb.catalog.graph_files import read_value
 from blowfishdb.engine.present.graph_picture import to_svg
 from blowfishdb.errors import BlowfishError
 from blowfishdb.model.distance import hidden_distance
-from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers, Timestamps
+from blowfishdb.model.domain import Domain
 from blowfishdb.model.graph_view import view_graph
 from blowfishdb.model.policy import Policy
 from blowfishdb.server.pages.charts import line_chart
@@ -47,8 +47,8 @@ def _distance_curve(domain: Domain, policy: Policy, name: str, around: str) -> N
     spread = sorted(
         {round(part * (attribute.size - 1) / (CURVE_POINTS - 1)) for part in range(CURVE_POINTS)} | {centre}
     )
-    origin = value_at(attribute, centre)
-    steps = [hidden_distance(domain, policy, name, origin, value_at(attribute, place)) for place in spread]
+    origin = attribute.value_at(centre)
+    steps = [hidden_distance(domain, policy, name, origin, attribute.value_at(place)) for place in spread]
     labels = [attribute.run_label(place, place) for place in spread]
     ui.label(f"Hidden steps from {attribute.run_label(centre, centre)} to every other value").classes("bf-label")
     options = line_chart(labels, {"steps": steps}, name, "steps")
@@ -58,14 +58,3 @@ def _distance_curve(domain: Domain, policy: Policy, name: str, around: str) -> N
         ui.label("Where the curve has a gap, the two are not hidden from each other at all.").classes(
             "bf-small bf-quiet"
         )
-
-
-def value_at(attribute: Attribute, index: int) -> object:
-    """A raw value in a place of the declared order."""
-    if isinstance(attribute, Integers):
-        return attribute.low + index
-    if isinstance(attribute, Bins):
-        return attribute.edge(index)
-    if isinstance(attribute, Categorical):
-        return attribute.values[index]
-    return attribute.moment(index) if isinstance(attribute, Timestamps) else attribute.run_label(index, index)

@@ -26,7 +26,6 @@ from blowfishdb.server.pages.charts import Options, chart_of
 from blowfishdb.server.pages.curator_parts import figure, pill
 from blowfishdb.server.pages.here import Here, sentence
 from blowfishdb.server.pages.policies import LONGEST_TEXT
-from blowfishdb.server.pages.policy_picture import value_at
 from blowfishdb.server.pages.shell import heading, notice
 
 TRUTH = "#9a6fc0"
@@ -96,7 +95,7 @@ def _meter(view: PointView, epsilon: Fraction) -> None:
         room.clear()
         with room:
             for one, two in _asked_pairs(view, text) or [
-                (value_at(attribute, a), value_at(attribute, b)) for a, b in pairs
+                (attribute.value_at(a), attribute.value_at(b)) for a, b in pairs
             ]:
                 try:
                     _gauge(
