@@ -56,7 +56,7 @@ def install(folder: Path) -> bool:
     # The build backend is pinned like everything else, so the build must not fetch one of its own.
     # setuptools is for PySpark, which is published as sources only.
     backend = [*pip, "hatchling", "editables", "setuptools"]
-    project = [*pip, "--no-build-isolation", "-e", ".[test]"]
+    project = [*pip, "--no-build-isolation", "-e", ".[test,docs]"]
     return run_quietly(backend, log) and run_quietly(project, log)
 
 

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[A-Za-z0-9.]+)( ; .+)?$")
 
-USED = ("plot", "frames", "examples", "client", "server", "oidc", "postgres", "mysql", "spark")
+USED = ("docs", "plot", "frames", "examples", "client", "server", "oidc", "postgres", "mysql", "spark")
 """Extras that tests use; the engines that are reached through Ibis alone are not installed."""
 
 
@@ -44,7 +44,7 @@ def needed(lines: Iterable[str]) -> set[str]:
         for wanted in {"", *requirement.extras} - {known for other, known in seen if other == name}:
             seen.add((name, wanted))
             waiting += [(child, wanted) for child in metadata.requires(name) or []]
-    return {name for name, _ in seen}
+    return {name for name, _ in seen} - {"pip"}  # Every virtual environment brings its own.
 
 
 def test_every_needed_package_is_pinned() -> None:
