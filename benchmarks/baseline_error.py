@@ -13,16 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.baselines.ahp import ahp
-from benchmarks.baselines.efpa import efpa
-from benchmarks.baselines.hb import hb
-from benchmarks.baselines.mwem import mwem
-from benchmarks.baselines.php import php
-from benchmarks.baselines.privelet import privelet
 from benchmarks.harness import Row, measure
 from benchmarks.transform_error import read_histograms
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Intervals
+from blowfishdb.reproduce.baselines.ahp import ahp
+from blowfishdb.reproduce.baselines.efpa import efpa
+from blowfishdb.reproduce.baselines.hb import hb
+from blowfishdb.reproduce.baselines.mwem import mwem
+from blowfishdb.reproduce.baselines.php import php
+from blowfishdb.reproduce.baselines.privelet import privelet
 
 EPSILON = Fraction(1, 10)
 RANGES = 2000

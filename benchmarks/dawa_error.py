@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import MissingData, Row
-from benchmarks.printed_dawa import PrintedDawa
 from blowfishdb.engine.run_program import run_program
 from blowfishdb.mechanisms import hierarchy, optimized
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
@@ -29,6 +28,7 @@ from blowfishdb.model.workload import Identity, Intervals
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.problem import Problem
+from blowfishdb.reproduce.baselines.printed_dawa import PrintedDawa
 
 EPSILONS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
 PUBLISHED = {

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.baselines.hierarchical_kdtree import hierarchical_kdtree
 from benchmarks.harness import MissingData, Row
 from blowfishdb.engine.run_program import run_program
 from blowfishdb.mechanisms.data_aware.kdtree import KdTree
@@ -25,6 +24,7 @@ from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import Rectangles
 from blowfishdb.plan.problem import Problem
+from blowfishdb.reproduce.baselines.hierarchical_kdtree import hierarchical_kdtree
 
 EPSILON = Fraction(1, 10)
 RECTANGLES = 2000

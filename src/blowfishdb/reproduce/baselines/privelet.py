@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.baselines.drawing import noisy
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.rows import Rows
+from blowfishdb.reproduce.baselines.drawing import noisy
 
 
 def privelet(counts: Ints, epsilon: Fraction, workload: Rows) -> Floats:

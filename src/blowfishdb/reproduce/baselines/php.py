@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.baselines.drawing import least, noisy
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.rows import Rows
+from blowfishdb.reproduce.baselines.drawing import least, noisy
 
 MOST_RUNS = 200
 SENSITIVITY = 2
@@ -40,7 +40,7 @@ def php(counts: Ints, epsilon: Fraction, workload: Rows) -> Floats:
 
 def _cut(counts: Ints, epsilon: Fraction, depth: int, per_run: float) -> list[list[Run]]:
     """Every partition on the way, from one run on; runs of one depth are disjoint, so each depth costs epsilon once."""
-    from benchmarks.baselines.kernels import deviations_of_heads
+    from blowfishdb.reproduce.baselines.kernels import deviations_of_heads
 
     values = counts.astype(np.float64)
     whole = Run(0, counts.size, float(deviations_of_heads(values)[-1]), 0)

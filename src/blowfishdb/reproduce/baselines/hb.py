@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.baselines.drawing import noisy
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.rows import Rows
+from blowfishdb.reproduce.baselines.drawing import noisy
 
 
 def hb(counts: Ints, epsilon: Fraction, workload: Rows, with_root: bool = True) -> Floats:

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.baselines.drawing import noisy
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.rows import Rows
+from blowfishdb.reproduce.baselines.drawing import noisy
 
 GROUPING_SHARE = Fraction(17, 20)
 SMALL = 0.35

@@ -11,9 +11,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.baselines.drawing import least, noisy, rounded_up
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.rows import Rows
+from blowfishdb.reproduce.baselines.drawing import least, noisy, rounded_up
 
 GRID = 2**12
 """Coefficients are counted in steps of this fraction of a record."""

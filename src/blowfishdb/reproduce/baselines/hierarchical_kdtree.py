@@ -10,10 +10,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.baselines.drawing import noisy
 from blowfishdb.mechanisms.spatial.kd_cuts import median_cut
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Rectangles
+from blowfishdb.reproduce.baselines.drawing import noisy
 
 HEIGHT = 8
 

@@ -8,15 +8,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from benchmarks.baselines.ahp import ahp
-from benchmarks.baselines.drawing import least
-from benchmarks.baselines.efpa import efpa
-from benchmarks.baselines.hb import best_fan_out, consistent, hb
-from benchmarks.baselines.mwem import mwem
-from benchmarks.baselines.php import php
-from benchmarks.baselines.privelet import privelet
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Identity, Intervals
+from blowfishdb.reproduce.baselines.ahp import ahp
+from blowfishdb.reproduce.baselines.drawing import least
+from blowfishdb.reproduce.baselines.efpa import efpa
+from blowfishdb.reproduce.baselines.hb import best_fan_out, consistent, hb
+from blowfishdb.reproduce.baselines.mwem import mwem
+from blowfishdb.reproduce.baselines.php import php
+from blowfishdb.reproduce.baselines.privelet import privelet
 
 Baseline = Callable[[Ints, Fraction, Intervals], Floats]
 COUNTS = np.repeat([400, 0, 90, 1500], 16)
@@ -93,7 +93,7 @@ def test_the_private_choice_is_the_least_cost_up_to_its_noise() -> None:
 
 
 def test_one_record_moves_the_kept_fourier_parts_by_what_their_noise_assumes() -> None:
-    from benchmarks.baselines.efpa import _parts
+    from blowfishdb.reproduce.baselines.efpa import _parts
 
     for cells in (9, 16):
         for place in range(cells):

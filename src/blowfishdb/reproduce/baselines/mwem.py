@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from benchmarks.baselines.drawing import least, noisy
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Intervals
+from blowfishdb.reproduce.baselines.drawing import least, noisy
 
 TOTAL_SHARE = Fraction(1, 20)
 """Part of epsilon for the number of records, which the published code takes without noise."""
@@ -36,6 +36,6 @@ def mwem(counts: Ints, epsilon: Fraction, workload: Intervals, rounds: int = 10)
 
 
 def _fit(cells: Floats, low: Ints, high: Ints, measured: Floats, total: float) -> None:
-    from benchmarks.baselines.kernels import reweigh
+    from blowfishdb.reproduce.baselines.kernels import reweigh
 
     reweigh(cells, np.array(low), np.array(high), measured, total, UPDATES)

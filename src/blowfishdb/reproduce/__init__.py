@@ -1,0 +1,1 @@
+"""The papers' experiments as tables and figures, each with a verdict."""
