@@ -32,7 +32,7 @@ USUAL_USERS = "sqlite:///blowfish.users"
 OWN_SCHEMAS = ("blowfish_ledger", "blowfish_people")
 """Where ledgers and people are kept in PostgreSQL."""
 KEYS = ("ledger", "mark", "datasets", "server")
-DATASET_KEYS = ("source", "epsilon", "per_analyst", "accounting", "domain", "policy", "joins")
+DATASET_KEYS = ("source", "epsilon", "per_analyst", "accounting", "pad_to", "domain", "policy", "joins")
 JOIN_KEYS = ("table", "foreign_key", "key", "attributes")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 
@@ -174,6 +174,7 @@ def _dataset(name: str, entry: Mapping[str, Any], text: str) -> Dataset:
             epsilon=entry.get("epsilon", 1),
             per_analyst=entry.get("per_analyst"),
             accounting=_text(entry.get("accounting", SUM), f"{where}.accounting"),
+            pad_to=entry.get("pad_to"),
             joins=[_join(_table(join, f"{where}.joins"), where) for join in entry.get("joins", [])],
         )
     except DocumentError as error:

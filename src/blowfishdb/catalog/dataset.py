@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from blowfishdb.engine.components import check_parallel
 from blowfishdb.engine.demand import Number, short_number
+from blowfishdb.engine.padding import check_step
 from blowfishdb.errors import CatalogError
 from blowfishdb.ledger.edge_books import SUM, check_accounting, parallel_attribute
 from blowfishdb.ledger.values import check_text
@@ -39,6 +40,7 @@ class Dataset:
     per_analyst: Fraction | None
     joins: tuple[Join, ...]
     accounting: str
+    pad_to: Fraction | None
 
     def __init__(
         self,
@@ -51,6 +53,7 @@ class Dataset:
         per_analyst: Number | None = None,
         joins: Sequence[Join] = (),
         accounting: str = SUM,
+        pad_to: Number | None = None,
     ) -> None:
         check_text(name, "a dataset's name")
         if not isinstance(source, str) or not source:
@@ -65,6 +68,7 @@ class Dataset:
             "per_analyst": own,
             "joins": tuple(joins),
             "accounting": accounting,
+            "pad_to": None if pad_to is None else short_number(pad_to, "pad_to"),
         }
         for field, value in found.items():
             object.__setattr__(self, field, value)
@@ -79,6 +83,8 @@ class Dataset:
         self.policy.check(self.domain)
         moves_at_once(self.domain, self.policy)
         check_accounting(accounting)
+        if self.pad_to is not None:
+            check_step(self.pad_to)
         side_by_side = parallel_attribute(accounting)
         if side_by_side is not None:
             check_parallel(self.domain, self.policy, side_by_side)
@@ -87,42 +93,20 @@ class Dataset:
         self, *, domain: Domain | None = None, policy: Policy | None = None, joins: Sequence[Join] | None = None
     ) -> Dataset:
         """The same data and budgets with another domain, policy or joins."""
-        return Dataset(
-            self.name,
-            source=self.source,
+        return replace(
+            self,
             domain=self.domain if domain is None else domain,
             policy=self.policy if policy is None else policy,
-            epsilon=self.epsilon,
-            per_analyst=self.per_analyst,
-            joins=self.joins if joins is None else joins,
-            accounting=self.accounting,
+            joins=self.joins if joins is None else tuple(joins),
         )
 
     def accounted(self, accounting: str) -> Dataset:
         """The same dataset with another way of accounting."""
-        return Dataset(
-            self.name,
-            source=self.source,
-            domain=self.domain,
-            policy=self.policy,
-            epsilon=self.epsilon,
-            per_analyst=self.per_analyst,
-            joins=self.joins,
-            accounting=accounting,
-        )
+        return replace(self, accounting=accounting)
 
     def limited_to(self, epsilon: Fraction, per_analyst: Fraction | None) -> Dataset:
         """The same dataset with other budgets."""
-        return Dataset(
-            self.name,
-            source=self.source,
-            domain=self.domain,
-            policy=self.policy,
-            epsilon=epsilon,
-            per_analyst=per_analyst,
-            joins=self.joins,
-            accounting=self.accounting,
-        )
+        return replace(self, epsilon=epsilon, per_analyst=per_analyst)
 
     def policy_document(self) -> str:
         """The policy as the ledger keeps it."""
@@ -143,6 +127,8 @@ class Dataset:
             entry["per_analyst"] = show(self.per_analyst)
         if self.accounting != SUM:
             entry["accounting"] = self.accounting
+        if self.pad_to is not None:
+            entry["pad_to"] = show(self.pad_to)
         entry["domain"] = write_domain(self.domain)
         entry["policy"] = write_policy(self.policy)
         if self.joins:

@@ -50,6 +50,7 @@ class Catalog:
             snapshot=account.snapshot,
             source=self.source(name),
             accounting=account.accounting,
+            pad_to=dataset.pad_to,
         )
 
     def _check_in_force(self, dataset: Dataset, account: Account) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.edge_accounting import edge_losses
 from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.padding import padded, whole_steps
 from blowfishdb.engine.payable import Payable
 from blowfishdb.engine.request import Request
 from blowfishdb.errors import (
@@ -99,7 +100,12 @@ def charged_payload(
     if stored is None:
         check_receipt(receipt, ready)
         run.report("answer")
-        stored = ledger.store_answer(receipt, _measured(holding, ready, counting, receipt, left))
+        limit = None if left is None else whole_steps(left, holding.pad_to)
+        # All that takes a time which depends on data; from here on it is a matter of what was published.
+        stored = padded(
+            holding.pad_to,
+            lambda: ledger.store_answer(receipt, _measured(holding, ready, counting, receipt, limit)),
+        )
     run.report_done()
     return published(stored, receipt)
 

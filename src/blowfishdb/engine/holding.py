@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from blowfishdb.ledger.edge_books import SUM
 from blowfishdb.model.domain import Domain
@@ -23,6 +24,7 @@ class Holding:
     snapshot: int
     source: Source = field(repr=False)
     accounting: str = SUM
+    pad_to: Fraction | None = None
 
     def versions(self) -> dict[str, str | int]:
         """What an answer belongs to: the account, the versions and the snapshot."""

@@ -1,0 +1,154 @@
+"""Answers leave at whole steps after their charge, failures too, and a deadline tells no more than that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import blowfishdb as bf
+from blowfishdb.engine import charged_release as module
+from blowfishdb.engine.charged_release import Run
+from blowfishdb.engine.padding import Pace, padded, whole_steps
+from blowfishdb.errors import CatalogError, ReleaseFailed, SourceFailed
+from blowfishdb.model.domain import integers
+from tests.engine.held import Bench, bench
+
+QUARTER = Fraction(1, 4)
+
+
+@dataclass
+class FakeTime:
+    """A clock that moves when somebody works or sleeps; its sleeps end early by a share of their length."""
+
+    seconds: float = 100.0
+    early: float = 0.0
+    slept: list[float] = field(default_factory=list)
+
+    def sleep(self, length: float) -> None:
+        self.slept.append(length)
+        self.seconds += length if length < 1e-6 else length * (1 - self.early)
+
+    def work(self, length: float) -> Callable[[], float]:
+        def done() -> float:
+            self.seconds += length
+            return length
+
+        return done
+
+    def pace(self) -> Pace:
+        return Pace(lambda: self.seconds, self.sleep)
+
+
+@given(st.floats(0, 5), st.sampled_from([Fraction(1, 100), QUARTER, Fraction(2)]), st.sampled_from([0.0, 0.3]))
+def test_every_result_leaves_at_the_next_whole_step(length: float, step: Fraction, early: float) -> None:
+    clock = FakeTime(early=early)
+    assert padded(step, clock.work(length), clock.pace()) == length
+    steps = (clock.seconds - 100.0) / float(step)
+    assert steps == pytest.approx(round(steps), abs=1e-6)
+    assert round(steps) >= 1
+    assert length - 1e-6 <= clock.seconds - 100.0 <= length + float(step) + 1e-6
+
+
+def test_without_a_step_nothing_waits() -> None:
+    clock = FakeTime()
+    assert padded(None, clock.work(0.3), clock.pace()) == 0.3
+    assert clock.slept == []
+
+
+def test_failures_wait_as_long_as_answers() -> None:
+    clock = FakeTime()
+
+    def fails() -> None:
+        clock.work(0.3)()
+        raise ReleaseFailed("abc", Fraction(1), "key", can_retry=True)
+
+    with pytest.raises(ReleaseFailed):
+        padded(QUARTER, fails, clock.pace())
+    assert clock.seconds == pytest.approx(100.5)
+
+
+@given(st.floats(0.001, 100), st.sampled_from([Fraction(1, 100), QUARTER]))
+def test_a_deadline_is_rounded_up_to_whole_steps(seconds: float, step: Fraction) -> None:
+    found = Fraction(whole_steps(seconds, step)).limit_denominator(1000)
+    assert found % step == 0
+    assert 0 <= found - Fraction(seconds) < step
+    assert whole_steps(seconds, None) == seconds
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Bench:
+    found = bench(tmp_path)
+    return replace(found, holding=replace(found.holding, pad_to=Fraction(1, 10)))
+
+
+def test_the_count_and_the_record_are_inside_and_the_charge_is_not(
+    held: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, steps = FakeTime(), []
+
+    def reading() -> None:
+        steps.append(("read", clock.seconds))
+        clock.work(0.13)()
+
+    held.rows.before = reading
+    monkeypatch.setattr(module, "padded", lambda step, work: padded(step, work, clock.pace()))
+    answer = held.release(run=Run(progress=lambda step: steps.append((step, round(clock.seconds, 6)))))
+    assert [name for name, _ in steps] == ["quote", "charge", "answer", "read", "done"]
+    assert dict(steps)["answer"] == 100.0
+    assert dict(steps)["done"] == 100.2
+    assert answer.epsilon == Fraction(1, 2)
+
+
+def test_a_failing_count_is_padded_and_its_charge_stays(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeTime()
+
+    def fails() -> None:
+        clock.work(0.01)()
+        raise SourceFailed("rows", "abc")
+
+    held.rows.before = fails
+    monkeypatch.setattr(module, "padded", lambda step, work: padded(step, work, clock.pace()))
+    with pytest.raises(ReleaseFailed):
+        held.release()
+    assert clock.seconds == pytest.approx(100.1)
+    assert held.spent == Fraction(1, 2)
+
+
+def test_the_source_is_given_the_rounded_deadline(held: Bench) -> None:
+    held.release(run=Run(deadline=500.0))
+    (given,) = held.rows.deadlines
+    assert given is not None
+    assert 10 * given == pytest.approx(round(10 * given), abs=1e-9)
+
+
+def test_a_replay_waits_for_nothing(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = held.release()
+    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("a replay reads no data"))
+    assert held.release().to_json() == first.to_json()
+
+
+@pytest.mark.parametrize("step", [0, -1, "0.0001", "601"])
+def test_a_step_that_makes_no_sense_is_refused(step: int | str) -> None:
+    with pytest.raises(CatalogError, match="pad_to"):
+        bf.Dataset("t", source="t.csv", domain={"age": integers(0, 9)}, pad_to=step)
+
+
+def test_the_configuration_keeps_the_step(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("age\n1\n2\n")
+    with bf.curate(tmp_path / "blowfish.toml") as curator:
+        curator.add(bf.Dataset("t", source="rows.csv", domain={"age": integers(0, 9)}, pad_to="0.05"))
+        curator.renew("t", epsilon=2, reason="more")
+    assert 'pad_to = "0.05"' in (tmp_path / "blowfish.toml").read_text()
+    with bf.connect(tmp_path / "blowfish.toml", analyst="ana") as session:
+        question = session["t"].histogram("age")
+        question.preview(epsilon="0.5")
+        began = time.monotonic()
+        question.release(epsilon="0.5")
+        assert time.monotonic() - began >= 0.05
