@@ -53,6 +53,8 @@ def test_settings_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ('public_url = "x.example"', "address"),
         ('oidc_client = "x"', "belong together"),
         ("requests_per_minute = 0", "at least 1"),
+        ('variables = "X"', "list of texts"),
+        ("variables = [1]", "list of texts"),
         ('folder = "x"', "no key"),
     ],
 )

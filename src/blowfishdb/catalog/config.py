@@ -34,6 +34,8 @@ OWN_SCHEMAS = ("blowfish_ledger", "blowfish_people")
 KEYS = ("ledger", "mark", "datasets", "server")
 DATASET_KEYS = ("source", "epsilon", "per_analyst", "accounting", "pad_to", "domain", "policy", "joins")
 JOIN_KEYS = ("table", "foreign_key", "key", "attributes")
+OWN_VARIABLES = "BLOWFISH_"
+"""How variables begin that every curator may name."""
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -41,7 +43,8 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 class Config:
     """What a configuration file says. Addresses still hold ${NAME} where a secret comes from the environment.
 
-    `server` is passed on as it is written: the server reads it.
+    `server` is passed on as it is written: the server reads it. `variables` are those that new addresses may name,
+    beside those that begin with BLOWFISH_; None lets whoever has this machine anyway name all of them.
     """
 
     path: Path
@@ -49,6 +52,7 @@ class Config:
     mark: str | None = None
     datasets: Mapping[str, Dataset] = field(default_factory=dict)
     server: Mapping[str, Any] = field(default_factory=dict)
+    variables: tuple[str, ...] | None = None
 
     def dataset(self, name: str) -> Dataset:
         """The dataset of that name; UnknownDataset names the nearest one."""
@@ -69,12 +73,24 @@ class Config:
 
         CatalogError for the ledger itself and the server's own records: they are not data to ask about.
         """
+        self._check_variables(address)
         place = located(filled_in(address), self.path.parent)
         users = located(str(self.server.get("users", USUAL_USERS)), self.path.parent)
         own = {_file_of(self.ledger_url()), _file_of(users)} - {None}
         if _file_of(place) in own or any(schema in place for schema in OWN_SCHEMAS):
             raise CatalogError("this is where BlowfishDB keeps its own records; they are no dataset")
         return place
+
+    def _check_variables(self, address: str) -> None:
+        """Keeps secrets of the environment from being sent to an address of somebody's choice."""
+        if self.variables is None or any(dataset.source == address for dataset in self.datasets.values()):
+            return
+        for name in VARIABLE.findall(address):
+            if name not in self.variables and not name.startswith(OWN_VARIABLES):
+                raise CatalogError(
+                    f"addresses may name variables that begin with {OWN_VARIABLES} or stand in server.variables; "
+                    f"{name} does neither"
+                )
 
 
 def _file_of(address: str) -> Path | None:

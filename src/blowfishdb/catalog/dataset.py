@@ -56,6 +56,11 @@ class Dataset:
         pad_to: Number | None = None,
     ) -> None:
         check_text(name, "a dataset's name")
+        if name != name.strip() or "/" in name or name in (".", ".."):
+            raise CatalogError(
+                "a dataset's name holds no /, begins and ends with no space and is not made of dots alone, so that "
+                "addresses can name it"
+            )
         if not isinstance(source, str) or not source:
             raise CatalogError("a source is an address such as duckdb:///shop.duckdb#sales")
         own = None if per_analyst is None else short_number(per_analyst, "per_analyst")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from html import escape
+from http import HTTPMethod
 from importlib import import_module
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException
@@ -12,6 +14,7 @@ from fastapi.responses import HTMLResponse
 from fastapi.security import APIKeyCookie, HTTPBearer
 from starlette.middleware import Middleware
 from starlette.requests import Request
+from starlette.routing import compile_path
 
 from blowfishdb.engine.released import software_version
 from blowfishdb.errors import BlowfishError
@@ -83,6 +86,7 @@ def rest_app(office: Office) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         lifespan=lifespan,
         middleware=[Middleware(Guard, office=office, metrics=metrics)],
     )
@@ -94,13 +98,23 @@ def rest_app(office: Office) -> FastAPI:
     app.include_router(api)
     app.include_router(health.router)
 
-    @app.api_route("/api/{path:path}", methods=["GET", "POST", "PUT", "DELETE", "PATCH"], include_in_schema=False)
-    def nowhere(path: str) -> None:
-        """Keeps what is no route of ours away from the pages."""
-        del path
-        raise HTTPException(404)
+    routes = described_routes(app)
+
+    @app.api_route("/api/{path:path}", methods=list(HTTPMethod), include_in_schema=False)
+    def nowhere(request: Request) -> None:
+        """Keeps what is no route of ours away from the pages; a method that a route does not have is told."""
+        found = next((methods for path, methods in routes if path.fullmatch(request.scope["path"])), None)
+        if found is None:
+            raise HTTPException(404)
+        raise HTTPException(405, headers={"Allow": ", ".join(found)})
 
     return app
+
+
+def described_routes(app: FastAPI) -> list[tuple[re.Pattern[str], list[str]]]:
+    """The paths of the API as patterns, each with its methods; those without parts to fill in come first."""
+    paths = sorted(app.openapi()["paths"].items(), key=lambda item: "{" in item[0])
+    return [(compile_path(path)[0], [method.upper() for method in methods]) for path, methods in paths]
 
 
 def fault_page(error: Exception) -> HTMLResponse:
@@ -108,6 +122,12 @@ def fault_page(error: Exception) -> HTMLResponse:
     known = error if isinstance(error, BlowfishError) else note_incident(error)
     page = f"<!doctype html><title>{TITLE}</title><p>{escape(known.message)}</p><p><a href='/'>Back</a></p>"
     return HTMLResponse(page, status_of(known))
+
+
+def note_unexpected(error: Exception) -> None:
+    """Writes what should not happen into the curator's log; a refusal of ours was told to the visitor."""
+    if not isinstance(error, BlowfishError):
+        note_incident(error)
 
 
 def _add_pages(app: FastAPI, *, is_secure: bool) -> None:
@@ -124,10 +144,9 @@ def _add_pages(app: FastAPI, *, is_secure: bool) -> None:
     async def fault(_: Request, error: Exception) -> HTMLResponse:
         return fault_page(error)
 
-    def note(error: Exception) -> None:
-        note_incident(error)
-
-    pages.on_exception(note)
+    pages.on_exception(note_unexpected)
+    # A redirect to the address with or without a slash would repeat whatever host a request claims.
+    pages.router.redirect_slashes = False
     pages.add_exception_handler(BlowfishError, fault)
     pages.add_exception_handler(Exception, fault)
     ui.run_with(

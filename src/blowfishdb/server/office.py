@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from blowfishdb.catalog.config import read_config
@@ -59,7 +59,8 @@ class Office:
         """The curator's side in somebody's name, for those who may curate or audit; make one for each piece of work."""
         now = self._live.now()
         # Sources of its own: a curator opens some that are not in force yet.
-        return Curator(Catalog(now.config, now.ledger, dict(now.sources)), by, shares_ledger=True)
+        config = replace(now.config, variables=self.settings.variables)
+        return Curator(Catalog(config, now.ledger, dict(now.sources)), by, shares_ledger=True)
 
     def check_ready(self) -> None:
         """LedgerUnavailable or AccountsUnavailable while the ledger or the database of people does not answer."""

@@ -111,7 +111,9 @@ def add_handlers(app: FastAPI) -> None:
     async def nowhere(_: Request, error: Exception) -> JSONResponse:
         status = error.status_code if isinstance(error, HTTPException) else 500
         code = {404: "not-found", 405: "method-not-allowed"}.get(status, "http-error")
-        return plain_problem(status, code, HTTPStatus(status).phrase)
+        response = plain_problem(status, code, HTTPStatus(status).phrase)
+        response.headers.update(getattr(error, "headers", None) or {})
+        return response
 
     app.add_exception_handler(BlowfishError, ours)
     app.add_exception_handler(RequestValidationError, misread)

@@ -38,6 +38,7 @@ class Settings:
     shutdown_seconds: int = 60
     largest_body: int = 4 * 2**20
     largest_upload: int = 512 * 2**20
+    variables: tuple[str, ...] = ()
     folder: Path = Path(".")
 
     def __post_init__(self) -> None:
@@ -98,10 +99,15 @@ def read_settings(config: Config) -> Settings:
         if name not in known:
             raise CatalogError(f"server has no key {name!r}; {suggest(name, known)}")
         _check(name, value, known[name])
-    return Settings(**config.server, folder=config.path.parent)
+    listed = {"variables": tuple(config.server["variables"])} if "variables" in config.server else {}
+    return Settings(**{**config.server, **listed}, folder=config.path.parent)
 
 
 def _check(name: str, value: object, kind: str) -> None:
+    if kind.startswith("tuple"):
+        if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+            raise CatalogError(f"server.{name} is a list of texts")
+        return
     wanted = {"int": int, "bool": bool}.get(kind, str)
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         words = {int: "a whole number", bool: "true or false", str: "a text"}[wanted]

@@ -92,7 +92,7 @@ def add(here: Here) -> None:
 
 def _by_address(adding: Adding, later: ui.element) -> None:
     with ui.element("div").classes("bf-row").style("align-items:flex-start"):
-        box = ui.input("Address", placeholder="postgresql://reader:${PASSWORD}@host/clinic#visits")
+        box = ui.input("Address", placeholder="postgresql://reader:${BLOWFISH_CLINIC}@host/clinic#visits")
         box.props('outlined dense data-testid="address"').style("flex:1;min-width:320px")
         ui.button("Read the columns", icon="view_column", on_click=lambda: look(box.value)).props(
             'unelevated data-testid="read-columns"'
@@ -100,7 +100,7 @@ def _by_address(adding: Adding, later: ui.element) -> None:
     tables = ui.element("div").style("margin-top:10px")
     ui.label(
         "duckdb:///shop.duckdb#sales, sqlite, postgresql, mysql, spark, or a path such as data/people.parquet, "
-        "relative to the configuration. A password stands in the environment, written ${NAME} here."
+        "relative to the configuration. A password stands in the environment, written ${BLOWFISH_...} here."
     ).classes("bf-small bf-quiet").style("margin-top:10px;max-width:84ch")
 
     async def look(address: str) -> None:
