@@ -8,6 +8,7 @@ from blowfishdb.cli.books import app as ledger
 from blowfishdb.cli.datasets import app as dataset
 from blowfishdb.cli.policies import app as policy
 from blowfishdb.cli.questions import preview, release, sql
+from blowfishdb.cli.reproducing import reproduce
 from blowfishdb.cli.serving import serve
 from blowfishdb.cli.synopses import app as synopsis
 from blowfishdb.cli.tour import demo
@@ -51,6 +52,7 @@ for name, group, help_text in GROUPS:
 app.command("preview")(preview)
 app.command("release")(release)
 app.command("sql")(sql)
+app.command("reproduce")(reproduce)
 
 
 @app.callback(invoke_without_command=True)

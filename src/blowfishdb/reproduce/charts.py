@@ -1,0 +1,74 @@
+"""How the figures look: one set of colours and marks, axes that say what they show, legends beside the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from blowfishdb.engine.present.colours import GRID, INK, QUIET
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#5f6c7b", "#1f2933")
+"""Okabe and Ito's colours, which people with any kind of colour vision can tell apart."""
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+HATCHES = ("", "//", "..", "\\\\", "xx", "--", "oo", "++")
+
+Points = Sequence[tuple[float, float]]
+
+
+def plain(axes: Axes, x: str, y: str, title: str = "", *, log_x: bool = False, log_y: bool = False) -> None:
+    """Names the axes, sets their scales, and takes away what is not data."""
+    axes.set_xlabel(x, color=INK)
+    axes.set_ylabel(y, color=INK)
+    if title:
+        axes.set_title(title, fontsize=9, color=INK)
+    if log_x:
+        axes.set_xscale("log")
+    if log_y:
+        axes.set_yscale("log")
+    axes.grid(color=GRID, linewidth=0.8, which="major")
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=QUIET, labelcolor=INK)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def lines(axes: Axes, series: Mapping[str, Points]) -> None:
+    """A line with its own colour and mark for each series; the order gives the look."""
+    for place, (name, points) in enumerate(series.items()):
+        x, y = zip(*points, strict=True)
+        look = place % len(COLOURS)
+        axes.plot(x, y, color=COLOURS[look], marker=MARKS[look], markersize=4.5, linewidth=1.4, label=name)
+
+
+def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float | None]]) -> None:
+    """Bars side by side in each group, one for each series; None leaves a gap."""
+    width = 0.8 / len(series)
+    places = np.arange(len(groups))
+    for place, (name, values) in enumerate(series.items()):
+        heights = [np.nan if value is None else value for value in values]
+        look = place % len(COLOURS)
+        shift = (place - (len(series) - 1) / 2) * width
+        axes.bar(
+            places + shift,
+            heights,
+            width * 0.94,
+            color=COLOURS[look],
+            hatch=HATCHES[look],
+            edgecolor="white",
+            linewidth=0.4,
+            label=name,
+        )
+    axes.set_xticks(places, [group.replace(" (", "\n(") for group in groups])
+    axes.set_xlim(-0.6, len(groups) - 0.4)
+
+
+def legend_below(figure: Figure, axes: Axes, columns: int = 4) -> None:
+    """One legend for the whole figure, under it, clear of the data."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(columns, len(labels)), frameon=False)

@@ -1,0 +1,66 @@
+"""Files of a finished experiment: a CSV for each table, PNG and SVG for each figure, and the verdict."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from blowfishdb.engine.present.extras import needed
+from blowfishdb.reproduce.result import Picture, Result, Verdict
+
+SUMMARY = "result.json"
+DOTS_PER_INCH = 160
+
+
+@dataclass(frozen=True)
+class Done:
+    """The verdict, and the titles of tables and figures by the names of their files without ending."""
+
+    folder: Path
+    verdict: Verdict
+    tables: dict[str, str]
+    pictures: dict[str, str]
+    is_new: bool
+
+    def files(self) -> list[Path]:
+        """Every file of the tables and figures."""
+        drawn = [self.folder / f"{name}.{ending}" for name in self.pictures for ending in ("png", "svg")]
+        return [*(self.folder / f"{name}.csv" for name in self.tables), *drawn]
+
+
+def write_result(folder: Path, digest: str, result: Result) -> Done:
+    """Writes tables and figures, and the summary last: it says that all else is there."""
+    for table in result.tables:
+        (folder / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
+    for picture in result.pictures:
+        _draw(folder, picture)
+    tables = {table.name: table.title for table in result.tables}
+    pictures = {picture.name: picture.title for picture in result.pictures}
+    summary = {"digest": digest, "verdict": asdict(result.verdict), "tables": tables, "pictures": pictures}
+    (folder / SUMMARY).write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return Done(folder, result.verdict, tables, pictures, is_new=True)
+
+
+def read_done(folder: Path, digest: str) -> Done | None:
+    """What was found before under this digest, if every file is still there."""
+    path = folder / SUMMARY
+    if not path.exists():
+        return None
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    if kept["digest"] != digest:
+        return None
+    done = Done(folder, Verdict(**kept["verdict"]), kept["tables"], kept["pictures"], is_new=False)
+    return done if all(file.exists() for file in done.files()) else None
+
+
+def _draw(folder: Path, picture: Picture) -> None:
+    """Draws without pyplot, whose figures are global; the same numbers give the same bytes of SVG."""
+    matplotlib = needed("matplotlib", "plot")
+    figures = needed("matplotlib.figure", "plot")
+    with matplotlib.rc_context({"svg.hashsalt": picture.name, "svg.fonttype": "none", "font.size": 9}):
+        figure = figures.Figure(figsize=picture.size, layout="constrained")
+        picture.draw(figure)
+        figure.suptitle(picture.title, fontsize=10, x=0.01, ha="left")
+        figure.savefig(folder / f"{picture.name}.png", dpi=DOTS_PER_INCH)
+        figure.savefig(folder / f"{picture.name}.svg", metadata={"Date": None})

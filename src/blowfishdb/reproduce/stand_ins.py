@@ -1,0 +1,123 @@
+"""Generated histograms in place of data that may not be shipped: seeded, and like the originals in size and shape only.
+
+Each is written from what the papers say about the original (what is counted, how many records, how many empty cells,
+how rough it is), not from its counts. A test keeps totals and shares of empty cells near the published ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.reproduce.random_inputs import Generator, generator
+
+CELLS = 4096
+SIDE = 256
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """What the original counts, how many records it has, which share of its cells is empty, and how ours is made."""
+
+    what: str
+    records: int
+    empty: float
+    shape: Callable[[Generator], Floats]
+
+    def make(self, seed: int) -> Ints:
+        """Counts with about that many records and that share of empty cells."""
+        draw = generator(seed, "stand-in", self.what)
+        return _counts(draw, self.shape(draw), self.records, self.empty)
+
+
+def _counts(draw: Generator, rates: Floats, records: int, empty: float) -> Ints:
+    """Poisson counts for the rates; the lowest become 0 until the share is right, the rest have at least 1."""
+    counts = draw.poisson(rates / rates.sum() * records)
+    order = np.argsort(rates.reshape(-1), kind="stable")
+    flat = np.maximum(counts.reshape(-1), 1)
+    flat[order[: round(empty * flat.size)]] = 0
+    return np.asarray(flat.reshape(counts.shape), dtype=np.int64)
+
+
+def _net_trace(draw: Generator) -> Floats:
+    """Connections by internal host: a few blocks of addresses in use, and few very busy hosts in them."""
+    rates = draw.uniform(0.0, 1e-6, CELLS)
+    for start in draw.choice(CELLS // 64, 7, replace=False) * 64:
+        rates[start : start + 24] = draw.pareto(0.7, 24) + 0.3
+    return rates
+
+
+def _medical_cost(draw: Generator) -> Floats:
+    """Costs: fewer and fewer upwards, with peaks at round sums."""
+    place = np.arange(CELLS)
+    rates = 1 / (1 + place / 40.0) ** 1.6
+    rates[::25] *= 4
+    rates[::100] *= 4
+    return rates * draw.gamma(2.0, 1.0, CELLS)
+
+
+def _search_logs(draw: Generator) -> Floats:
+    """How often a name is searched: nearly never for half of the time, then a slow rise with bursts."""
+    place = np.arange(CELLS)
+    rates = np.where(place < 0.52 * CELLS, 1e-3, 1.0 + 2.0 * (place / CELLS - 0.52)) * draw.gamma(6.0, 1 / 6, CELLS)
+    for centre in draw.integers(int(0.55 * CELLS), CELLS, 25):
+        rates += draw.pareto(1.2) * 3 * np.exp(-np.abs(place - centre) / draw.uniform(3, 40))
+    return np.asarray(rates * (place >= 0.51 * CELLS) + 1e-6 * draw.uniform(0, 1, CELLS))
+
+
+def _income(draw: Generator) -> Floats:
+    """Incomes: log-normal, with most people at round sums, and every second cell in the tail empty."""
+    place = np.arange(CELLS) + 0.5
+    rates = np.exp(-((np.log(place) - np.log(300.0)) ** 2) / (2 * 0.9**2)) / place
+    rates *= draw.gamma(1.5, 1.0, CELLS)
+    rates[::5] *= 6
+    rates[::25] *= 4
+    rates[1::2] *= np.where(np.arange(CELLS // 2) > 300, 1e-6, 1.0)
+    return np.asarray(rates)
+
+
+def _patent(draw: Generator) -> Floats:
+    """Citations by day: a steady rise, more on one day of the week than on the others."""
+    place = np.arange(CELLS)
+    week = np.where(place % 7 == 2, 3.0, 0.6)
+    return (0.05 + (place / CELLS) ** 1.5) * week * draw.gamma(12.0, 1 / 12, CELLS)
+
+
+def _physics(draw: Generator) -> Floats:
+    """Citations of preprints by day: rising, rough from day to day, few at weekends."""
+    place = np.arange(CELLS)
+    week = np.where(place % 7 >= 5, 0.05, 1.0)
+    return (0.02 + place / CELLS) * week * draw.gamma(1.5, 1 / 1.5, CELLS)
+
+
+def _towns(towns: int, spread: float, weight: float, side: int = SIDE) -> Callable[[Generator], Floats]:
+    """Points around towns of very different size."""
+
+    def shape(draw: Generator) -> Floats:
+        first, second = np.meshgrid(np.arange(side), np.arange(side), indexing="ij")
+        rates = np.full((side, side), 1e-9)
+        for size in draw.pareto(weight, towns) + 0.05:
+            x, y = draw.uniform(0, side, 2)
+            width = spread * (0.5 + size**0.3)
+            rates += size * np.exp(-((first - x) ** 2 + (second - y) ** 2) / (2 * width**2))
+        return rates * draw.gamma(0.8, 1.25, (side, side))
+
+    return shape
+
+
+STAND_INS = {
+    "NETTRACE": StandIn("external connections of each internal host", 25_714, 0.966, _net_trace),
+    "MEDCOST": StandIn("medical cost of a person", 9_415, 0.748, _medical_cost),
+    "SEARCHLOGS": StandIn("searches for one name over time", 335_889, 0.510, _search_logs),
+    "INCOME": StandIn("income of a person", 20_787_122, 0.450, _income),
+    "PATENT": StandIn("new citations of patents by day", 27_948_226, 0.062, _patent),
+    "HEPTH": StandIn("new citations of physics preprints by day", 347_414, 0.212, _physics),
+    "TWITTER": StandIn("messages by place", 193_563, 0.945, _towns(60, 1.5, 1.1)),
+    "GOWALLA": StandIn("check-ins by place", 6_442_863, 0.947, _towns(60, 1.2, 0.9)),
+    "STROKE": StandIn("patients by two measurements", 19_435, 0.961, _towns(4, 10.0, 2.0)),
+    "ROADS": StandIn("road intersections by place", 1_634_165, 0.80, _towns(400, 5.0, 1.2, side=1024)),
+}
+"""Stand-ins by the name of the original's file."""
