@@ -8,12 +8,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from blowfishdb.audit.definitions import Record, holds, moves, records
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.facts.values import CountFact, Fact, MarginalFact, RangeFact
 from blowfishdb.model.policy import Policy
-from tests.model.oracle import Record, holds, moves, records
 
 ABSENT = None
 FEW = 22

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from blowfishdb.audit.definitions import records
 from blowfishdb.errors import CannotCertify, InfiniteLoss, QueryError
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.constraints.moves import moves_at_once
@@ -19,7 +20,6 @@ from blowfishdb.plan.node_plan import NodeAxis, NodePlan
 from tests.constraints import brute
 from tests.constraints.cases import Case, Drawn
 from tests.constraints.test_against_brute_force import most_records
-from tests.model.oracle import records
 
 DOMAINS = 40
 

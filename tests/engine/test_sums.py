@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.audit.definitions import Record, holds, moves, records
 from blowfishdb.engine.compiled import Compiled, compile_query
 from blowfishdb.engine.demand import demand
 from blowfishdb.engine.quoting import quotes_for
@@ -16,7 +17,6 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import query
 from blowfishdb.plan.plan import Plan
-from tests.model.oracle import Record, holds, moves, records
 
 DOMAIN = bf.domain(
     {

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from blowfishdb.audit import definitions as oracle
 from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model.distance import record_distance, stretch, value_distance
 from blowfishdb.model.domain import Attribute, Domain, bins, categorical, dates, domain, integers, timestamps
@@ -28,7 +29,7 @@ from blowfishdb.model.graphs.families import (
 )
 from blowfishdb.model.graphs.values import WINDOWS
 from blowfishdb.model.policy import ROW, Policy, person
-from tests.model import cases, oracle
+from tests.model import cases
 
 
 def reaches(attribute: Attribute, family: Family) -> list[int]:

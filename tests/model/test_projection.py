@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from blowfishdb.audit import definitions as oracle
 from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model import cells as cells_module
 from blowfishdb.model import projection
@@ -21,7 +22,7 @@ from blowfishdb.model.graphs.values import ListedWindow
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Member, Predicate, atoms, col
 from blowfishdb.model.segments import AxisCells
-from tests.model import cases, oracle
+from tests.model import cases
 
 
 def compiled(domain: Domain, policy: Policy, axes: list[Axis], where: Predicate | None) -> Cells | None:

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from blowfishdb.audit import definitions as oracle
 from blowfishdb.errors import Declined, QueryError
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.arrays import Ints
@@ -20,7 +21,7 @@ from blowfishdb.model.workload import Identity, Kronecker
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.problem import Problem
-from tests.model import cases, oracle
+from tests.model import cases
 from tests.plan.cases import plans
 
 

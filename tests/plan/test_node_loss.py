@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import blowfishdb as bf
+from blowfishdb.audit.definitions import holds, moves, records
 from blowfishdb.errors import BlowfishError, InfiniteLoss, PlanError, PolicyError, QueryError, TooLarge
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.domain import Domain
@@ -21,7 +22,6 @@ from blowfishdb.model.predicate import Axis, Predicate
 from blowfishdb.plan.node_loss import calibrate_nodes, certify_nodes, components_of, node_loss
 from blowfishdb.plan.node_plan import NodeAxis, NodePlan
 from tests.model.cases import attributes, families, predicates, settings_of
-from tests.model.oracle import holds, moves, records
 
 
 def contributions(

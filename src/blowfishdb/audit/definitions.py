@@ -1,4 +1,7 @@
-"""The policy graph written out record by record, from the definitions alone, and its projection on cells."""
+"""The policy graph written out record by record, from the definitions alone, and its projection on cells.
+
+Nothing here uses the graphs, projections or filters that answers are made with: it is what those are compared with.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
+import numpy as np
+
+from blowfishdb.errors import QueryError
+from blowfishdb.model.calendar import SECONDS, Duration, periods_of_days
+from blowfishdb.model.domain import Attribute, Bins, Dates, Domain, Integers, Timestamps
 from blowfishdb.model.graphs.families import Custom, Family, Full, Line, Partition, Public, Threshold
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import (
@@ -28,6 +35,7 @@ OUTSIDE = "outside"
 
 
 def codes(attribute: Attribute) -> list[int]:
+    """Every value and special cell of an attribute, by its code."""
     return [*range(attribute.size), *(slot.code for slot in attribute.slots)]
 
 
@@ -41,6 +49,7 @@ def interval(attribute: Attribute, code: int) -> tuple[Fraction, Fraction]:
 
 
 def gap(attribute: Attribute, one: int, two: int) -> Fraction:
+    """How far two declared values lie apart at least, in the attribute's own units."""
     (a, b), (c, d) = interval(attribute, one), interval(attribute, two)
     return max(Fraction(0), a - d, c - b)
 
@@ -63,12 +72,30 @@ def joined(family: Family, attribute: Attribute, one: int, two: int) -> bool:
     if isinstance(family, Line):
         return abs(one - two) == 1
     if isinstance(family, Threshold):
-        assert isinstance(family.theta, Fraction)
-        return gap(attribute, one, two) <= family.theta
+        return within(family.theta, attribute, one, two)
     if isinstance(family, Custom):
         pairs = {frozenset(attribute.locate(v) for v in edge) for edge in family.edges}
         return frozenset((one, two)) in pairs
-    assert isinstance(family, Partition)
+    return same_block(family, attribute, one, two)
+
+
+def within(theta: Fraction | Duration, attribute: Attribute, one: int, two: int) -> bool:
+    """Whether two declared values lie at most theta apart: some moment of one from some moment of the other."""
+    if isinstance(theta, Fraction):
+        return gap(attribute, one, two) <= theta
+    if isinstance(attribute, Dates | Timestamps) and theta.unit == attribute.by:
+        return abs(one - two) <= theta.amount
+    first, second = min(one, two), max(one, two)
+    if isinstance(attribute, Dates):
+        ends = attribute.starts(np.array([first + 1, second]))
+        return int(ends[1]) - (int(ends[0]) - 1) <= theta.amount * {"day": 1, "week": 7}[theta.unit]
+    if isinstance(attribute, Timestamps):
+        return (second - first - 1) * SECONDS[attribute.by] <= theta.amount * SECONDS[theta.unit]
+    return False
+
+
+def same_block(family: Partition, attribute: Attribute, one: int, two: int) -> bool:
+    """Whether one block of a partition holds both values."""
     if family.cuts:
         cuts = [attribute.below(cut) for cut in family.cuts]
         return not any(min(one, two) < cut <= max(one, two) for cut in cuts)
@@ -117,6 +144,7 @@ def holds(predicate: Predicate | None, domain: Domain, record: Record) -> bool |
 
 
 def atom_holds(atom: Atom, attribute: Attribute, code: int) -> bool | None:
+    """Three-valued truth of one comparison."""
     names = {slot.code: slot.name for slot in attribute.slots}
     if isinstance(atom, Comparison | Member):
         if names.get(code) == "NULL":
@@ -127,12 +155,24 @@ def atom_holds(atom: Atom, attribute: Attribute, code: int) -> bool | None:
             return code == attribute.index_of(atom.value)
         if code in names:
             return None
+        if isinstance(attribute, Dates | Timestamps):
+            return (
+                code < attribute.below(atom.value) if atom.op == "<" else _beside(atom.op, attribute, atom.value, code)
+            )
         low, high = interval(attribute, code)
         bound = Fraction(str(atom.value)) if isinstance(attribute, Bins | Integers) else attribute.index_of(atom.value)
         if isinstance(attribute, Bins):
             return {"<": high <= bound, ">=": low >= bound}[atom.op]
         return {"<": low < bound, "<=": low <= bound, ">": low > bound, ">=": low >= bound}[atom.op]
     return names.get(code) == ("NULL" if isinstance(atom, IsNull) else "outside")
+
+
+def _beside(op: str, attribute: Attribute, value: object, code: int) -> bool:
+    """A comparison of periods other than <."""
+    below, up_to = attribute.below, attribute.up_to
+    return {">=": lambda: code >= below(value), "<=": lambda: code < up_to(value), ">": lambda: code >= up_to(value)}[
+        op
+    ]()
 
 
 def group_of(axis: Axis, attribute: Attribute, code: int) -> int | None:
@@ -147,10 +187,24 @@ def group_of(axis: Axis, attribute: Attribute, code: int) -> int | None:
     if axis.edges:
         cuts = [attribute.below(edge) for edge in axis.edges]
         return next((k for k in range(len(cuts) - 1) if cuts[k] <= code < cuts[k + 1]), None)
+    if axis.unit is not None:
+        return period_of(axis.unit, attribute, code)
     if axis.width is None:
         return code
     step = Fraction(str(axis.width)) / (attribute.width or 1) if isinstance(attribute, Bins) else axis.width
-    return code // int(step)  # type: ignore[call-overload, no-any-return]
+    return int(code // Fraction(str(step)))
+
+
+def period_of(unit: str, attribute: Attribute, code: int) -> int:
+    """The number of the calendar period that a day or moment falls into."""
+    if isinstance(attribute, Timestamps) and unit in SECONDS and unit != "week":
+        return (attribute.first_period + code) * SECONDS[attribute.by] // SECONDS[unit]
+    days = attribute.days(np.array([code])) if isinstance(attribute, Timestamps) else None
+    if isinstance(attribute, Dates):
+        days = attribute.starts(np.array([code]))
+    if days is None:
+        raise QueryError(f"{unit} is no group of an attribute without dates")
+    return int(periods_of_days(days, unit)[0])
 
 
 @dataclass(frozen=True)
@@ -163,6 +217,7 @@ class Truth:
 
 
 def records(domain: Domain) -> Iterator[Record]:
+    """Every record of the domain."""
     for combination in itertools.product(*(codes(domain[name]) for name in domain)):
         yield dict(zip(domain.names, combination, strict=True))
 
@@ -174,6 +229,7 @@ def project(
     where: Predicate | None,
     neighbours: Callable[[Domain, Policy, Record, Record], bool] = moves,
 ) -> Truth:
+    """The cells, the edges between them and the cells that a record can leave, by going through all pairs."""
     everyone = list(records(domain))
     placed: dict[tuple[int, ...], Cell | None] = {}
     for record in everyone:
@@ -186,6 +242,5 @@ def project(
             a, b = placed[tuple(one.values())], placed[tuple(two.values())]
             if a is not None and b is not None and a != b:
                 edges.add(frozenset((a, b)))
-            elif (a is None) != (b is None):
-                leaving.add(a if a is not None else b)  # type: ignore[arg-type]
+            leaving |= {cell for cell in (a, b) if cell is not None and None in (a, b)}
     return Truth(placed, edges, leaving)
