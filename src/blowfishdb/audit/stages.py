@@ -1,0 +1,209 @@
+"""Every access to the data as it happens: recorded on one table, repeated on its neighbour with outputs forced equal.
+
+On the neighbour the recorded noise is played first. What then comes out differs by exactly what the measured quantities
+moved. The noise is shifted by that much and played again: the output must now be the very same, and the shift, over
+the scales that were drawn, is what the two tables can be told apart by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from blowfishdb.audit.edge_shifts import smallest_shift
+from blowfishdb.audit.selection_loss import Selected, WrongSign, selection_loss
+from blowfishdb.audit.tape import Draw, Function, Tape, replaced, taped
+from blowfishdb.engine import described, node_release, run_program
+from blowfishdb.engine.measure import measure
+from blowfishdb.model.arrays import Ints
+from blowfishdb.plan.plan import EdgePlan
+from blowfishdb.plan.refinement import RefinementNoise
+from blowfishdb.plan.stages import Measured, MeasurementStage
+
+WHEN = "2000-01-01T00:00:00+00:00"
+"""All releases of an audit happen at this time, so that what they publish can be compared."""
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One access: what it is (public), the noise it drew, and what became public."""
+
+    name: str
+    identity: str
+    draws: tuple[Draw, ...]
+    noisy: Ints
+    exact: Ints
+    selected: Selected | None = None
+
+
+@dataclass
+class Replayed:
+    """What an access cost on the neighbour, and what was wrong with it."""
+
+    name: str
+    loss: Fraction | float
+    troubles: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Recorder:
+    """Records the accesses of one release, or repeats those of another one on a neighbouring table."""
+
+    tape: Tape
+    accesses: list[Access] = field(default_factory=list)
+    past: list[Access] | None = None
+    replayed: list[Replayed] = field(default_factory=list)
+
+    def record(self) -> None:
+        """From now on releases draw noise of their own."""
+        self.accesses, self.past, self.replayed = [], None, []
+        self.tape.draw_for_real()
+        self.tape.take()
+
+    def repeat(self, accesses: list[Access]) -> None:
+        """From now on releases give what these accesses gave."""
+        self.accesses, self.past, self.replayed = [], list(accesses), []
+        self.tape.take()
+
+    def quiet(self) -> None:
+        """From now on all noise is 0."""
+        self.accesses, self.past, self.replayed = [], None, []
+        self.tape.play([])
+        self.tape.take()
+
+    def access(
+        self,
+        name: str,
+        identity: str,
+        run: Callable[[], tuple[Ints, Ints]],
+        plan: object = None,
+    ) -> tuple[Ints, Ints]:
+        """Runs a measurement, recorded or repeated; gives the noisy and the exact rows."""
+        if self.past is None:
+            noisy, exact = run()
+            self.accesses.append(Access(name, identity, tuple(self.tape.take()), noisy, exact))
+            return noisy, exact
+        before = self._expected(name, identity)
+        if before is None:
+            return run()
+        return self._coupled(before, run, plan)
+
+    def _expected(self, name: str, identity: str) -> Access | None:
+        place = len(self.replayed)
+        if self.past is None or place >= len(self.past):
+            self.replayed.append(Replayed(name, 0, [f"{name}: an access that the neighbour did not make"]))
+            return None
+        before = self.past[place]
+        if (before.name, before.identity) != (name, identity):
+            said = f"{name}: the neighbour asked for another plan or stage although all earlier outputs were the same"
+            self.replayed.append(Replayed(name, 0, [said]))
+            return None
+        return before
+
+    def _coupled(self, before: Access, run: Callable[[], tuple[Ints, Ints]], plan: object) -> tuple[Ints, Ints]:
+        troubles: list[str] = []
+        first, exact = self._played(before, [draw.values for draw in before.draws], run, troubles)
+        if not np.array_equal(exact, before.exact):
+            troubles.append(f"{before.name}: rows that are published exactly differ between neighbours")
+        moved = first - before.noisy if first.shape == before.noisy.shape else None
+        loss: Fraction | float = Fraction(0)
+        result = first
+        if moved is None:
+            troubles.append(f"{before.name}: neighbours publish different numbers of rows")
+        elif moved.any():
+            shift = moved if not isinstance(plan, EdgePlan) else smallest_shift(plan, moved)
+            if shift is None or len(before.draws) != 1 or shift.shape != before.draws[0].values.shape:
+                loss = float("inf")
+                troubles.append(f"{before.name}: no noise can hide how far the published rows move between neighbours")
+            else:
+                loss = before.draws[0].loss(shift)
+                result, _ = self._played(before, [before.draws[0].values - shift], run, troubles)
+                if not np.array_equal(result, before.noisy):
+                    troubles.append(f"{before.name}: what is published is not the rows plus the noise that was drawn")
+        self.replayed.append(Replayed(before.name, loss, troubles))
+        return before.noisy if result.shape == before.noisy.shape else result, exact
+
+    def _played(
+        self, before: Access, values: list[Ints], run: Callable[[], tuple[Ints, Ints]], troubles: list[str]
+    ) -> tuple[Ints, Ints]:
+        self.tape.play(values)
+        noisy, exact = run()
+        drawn = self.tape.take()
+        self.tape.draw_for_real()
+        if len(drawn) != len(before.draws) or not all(
+            one.asks_the_same(two) for one, two in zip(drawn, before.draws, strict=True)
+        ):
+            troubles.append(f"{before.name}: the scale or the number of noise variables depends on the data")
+        return noisy, exact
+
+    def select(self, name: str, stage: Any, counts: Ints, run: Callable[[], Ints]) -> Ints:
+        """Runs a selection, recorded; on the neighbour the recorded winner is given and its cost found."""
+        if self.past is None:
+            winner = run()
+            self.accesses.append(_selected(name, stage, counts, winner, self.tape.take()))
+            return winner
+        before = self._expected(name, stage.digest())
+        if before is None or before.selected is None:
+            return run()
+        troubles: list[str] = []
+        self._played(before, [draw.values for draw in before.draws], lambda: (run(), before.exact), troubles)
+        try:
+            loss = selection_loss(before.selected, counts)
+        except WrongSign as wrong:
+            loss = float("inf")
+            troubles.append(f"{name}: {wrong}")
+        self.replayed.append(Replayed(name, loss, troubles))
+        return before.selected.winner
+
+
+def _selected(name: str, stage: Any, counts: Ints, winner: Ints, drawn: list[Draw]) -> Access:
+    noise = [draw for draw in drawn if draw.law != "words"]
+    scales = np.concatenate([float(draw.unit) / draw.weights.astype(np.float64) for draw in noise])
+    values = np.concatenate([draw.values for draw in drawn])
+    ran = Selected(
+        stage=stage,
+        counts=counts.copy(),
+        draws=values,
+        scales=scales,
+        one_sided=all(draw.law == "geometric" for draw in noise),
+        is_refinement=isinstance(stage.noise, RefinementNoise),
+        winner=winner,
+    )
+    return Access(name, stage.digest(), tuple(drawn), winner, np.empty(0, dtype=np.int64), ran)
+
+
+@contextmanager
+def watched_stages() -> Iterator[Recorder]:
+    """A recorder around every access that the engine makes, with a tape below it and the clock stopped."""
+    reply, node_measured = run_program._reply, node_release._measured
+    with taped() as tape:
+        recorder = Recorder(tape)
+
+        def measuring(plan: Any, certificate: Any, counts: Ints) -> Measured:
+            def run() -> tuple[Ints, Ints]:
+                found = measure(plan, certificate, counts)
+                return found.noisy, found.exact
+
+            return Measured(*recorder.access("measurement", plan.digest(), run, plan))
+
+        def replying(asked: Any, graph: Any, counts: Ints) -> Any:
+            if isinstance(asked.stage, MeasurementStage):
+                return reply(asked, graph, counts)
+            return recorder.select(asked.name, asked.stage, counts, lambda: np.asarray(reply(asked, graph, counts)))
+
+        def weighing(plan: Any, counts: Ints) -> tuple[Ints, Ints]:
+            return recorder.access("node weights", plan.digest(), lambda: node_measured(plan, counts))
+
+        stopped: dict[Function, Function] = {
+            measure: measuring,
+            reply: replying,
+            node_measured: weighing,
+            described.now: lambda: WHEN,
+        }
+        with replaced(stopped):
+            yield recorder

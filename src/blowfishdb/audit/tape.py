@@ -1,0 +1,132 @@
+"""Noise on tape: every draw of the engine is recorded with the scale it was asked for, and can be played again.
+
+The tape stands where the engine calls the sampler, wherever in the package that is; what is drawn is the sampler's own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import ModuleType
+from typing import Literal
+
+import numpy as np
+
+from blowfishdb.model.arrays import Ints
+from blowfishdb.noise import sampler
+
+Law = Literal["laplace", "geometric", "words"]
+Function = Callable[..., object]
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One call of the sampler: what was asked for, and what came."""
+
+    law: Law
+    unit: Fraction
+    weights: Ints
+    values: Ints
+
+    def asks_the_same(self, other: Draw) -> bool:
+        """Whether both asked for the same variables."""
+        return self.law == other.law and self.unit == other.unit and np.array_equal(self.weights, other.weights)
+
+    def loss(self, shift: Ints) -> Fraction:
+        """What it costs to draw values further out by `shift`: the sum of |shift| over the scale."""
+        whole = sum(abs(int(s)) * int(w) for s, w in zip(shift, self.weights, strict=True) if s)
+        return Fraction(whole) / self.unit
+
+
+class TapeError(Exception):
+    """The engine asked for other noise than what is on the tape."""
+
+
+@dataclass
+class Tape:
+    """Draws for real, or plays what it is given; keeps what was asked for and delivered."""
+
+    recorded: list[Draw] = field(default_factory=list)
+    queue: list[Ints] | None = None
+
+    def play(self, values: list[Ints]) -> None:
+        """From now on these values are delivered, in order."""
+        self.queue = list(values)
+
+    def draw_for_real(self) -> None:
+        """From now on the sampler itself is asked."""
+        self.queue = None
+
+    def take(self) -> list[Draw]:
+        """What was recorded since the last time."""
+        found, self.recorded = self.recorded, []
+        return found
+
+    def _deliver(self, law: Law, unit: Fraction, weights: Ints, real: Callable[[], Ints]) -> Ints:
+        if self.queue is None:
+            values = real()
+        elif not self.queue:
+            values = np.zeros(weights.size, dtype=np.int64)
+        else:
+            values = self.queue.pop(0)
+        if values.shape != weights.shape:
+            raise TapeError(f"{weights.size} variables were asked for where the tape has {values.size}")
+        self.recorded.append(Draw(law, unit, weights, values))
+        return values.copy()
+
+    def sample(self, unit: Fraction, weights: Ints | int, size: int | None = None) -> Ints:
+        """Stands for sampler.sample."""
+        asked = _spread(weights, size)
+        return self._deliver("laplace", unit, asked, lambda: REAL["sample"](unit, weights, size))
+
+    def sample_geometric(self, unit: Fraction, weights: Ints | int, size: int | None = None) -> Ints:
+        """Stands for sampler.sample_geometric."""
+        asked = _spread(weights, size)
+        return self._deliver("geometric", unit, asked, lambda: REAL["sample_geometric"](unit, weights, size))
+
+    def sample_words(self, size: int, bits: int) -> Ints:
+        """Stands for sampler.sample_words."""
+        asked = np.full(size, bits, dtype=np.int64)
+        return self._deliver("words", Fraction(1), asked, lambda: REAL["sample_words"](size, bits))
+
+
+REAL: dict[str, Callable[..., Ints]] = {
+    "sample": sampler.sample,
+    "sample_geometric": sampler.sample_geometric,
+    "sample_words": sampler.sample_words,
+}
+
+
+def _spread(weights: Ints | int, size: int | None) -> Ints:
+    column = np.asarray(weights, dtype=np.int64).reshape(-1)
+    return column.copy() if size is None else np.broadcast_to(column, (size,)).copy()
+
+
+@contextmanager
+def replaced(substitutes: dict[Function, Function]) -> Iterator[None]:
+    """Puts substitutes in place of functions in every module of the package that holds them by name."""
+    wanted = {id(original): substitute for original, substitute in substitutes.items()}
+    changed: list[tuple[ModuleType, str, Function]] = []
+    for name, module in list(sys.modules.items()):
+        if not name.startswith("blowfishdb.") or name.startswith("blowfishdb.audit"):
+            continue
+        for key, value in list(vars(module).items()):
+            if id(value) in wanted:
+                changed.append((module, key, value))
+                setattr(module, key, wanted[id(value)])
+    try:
+        yield
+    finally:
+        for module, key, value in changed:
+            setattr(module, key, value)
+
+
+@contextmanager
+def taped() -> Iterator[Tape]:
+    """A tape between the sampler and everything that draws noise."""
+    tape = Tape()
+    with replaced({real: getattr(tape, name) for name, real in REAL.items()}):
+        yield tape
