@@ -6,12 +6,14 @@ import glob
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 QUIET = {"log_min_messages": "fatal", "max_connections": "60", "shared_buffers": "32MB"}
@@ -33,32 +35,83 @@ def program(name: str) -> str:
     return place
 
 
+@dataclass
+class PostgresServer:
+    """A server on loopback over one folder of data; it may be stopped in any way and started again."""
+
+    folder: Path
+    command: list[str]
+    port: int
+    user: str | None
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+
+    def start(self) -> None:
+        """Starts it and waits until it answers. What an earlier run left in memory may take a moment to go."""
+        until = time.monotonic() + START_SECONDS
+        while True:
+            with (self.folder / "log").open("wb") as log:
+                self.process = subprocess.Popen(
+                    self.command,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    user=self.user,
+                    group=self.user,
+                    extra_groups=[] if self.user else None,
+                )
+            try:
+                _wait_until_ready(self.process, self.port, self.folder / "log")
+                return
+            except ServerFailed:
+                self.stop(signal.SIGKILL)
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.2)
+
+    def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
+        """Ends it: SIGQUIT is PostgreSQL's immediate shutdown, SIGKILL is sudden death."""
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait(START_SECONDS)
+            self.process = None
+
+
 @contextmanager
 def running_postgres(settings: Mapping[str, str] | None = None, *, on_disk: bool = False) -> Iterator[str]:
     """The address of a fresh server that ends, with all its data, when the block does; in memory where possible."""
+    with postgres_server(settings, None if on_disk else memory_folder()) as server:
+        yield server.url
+
+
+@contextmanager
+def postgres_server(
+    settings: Mapping[str, str] | None = None, place: str | None = None, initial: Sequence[str] = ()
+) -> Iterator[PostgresServer]:
+    """A fresh server with its data in a new folder under `place`; `initial` are more options of initdb."""
     user = "postgres" if os.geteuid() == 0 else None
-    folder = Path(tempfile.mkdtemp(prefix="blowfish-postgres-", dir=None if on_disk else memory_folder()))
+    folder = Path(tempfile.mkdtemp(prefix="blowfish-postgres-", dir=place))
     try:
         if user is not None:
             account = pwd.getpwnam(user)
             os.chown(folder, account.pw_uid, account.pw_gid)
         data = folder / "data"
-        _run([program("initdb"), "--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "-D", str(data)], user)
+        making = [program("initdb"), "--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", *initial]
+        _run([*making, "-D", str(data)], user)
         port = free_port()
         command = [program("postgres"), "-D", str(data), "-h", "127.0.0.1", "-p", str(port), "-k", str(folder)]
         for name, value in {**QUIET, **(settings or {})}.items():
             command += ["-c", f"{name}={value}"]
-        with (folder / "log").open("wb") as log:
-            server = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=folder, user=user, group=user, extra_groups=[] if user else None
-            )
+        server = PostgresServer(folder, command, port, user)
         try:
-            _wait_until_ready(server, port, folder / "log")
-            yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
+            server.start()
+            yield server
         finally:
-            # SIGQUIT is PostgreSQL's immediate shutdown: the data is thrown away, so nothing need be saved.
-            server.send_signal(3)
-            server.wait(START_SECONDS)
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

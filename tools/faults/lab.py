@@ -1,0 +1,135 @@
+"""The bench that faults are tried on: scratch folders, both stores, the nursery, and the verdict after each run."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from tools.faults.checker import check, read_tables
+from tools.faults.client_log import REFUSED, UNCLEAN, read_logs
+from tools.faults.clinic import found_clinic, jobs
+from tools.faults.nursery import Nursery, open_nursery
+from tools.faults.outcome import Outcome
+from tools.faults.swarm import Plan
+from tools.faults.worker import FINAL
+from tools.postgres_server import PostgresServer, memory_folder, postgres_server
+
+SQLITE, POSTGRES = "SQLite", "PostgreSQL"
+STORES = (SQLITE, POSTGRES)
+SETTINGS = {"max_connections": "200"}
+
+
+@dataclass(frozen=True)
+class Place:
+    """One clinic with a ledger of its own, and the folder of its clients' logs."""
+
+    store: str
+    url: str
+    config: Path
+    logs: Path
+    releases: int
+
+    @property
+    def folder(self) -> Path:
+        """Where the configuration, the data and the mark are."""
+        return self.config.parent
+
+    @property
+    def ledger_file(self) -> Path:
+        """The file of a SQLite ledger."""
+        return Path(self.url.removeprefix("sqlite:///"))
+
+
+@dataclass(frozen=True)
+class Lab:
+    """What every fault kind needs. `releases` is how many releases one row asks for."""
+
+    folder: Path
+    nursery: Nursery
+    server: PostgresServer
+    releases: int
+    chance: random.Random
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def place(
+        self, store: str, releases: int | None = None, *, url: str | None = None, under: Path | None = None
+    ) -> Place:
+        """A new clinic with an empty ledger in this store; `url` and `under` put ledger or folder somewhere special."""
+        number, wanted = next(self._numbers), self.releases if releases is None else releases
+        folder = (under or self.folder) / f"clinic-{number}"
+        logs = self.folder / f"logs-{number}"
+        logs.mkdir(parents=True)
+        if url is None:
+            url = f"sqlite:///{folder}/blowfish.ledger" if store == SQLITE else self.database(f"clinic_{number}")
+        return Place(store, url, found_clinic(folder, url, jobs(wanted)), logs, wanted)
+
+    def database(self, name: str) -> str:
+        """The address of a new, empty database on the lab's server."""
+        import psycopg
+
+        with psycopg.connect(self.server.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+        return self.server.url.rsplit("/", 1)[0] + f"/{name}"
+
+    def plan(self, place: Place, processes: int = 4) -> Plan:
+        """Clients that ask all releases of a place and that nobody kills."""
+        seed = self.chance.randrange(2**31)
+        return Plan(
+            str(place.config), str(place.logs), place.releases, processes, seed=seed, is_sqlite=place.store == SQLITE
+        )
+
+    def verdict(self, fault: str, place: Place, faults: int, unsettled: int) -> Outcome:
+        """The row of a run that has ended: the independent checker, then the ledger's own verification."""
+        records = read_logs(place.logs)
+        found = check(read_tables(place.url), records)
+        problem = own_verification(place)
+        unclean = [one.detail for one in records if one.kind == UNCLEAN]
+        return Outcome(
+            fault=fault,
+            store=place.store,
+            runs=place.releases,
+            faults=faults,
+            over_spend=found.over_spend,
+            unpaid_answers=found.unpaid_answers,
+            untraced_charges=found.untraced_charges,
+            refused=sum(1 for one in records if one.kind == REFUSED),
+            unclean=len(unclean),
+            unsettled=unsettled,
+            is_verified=problem is None,
+            answers_seen=found.answers_seen,
+            notes=(*found.notes, *([] if problem is None else [problem]), *unclean),
+        )
+
+
+def own_verification(place: Place) -> str | None:
+    """What `blowfish ledger verify` would find wrong; None when nothing is."""
+    from blowfishdb.errors import BlowfishError
+    from blowfishdb.ledger import open_ledger
+
+    try:
+        with open_ledger(place.url, mark=place.folder / "blowfish.mark") as ledger:
+            fault = ledger.verify().fault
+    except BlowfishError as error:
+        return f"verify: {error.code}"
+    return None if fault is None else f"verify: {fault.reason}"
+
+
+def transient_refusals(place: Place) -> int:
+    """How often clients were refused for a reason that passes."""
+    return sum(1 for one in read_logs(place.logs) if one.kind == REFUSED and one.detail not in FINAL)
+
+
+@contextmanager
+def open_lab(releases: int, seed: int) -> Iterator[Lab]:
+    """A lab with a PostgreSQL server of its own; everything goes when the block ends."""
+    with (
+        tempfile.TemporaryDirectory(prefix="blowfish-faults-", ignore_cleanup_errors=True) as folder,
+        postgres_server(SETTINGS, memory_folder()) as server,
+        open_nursery() as nursery,
+    ):
+        yield Lab(Path(folder), nursery, server, releases, random.Random(seed))
