@@ -72,6 +72,54 @@ def test_a_first_line_without_names_is_refused(tmp_path: Path) -> None:
         open_source(str(tmp_path / "a.csv")).columns()
 
 
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
+@pytest.mark.parametrize(
+    "line",
+    [b"2,\xff\xfe,2024-01-01", b"2,caf\xe9,2024-01-01", b'2,"a\nb",2024-01-01', b"2,\0,\0", b"2," + b"y" * 3_000_000],
+    ids=["no-text", "latin-1", "line-end", "nul", "long"],
+)
+def test_a_hostile_line_is_in_every_count_and_stops_none(tmp_path: Path, name: str, line: bytes) -> None:
+    content = b"age,a b,d\n1,x,2024-01-01\n" + line + b"\n3,x,2024-01-02\n"
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    url = str(tmp_path / name)
+    assert counts(url, "age")[:4] == [0, 1, 1, 1]
+    assert counts(url, "a b") == [2, 0, 0, 1]
+    assert sum(counts(url, "d")) == sum(counts(url, "age", "a b", "d")) == sum(counts(url)) == 3
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"a,\n1,2\n", b"a,A\n1,2\n", b"a,b\0\n1,2\n", "a,b\n1,2\n".encode("utf-16"), b"a" * 200_000]
+)
+def test_a_first_line_that_cannot_name_columns_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(SourceError, match="first line"):
+        open_source(str(tmp_path / "a.csv")).columns()
+
+
+def test_a_broken_archive_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(b"no archive")
+    with pytest.raises(SourceError, match="first line"):
+        open_source(str(tmp_path / "a.csv.gz")).columns()
+
+
+def test_endings_of_any_case(tmp_path: Path) -> None:
+    duckdb.sql("SELECT 3 AS age").write_parquet(str(tmp_path / "A.PARQUET"))
+    assert counts(str(tmp_path / "A.PARQUET"), "age")[3] == 1
+    (tmp_path / "B.CSV.GZ").write_bytes(gzip.compress(b"age\n4\n"))
+    assert counts(str(tmp_path / "B.CSV.GZ"), "age")[4] == 1
+
+
+def test_no_engine_fetches_or_loads_extensions(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
+        connection.execute("CREATE TABLE rows AS SELECT 1 AS age")
+    (tmp_path / "a.csv").write_text("age\n1\n")
+    query = """SELECT value FROM duckdb_settings()
+        WHERE name IN ('autoinstall_known_extensions', 'autoload_known_extensions')"""
+    for url in (f"duckdb:///{tmp_path}/a.duckdb#rows", str(tmp_path / "a.csv")):
+        engine = open_source(url)._engine  # type: ignore[attr-defined]
+        assert engine.fetch(query, None) == [("false",), ("false",)]
+
+
 def test_numbers_in_text_are_read_like_numbers(tmp_path: Path) -> None:
     values = ["0.29", " 0.3 ", "29e-2", "1e400", "-1e400", "nan", "x", "0.30000000000000004", "1_0", "+.5"]
     values += ["0.28999999999999999999", "Infinity", "1e-400", "0x1p3"]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import glob
-import gzip
 import re
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from blowfishdb.errors import SourceError
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.engine import Engine, Expr, interrupted_after, replace_text_marks
 from blowfishdb.sources.failures import driver
 from blowfishdb.sources.location import Location, TableName, database_file, real_pattern
 from blowfishdb.sources.pushdown.expressions import function, function_of_two, marked_text
+from blowfishdb.sources.text_files import LONGEST_LINE, column_names, matched, readable, separator_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -32,6 +29,9 @@ KINDS = {
     "DATE": Kind.DATE,
 }
 FILES = TableName("rows")
+Connect = Callable[[], AbstractContextManager["DuckDBPyConnection"]]
+OFFLINE = ("autoinstall_known_extensions", "autoload_known_extensions")
+"""Nothing is fetched or loaded because a table asks for it."""
 ARRAY_BITS = 18
 """Groups by small types are counted in an array of up to two to this many places."""
 
@@ -47,14 +47,15 @@ def column_type(native: str) -> ColumnType:
 
 
 class DuckDB(Engine):
-    """An embedded DuckDB; `connect` opens a connection that sees the tables."""
+    """An embedded DuckDB; `connect` opens a connection that sees the tables, and `read` one that may read rows."""
 
     compiler = "duckdb"
     errors_on_overflow = False
     decimal_digits = 15
 
-    def __init__(self, connect: Callable[[], DuckDBPyConnection], place: str, *, files: bool) -> None:
+    def __init__(self, connect: Connect, place: str, *, files: bool, read: Connect | None = None) -> None:
         self._connect = connect
+        self._read = connect if read is None else read
         self._place = place
         self._files = files
 
@@ -76,7 +77,7 @@ class DuckDB(Engine):
         return {name: column_type(native) for name, native in rows}
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
-        with self._connect() as connection, interrupted_after(deadline, connection.interrupt):
+        with self._read() as connection, interrupted_after(deadline, connection.interrupt):
             connection.execute(f"SET perfect_ht_threshold = {ARRAY_BITS}")
             return connection.execute(sql).fetchall()
 
@@ -114,6 +115,9 @@ def open_database(location: Location) -> tuple[DuckDB, TableName]:
 
 def _connection(duckdb: ModuleType, path: str, *, read_only: bool) -> DuckDBPyConnection:
     connection: DuckDBPyConnection = duckdb.connect(path, read_only=read_only)
+    # Set afterwards: a database that this process has open already wants the settings it was opened with.
+    for setting in OFFLINE:
+        connection.execute(f"SET {setting} = false")
     return connection
 
 
@@ -121,36 +125,48 @@ def open_files(location: Location) -> tuple[DuckDB, TableName]:
     """The engine and table of CSV or Parquet files, named by a path or a pattern."""
     duckdb = driver("duckdb", "files", "duckdb")
     pattern = real_pattern(location.path)
-    if not glob.glob(pattern, recursive=True):
-        raise SourceError(f"no file matches {Path(location.path).name!r} where the address says")
-    reader = f"read_parquet({_quoted(pattern)}, union_by_name = true)"
+    is_parquet = pattern.lower().endswith(".parquet")
+    matched(pattern)
 
-    def connect() -> DuckDBPyConnection:
+    def seen(rows: str) -> DuckDBPyConnection:
         connection = _connection(duckdb, ":memory:", read_only=False)
-        rows = reader if pattern.endswith(".parquet") else _csv_reader(pattern)
         connection.execute(f'CREATE VIEW "{FILES.name}" AS SELECT * FROM {rows}')
         return connection
 
-    return DuckDB(connect, pattern, files=True), FILES
+    def connect() -> DuckDBPyConnection:
+        return seen(_parquet_reader(pattern) if is_parquet else _csv_reader(matched(pattern)))
+
+    @contextmanager
+    def read() -> Iterator[DuckDBPyConnection]:
+        if is_parquet:
+            with connect() as connection:
+                yield connection
+            return
+        with ExitStack() as copies:
+            files = matched(pattern)
+            with seen(_csv_reader(files, [readable(file, copies) for file in files])) as connection:
+                yield connection
+
+    return DuckDB(connect, pattern, files=True, read=read), FILES
 
 
-def _csv_reader(pattern: str) -> str:
+def _parquet_reader(pattern: str) -> str:
+    return f"read_parquet({_quoted(pattern)}, union_by_name = true)"
+
+
+def _csv_reader(files: Sequence[str], texts: Sequence[str] = ()) -> str:
     """A reader that never fails on a row and never guesses types from rows: every column is text.
 
     Short rows are filled with NULL and what is too long is cut, because an error that depends on a row would tell
-    about it.
+    about it. One thread reads: several would fail on a line end between quotes.
     """
-    first = min(glob.glob(pattern, recursive=True))
-    separator = "\t" if ".tsv" in Path(first).name.lower() else ","
-    opened = gzip.open if first.endswith(".gz") else open
-    with opened(first, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines:
-        names = next(csv.reader(lines, delimiter=separator), [])
-    if not names or len(set(names)) != len(names):
-        raise SourceError("the first line of a CSV file names every column, each once")
-    columns = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in names)
+    separator = separator_of(files[0])
+    columns = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in column_names(files[0]))
+    listed = ", ".join(map(_quoted, texts or files))
     return (
-        f"read_csv({_quoted(pattern)}, auto_detect = false, header = true, delim = {_quoted(separator)}, quote = '\"', "
-        f"escape = '\"', columns = {{{columns}}}, null_padding = true, strict_mode = false, ignore_errors = true)"
+        f"read_csv([{listed}], auto_detect = false, header = true, delim = {_quoted(separator)}, quote = '\"', "
+        f"escape = '\"', columns = {{{columns}}}, null_padding = true, strict_mode = false, ignore_errors = true, "
+        f"parallel = false, max_line_size = {LONGEST_LINE})"
     )
 
 
