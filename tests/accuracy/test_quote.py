@@ -17,12 +17,13 @@ from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.explicit import EdgeGraph
 from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.workload import AllRanges, Identity, Prefix
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.problem import Problem
 from tests.accuracy.cases import fresh_errors, on_threshold, significantly_above
 
 SIMPLE = {"identity": identity.propose, "ordered": ordered.propose}
+NO_HUB = np.empty(0, dtype=np.int64)
 HIERARCHY = {"hierarchy": hierarchy.propose}
 TREES = {**SIMPLE, **HIERARCHY, "optimized": optimized.propose}
 PROBLEMS = [on_threshold(Identity(12), 1), on_threshold(Prefix(12), 3), on_threshold(AllRanges(10), 2)]
@@ -184,3 +185,27 @@ def test_bounds_from_variances_alone_hold(monkeypatch):
         errors = np.abs(fresh_errors(problem, candidate.strategy, plan, 10_000, seed=5)).max(axis=0)
         assert not significantly_above(int(np.sum(errors > alpha)), 10_000, 0.05)
         assert Bound(candidate, True).alpha(epsilon, 0.05) <= alpha * (1 + 1e-5)
+
+
+def beside_null(cells: int, reach: int) -> CellGraph:
+    """A threshold on so many cells, and one more that every cell may be exchanged for."""
+    last = np.minimum(np.arange(cells) + reach, cells - 1)
+    window = WindowGraph(np.append(last, cells), np.array([cells]))
+    return CellGraph((window,), "record", np.zeros(cells + 1, dtype=np.bool_), "public")
+
+
+def test_all_ranges_beside_null_cost_about_what_they_cost_without_it():
+    low, high = np.triu_indices(301, k=1)
+    full = CellGraph((WindowGraph(np.full(301, 300), NO_HUB),), "record", np.zeros(301, dtype=np.bool_), "public")
+    listed = quote(Problem(full, Intervals(301, low[high < 301], high[high < 301])), 50.0, 0.05).best
+    assert listed.method == "simulated"
+    assert listed.epsilon <= quote(Problem(full, AllRanges(301)), 50.0, 0.05).best.epsilon * Fraction(11, 10)
+
+
+def test_a_long_threshold_beside_null_costs_no_more_than_hiding_everything():
+    full = CellGraph((WindowGraph(np.full(151, 150), NO_HUB),), "record", np.zeros(151, dtype=np.bool_), "public")
+    running = Intervals(151, np.where(np.arange(151) < 150, 0, 150), np.arange(151) + 1)
+    most = quote(Problem(full, running), 50.0, 0.05).best.epsilon
+    for reach in (40, 75, 149):
+        least = quote(Problem(beside_null(150, reach), running), 50.0, 0.05).best.epsilon
+        assert least <= most * Fraction(103, 100)

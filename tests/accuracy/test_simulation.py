@@ -11,7 +11,7 @@ from blowfishdb.accuracy.exact_tails import ExactTails
 from blowfishdb.accuracy.setting import certified
 from blowfishdb.accuracy.simulation import Simulation, allowed_failures
 from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
-from blowfishdb.model.workload import AllRanges, Identity, Prefix
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix
 from blowfishdb.noise import distribution
 from tests.accuracy.cases import fresh_errors, on_threshold, significantly_above
 
@@ -93,6 +93,21 @@ def test_all_ranges_are_not_listed_yet_their_largest_error_is_right():
     noise = quick._draws[:, :50]
     listed = np.abs(candidate.strategy.decode(noise, np.zeros((1, 50)), np.ones(11))).max(axis=0)
     np.testing.assert_allclose(quick._decoded(noise, np.ones(11))[0], listed)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.7, 0.3])
+def test_listed_ranges_are_read_off_the_prefixes_where_most_pairs_of_ends_are_asked(share):
+    low, high = np.triu_indices(12, k=1)
+    kept = np.random.default_rng(4).permutation(low.size)[: int(share * low.size)]
+    problem = on_threshold(Intervals(14, low[kept] + 1, high[kept] + 1), 3)
+    candidate = certified(problem, optimized.propose)
+    quick = Simulation(candidate, True, "same")
+    noise, variances = quick._draws[:, :50].astype(float), candidate.coarse_variances
+    listed = np.abs(candidate.strategy.decode(noise, np.zeros((candidate.exact_rows, 50)), variances)).max(axis=0)
+    found = quick._decoded(noise, variances)[0]
+    assert np.all(found >= listed - 1e-9)
+    assert np.allclose(found, listed) == (share != 0.7)
+    assert (quick._ends is None) == (share == 0.3)
 
 
 def test_samples_do_not_depend_on_the_demand_and_repeat():

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered_hierarchical
-from blowfishdb.mechanisms.one_axis.coarse_rows import window_maxima
+from blowfishdb.mechanisms.one_axis.coarse_rows import gram_dot, window_maxima
 from blowfishdb.mechanisms.one_axis.energies import block_energy
 from blowfishdb.mechanisms.one_axis.smooth_rows import hats, ramps
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse, Stacked
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse, Stacked, line
+from tests.accuracy.cases import on_threshold
 from tests.mechanisms.one_dim import certified_error, check_strategy, problems, threshold, workloads
 
 
@@ -111,3 +114,16 @@ def test_where_records_move_and_vanish_the_total_is_measured_for_nothing(cells, 
     ours, certificate = certified_error(optimized.propose(problem))
     plain, _ = certified_error(hierarchy.propose(problem))
     assert certificate.is_tight and ours < 0.97 * plain
+
+
+def test_the_gram_matrix_and_the_variances_of_many_ranges_do_not_depend_on_how_they_are_found(monkeypatch):
+    generator = np.random.default_rng(8)
+    ends = np.sort(generator.integers(0, 31, size=(900, 2)), axis=1)
+    ranges = Intervals(30, ends[:, 0], ends[:, 1])
+    columns = generator.normal(size=(30, 5))
+    strategy = optimized.propose(on_threshold(ranges, 4))
+    variances = generator.uniform(1.0, 3.0, size=strategy.plan(Fraction(1)).weights.size)
+    quick = gram_dot(ranges, columns), strategy.answer_variances(variances)
+    monkeypatch.setattr(line, "PAIRS_PER_RANGE", 0)
+    np.testing.assert_allclose(quick[0], gram_dot(ranges, columns))
+    np.testing.assert_allclose(quick[1], strategy.answer_variances(variances), atol=1e-9)

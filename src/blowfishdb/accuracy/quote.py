@@ -109,7 +109,7 @@ class Quotes:
         later: list[Placed] = []
         for place, entry in enumerate(ranking.placed):
             assessment = entry.assessment(self.guarantee)
-            is_close = place < SIMULATED and entry.price <= CLOSE * ranking.placed[0].price
+            is_close = place < SIMULATED and (entry.is_overpriced or entry.price <= CLOSE * ranking.placed[0].price)
             if offers and (assessment.is_large or (not is_close and is_behind(entry.candidate, offers[0]))):
                 later.append(entry)
                 continue

@@ -34,6 +34,11 @@ class Placed:
     candidate: Candidate
     bound: Bound | None
 
+    @property
+    def is_overpriced(self) -> bool:
+        """Whether the price is a bound from variances alone, which may be several times too high."""
+        return self.bound is not None and not self.bound.is_sharp
+
     def assessment(self, guarantee: Guarantee) -> Assessment:
         """What the strategy promises."""
         return Assessment(self.candidate, guarantee, self.bound)

@@ -14,8 +14,9 @@ from scipy.special import bdtr
 
 from blowfishdb.accuracy.grid import first_passing
 from blowfishdb.accuracy.setting import EstimatesCells, Setting
-from blowfishdb.model.arrays import Floats
+from blowfishdb.model.arrays import Floats, Ints, distinct
 from blowfishdb.model.workload import AllRanges, Intervals
+from blowfishdb.model.workload.line import sums_before
 
 CONFIDENCE = 0.999
 """A promise that does not hold passes the test with a probability of at most 1 - CONFIDENCE."""
@@ -26,6 +27,8 @@ WIDE_NUMBERS = 4_000_000
 """As many where no sharp bound could serve instead."""
 SUMS = 30_000_000
 """Ranges times samples that are read off the cells: two numbers each."""
+DENSE = 0.45
+"""Where at least this share of all pairs of ends is asked, the largest error is looked for among all pairs."""
 BATCH = 250_000
 """Noise variables times samples that are decoded at once."""
 
@@ -52,7 +55,7 @@ class Simulation:
         """How many samples are drawn, whatever alpha, beta and epsilon."""
         numbers = WIDE_NUMBERS if self.setting.is_wide else NUMBERS
         served = numbers // self._width
-        if self._ranges_of_cells:
+        if self._ranges_of_cells and self._ends is None:
             served = max(
                 served, min(numbers // self.setting.weights.size, SUMS // self.setting.problem.workload.shape[0])
             )
@@ -91,7 +94,7 @@ class Simulation:
     def _width(self) -> int:
         """Numbers per sample: the noise variables, or the answers where they are more."""
         answers = self.setting.problem.workload.shape[0]
-        listed = 0 if self._ranges_from_cells else answers
+        listed = 0 if self._ends is not None else answers
         return max(self.setting.weights.size, listed)
 
     @property
@@ -104,10 +107,18 @@ class Simulation:
         is_listed = isinstance(self.setting.problem.workload, Intervals)
         return self.together and is_listed and isinstance(self.setting.strategy, EstimatesCells)
 
-    @property
-    def _ranges_from_cells(self) -> bool:
-        is_all_ranges = isinstance(self.setting.problem.workload, AllRanges)
-        return self.together and is_all_ranges and isinstance(self.setting.strategy, EstimatesCells)
+    @cached_property
+    def _ends(self) -> Ints | None:
+        """The ends of ranges that are read off an estimate of the cells, where nearly every pair of ends is asked."""
+        workload = self.setting.problem.workload
+        if not (self.together and isinstance(self.setting.strategy, EstimatesCells)):
+            return None
+        if isinstance(workload, AllRanges):
+            return np.arange(workload.cells + 1)
+        if not isinstance(workload, Intervals):
+            return None
+        ends = distinct(np.concatenate([workload.low, workload.high]))
+        return ends if workload.shape[0] >= DENSE * ends.size * (ends.size - 1) / 2 > 0 else None
 
     def _allowed(self, beta: float) -> int:
         """Answers looked at one by one share the risk of a wrong verdict equally."""
@@ -153,12 +164,11 @@ class Simulation:
             yield self._draws[:, start : start + step].astype(np.float64)
 
     def _decoded(self, noise: Floats, variances: Floats) -> Floats:
-        """What the noise alone makes of the answers; the errors of all ranges come from those of the prefixes."""
+        """What the noise alone makes of the answers; the largest error of most ranges comes from the prefixes."""
         exact = np.zeros((self.setting.exact_rows, noise.shape[1]))
         strategy = self.setting.strategy
-        if self._ranges_from_cells and isinstance(strategy, EstimatesCells):
-            prefixes = np.cumsum(strategy.estimate_cells(noise, exact, variances), axis=0)
-            most, least = prefixes.max(axis=0, initial=0.0), prefixes.min(axis=0, initial=0.0)
-            return np.asarray(most - least)[None, :]
+        if self._ends is not None and isinstance(strategy, EstimatesCells):
+            at_ends = sums_before(strategy.estimate_cells(noise, exact, variances))[self._ends]
+            return np.asarray(at_ends.max(axis=0) - at_ends.min(axis=0))[None, :]
         errors = np.abs(strategy.decode(noise, exact, variances))
         return errors.max(axis=0)[None, :] if self.together else errors

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -71,6 +71,11 @@ class Axis:
         """One row for each noisy cell."""
         cells = self.noisy
         return Identity(self.cells) if cells.size == self.cells else Intervals(self.cells, cells, cells + 1)
+
+
+def any_move(axis: Axis) -> Axis:
+    """The same spans when a record can move to any cell of its span."""
+    return replace(axis, runs=axis.spans, reach=(axis.span_ends - 1)[axis.span_of], hubs=np.empty(0, dtype=np.int64))
 
 
 def read_axis(mechanism: str, problem: Problem) -> Axis:

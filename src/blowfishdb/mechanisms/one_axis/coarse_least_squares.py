@@ -11,6 +11,7 @@ from scipy.sparse import csr_array, vstack
 from blowfishdb.mechanisms.one_axis.axis import Axis
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Intervals, Sparse
+from blowfishdb.model.workload.line import are_most_pairs
 from blowfishdb.plan.plan import Measurement
 
 
@@ -105,6 +106,11 @@ class CoarseCorrection:
         before = np.zeros((self._rows.shape[0], self.axis.cells + 1))
         np.cumsum(self._dense_rows * spread, axis=1, out=before[:, 1:])
         whitened = (whitener @ before).T.copy()
+        if are_most_pairs(self.axis.cells, low.size):
+            squares = np.einsum("ij,ij->i", whitened, whitened)
+            left = alone - squares
+            together = (whitened @ whitened.T)[low, high]
+            return np.asarray(np.maximum(left[high] - left[low] + 2.0 * (together - squares[low]), 0.0))
         found = np.empty(low.size)
         for start in range(0, low.size, 4096):
             part = slice(start, start + 4096)

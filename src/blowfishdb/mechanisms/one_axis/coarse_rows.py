@@ -12,7 +12,8 @@ from blowfishdb.mechanisms.entries import column_energies
 from blowfishdb.mechanisms.one_axis.axis import Axis
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import AllRanges
+from blowfishdb.model.workload import AllRanges, Intervals
+from blowfishdb.model.workload.line import are_most_pairs, sums_before
 
 CHUNK = 64
 """Columns of the workload's Gram matrix that are worked on at once."""
@@ -39,6 +40,8 @@ class Group:
 
 def gram_dot(workload: Rows, columns: Floats) -> Floats:
     """W'W times the columns; for all ranges, entry (i, j) of W'W is (min + 1)(n - max) and nothing is listed."""
+    if isinstance(workload, Intervals) and are_most_pairs(workload.cells, workload.low.size):
+        return _gram_of_pairs(workload, columns)
     if not isinstance(workload, AllRanges):
         found = np.empty(columns.shape)
         for start in range(0, columns.shape[1], CHUNK):
@@ -50,6 +53,16 @@ def gram_dot(workload: Rows, columns: Floats) -> Floats:
     up_to = np.cumsum(below * columns, axis=0)
     after = np.cumsum((above * columns)[::-1], axis=0)[::-1]
     return above * up_to + below * (after - above * columns)
+
+
+def _gram_of_pairs(workload: Intervals, columns: Floats) -> Floats:
+    """W'W times the columns: ranges are differences of running sums, and each pair of ends is looked at once."""
+    ends = workload.cells + 1
+    pairs = np.bincount(workload.low * ends + workload.high, minlength=ends * ends).reshape(ends, ends)
+    between = pairs + pairs.T
+    sums = sums_before(columns)
+    at_ends = between.sum(axis=1)[:, None] * sums - between.astype(np.float64) @ sums
+    return np.cumsum(at_ends[:0:-1], axis=0)[::-1]
 
 
 def reach_losses(axis: Axis, groups: list[Group]) -> Floats:

@@ -20,6 +20,8 @@ from blowfishdb.model.workload.inputs import (
 
 RANGE_LIMIT = 2**25
 """Rows of an AllRanges workload that may be answered one by one (8191 cells)."""
+PAIRS_PER_RANGE = 4
+"""Pairs of ends for each range up to which all pairs are looked at rather than the list."""
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,11 @@ class AllRanges:
     def _check_size(self) -> None:
         if self.shape[0] > RANGE_LIMIT:
             raise TooLarge("ranges to answer", self.shape[0], RANGE_LIMIT, "Ask for given Intervals instead.")
+
+
+def are_most_pairs(cells: int, ranges: int) -> bool:
+    """Whether a table of all pairs of ends is no larger than a few times a list of so many ranges."""
+    return (cells + 1) ** 2 <= PAIRS_PER_RANGE * ranges
 
 
 def total(cells: int) -> Intervals:
