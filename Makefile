@@ -15,7 +15,7 @@ OPENBLAS_NUM_THREADS ?= 1
 export HYPOTHESIS_PROFILE STRICT OPENBLAS_NUM_THREADS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench system-parts clean
+.PHONY: help setup demo test lint format bench docs docs-serve system-parts clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,6 +44,12 @@ lint: $(STAMP) ## style, types and the direction of imports
 format: $(STAMP) ## rewrite the files in the house format
 	@$(RUN) -m ruff check --fix .
 	@$(RUN) -m ruff format .
+
+docs: $(STAMP) ## the documentation site, with its notebooks run, in build/site
+	@NO_MKDOCS_2_WARNING=1 BLOWFISH_DOCS_EXECUTE=true $(RUN) -m mkdocs build --strict
+
+docs-serve: $(STAMP) ## the documentation site at http://127.0.0.1:8001 while you write
+	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs serve --dev-addr 127.0.0.1:8001
 
 system-parts: $(STAMP)
 	@$(RUN) tools/system_parts.py

@@ -1,0 +1,45 @@
+"""The page of error codes, from the errors package."""
+
+from __future__ import annotations
+
+import inspect
+
+from blowfishdb import errors
+from blowfishdb.cli.exits import EXIT_CODES, KINDS
+from blowfishdb.errors import BlowfishError
+from blowfishdb.server.problems import STATUS
+from tools.docs_site.words import NOTE, code, first_line, table
+
+HIDDEN = ("self", "message", "args")
+
+
+def all_errors() -> list[type[BlowfishError]]:
+    """Every kind of error that can be caught, by its code."""
+    kinds = [getattr(errors, name) for name in errors.__all__]
+    return sorted((kind for kind in kinds if kind is not BlowfishError), key=lambda kind: (kind.code, kind.__name__))
+
+
+def page() -> str:
+    """Codes, classes, statuses, exit codes, fields."""
+    rows = []
+    for kind in all_errors():
+        status = next(number for known, number in STATUS if issubclass(kind, known))
+        end = next((number for known, number in KINDS if issubclass(kind, known)), 1)
+        rows.append((code(kind.code), code(kind.__name__), first_line(kind), _fields(kind), str(status), str(end)))
+    exits = table(("exit code", "meaning"), [(str(number), words) for number, words in EXIT_CODES.items()])
+    return "\n\n".join(
+        [
+            "# Error codes",
+            NOTE,
+            "Every error descends from `BlowfishError` (`blowfishdb.errors`), has a `code` that never changes once "
+            "published, typed fields, and a message that says what to do. No message depends on data.",
+            table(("code", "in Python", "what happened", "fields", "REST status", "exit code"), rows),
+            "## Exit codes of the command line",
+            exits,
+        ]
+    )
+
+
+def _fields(kind: type[BlowfishError]) -> str:
+    names = [name for name in inspect.signature(kind).parameters if name not in HIDDEN]
+    return ", ".join(code(name) for name in names)

@@ -1,0 +1,59 @@
+"""The page of SQL, from the tables of the SQL reader: what it knows, and what it says when it refuses."""
+
+from __future__ import annotations
+
+from blowfishdb.sql import options, refusals
+from blowfishdb.sql.groups import HELP, MOST_GROUPS
+from tools.docs_site.words import NOTE, code, table
+
+CLAUSE_WORDS = {
+    "with_": "WITH",
+    "joins": "JOIN",
+    "laterals": "LATERAL",
+    "pivots": "PIVOT",
+    "windows": "WINDOW",
+    "order": "ORDER BY",
+    "sort": "SORT BY",
+    "sample": "TABLESAMPLE",
+    "hint": "hints",
+    "locks": "FOR UPDATE",
+}
+FUNCTION_WORDS = {
+    "count_distinct": "COUNT(DISTINCT x)",
+    "count_column": "COUNT(x)",
+    "spread": "STDDEV, VARIANCE",
+    "window": "... OVER (...)",
+    "percentile": "PERCENTILE_CONT",
+    "part_of_date": "EXTRACT, YEAR(x)",
+}
+
+
+def page() -> str:
+    """Aggregates, groups, options and refusals."""
+    names = [*options.READERS, *options.ALIASES, "confidence"]
+    rows = [(code(name), _same_as(name)) for name in names]
+    clauses = [(CLAUSE_WORDS.get(name, name.upper()), said) for name, said in refusals.CLAUSES.items()]
+    functions = [(FUNCTION_WORDS.get(name, name.upper()), said) for name, said in refusals.FUNCTIONS.items()]
+    return "\n\n".join(
+        [
+            "# SQL",
+            NOTE,
+            "[The SQL face](../sql.md) explains the language with examples. A statement is parsed and never executed.",
+            "```text\n[EXPLAIN] " + refusals.SHAPE.format(table="<dataset>") + " [OPTIONS (...)]\n```",
+            f"**Aggregates**: {refusals.AGGREGATES}; one in each statement.",
+            f"**Groups**: {HELP}; at most {MOST_GROUPS}.",
+            "## Options",
+            f"Written `{options.EXAMPLE}`.",
+            table(("option", ""), rows),
+            "## Clauses that are refused",
+            table(("clause", "what is said"), clauses),
+            "## Functions that are refused",
+            table(("function", "what is said"), functions),
+        ]
+    )
+
+
+def _same_as(name: str) -> str:
+    if name == "confidence":
+        return "1 - beta"
+    return f"the same as {code(options.ALIASES[name])}" if name in options.ALIASES else ""
