@@ -47,7 +47,7 @@ def page() -> str:
             "# Settings",
             NOTE,
             "All of them stand in one TOML file, `blowfish.toml`; [Configuration](../configuration.md) explains the "
-            "file and [Server](../server.md) how a server runs. Addresses may name variables of the environment: `${NAME}`.",
+            "file and [Server](../server.md) how a server runs. Addresses may name environment variables: `${NAME}`.",
             "## The file",
             table(("key", "meaning", "usual"), top),
             "## `[datasets.NAME]`",
