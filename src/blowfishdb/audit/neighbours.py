@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -53,6 +54,10 @@ class Setting:
             elif not isinstance(fact, RowsFact):
                 named += [atom.attribute for atom in atoms(fact.condition)]
         return tuple(name for name in self.domain.names if name in named)
+
+    def is_complete(self, everyone: Sequence[Record]) -> bool:
+        """Whether these are all records over the attributes that matter."""
+        return len(everyone) == math.prod(self.applied[name].total_size for name in self.used)
 
     def place(self, record: Record | None) -> Place:
         """The groups of a record, or None; by the values themselves where no groups are asked for."""

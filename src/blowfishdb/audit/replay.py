@@ -1,0 +1,172 @@
+"""Replay: the real release of a question on neighbouring tables with the same noise, charged to a scratch ledger.
+
+For every hidden change of the records three things are compared: how far the noised quantities moved, over the scales
+that were really drawn, with what was charged; everything that became public, once the noisy outputs are forced to be
+the same; and the charge with the certificate, the ledger's entry and the account.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from blowfishdb.audit.all_changes import Moved, moved_by_all
+from blowfishdb.audit.cases import Case, Ready, certified_as, made_ready
+from blowfishdb.audit.counts import placing_troubles, source_troubles
+from blowfishdb.audit.neighbours import MOST_RECORDS, Change, changes, sample_records
+from blowfishdb.audit.one_release import (
+    Outcome,
+    charge_troubles,
+    counted_and_measured,
+    public_troubles,
+    released,
+    repeat_troubles,
+)
+from blowfishdb.audit.scratch import Scratch, scratch
+from blowfishdb.audit.selection_loss import SLACK
+from blowfishdb.audit.stages import Recorder, watched_stages
+from blowfishdb.audit.tables import Pair, table_pair
+from blowfishdb.audit.verdicts import Line, amount, clean, judged, not_tested, violation
+from blowfishdb.errors import Declined, InvalidInput
+from blowfishdb.model.policy import Person
+from blowfishdb.sources.base import Counting
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much a replay tries: real releases on so many changes, from so many different records."""
+
+    releases: int
+    records: int = MOST_RECORDS
+
+    @classmethod
+    def of(cls, *, quick: bool) -> Effort:
+        return cls(4) if quick else cls(30, 2 * MOST_RECORDS)
+
+
+def replay(case: Case, effort: Effort, seed: int) -> list[Line]:
+    """The lines of one case."""
+    random = np.random.default_rng([seed, len(case.name), *case.name.encode()])
+    with scratch(case.domain, case.policy, case.accounting) as world, watched_stages() as recorder, certified_as(case):
+        try:
+            ready = made_ready(case, world.holding, case.asked)
+            price = ready.payable.epsilon
+        except (Declined, InvalidInput) as refusal:
+            return [not_tested("replay", case.name, "release", f"refused: {refusal.message[:160]}")]
+        return _Replay(case, effort, world, recorder, ready, price, random).lines()
+
+
+@dataclass
+class _Replay:
+    case: Case
+    effort: Effort
+    world: Scratch
+    recorder: Recorder
+    ready: Ready
+    price: Fraction
+    random: np.random.Generator
+
+    def lines(self) -> list[Line]:
+        setting = self.case.setting
+        everyone = sample_records(setting, self.random, self.effort.records)
+        listed = changes(setting, everyone)
+        payable, price = self.ready.payable, self.price
+        moved = moved_by_all(self.recorder, payable, listed, setting)
+        found: list[Line] = []
+        if moved is not None:
+            found.append(self._all_changes(moved, price, complete=setting.is_complete(everyone)))
+        chosen = self._chosen(listed, moved)
+        if not chosen:
+            return [*found, clean("replay", self.case.name, "release", "no record can change anything that is counted")]
+        moving, public, charging, counting = list[str](), list[str](), list[str](), list[str]()
+        counting += placing_troubles(setting, payable, everyone)
+        worst: Fraction | float = Fraction(0)
+        base = [everyone[int(i)] for i in self.random.integers(len(everyone), size=self.case.rows)]
+        counting_statement = payable.counting(self.world.holding)
+        for number, change in enumerate(chosen):
+            pair = table_pair(setting, base, change, self.random)
+            if number == 0:
+                first, second = self._both_charged(pair)
+                charging += [*charge_troubles(self.ready, self.case, first), *first.troubles]
+            else:
+                first, second = self._both_counted(pair, counting_statement)
+            public += public_troubles(first, second)
+            if number < 2:
+                counting += source_troubles(self.world, setting, payable, counting_statement, pair)
+            loss: Fraction | float = Fraction(0)
+            for step in self.recorder.replayed:
+                public += step.troubles
+                loss = loss + step.loss
+            if len(self.recorder.replayed) != len(first.accesses):
+                public.append("neighbours make different numbers of accesses to the data")
+            worst = max(worst, loss)
+            if loss > float(price) + SLACK if isinstance(loss, float) else loss > price:
+                moving.append(f"loss {amount(loss)} on {_said(change)}, charged {amount(price)}")
+        name, tried = self.case.name, len(chosen)
+        return [
+            *found,
+            judged("replay", name, "movement", moving, f"loss {amount(worst)} of {amount(price)} charged", tried),
+            judged("replay", name, "public outputs", public, "the same once noisy outputs are", tried),
+            judged("replay", name, "charge", charging, f"{amount(price)}: certificate, entry, account agree", tried),
+            judged("replay", name, "counting", counting, "rows count where the definitions say", min(tried, 2)),
+        ]
+
+    def _both_charged(self, pair: Pair) -> tuple[Outcome, Outcome]:
+        """The whole release on a table, then on its neighbour with outputs forced equal."""
+        self.recorder.record()
+        self.world.fill(pair.before)
+        first = released(self.world, self.ready, "before")
+        first.accesses = list(self.recorder.accesses)
+        first.troubles = repeat_troubles(self.world, self.ready, "before", first)
+        self.recorder.repeat(first.accesses)
+        self.world.fill(pair.after)
+        return first, released(self.world, self.ready, "after")
+
+    def _both_counted(self, pair: Pair, counting: Counting) -> tuple[Outcome, Outcome]:
+        """The same without a charge, which needs no second look for every change."""
+        self.recorder.record()
+        self.world.fill(pair.before)
+        first = counted_and_measured(self.world, self.ready.payable, counting)
+        first.accesses = list(self.recorder.accesses)
+        self.recorder.repeat(first.accesses)
+        self.world.fill(pair.after)
+        return first, counted_and_measured(self.world, self.ready.payable, counting)
+
+    def _all_changes(self, moved: Moved, price: Fraction, *, complete: bool) -> Line:
+        worst = max(moved.losses, default=Fraction(0))
+        name, tried, check = self.case.name, len(moved.losses), "every edge"
+        if worst > price:
+            change = moved.changes[moved.losses.index(worst)]
+            return violation(
+                "replay", name, check, f"loss {amount(worst)} on {_said(change)}, charged {amount(price)}", tried
+            )
+        if moved.claims_tight and complete and worst != price:
+            said = f"certified as tight at {amount(price)}, but no change loses more than {amount(worst)}"
+            return violation("replay", name, check, said, tried)
+        exact = ", attained" if worst == price else ""
+        return clean("replay", name, check, f"loss {amount(worst)} of {amount(price)} charged{exact}", tried)
+
+    def _chosen(self, listed: list[Change], moved: Moved | None) -> list[Change]:
+        """The dearest changes, and others at random."""
+        most = self.effort.releases
+        if isinstance(self.case.policy.unit, Person):
+            listed = [change for change in listed if len(change.before) == 1]
+        fits = [c for c in listed if len(c.before) <= max(1, self.case.rows)]
+        if len(fits) <= most:
+            return fits
+        order = [int(i) for i in self.random.permutation(len(fits))]
+        if moved is not None:
+            dear = sorted(range(len(fits)), key=lambda i: -moved.losses[i])[: max(1, most // 2)]
+            order = [*dear, *(i for i in order if i not in dear)]
+        return [fits[i] for i in order[:most]]
+
+
+def _said(change: Change) -> str:
+    """A change in words."""
+    sides = [
+        " + ".join("absence" if record is None else str(tuple(record.values())) for record in side)
+        for side in (change.before, change.after)
+    ]
+    return f"{sides[0]} -> {sides[1]}"

@@ -1,0 +1,72 @@
+"""Made-up tables: rows for given records, and the counts they must give, from the definitions alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from blowfishdb.audit.definitions import Record
+from blowfishdb.audit.neighbours import Change, Setting
+from blowfishdb.audit.scratch import Row, raw_values
+from blowfishdb.model.policy import Person
+
+SPARE = 2
+"""So many rows more than count does a person have in made-up tables."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two neighbouring tables as rows, and the records of each that count for somebody."""
+
+    before: list[Row]
+    after: list[Row]
+    records_before: list[Record]
+    records_after: list[Record]
+
+
+def table_pair(setting: Setting, base: Sequence[Record], change: Change, random: np.random.Generator) -> Pair:
+    """The two tables of a change over the same other records; those are spelled alike in both."""
+    keep = [_row(setting, record, random) for record in base]
+    if isinstance(setting.policy.unit, Person):
+        return _people(setting, setting.policy.unit, base, keep, change, random)
+    sides: list[tuple[list[Row], list[Record]]] = []
+    for moved in (change.before, change.after):
+        there = [record for record in moved if record is not None]
+        sides.append(([*keep, *(_row(setting, record, random) for record in there)], [*base, *there]))
+    (rows, records), (other_rows, other_records) = sides
+    return Pair(rows, other_rows, records, other_records)
+
+
+def _row(setting: Setting, record: Record, random: np.random.Generator) -> Row:
+    found: Row = {}
+    for name, code in record.items():
+        options = raw_values(setting.applied[name], code)
+        found[name] = options[int(random.integers(len(options)))]
+    return found
+
+
+def _people(
+    setting: Setting, unit: Person, base: Sequence[Record], keep: list[Row], change: Change, random: np.random.Generator
+) -> Pair:
+    """One person has more rows than count, and all of them change; so do all others have a few rows too many."""
+    each = unit.at_most + SPARE
+    others: list[Row] = []
+    by_person: dict[int, list[Record]] = {}
+    for number, (record, row) in enumerate(zip(base, keep, strict=True)):
+        person, place = divmod(number, each)
+        # Later rows have the smaller keys, so that the order of the table is not the order that counts.
+        others.append({**row, unit.id: f"person {person}", unit.order_by: each - place})
+        by_person.setdefault(person, []).insert(0, record)
+    kept = [record for own in by_person.values() for record in own[: unit.at_most]]
+    sides: list[tuple[list[Row], list[Record]]] = []
+    for (moved,) in (change.before, change.after):
+        own = [] if moved is None else [moved] * each
+        rows = [
+            {**_row(setting, record, random), unit.id: "the one", unit.order_by: place}
+            for place, record in enumerate(own)
+        ]
+        sides.append(([*others, *rows], [*kept, *own[: unit.at_most]]))
+    (rows_before, records), (rows_after, other_records) = sides
+    return Pair(rows_before, rows_after, records, other_records)
