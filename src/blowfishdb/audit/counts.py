@@ -56,10 +56,15 @@ def source_troubles(world: Scratch, setting: Setting, payable: Payable, counting
 
 
 def _point_troubles(world: Scratch, setting: Setting, payable: PreparedNodes, records: list[Record]) -> list[str]:
-    """Points are placed by their values, so only their numbers are compared."""
-    _, numbers = world.holding.source.prepare_points(payable.points, world.holding.policy.unit).run(None)
-    wanted = Counter(setting.place(record) for record in records)
-    del wanted[None]
-    if sorted(wanted.values()) == sorted(int(number) for number in numbers):
-        return []
-    return ["the source counts other points than the table holds"]
+    """Points may come back in any order, and one point in several rows."""
+    points, numbers = world.holding.source.prepare_points(payable.points, world.holding.policy.unit).run(None)
+    got: Counter[Place] = Counter()
+    for point, number in zip(points.tolist(), numbers.tolist(), strict=True):
+        got[tuple(point)] += number
+    names = [axis.attribute for axis in setting.axes]
+    order = [names.index(name) for name in payable.points.axes]
+    wanted: Counter[Place] = Counter()
+    for place in (setting.place(record) for record in records):
+        if isinstance(place, tuple):
+            wanted[tuple(place[number] for number in order)] += 1
+    return [] if got == wanted else ["the source counts other points than the table holds"]

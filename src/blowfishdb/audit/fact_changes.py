@@ -12,9 +12,9 @@ from blowfishdb.model.facts.values import CountFact, Fact, MarginalFact, RangeFa
 
 Pair = tuple[Record | None, Record | None]
 Told = tuple[int, ...]
-MOST_PAIRS = 120
+MOST_PAIRS = 60
 """Among more different changes than this, sets of three are not looked for."""
-MOST_SETS = 4000
+MOST_SETS = 1500
 
 
 def signatures(domain: Domain, facts: Sequence[Fact], vertices: Sequence[Record | None]) -> list[Told]:

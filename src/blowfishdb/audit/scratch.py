@@ -33,7 +33,7 @@ ACCOUNT_LIMIT = Fraction(10**9)
 SCHEMA_QUERY = "duckdb_columns()"
 READ = "rows were read"
 CHARGED = "the charge was committed"
-SECRET = "ward B, 17 records, cell counts 3 1 4 1 5"
+SECRET = "ward B has 731931 records, its cells 92713 and 40961"
 """What a failing engine says in the drills; nobody but the curator's log may hear of it."""
 
 

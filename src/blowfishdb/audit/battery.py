@@ -1,0 +1,300 @@
+"""What is audited when no dataset is named: every mechanism on every family of policies, and every special case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from blowfishdb.audit.cases import Case
+from blowfishdb.engine.node_release import NodeQuestion
+from blowfishdb.ledger.edge_books import BY, PER_EDGE
+from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.model.cellgraph import Composition, Presence
+from blowfishdb.model.domain import bins, categorical, dates, domain, integers
+from blowfishdb.model.graphs.families import Family, custom, full, grid, line, partition, public, threshold
+from blowfishdb.model.graphs.grid import Metric
+from blowfishdb.model.graphs.metric import metric
+from blowfishdb.model.policy import Policy, person
+from blowfishdb.model.predicate import Axis, Column, as_axes
+from blowfishdb.model.query import Kind, Query, levels_of, query
+
+LENGTH = 12
+ONE = domain({"x": integers(0, LENGTH - 1, null=0)})
+TWO = domain({"x": integers(0, 3, null=0), "y": categorical(["a", "b", "c"], null="a", outside="a")})
+SPECIAL = domain({"x": integers(0, 5, outside="cell"), "y": categorical(["a", "b"])})
+LONG = domain({"x": integers(0, 15, null=0)})
+SQUARE = domain({"x": integers(0, 7, null=0), "y": integers(0, 7, null=0)})
+
+
+def _squared(one: object, two: object) -> int:
+    """A distance that is no metric, which a policy may be read off all the same."""
+    return (int(str(one)) - int(str(two))) ** 2
+
+
+FAMILIES: dict[str, Family] = {
+    "full": full(),
+    "threshold": threshold(3),
+    "partition": partition(cuts=[4, 9]),
+    "line": line(),
+    "custom": custom([(0, 5), (5, 6), (6, 11), (1, 2), (2, 3), (3, 1), (7, 8), (8, 10), (9, 4)]),
+    "metric": metric(list(range(LENGTH)), _squared, theta=4),
+}
+PAIRS: dict[str, dict[str, Family]] = {
+    "full x full": {},
+    "line x full": {"x": line()},
+    "threshold x custom": {"x": threshold(2), "y": custom([("a", "b"), ("b", "c")])},
+    "public x full": {"x": public()},
+}
+COMPOSITIONS: tuple[Composition, ...] = ("record", "attribute")
+PRESENCES: tuple[Presence, ...] = ("secret", "only")
+METRICS: tuple[Metric, ...] = ("l1", "l2", "linf")
+PLANAR = ("agrid", "ugrid", "quadtree")
+"""Data-aware mechanisms that need two axes."""
+RANGES = query("ranges", "x")
+FEW = query("ranges", "x", boxes=[((0, 5),), ((3, 10),)])
+CDF = query("cdf", "x")
+HISTOGRAM = query("histogram", "x")
+TABLE = query("histogram2d", ("x", "y"))
+PAIRWISE = query("marginals", ("x", "y"), ways=1)
+
+
+def battery(*, quick: bool) -> list[Case]:
+    """All cases; the quick ones leave out combinations that go the same way through the code as others do."""
+    parts = (
+        one_axis(quick=quick),
+        two_axes(quick=quick),
+        joint(),
+        filters_and_cells(),
+        presence_and_people(),
+        public_facts(),
+        data_aware(quick=quick),
+        other_releases(),
+        accounts(),
+    )
+    return [case for part in parts for case in part]
+
+
+def one_axis(*, quick: bool) -> Iterator[Case]:
+    """Every mechanism of one axis on every family."""
+    usual = [name for name in MECHANISMS if name not in ("kronecker", "marginals")]
+    for place, (family, graph) in enumerate(FAMILIES.items()):
+        policy = Policy({"x": graph})
+        for number, name in enumerate(usual):
+            if name == "identity":
+                yield Case(f"{name}, {family}, histogram", ONE, policy, HISTOGRAM, mechanism=name)
+            elif name == "direct":
+                yield Case(f"{name}, {family}, two ranges", ONE, policy, FEW, mechanism=name)
+            elif not quick or (place + number) % 2 == 0 or name in ("ordered", "ordered-hierarchical"):
+                yield Case(f"{name}, {family}, ranges", ONE, policy, RANGES, Fraction(1, 2), name)
+        yield Case(f"the best mechanism, {family}, cdf", ONE, policy, CDF, Fraction(1, 3))
+
+
+def two_axes(*, quick: bool) -> Iterator[Case]:
+    """Products of attributes under both compositions, certified by listing edges and by structure."""
+    for composition in COMPOSITIONS:
+        for families, graphs in PAIRS.items():
+            policy = Policy(graphs, composition)
+            said = f"{families} by {composition}"
+            yield Case(f"kronecker, {said}", TWO, policy, TABLE, mechanism="kronecker")
+            yield Case(f"kronecker by structure, {said}", TWO, policy, TABLE, mechanism="kronecker", by_structure=True)
+            yield Case(
+                f"marginals by structure, {said}", TWO, policy, PAIRWISE, mechanism="marginals", by_structure=True
+            )
+            if not quick or families != "public x full":
+                yield Case(f"edge-transform, {said}", TWO, policy, PAIRWISE, mechanism="edge-transform")
+            if not quick:
+                yield Case(f"marginals, {said}", TWO, policy, PAIRWISE, mechanism="marginals")
+                yield Case(f"identity, {said}", TWO, policy, TABLE, mechanism="identity")
+                yield Case(f"optimized, {said}", TWO, policy, TABLE, mechanism="optimized")
+
+
+def joint() -> Iterator[Case]:
+    """Joint thresholds: places within a distance, in each metric."""
+    small = domain(
+        {"x": integers(0, 4, null=0), "y": bins(0, 5, width=1, null=0), "z": categorical(["a"], outside="a", null="a")}
+    )
+    for shape in METRICS:
+        policy = Policy(joint=[grid(["x", "y"], 2, shape)])
+        yield Case(f"identity, joint {shape}", small, policy, TABLE, mechanism="identity")
+        yield Case(
+            f"kronecker by structure, joint {shape}", small, policy, TABLE, mechanism="kronecker", by_structure=True
+        )
+        yield Case(f"hierarchy of one side, joint {shape}", small, policy, query("cdf", "x"), mechanism="hierarchy")
+    filtered = query("histogram", "x", Column("y") >= 3)
+    yield Case("filter on the other side, joint l1", small, Policy(joint=[grid(["x", "y"], 1, "l1")]), filtered)
+
+
+def filters_and_cells() -> Iterator[Case]:
+    """Filters, the outside cell, NULL, clamped values, bins of unequal width, dates and coarse groups."""
+    policy = Policy({"x": threshold(1)})
+    for mechanism in ("ordered", "hierarchy", "identity"):
+        yield Case(
+            f"{mechanism}, filter on another attribute",
+            TWO,
+            policy,
+            query("cdf", "x", Column("y") == "a"),
+            mechanism=mechanism,
+        )
+        yield Case(
+            f"{mechanism}, filter on the same attribute",
+            ONE,
+            policy,
+            query("cdf", "x", Column("x") >= 4),
+            mechanism=mechanism,
+        )
+    yield Case(
+        "filter, public attribute", TWO, Policy({"y": public(), "x": line()}), query("cdf", "x", Column("y") == "b")
+    )
+    mixed = ~(Column("y") == "b") | (Column("x") < 2)
+    yield Case("filter with or and not, NULL hidden", SPECIAL, Policy({"x": line()}), query("histogram", "x", mixed))
+    yield Case("count of a filter", SPECIAL, Policy({"x": line()}), query("count", (), Column("x") >= 3))
+    for mechanism in ("ordered", "hierarchy", "identity"):
+        yield Case(f"{mechanism}, NULL and outside hidden", SPECIAL, Policy({"x": line()}), CDF, mechanism=mechanism)
+    yield Case("ordered, NULL public", domain({"x": integers(0, 5, null_public=True)}), Policy({"x": line()}), CDF)
+    yield Case("is null", SPECIAL, Policy({"x": line()}), query("histogram", "y", Column("x").is_null()))
+    uneven = domain({"x": bins(edges=[0, 1, 3, 4, 8, 9, 20], null=0)})
+    yield Case("ordered, uneven bins", uneven, Policy({"x": threshold("2.5")}), CDF, mechanism="ordered")
+    yield Case("hierarchy, uneven bins", uneven, Policy({"x": threshold(4)}), RANGES, mechanism="hierarchy")
+    coarse = (Axis("x", width=5),)
+    yield Case("ordered, groups of five", ONE, Policy({"x": threshold(3)}), Query("cdf", coarse), mechanism="ordered")
+    wider = (Axis("x", edges=(2, 3, 7, 10)),)
+    yield Case(
+        "hierarchy, groups between edges", ONE, Policy({"x": threshold(3)}), Query("cdf", wider), mechanism="hierarchy"
+    )
+    months = domain({"x": dates("2024-01-30", "2024-05-02", "week", null="2024-02-01")})
+    yield Case("ordered, weeks", months, Policy({"x": threshold("10 days")}), CDF, mechanism="ordered")
+    days = domain({"x": dates("2024-02-20", "2024-03-20", null="2024-03-01")})
+    yield Case(
+        "hierarchy, days by month",
+        days,
+        Policy({"x": threshold("7 days")}),
+        Query("histogram", (Axis("x", unit="month"),)),
+    )
+
+
+def presence_and_people() -> Iterator[Case]:
+    """Rows that may be absent, and people with several rows."""
+    for presence in PRESENCES:
+        for mechanism in ("identity", "ordered", "hierarchy"):
+            policy = Policy({"x": threshold(2)}, presence=presence)
+            yield Case(f"{mechanism}, presence {presence}", ONE, policy, CDF, mechanism=mechanism)
+        both = Policy({}, "attribute", presence)
+        yield Case(
+            f"kronecker by structure, presence {presence}", TWO, both, TABLE, mechanism="kronecker", by_structure=True
+        )
+    for at_most in (1, 3):
+        unit = person("who", at_most=at_most, order_by="nr")
+        policy = Policy({"x": threshold(2)}, unit=unit)
+        yield Case(f"ordered, {at_most} rows a person", ONE, policy, CDF, mechanism="ordered")
+        yield Case(f"the best mechanism, {at_most} rows a person", TWO, Policy(unit=unit), TABLE)
+    hidden = Policy({"x": line()}, presence="secret", unit=person("who", at_most=2, order_by="nr"))
+    yield Case("hierarchy, 2 rows a person, presence secret", ONE, hidden, CDF, mechanism="hierarchy")
+    yield Case(
+        "dawa, 2 rows a person",
+        LONG,
+        Policy({"x": line()}, unit=person("who", at_most=2, order_by="nr")),
+        RANGES,
+        mechanism="dawa",
+    )
+
+
+def public_facts() -> Iterator[Case]:
+    """Facts that tie records together, or that nothing hidden changes."""
+    small = domain({"x": integers(0, 2, null=0), "y": categorical(["a", "b"], null="a", outside="a")})
+    facts = {
+        "a marginal": ["marginal(y)"],
+        "a range": ["range(x, 0, 1)"],
+        "overlapping counts": ["marginal(y)", "count(x < 1)"],
+        "a count across": ["count(x < 1 and y = 'a')"],
+    }
+    for said, declared in facts.items():
+        yield Case(f"identity, {said} known", small, Policy({}, constraints=declared), TABLE, mechanism="identity")
+        yield Case(f"the best mechanism, {said} known", small, Policy({"x": line()}, constraints=declared), CDF)
+    free = Policy({"y": public()}, constraints=["marginal(y)"])
+    yield Case("a fact that nothing hidden changes", small, free, TABLE, mechanism="identity")
+    yield Case("a fact, presence secret", small, Policy({}, presence="secret", constraints=["count(x < 1)"]), HISTOGRAM)
+    yield Case(
+        "dawa, a marginal known",
+        domain({"x": integers(0, 7, null=0)}),
+        Policy(constraints=["range(x, 0, 3)"]),
+        RANGES,
+        mechanism="dawa",
+    )
+
+
+def data_aware(*, quick: bool) -> Iterator[Case]:
+    """Programs of several stages on one axis and on two."""
+    for name in DATA_AWARE:
+        policy = Policy({"x": threshold(2)})
+        if name in PLANAR:
+            yield Case(
+                f"{name}, two axes by attribute", SQUARE, Policy({}, "attribute"), TABLE, Fraction(1), name, rows=40
+            )
+            yield Case(
+                f"{name}, two axes, presence only", SQUARE, Policy(presence="only"), TABLE, Fraction(2), name, rows=40
+            )
+            continue
+        yield Case(f"{name}, threshold", LONG, policy, RANGES, Fraction(2), name, rows=40)
+        yield Case(f"{name}, presence only", LONG, Policy(presence="only"), HISTOGRAM, Fraction(2), name, rows=40)
+        if not quick:
+            yield Case(f"{name}, line, large table", LONG, Policy({"x": line()}), RANGES, Fraction(1), name, rows=400)
+        if name != "dawa-bounded":
+            yield Case(f"{name}, two axes", SQUARE, Policy({"x": line()}), TABLE, Fraction(2), name, rows=40)
+    yield Case("auto", LONG, Policy({"x": line()}), RANGES, Fraction(1), "auto")
+
+
+def other_releases() -> Iterator[Case]:
+    """Sums, means, quantiles, synopses and weights for k-means."""
+    kinds: tuple[Kind, ...] = ("sum", "mean")
+    for kind in kinds:
+        yield Case(f"{kind}, threshold", ONE, Policy({"x": threshold(3)}), query(kind, "x"))
+        filtered = query(kind, "x", Column("y") == "b")
+        yield Case(f"{kind}, filter", TWO, Policy({"x": line()}), filtered)
+    median = Query("quantiles", as_axes("x"), levels=levels_of(["0.25", "0.5"]))
+    yield Case("quantiles", ONE, Policy({"x": threshold(2)}), median)
+    yield Case("synopsis", ONE, Policy({"x": threshold(2)}), HISTOGRAM, as_synopsis=True)
+    yield Case("synopsis by dawa", LONG, Policy({"x": threshold(2)}), HISTOGRAM, Fraction(2), "dawa", as_synopsis=True)
+    for said, policy in {
+        "threshold": Policy({"x": threshold(2)}),
+        "record": Policy({"x": threshold(2), "y": line()}),
+        "attribute": Policy({"x": threshold(2), "y": line()}, "attribute"),
+        "joint": Policy(joint=[grid(["x", "y"], 2, "l1")]),
+        "presence secret": Policy({"x": threshold(1), "y": threshold(1)}, presence="secret"),
+        "partition": Policy({"x": partition(cuts=[4]), "y": line()}),
+        "people": Policy({"x": line(), "y": line()}, unit=person("who", at_most=2, order_by="nr")),
+    }.items():
+        yield Case(f"weights on nodes, {said}", SQUARE, policy, NodeQuestion(as_axes(("x", "y")), None, 2, 40))
+    filtered_points = NodeQuestion(as_axes(("x",)), Column("y") >= 4, 2, 40)
+    yield Case("weights on nodes, filter", SQUARE, Policy({"x": line(), "y": line()}), filtered_points)
+
+
+def accounts() -> Iterator[Case]:
+    """Loss counted per class of edges over several releases."""
+    other = (query("histogram", "y"), TABLE, query("cdf", "x"))
+    by_attribute = Policy({"x": threshold(2)}, "attribute")
+    yield Case(
+        "per-edge accounting", TWO, by_attribute, HISTOGRAM, mechanism="identity", accounting=PER_EDGE, further=other
+    )
+    parts = Policy({"y": partition([["a", "b"], ["c"]]), "x": line()})
+    only_c = query("histogram", "x", Column("y") == "c")
+    only_a = query("histogram", "x", Column("y").isin(["a", "b"]))
+    yield Case(
+        "per-edge by parts",
+        TWO,
+        parts,
+        only_c,
+        mechanism="identity",
+        accounting=f"{BY}y",
+        further=(only_a, query("histogram", "y")),
+    )
+    hidden = Policy({"x": line()}, "attribute", "secret")
+    yield Case(
+        "per-edge, presence secret",
+        TWO,
+        hidden,
+        HISTOGRAM,
+        mechanism="identity",
+        accounting=PER_EDGE,
+        further=other[:2],
+    )
