@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#5f6c7b", "#1f2933")
-"""Okabe and Ito's colours, which people with any kind of colour vision can tell apart."""
-MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
-HATCHES = ("", "//", "..", "\\\\", "xx", "--", "oo", "++")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#5f6c7b", "#1f2933", "#8a5a2b")
+"""Okabe and Ito's colours and two more, which people with any kind of colour vision can tell apart."""
+MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
+HATCHES = ("", "//", "..", "\\\\", "xx", "--", "oo", "++", "**")
 
 Points = Sequence[tuple[float, float]]
 
@@ -66,6 +66,21 @@ def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float 
         )
     axes.set_xticks(places, [group.replace(" (", "\n(") for group in groups])
     axes.set_xlim(-0.6, len(groups) - 0.4)
+
+
+def dots(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float | None]]) -> None:
+    """A mark for each series in each group, side by side; None leaves a gap."""
+    places = np.arange(len(groups))
+    for place, (name, values) in enumerate(series.items()):
+        heights = [np.nan if value is None else value for value in values]
+        look = place % len(COLOURS)
+        shift = (place - (len(series) - 1) / 2) * 0.72 / len(series)
+        axes.plot(places + shift, heights, MARKS[look], color=COLOURS[look], markersize=5, label=name)
+    for between in places[1:] - 0.5:
+        axes.axvline(between, color=GRID, linewidth=0.8)
+    axes.set_xticks(places, [group.replace(" (", "\n(") for group in groups])
+    axes.set_xlim(-0.5, len(groups) - 0.5)
+    axes.grid(visible=False, axis="x")
 
 
 def legend_below(figure: Figure, axes: Axes, columns: int = 4) -> None:

@@ -43,20 +43,18 @@ def _counts(draw: Generator, rates: Floats, records: int, empty: float) -> Ints:
 
 
 def _net_trace(draw: Generator) -> Floats:
-    """Connections by internal host: a few blocks of addresses in use, and few very busy hosts in them."""
+    """Connections by internal host: three blocks of addresses in use, quiet hosts and few very busy ones."""
     rates = draw.uniform(0.0, 1e-6, CELLS)
-    for start in draw.choice(CELLS // 64, 7, replace=False) * 64:
-        rates[start : start + 24] = draw.pareto(0.7, 24) + 0.3
+    for block in (300, 1400, 2900):
+        rates[block : block + 48] = draw.uniform(0.5, 1.5, 48)
+        rates[block + draw.choice(48, 3, replace=False)] += 1000 * (draw.pareto(1.0, 3) + 0.5)
     return rates
 
 
 def _medical_cost(draw: Generator) -> Floats:
-    """Costs: fewer and fewer upwards, with peaks at round sums."""
+    """Costs: fewer and fewer upwards, evenly."""
     place = np.arange(CELLS)
-    rates = 1 / (1 + place / 40.0) ** 1.6
-    rates[::25] *= 4
-    rates[::100] *= 4
-    return rates * draw.gamma(2.0, 1.0, CELLS)
+    return np.asarray(np.exp(-place / 260.0) * draw.gamma(8.0, 1 / 8, CELLS))
 
 
 def _search_logs(draw: Generator) -> Floats:
@@ -69,40 +67,43 @@ def _search_logs(draw: Generator) -> Floats:
 
 
 def _income(draw: Generator) -> Floats:
-    """Incomes: log-normal, with most people at round sums, and every second cell in the tail empty."""
+    """Incomes: log-normal, with most people at round sums; cut off at the top, and thin before."""
     place = np.arange(CELLS) + 0.5
-    rates = np.exp(-((np.log(place) - np.log(300.0)) ** 2) / (2 * 0.9**2)) / place
-    rates *= draw.gamma(1.5, 1.0, CELLS)
-    rates[::5] *= 6
+    rates = np.exp(-((np.log(place) - np.log(300.0)) ** 2) / (2 * 0.8**2)) / place
+    rates *= draw.gamma(4.0, 1 / 4, CELLS)
+    rates[::5] *= 4
     rates[::25] *= 4
-    rates[1::2] *= np.where(np.arange(CELLS // 2) > 300, 1e-6, 1.0)
+    thin = place > 1300
+    rates[thin] *= np.where(np.arange(int(thin.sum())) % 25 == 0, 1.0, 1e-5)
+    rates[place > 3000] *= 1e-3
     return np.asarray(rates)
 
 
 def _patent(draw: Generator) -> Floats:
-    """Citations by day: a steady rise, more on one day of the week than on the others."""
+    """Citations by day: nearly none at first, then ever more, more on one day of the week than on the others."""
     place = np.arange(CELLS)
     week = np.where(place % 7 == 2, 3.0, 0.6)
-    return (0.05 + (place / CELLS) ** 1.5) * week * draw.gamma(12.0, 1 / 12, CELLS)
+    return np.asarray(np.exp(14.0 * place / CELLS) * week * draw.gamma(12.0, 1 / 12, CELLS))
 
 
 def _physics(draw: Generator) -> Floats:
     """Citations of preprints by day: rising, rough from day to day, few at weekends."""
     place = np.arange(CELLS)
     week = np.where(place % 7 >= 5, 0.05, 1.0)
-    return (0.02 + place / CELLS) * week * draw.gamma(1.5, 1 / 1.5, CELLS)
+    return np.asarray((0.01 + (place / CELLS) ** 2) * week * draw.gamma(1.5, 1 / 1.5, CELLS))
 
 
 def _towns(towns: int, spread: float, weight: float, side: int = SIDE) -> Callable[[Generator], Floats]:
     """Points around towns of very different size."""
 
     def shape(draw: Generator) -> Floats:
-        first, second = np.meshgrid(np.arange(side), np.arange(side), indexing="ij")
+        places = np.arange(side)
         rates = np.full((side, side), 1e-9)
         for size in draw.pareto(weight, towns) + 0.05:
             x, y = draw.uniform(0, side, 2)
             width = spread * (0.5 + size**0.3)
-            rates += size * np.exp(-((first - x) ** 2 + (second - y) ** 2) / (2 * width**2))
+            across, along = (np.exp(-((places - centre) ** 2) / (2 * width**2)) for centre in (x, y))
+            rates += size * np.outer(across, along)
         return rates * draw.gamma(0.8, 1.25, (side, side))
 
     return shape

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,6 +14,11 @@ from blowfishdb.reproduce.baselines.drawing import noisy
 
 
 def hb(counts: Ints, epsilon: Fraction, workload: Rows, with_root: bool = True) -> Floats:
+    """The answers from its cells."""
+    return np.asarray(workload.dot(hb_cells(counts, epsilon, with_root)))
+
+
+def hb_cells(counts: Ints, epsilon: Fraction, with_root: bool = True) -> Floats:
     """A record is in one node of each measured level, each with scale levels / epsilon.
 
     The published code measures the root; without it the error of random ranges is lower.
@@ -26,9 +32,10 @@ def hb(counts: Ints, epsilon: Fraction, workload: Rows, with_root: bool = True) 
     for _ in range(levels - 1):
         level = level.reshape(-1, fan_out).sum(axis=1)
         measured.append(noisy(level, levels / epsilon))
-    return np.asarray(workload.dot(consistent(measured, fan_out)[: counts.size]))
+    return consistent(measured, fan_out)[: counts.size]
 
 
+@lru_cache(maxsize=4096)
 def best_fan_out(cells: int) -> int:
     """The one with the least average variance of a range by the paper's equation (3)."""
 

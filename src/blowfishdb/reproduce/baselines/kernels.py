@@ -43,3 +43,23 @@ def deviations_of_heads(counts: Any) -> Any:
             summed += abs(counts[place] - mean)
         found[last] = summed
     return found
+
+
+@njit(cache=True)
+def best_heads(sums: Any, squares: Any, buckets: int) -> Any:
+    """The least summed squared deviation of the first `end` cells in bucket + 1 buckets, at [bucket, end]."""
+    size = sums.size - 1
+    found = np.full((buckets, size + 1), np.iinfo(np.int64).max // 4)
+    spread = np.empty(size, dtype=np.int64)
+    for end in range(1, size + 1):
+        for start in range(end):
+            inside = sums[end] - sums[start]
+            spread[start] = squares[end] - squares[start] - inside * inside // (end - start)
+        found[0, end] = spread[0]
+        for bucket in range(1, min(buckets, end)):
+            above = found[bucket - 1]
+            least = found[bucket, end]
+            for start in range(bucket, end):
+                least = min(least, above[start] + spread[start])
+            found[bucket, end] = least
+    return found

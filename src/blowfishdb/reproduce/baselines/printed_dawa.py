@@ -1,54 +1,91 @@
-"""DAWA as printed, with the noise its proof needs: the baseline that ours is compared with in the same run."""
+"""DAWA as printed, with the noise its proof needs, and its variants: other partitions, other weights of buckets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 
-from blowfishdb.mechanisms.data_aware.bucket_strategy import one_run, row_variances
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
-from blowfishdb.mechanisms.data_aware.greedy_weights import greedy_weights
-from blowfishdb.mechanisms.data_aware.partial_variances import answer_variances
-from blowfishdb.mechanisms.data_aware.script import Finding, Script
-from blowfishdb.mechanisms.data_aware.weighted_tree import weighted_tree
-from blowfishdb.mechanisms.replies import measured_rows
-from blowfishdb.mechanisms.select.l1_partition import l1_partition
-from blowfishdb.plan.certificate import calibrate
-from blowfishdb.plan.merged import merge_graph
-from blowfishdb.plan.plan import Plan
+from blowfishdb.mechanisms.data_aware.script import Script
+from blowfishdb.mechanisms.select.l1_partition import L1Partition, l1_partition
+from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
+from blowfishdb.model.arrays import Ints
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.plan.plan import digest
 from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Allowance, Ask, MeasurementStage, Program
+from blowfishdb.plan.stages import Allowance, Ask, Program, Selection, SelectionNoise
+from blowfishdb.reproduce.baselines.bucket_trees import Weights, measured_buckets
+
+First = Literal["powers", "all", "ours", "cells"]
+"""Candidates whose length is a power of two, all intervals, the partition of `dawa`; or no partition at all."""
+SELECT, MEASURE = "partition", "buckets"
+
+
+@dataclass(frozen=True, eq=False)
+class PrintedPartition:
+    """The paper's Algorithm 1: two-sided noise on the deviation of every candidate, and 1/epsilon_2 for each bucket."""
+
+    inner: L1Partition
+    per_bucket: Fraction
+
+    @property
+    def cells(self) -> int:
+        return self.inner.cells
+
+    @property
+    def noise(self) -> SelectionNoise:
+        """The Remark's scales."""
+        return self.inner.noise
+
+    def epsilon(self, graph: CellGraph) -> Fraction:
+        """The loss; what each bucket pays does not look at the data."""
+        return self.inner.epsilon(graph)
+
+    def digest(self) -> str:
+        """A hash of everything the loss, the noise and the choice depend on."""
+        return digest([b"printed partition", str(self.per_bucket).encode(), self.inner.digest().encode()])
+
+    def choose(self, counts: Ints, draws: Ints) -> Ints:
+        """The first cell of each bucket."""
+        return self.inner.choose(counts, draws - round(self.per_bucket * self.inner.grid))
 
 
 @dataclass(frozen=True)
 class PrintedDawa:
-    """A quarter of epsilon on the L1 partition (two-sided noise, all positions, no penalty), then greedy weights."""
+    """A quarter of epsilon on the partition, the rest on the buckets, as the paper has it."""
+
+    first: First = "powers"
+    second: Weights = "greedy"
+    select_share: Fraction = Fraction(1, 4)
 
     @property
     def name(self) -> str:
-        return "dawa as printed"
+        return f"dawa as printed, {self.first}, {self.second}"
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
-        """Partition and measurement."""
+        """Partition and measurement, or the latter alone."""
         del problem
-        return Program(self.name, (Allowance("partition", epsilon / 4), Allowance("buckets", 3 * epsilon / 4)))
+        if self.first == "cells":
+            return Program(self.name, (Allowance(MEASURE, epsilon),))
+        select = epsilon * self.select_share
+        return Program(self.name, (Allowance(SELECT, select), Allowance(MEASURE, epsilon - select)))
 
     def script(self, problem: Problem, program: Program) -> Script:
         """Both stages as in the paper."""
-        graph = problem.graph
-        select, measure = (allowance.epsilon for allowance in program.allowances)
-        stage = l1_partition(graph.cells, graph, select, candidates="powers", penalty=Fraction(0), one_sided=False)
-        buckets = Buckets(graph.cells, np.asarray((yield Ask("partition", stage))))
-        ranges = buckets.partial_ranges(problem.workload)
-        if ranges is None:
-            raise ValueError("the baseline answers ranges")
-        tree = weighted_tree(one_run(buckets.count), greedy_weights(buckets.count, ranges))
-        merged = merge_graph(graph, buckets.of_cells)
-        plan, _ = calibrate(Plan(Fraction(1), tree.parts), merged, measure)
-        measured = measured_rows((yield Ask("buckets", MeasurementStage(plan), buckets.of_cells)))
-        spread = row_variances(plan)
-        cells = buckets.spread(tree.estimate(measured.noisy.astype(np.float64), np.empty(0), spread))
-        variances = answer_variances(buckets, tree, problem.workload, spread)
-        return Finding(cells, np.asarray(problem.workload.dot(cells)), variances, buckets.of_cells)
+        cells, measure = problem.graph.cells, program.allowances[-1].epsilon
+        if self.first == "cells":
+            buckets = Buckets(cells, np.arange(cells))
+        else:
+            stage = self._stage(problem.graph, program.allowances[0].epsilon, measure)
+            buckets = Buckets(cells, np.asarray((yield Ask(SELECT, stage))))
+        return (yield from measured_buckets(problem, buckets, self.second, MEASURE, measure))
+
+    def _stage(self, graph: CellGraph, select: Fraction, measure: Fraction) -> Selection:
+        if self.first == "ours":
+            return l1_refinement(graph.cells, graph, select)
+        candidates: Literal["all", "powers"] = "all" if self.first == "all" else "powers"
+        inner = l1_partition(graph.cells, graph, select, candidates=candidates, penalty=Fraction(0), one_sided=False)
+        return PrintedPartition(inner, 1 / measure)
