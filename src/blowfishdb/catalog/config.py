@@ -6,7 +6,6 @@ import fcntl
 import os
 import re
 import tempfile
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from blowfishdb.errors import CatalogError, DocumentError, InvalidInput, Unknown
 from blowfishdb.ledger.edge_books import SUM
 from blowfishdb.model.document import read_document
 from blowfishdb.model.numbers import suggest
+from blowfishdb.model.parsing import parse_toml
 from blowfishdb.model.positions import line_of, toml_lines
 from blowfishdb.sources.base import Join
 
@@ -110,10 +110,7 @@ def read_config(path: str | Path) -> Config:
         raise CatalogError(f"there is no configuration {place.name}; a curator makes one by adding a dataset") from None
     except (OSError, UnicodeDecodeError):
         raise CatalogError(f"the configuration {place.name} cannot be read") from None
-    try:
-        content: dict[str, Any] = tomllib.loads(text, parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
-        raise DocumentError(f"this is not valid TOML: {error}") from None
+    content = parse_toml(text)
     _only(content, KEYS, "the configuration")
     written = _table(content.get("datasets", {}), "datasets")
     return Config(
@@ -191,7 +188,7 @@ def _dataset(name: str, entry: Mapping[str, Any], text: str) -> Dataset:
             per_analyst=entry.get("per_analyst"),
             accounting=_text(entry.get("accounting", SUM), f"{where}.accounting"),
             pad_to=entry.get("pad_to"),
-            joins=[_join(_table(join, f"{where}.joins"), where) for join in entry.get("joins", [])],
+            joins=[_join(_table(join, f"{where}.joins"), where) for join in _listed(entry.get("joins", []), where)],
         )
     except DocumentError as error:
         path = (*where.split(".", 1), *error.path.split("."))
@@ -208,7 +205,15 @@ def _join(entry: Mapping[str, Any], where: str) -> Join:
     missing = [key for key in JOIN_KEYS if key not in entry]
     if missing:
         raise CatalogError(f"{where}.joins: the key {missing[0]!r} is missing")
-    return Join(entry["table"], entry["foreign_key"], entry["key"], _table(entry["attributes"], f"{where}.joins"))
+    attributes = _table(entry["attributes"], f"{where}.joins")
+    table, foreign_key, key = (_text(entry[name], f"{where}.joins") for name in JOIN_KEYS[:3])
+    return Join(table, foreign_key, key, {name: _text(column, f"{where}.joins") for name, column in attributes.items()})
+
+
+def _listed(joins: object, where: str) -> list[object]:
+    if not isinstance(joins, list):
+        raise CatalogError(f"{where}.joins is a list of tables")
+    return joins
 
 
 def _written(value: Any) -> Any:

@@ -36,7 +36,7 @@ POLICY_HINT = (
     "write full, public, line, within 5, cuts 18, 65, blocks a, b | c, edges pairs.csv or distances table.csv within 5"
 )
 SIDE = re.compile(r"\s+(?P<which>null|outside)\s*=\s*(?P<value>'[^']*'|\S+)\s*$")
-WHOLE = re.compile(r"(?P<low>-?\d+)\s*\.\.\s*(?P<high>-?\d+)")
+WHOLE = re.compile(r"(?P<low>-?\d{1,18})\s*\.\.\s*(?P<high>-?\d{1,18})")
 STEPS = re.compile(r"(?P<low>-?[\d.]+?)\s*\.\.\s*(?P<high>-?[\d.]+)\s+step\s+(?P<width>[\d./]+)")
 DAYS = re.compile(r"(?P<start>\d{4}-\d\d-\d\d)\s*\.\.\s*(?P<end>\d{4}-\d\d-\d\d)(\s+by\s+(?P<by>\w+))?")
 MOMENTS = re.compile(
@@ -104,7 +104,7 @@ def _lines(path: Path) -> list[str]:
         if path.stat().st_size > LARGEST_FILE:
             raise DomainError(f"the list {path.name} has more than {LARGEST_FILE:,} bytes")
         return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError):
+    except (OSError, ValueError):
         raise DomainError(f"the list {path.name} cannot be read; it holds one value per line, in UTF-8") from None
 
 

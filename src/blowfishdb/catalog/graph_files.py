@@ -49,5 +49,5 @@ def _rows(path: Path) -> list[list[str]]:
             raise PolicyError(f"{path.name} has more than {LARGEST_FILE:,} bytes")
         with path.open(encoding="utf-8-sig", newline="") as file:
             return [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
-    except (OSError, UnicodeDecodeError, csv.Error):
+    except (OSError, ValueError, csv.Error):
         raise PolicyError(f"{path.name} cannot be read as a CSV file in UTF-8") from None

@@ -19,7 +19,7 @@ def dataset_names(incomplete: str) -> list[str]:
     try:
         text = Path(os.environ.get("BLOWFISH_CONFIG") or USUAL_CONFIG).read_text(encoding="utf-8")
         known = tomllib.loads(text).get("datasets", {})
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+    except (OSError, ValueError, RecursionError):
         return []
     return [name for name in known if name.startswith(incomplete)]
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import datetime
 import functools
 import json
-import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import Decimal
 from importlib import resources
 from typing import Any, Literal
 
@@ -22,6 +19,7 @@ from blowfishdb.errors import DocumentError, InvalidInput, PolicyError, TooLarge
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.graphs.families import value_graph
 from blowfishdb.model.numbers import suggest
+from blowfishdb.model.parsing import parse_json, parse_toml
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.positions import Lines, Path, dotted, json_lines, line_of, toml_lines
 from blowfishdb.model.written import (
@@ -110,25 +108,11 @@ def _at(path: Path, lines: Lines) -> Iterator[None]:
 
 
 def _parse_toml(text: str) -> tuple[dict[str, Any], Lines]:
-    try:
-        content = tomllib.loads(text, parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"\(at line (\d+), column \d+\)", str(error))
-        line = int(found[1]) if found else text.count("\n") + 1
-        raise DocumentError(f"this is not valid TOML: {error}", line=line) from None
-    return _plain(content), toml_lines(text)
+    return _plain(parse_toml(text)), toml_lines(text)
 
 
 def _parse_json(text: str) -> tuple[dict[str, Any], Lines]:
-    try:
-        content = json.loads(text, parse_float=Decimal, parse_constant=_no_constant)
-    except json.JSONDecodeError as error:
-        raise DocumentError(f"this is not valid JSON: {error.msg}", line=error.lineno) from None
-    return content, json_lines(text)
-
-
-def _no_constant(name: str) -> None:
-    raise DocumentError(f"{name} is no number a document can hold")
+    return parse_json(text), json_lines(text)
 
 
 def _plain(value: Any) -> Any:

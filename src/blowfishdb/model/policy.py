@@ -10,6 +10,7 @@ from typing import get_args
 from blowfishdb.errors import PolicyError
 from blowfishdb.model.cellgraph import Composition, Presence
 from blowfishdb.model.domain import Bins, Domain, Integers
+from blowfishdb.model.domain.base import is_storable
 from blowfishdb.model.facts.checks import as_facts, check_facts
 from blowfishdb.model.facts.values import Fact
 from blowfishdb.model.graphs.families import Family, Full, Grid, Public, value_graph
@@ -37,6 +38,8 @@ class Person:
     def __post_init__(self) -> None:
         if not self.id or not self.order_by:
             raise PolicyError("a person needs the id column and the row key that orders the rows")
+        if not is_storable(self.id) or not is_storable(self.order_by):
+            raise PolicyError("the id column and the row key hold no character that no engine takes in a statement")
         if isinstance(self.at_most, bool) or not isinstance(self.at_most, int) or self.at_most < 1:
             raise PolicyError(f"at_most is a whole number of rows, at least 1, not {self.at_most!r}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from typing import TypeAlias
 
 from blowfishdb.errors import DocumentError
@@ -105,12 +106,21 @@ def _dotted_key(text: str) -> Path:
     place = 0
     while match := TOML_KEY.match(text, place):
         raw = match[1]
-        parts.append(json.loads(raw) if raw.startswith('"') else raw.strip("'"))
+        parts.append(_unquoted(raw))
         place = match.end()
         if text[place : place + 1] != ".":
             break
         place += 1
     return tuple(parts)
+
+
+def _unquoted(raw: str) -> str:
+    """The key that is written so; TOML has escapes of its own."""
+    try:
+        return next(iter(tomllib.loads(f"{raw} = 0")))
+    except tomllib.TOMLDecodeError:
+        # A line inside a longer text is no key, and no error is ever looked for there.
+        return raw
 
 
 def dotted(path: Path) -> str:

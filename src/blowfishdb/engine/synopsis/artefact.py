@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -61,7 +62,7 @@ class Artefact:
     def __post_init__(self) -> None:
         if not self.axes:
             raise InvalidInput("a synopsis has at least one attribute")
-        size = int(np.prod(self.shape))
+        size = math.prod(self.shape)
         if self.counts.shape != (size,) or self.deviations.shape != (size,):
             raise InvalidInput(f"a synopsis of {size} cells has as many counts and deviations")
         if not (np.all(np.isfinite(self.counts)) and np.all(np.isfinite(self.deviations))):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from blowfishdb.engine.answer_table import AnswerAxis
 from blowfishdb.engine.present.columns import free_name
+from blowfishdb.engine.request import MOST_CELLS
 from blowfishdb.engine.synopsis.artefact import Artefact, SynopsisAxis
-from blowfishdb.errors import BlowfishError, DocumentError
+from blowfishdb.errors import BlowfishError, DocumentError, TooLarge
+from blowfishdb.model.arrays import Floats
+from blowfishdb.model.numbers import exact
 from blowfishdb.model.segments import AxisCells, Segments
 from blowfishdb.model.written import read_attribute, write_attribute
 from blowfishdb.plan.certificate import Certificate
@@ -21,6 +24,7 @@ from blowfishdb.plan.stages import Allowance
 
 SCHEMA = "blowfishdb-synopsis/1"
 KEY = b"blowfishdb"
+DAMAGES = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError)
 DAMAGED = "the synopsis is incomplete or damaged; ask for the file again"
 
 
@@ -49,22 +53,34 @@ def from_bytes(content: bytes) -> Artefact:
     from pyarrow import parquet
 
     try:
-        table = parquet.read_table(io.BytesIO(content))
-        written = json.loads((table.schema.metadata or {})[KEY])
-    except (pa.ArrowException, OSError, KeyError, ValueError):
+        file = parquet.ParquetFile(io.BytesIO(content))
+        written = json.loads((file.schema_arrow.metadata or {})[KEY])
+    except (pa.ArrowException, OSError, KeyError, ValueError, RecursionError):
         raise DocumentError("this is no synopsis: it was not written by BlowfishDB, or it is damaged") from None
     if not isinstance(written, dict) or written.get("schema") != SCHEMA:
         raise DocumentError(f"this is no synopsis in the form {SCHEMA!r}", path="schema")
     try:
-        counts, deviations = (np.asarray(table.column(place), dtype=np.float64) for place in (-2, -1))
-        kept = _artefact(written, counts, deviations)
+        kept = _artefact(written, *_numbers(file))
     except BlowfishError as error:
         raise DocumentError(f"{DAMAGED}: {error}") from None
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ZeroDivisionError):
+    except (*DAMAGES, pa.ArrowException, OSError):
         raise DocumentError(DAMAGED) from None
     if kept.digest() != written.get("digest"):
         raise DocumentError("the counts of this synopsis are not those that were released: it was changed")
     return kept
+
+
+def _numbers(file: Any) -> tuple[Floats, Floats]:
+    """Counts and deviations, the last two columns; a small file may claim to hold more than any memory does."""
+    import pyarrow as pa
+
+    if file.metadata.num_rows > MOST_CELLS:
+        raise TooLarge("cells of a synopsis", file.metadata.num_rows, MOST_CELLS, "Ask for another file.")
+    last = list(file.schema_arrow)[-2:]
+    if [field.type for field in last] != [pa.float64(), pa.float64()]:
+        raise ValueError("counts and deviations are doubles")
+    counts, deviations = file.read(columns=[field.name for field in last]).columns
+    return np.asarray(counts, dtype=np.float64), np.asarray(deviations, dtype=np.float64)
 
 
 def _description(kept: Artefact) -> dict[str, Any]:
@@ -115,14 +131,14 @@ def _artefact(written: Mapping[str, Any], counts: Any, deviations: Any) -> Artef
         deviations=deviations,
         mechanism=str(written["mechanism"]),
         certificate=Certificate(
-            epsilon=Fraction(written["epsilon"]),
+            epsilon=exact(written["epsilon"], "epsilon"),
             witness=None if witness is None else (int(witness[0]), int(witness[1])),
             is_tight=bool(written["is_tight"]),
             plan_digest=str(written["plan_digest"]),
             graph_digest=str(written["graph_digest"]),
             together=str(written.get("together", "")),
         ),
-        stages=tuple(Allowance(str(stage), Fraction(own)) for stage, own in written["stages"]),
+        stages=tuple(Allowance(str(stage), exact(own, "epsilon")) for stage, own in written["stages"]),
         caveat=str(written["caveat"]),
         dataset=str(written["dataset"]),
         policy_version=None if written["policy_version"] is None else int(written["policy_version"]),
@@ -136,11 +152,14 @@ def _artefact(written: Mapping[str, Any], counts: Any, deviations: Any) -> Artef
 def _read_axis(written: Mapping[str, Any]) -> SynopsisAxis:
     attribute = read_attribute(written["attribute"])
     cell_of = np.array(written["cell_of"], dtype=np.int64)
-    segments = Segments(attribute, np.array(written["starts"], dtype=np.int64))
-    if cell_of.shape != (segments.count,):
+    starts = np.array(written["starts"], dtype=np.int64)
+    if starts.ndim != 1 or starts[0] != 0 or np.any(np.diff(starts) < 1) or starts[-1] >= attribute.size:
+        raise ValueError("segments follow each other from the first value on")
+    segments = Segments(attribute, starts)
+    if cell_of.shape != (segments.count,) or cell_of.min() < -1:
         raise ValueError("a cell for each segment")
-    labels = tuple(map(str, written["labels"]))
-    shown = AnswerAxis(
-        str(written["name"]), labels, int(written["plain"]), tuple(map(float, written["edges"])), written["in_days"]
-    )
+    labels, edges = tuple(map(str, written["labels"])), tuple(map(float, written["edges"]))
+    if not all(map(math.isfinite, edges)):
+        raise ValueError("edges are finite")
+    shown = AnswerAxis(str(written["name"]), labels, int(written["plain"]), edges, bool(written["in_days"]))
     return SynopsisAxis(AxisCells(segments, cell_of, shown.plain, int(cell_of.max()) + 1), shown)

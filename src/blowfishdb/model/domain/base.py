@@ -152,3 +152,8 @@ def one_by_one(values: object, read: Callable[[object], int | None], low: int, h
             is_outside[row] = not low <= position <= high
             index[row] = min(max(position, low), high) - low
     return index, is_null, is_outside
+
+
+def is_storable(text: str) -> bool:
+    """Whether every engine can hold the text: no NUL, and no half of a surrogate pair."""
+    return not any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in text)

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from blowfishdb.errors import DomainError
-from blowfishdb.model.domain.base import CELL, CLAMP, Attribute, Encoded, Value, one_by_one
+from blowfishdb.model.domain.base import CELL, CLAMP, Attribute, Encoded, Value, is_storable, one_by_one
 from blowfishdb.model.numbers import suggest
 
 Category = str | int | bool
@@ -32,7 +32,7 @@ class Categorical(Attribute):
             twice = next(v for i, v in enumerate(self.values) if self._positions[v] != i)
             raise DomainError(f"the value {twice!r} is listed twice")
         for value in self.values:
-            if isinstance(value, str) and not _is_storable(value):
+            if isinstance(value, str) and not is_storable(value):
                 raise DomainError(f"the value {value!r} holds a character that no engine takes in a statement")
         self.check()
 
@@ -91,11 +91,6 @@ class Categorical(Attribute):
         if len(names) <= 3:
             return ", ".join(names)
         return f"{names[0]} .. {names[-1]}" if self.is_ordered else f"{names[0]}, {names[1]} and {len(names) - 2} more"
-
-
-def _is_storable(text: str) -> bool:
-    """Whether every engine can hold the text: no NUL, and no half of a surrogate pair."""
-    return not any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def categorical(

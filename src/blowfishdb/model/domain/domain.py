@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from blowfishdb.errors import DomainError, InvalidInput, QueryError
-from blowfishdb.model.domain.base import Attribute
+from blowfishdb.model.domain.base import Attribute, is_storable
 from blowfishdb.model.domain.categorical import categorical
 from blowfishdb.model.numbers import suggest
 
@@ -24,6 +24,8 @@ class Domain:
         for name, attribute in self.attributes:
             if not isinstance(name, str) or not name:
                 raise DomainError(f"the name of an attribute is a non-empty text, not {name!r}")
+            if not is_storable(name):
+                raise DomainError(f"the name {name!r} holds a character that no engine takes in a statement")
             if not isinstance(attribute, Attribute):
                 raise DomainError(f"{name} must be declared as integers, bins, dates, timestamps or categorical")
         if len(set(self.names)) != len(self.names):
