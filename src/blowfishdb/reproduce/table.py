@@ -20,6 +20,62 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "Buckets of the optimal partition of each histogram",
         f"{HERE}.dawa.optimal_buckets:PROCEDURE",
     ),
+    Experiment(
+        "dawa-figure-3",
+        DAWA,
+        "Figure 3 and Table 2",
+        "Error of random intervals against six algorithms, and the ratios",
+        f"{HERE}.dawa.comparison:PROCEDURE",
+    ),
+    Experiment(
+        "dawa-figure-4",
+        DAWA,
+        "Figure 4",
+        "Error of each of the two stages on its own",
+        f"{HERE}.dawa.isolated_stages:PROCEDURE",
+    ),
+    Experiment(
+        "dawa-figure-5",
+        DAWA,
+        "Figure 5",
+        "Cost of private partitions against the optimal one",
+        f"{HERE}.dawa.partition_costs:PROCEDURE",
+    ),
+    Experiment(
+        "dawa-figure-6",
+        DAWA,
+        "Figure 6",
+        "Other ways to measure the buckets, on four workloads",
+        f"{HERE}.dawa.second_stages:PROCEDURE",
+    ),
+    Experiment(
+        "blowfish-figure-1abc",
+        BLOWFISH,
+        "Figure 1(a-c)",
+        "k-means under distance thresholds",
+        f"{HERE}.blowfish.kmeans_thresholds:PROCEDURE",
+    ),
+    Experiment(
+        "blowfish-figure-1d",
+        BLOWFISH,
+        "Figure 1(d)",
+        "k-means under a threshold, by size of the set",
+        f"{HERE}.blowfish.kmeans_sizes:PROCEDURE",
+    ),
+    Experiment(
+        "blowfish-figure-1e",
+        BLOWFISH,
+        "Figure 1(e)",
+        "k-means when one attribute is hidden at a time",
+        f"{HERE}.blowfish.kmeans_attributes:PROCEDURE",
+    ),
+    Experiment(
+        "blowfish-figure-1f",
+        BLOWFISH,
+        "Figure 1(f)",
+        "k-means under partitions",
+        f"{HERE}.blowfish.kmeans_partitions:PROCEDURE",
+    ),
 )
 
 
