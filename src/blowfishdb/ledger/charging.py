@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from blowfishdb.errors import BudgetExceeded, KeyReused, StaleVersion
+from blowfishdb.errors import BudgetExceeded, KeyReused, LedgerCorrupt, StaleVersion
 from blowfishdb.ledger.amounts import NOTHING, Balance
 from blowfishdb.ledger.base import APPENDED, DEBITED, Cursor, StepHook
 from blowfishdb.ledger.edge_books import SUM, EdgeBooks, in_classes
@@ -77,6 +77,8 @@ def ensure_analyst(cursor: Cursor, account: Account, name: str) -> AnalystBudget
     known = load_analyst(cursor, account.id, name)
     if known is not None:
         return known
+    if cursor.rows("SELECT 1 FROM entry WHERE account = ? AND analyst = ? LIMIT 1", account.id, name):
+        raise LedgerCorrupt("an analyst who was charged has no balance any more")
     cursor.rows(
         "INSERT INTO analyst (account, name, spent_units, spent_grid, limit_top, limit_bottom, is_individual)"
         " VALUES (?, ?, ?, ?, ?, ?, 0)",

@@ -9,16 +9,16 @@ from fractions import Fraction
 from types import TracebackType
 from typing import TypeVar
 
-from blowfishdb.errors import LedgerRolledBack
 from blowfishdb.ledger import answers, curation, versions
 from blowfishdb.ledger.base import BEGUN, COMMITTED, MARKED, Cursor, StepHook, Store
 from blowfishdb.ledger.chain import Field
 from blowfishdb.ledger.charging import post_charge
-from blowfishdb.ledger.mark import HighWaterMark
+from blowfishdb.ledger.mark import HighWaterMark, check_not_rolled_back
 from blowfishdb.ledger.records import (
     ENTRY_COLUMNS,
     charge_body,
     entry_of,
+    hash_at,
     load_account,
     load_account_ids,
     load_analyst,
@@ -43,6 +43,7 @@ from blowfishdb.ledger.values import (
     check_text,
 )
 from blowfishdb.ledger.verification import Progress, verify
+from blowfishdb.ledger.watch import BooksWatch
 
 Result = TypeVar("Result")
 MOST_CHARGES = 1000
@@ -67,6 +68,7 @@ class Ledger:
     store: Store
     mark: HighWaterMark
     id: str
+    watch: BooksWatch
     clock: Callable[[], datetime] = field(default=utc_now)
     reached: StepHook = field(default=nothing_to_do)
 
@@ -78,13 +80,13 @@ class Ledger:
         BudgetExceeded, StaleVersion, AmountTooFine and KeyReused leave no trace. After LedgerUnavailable the charge
         may or may not be on record: repeat it with the same key, which never pays twice.
         """
-        seen = self.mark.read()
+        seen = self._sound()
         body = charge_body(charge, self._now())
         receipt = None if charge.losses is not None else self.store.quick_charge(charge, body)
         if receipt is None:
             return self._write(lambda cursor: post_charge(cursor, charge, body, self.reached))
         self.reached(COMMITTED)
-        _check_not_behind(seen, receipt.sequence - 1)
+        self._check_past(seen, receipt)
         self.mark.advance(Head(self.id, receipt.sequence, receipt.hash), self.head)
         self.reached(MARKED)
         return receipt
@@ -100,6 +102,7 @@ class Ledger:
 
     def replay(self, account: str, request_digest: str, *, analyst: str | None = None) -> Replay | None:
         """The newest stored answer to this request under the versions in force, for free; None when there is none."""
+        self._sound()
         with self.store.read() as cursor:
             return answers.replay(cursor, account, request_digest, analyst)
 
@@ -248,16 +251,32 @@ class Ledger:
         self.close()
 
     def _write(self, work: Callable[[Cursor], Result]) -> Result:
-        seen = self.mark.read()
+        seen = self._sound()
         with self.store.write() as cursor:
             self.reached(BEGUN)
-            _check_not_behind(seen, load_head(cursor).sequence)
+            check_not_rolled_back(seen, load_head(cursor), lambda sequence: hash_at(cursor, sequence))
             result = work(cursor)
             head = load_head(cursor)
         self.reached(COMMITTED)
         self.mark.advance(head, self.head)
         self.reached(MARKED)
         return result
+
+    def _sound(self) -> Head | None:
+        """The mark as it is now; LedgerCorrupt when the books do not add up, before anything is built on them."""
+        self.watch.check_if_due(self.store, self.mark.read)
+        return self.mark.read()
+
+    def _check_past(self, seen: Head | None, receipt: Receipt) -> None:
+        """LedgerRolledBack when this charge was built on another past than the mark knew."""
+
+        def hash_of(sequence: int) -> str | None:
+            if sequence == receipt.sequence - 1:
+                return receipt.previous_hash
+            with self.store.read() as cursor:
+                return hash_at(cursor, sequence)
+
+        check_not_rolled_back(seen, Head(self.id, receipt.sequence - 1, receipt.previous_hash), hash_of)
 
     def _stamp(self, by: str, reason: str | None = None) -> dict[str, Field]:
         check_text(by, "the curator's name")
@@ -267,10 +286,3 @@ class Ledger:
 
     def _now(self) -> str:
         return self.clock().isoformat(timespec="milliseconds")
-
-
-def _check_not_behind(seen: Head | None, sequence: int) -> None:
-    """Notices a backup that was restored while this process ran: the mark never ends after the ledger."""
-    if seen is not None and sequence < seen.sequence:
-        reason = f"this ledger ended at entry {sequence}, but entry {seen.sequence} had been written."
-        raise LedgerRolledBack(reason, found=sequence, expected=seen.sequence)

@@ -27,6 +27,11 @@ class HighWaterMark:
 
     path: Path
 
+    @property
+    def checkpoint_path(self) -> Path:
+        """Beside the mark: how far the books were checked, and what they added up to there."""
+        return self.path.with_name(f"{self.path.name}-books")
+
     def read(self) -> Head | None:
         """The furthest head on record; None when there is no mark yet."""
         try:

@@ -13,9 +13,10 @@ from blowfishdb.ledger.base import PATIENCE, StepHook, Store
 from blowfishdb.ledger.chain import Field, digest
 from blowfishdb.ledger.ledger import Ledger, nothing_to_do, utc_now
 from blowfishdb.ledger.mark import HighWaterMark, check_not_rolled_back
-from blowfishdb.ledger.records import append, load_entry, load_head
+from blowfishdb.ledger.records import append, hash_at, load_head
 from blowfishdb.ledger.sqlite_store import open_sqlite
 from blowfishdb.ledger.values import Head, check_text
+from blowfishdb.ledger.watch import BooksWatch
 
 SQLITE = "sqlite:///"
 POSTGRES = ("postgresql", "postgres")
@@ -40,7 +41,7 @@ def open_ledger(
         seen = high_water.read()
         head = _check(store, seen)
         high_water.advance(head)
-        return Ledger(store, high_water, head.ledger, clock, reached)
+        return Ledger(store, high_water, head.ledger, BooksWatch(high_water.checkpoint_path), clock, reached)
     except BaseException:
         store.close()
         raise
@@ -88,12 +89,7 @@ def default_mark(url: str | Path) -> Path:
 def _check(store: Store, seen: Head | None) -> Head:
     with store.read() as cursor:
         head = load_head(cursor)
-
-        def hash_of(sequence: int) -> str | None:
-            entry = load_entry(cursor, sequence)
-            return None if entry is None else entry.hash
-
-        check_not_rolled_back(seen, head, hash_of)
+        check_not_rolled_back(seen, head, lambda sequence: hash_at(cursor, sequence))
         return head
 
 

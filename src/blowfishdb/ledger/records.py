@@ -17,8 +17,11 @@ ENTRY_COLUMNS = "sequence, kind, account, body, previous_hash, hash"
 
 def whole(value: Value) -> int:
     """A stored number, which some databases hand over as text."""
-    if isinstance(value, int | str):
-        return int(value)
+    try:
+        if isinstance(value, int | str):
+            return int(value)
+    except ValueError:
+        pass
     raise LedgerCorrupt("a stored number is not a number")
 
 
@@ -27,6 +30,13 @@ def text(value: Value) -> str:
     if isinstance(value, str):
         return value
     raise LedgerCorrupt("a stored text is not text")
+
+
+def ratio(top: Value, bottom: Value) -> Fraction:
+    """A stored fraction."""
+    if whole(bottom) == 0:
+        raise LedgerCorrupt("a stored amount is not a number")
+    return Fraction(whole(top), whole(bottom))
 
 
 def load_head(cursor: Cursor) -> Head:
@@ -53,8 +63,8 @@ def load_account(cursor: Cursor, account: str) -> Account:
         id=text(row[0]),
         identity=text(row[1]),
         names=tuple(sorted(text(name) for (name,) in names)),
-        limit=Fraction(whole(row[2]), whole(row[3])),
-        spent=Fraction(whole(row[4]), whole(row[5])),
+        limit=ratio(row[2], row[3]),
+        spent=ratio(row[4], row[5]),
         analyst_limit=_optional_fraction(row[6], row[7]),
         charges=whole(row[8]),
         policy_version=whole(row[9]),
@@ -112,6 +122,12 @@ def load_entry(cursor: Cursor, sequence: int) -> Entry | None:
     """The entry with that number; None when there is none."""
     rows = cursor.rows(f"SELECT {ENTRY_COLUMNS} FROM entry WHERE sequence = ?", sequence)
     return entry_of(rows[0]) if rows else None
+
+
+def hash_at(cursor: Cursor, sequence: int) -> str | None:
+    """The hash of the entry with that number; None when there is none."""
+    entry = load_entry(cursor, sequence)
+    return None if entry is None else entry.hash
 
 
 def append(cursor: Cursor, kind: str, account: str | None, fields: dict[str, Field]) -> Entry:
@@ -210,11 +226,11 @@ def _analyst(row: tuple[Value, ...]) -> AnalystBudget:
     return AnalystBudget(
         account=text(row[0]),
         analyst=text(row[1]),
-        spent=Fraction(whole(row[2]), whole(row[3])),
+        spent=ratio(row[2], row[3]),
         limit=_optional_fraction(row[4], row[5]),
         is_individual=bool(whole(row[6])),
     )
 
 
 def _optional_fraction(top: Value, bottom: Value) -> Fraction | None:
-    return None if top is None or bottom is None else Fraction(whole(top), whole(bottom))
+    return None if top is None or bottom is None else ratio(top, bottom)

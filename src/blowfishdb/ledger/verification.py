@@ -8,6 +8,7 @@ from fractions import Fraction
 from blowfishdb.errors import BlowfishError
 from blowfishdb.ledger.base import Cursor
 from blowfishdb.ledger.chain import digest, genesis, link
+from blowfishdb.ledger.checkpoint import Checkpoint
 from blowfishdb.ledger.edge_books import SUM, EdgeBooks
 from blowfishdb.ledger.records import (
     ENTRY_COLUMNS,
@@ -26,17 +27,37 @@ from blowfishdb.ledger.values import Entry, Fault, Head, Verification
 Progress = Callable[[int, int], None]
 """Called with the number of entries checked and the number there are."""
 STRIDE = 1_000
+UNREADABLE = (BlowfishError, ValueError, KeyError, TypeError, ZeroDivisionError, AttributeError, RecursionError)
 
 
 def verify(cursor: Cursor, mark: Head | None, progress: Progress | None) -> Verification:
     """Replays the whole chain in one consistent view; memory grows with accounts and analysts, not with entries."""
+    return verify_since(cursor, mark, None, progress)[0]
+
+
+def verify_since(
+    cursor: Cursor, mark: Head | None, start: Checkpoint | None, progress: Progress | None = None
+) -> tuple[Verification, Checkpoint]:
+    """Replays the entries after a checkpoint, whose books it uses up; the checkpoint that this reached.
+
+    A checkpoint is taken at its word: who passes one has looked that its entry is in the chain.
+    """
     head = load_head(cursor)
-    previous, count, books = genesis(head.ledger), 0, Books()
+    first = start if start is not None else Checkpoint(Head(head.ledger, 0, genesis(head.ledger)), Books())
+    previous, count, books = first.head.hash, first.head.sequence, first.books
+
+    def outcome(fault: Fault | None) -> tuple[Verification, Checkpoint]:
+        return Verification(count, previous, fault), Checkpoint(Head(head.ledger, count, previous), books)
+
+    if first.head.ledger != head.ledger:
+        return outcome(Fault(None, "the checkpoint belongs to another ledger"))
     for row in cursor.stream(
-        f"SELECT {ENTRY_COLUMNS}, analyst, charge_key, request_digest FROM entry ORDER BY sequence"
+        f"SELECT {ENTRY_COLUMNS}, analyst, charge_key, request_digest FROM entry WHERE sequence > ? ORDER BY sequence",
+        count,
     ):
-        sequence = as_whole(row[0])
+        sequence = count + 1
         try:
+            sequence = as_whole(row[0])
             entry = entry_of(row)
             _check_link(entry, count + 1, previous)
             _check_columns(entry, row[6:])
@@ -45,22 +66,22 @@ def verify(cursor: Cursor, mark: Head | None, progress: Progress | None) -> Veri
             if mark is not None and mark.sequence == entry.sequence and mark.hash != entry.hash:
                 raise BooksError("the high-water mark has seen another entry here")
         except BooksError as problem:
-            return Verification(count, previous, Fault(sequence, str(problem)))
-        except (BlowfishError, ValueError, KeyError, TypeError, ZeroDivisionError):
-            return Verification(count, previous, Fault(sequence, "the entry cannot be read"))
+            return outcome(Fault(sequence, str(problem)))
+        except UNREADABLE:
+            return outcome(Fault(sequence, "the entry cannot be read"))
         previous, count = entry.hash, entry.sequence
         if progress is not None and count % STRIDE == 0:
             progress(count, head.sequence)
     if progress is not None:
         progress(count, head.sequence)
     try:
-        _check_end(head, mark, count, previous)
+        _check_end(cursor, head, mark, count, previous)
         _check_balances(cursor, books)
     except BooksError as problem:
-        return Verification(count, previous, Fault(None, str(problem)))
-    except (BlowfishError, ValueError, ZeroDivisionError):
-        return Verification(count, previous, Fault(None, "a balance cannot be read"))
-    return Verification(count, previous, None)
+        return outcome(Fault(None, str(problem)))
+    except UNREADABLE:
+        return outcome(Fault(None, "a balance cannot be read"))
+    return outcome(None)
 
 
 def _check_link(entry: Entry, expected: int, previous: str) -> None:
@@ -95,9 +116,12 @@ def _check_answer(cursor: Cursor, entry: Entry) -> None:
         raise BooksError("the answer belongs to no charge")
 
 
-def _check_end(head: Head, mark: Head | None, count: int, previous: str) -> None:
+def _check_end(cursor: Cursor, head: Head, mark: Head | None, count: int, previous: str) -> None:
     if (head.sequence, head.hash) != (count, previous):
         raise BooksError(f"the entries end at {count}, the head says {head.sequence}")
+    entries = as_whole(cursor.rows("SELECT count(*) FROM entry")[0][0])
+    if entries != count:
+        raise BooksError(f"there are {entries} entries of {count}")
     if mark is not None and (mark.ledger != head.ledger or mark.sequence > head.sequence):
         raise BooksError(f"the high-water mark is at entry {mark.sequence}, the ledger ends at {head.sequence}")
 
