@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 
 from blowfishdb.errors import NotAllowed, NotSignedIn, ProofMissing
 from blowfishdb.server.accounts.roles import Scope, Visitor
 from blowfishdb.server.accounts.visits import Visit
+from blowfishdb.server.limits import Lanes
 from blowfishdb.server.office import Office
 
 COOKIE = "blowfish_visit"
@@ -25,6 +26,12 @@ def office_of(request: Request) -> Office:
     if not isinstance(office, Office):
         raise NotSignedIn
     return office
+
+
+def lanes_of(request: Request) -> Lanes:
+    """The worker threads of this server."""
+    lanes: Lanes = request.app.state.lanes
+    return lanes
 
 
 def secret_of(request: Request) -> str | None:
@@ -65,10 +72,11 @@ def _check_proof(visitor: Visitor, sent: str) -> None:
         raise ProofMissing
 
 
-def needs(*scopes: Scope) -> Callable[[Visitor], Visitor]:
+def needs(*scopes: Scope) -> Callable[[Visitor], Coroutine[Any, Any, Visitor]]:
     """Lets a visitor pass who has one of these rights, and nobody whose first password is still in use."""
 
-    def allowed(visitor: Annotated[Visitor, Depends(signed_in)]) -> Visitor:
+    # No function of a worker thread: it waits for nothing.
+    async def allowed(visitor: Annotated[Visitor, Depends(signed_in)]) -> Visitor:
         if visitor.must_change or not visitor.scopes & set(scopes):
             raise NotAllowed(" or to ".join(scopes))
         return visitor

@@ -21,6 +21,7 @@ from blowfishdb.errors import BlowfishError
 from blowfishdb.server.access import COOKIE, PROOF
 from blowfishdb.server.accounts.passwords import new_password
 from blowfishdb.server.guard import Guard
+from blowfishdb.server.limits import Lanes
 from blowfishdb.server.metrics import Metrics
 from blowfishdb.server.office import Office
 from blowfishdb.server.problems import MEDIA_TYPE, add_handlers, note_incident, status_of
@@ -91,6 +92,7 @@ def rest_app(office: Office) -> FastAPI:
         middleware=[Middleware(Guard, office=office, metrics=metrics)],
     )
     app.state.metrics = metrics
+    app.state.lanes = Lanes()
     add_handlers(app)
     api = APIRouter(prefix="/api/v1", dependencies=DESCRIBED, responses={"default": PROBLEM})
     for router in ROUTERS:

@@ -1,17 +1,27 @@
-"""How many requests one party may send: a bucket that fills again evenly."""
+"""How many requests one party may send, and how much work of each kind runs at a time."""
 
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+from anyio import CapacityLimiter, Lock, to_thread
 
 from blowfishdb.errors import RateLimited
 
+Result = TypeVar("Result")
+
 MOST_PARTIES = 10_000
+QUOTES_AT_ONCE = max(2, os.cpu_count() or 1)
+"""Quotes are arithmetic: more of them at a time than there are cores end no sooner, and hold up what is quick."""
+RELEASES_AT_ONCE = 16
+"""Releases wait for disks, engines and padding too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,3 +44,27 @@ class RateLimit:
                 self._left.popitem(last=False)
         if left < 1:
             raise RateLimited(math.ceil((1 - left) * 60 / self.per_minute))
+
+
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """Worker threads by kind of work: whoever waits for a slow kind takes no thread from the quick ones.
+
+    One person's questions take turns anyway. They wait for each other here, so that many of them hold up nobody else.
+    """
+
+    quotes: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(QUOTES_AT_ONCE))
+    releases: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(RELEASES_AT_ONCE))
+    _turns: dict[str, Lock] = field(default_factory=dict)
+
+    async def quote(self, name: str, work: Callable[[], Result]) -> Result:
+        """The result of somebody's work that computes."""
+        return await self._run(name, work, self.quotes)
+
+    async def release(self, name: str, work: Callable[[], Result]) -> Result:
+        """The result of somebody's work that reads data."""
+        return await self._run(name, work, self.releases)
+
+    async def _run(self, name: str, work: Callable[[], Result], lane: CapacityLimiter) -> Result:
+        async with self._turns.setdefault(name, Lock()):
+            return await to_thread.run_sync(work, limiter=lane)

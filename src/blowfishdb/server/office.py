@@ -24,6 +24,7 @@ from blowfishdb.server.accounts.visits import Visits
 from blowfishdb.server.settings import Settings, read_settings
 from blowfishdb.session.desk import Desk
 from blowfishdb.session.local_desk import checked_name, local_desk
+from blowfishdb.session.remembered import Remembered
 from blowfishdb.session.session import Session
 
 
@@ -39,6 +40,7 @@ class Office:
     pauses: Pauses
     _live: LiveCatalog = field(repr=False)
     _database: Database = field(repr=False)
+    _quotes: Remembered = field(default_factory=Remembered, repr=False)
     _desks: dict[str, Desk] = field(default_factory=dict, repr=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -47,7 +49,7 @@ class Office:
         name = checked_name(analyst)
         with self._turn:
             if name not in self._desks:
-                self._desks[name] = local_desk(self._live, name, self.pauses.check)
+                self._desks[name] = local_desk(self._live, name, self.pauses.check, self._quotes)
             return self._desks[name]
 
     def session(self, analyst: str) -> Session:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -42,11 +41,10 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.session.desk import Budget, Desk, Past, Published, Reopened
 from blowfishdb.session.past import past_charges, published_synopses, published_synopsis, reopened
+from blowfishdb.session.remembered import Remembered
 
 logger = logging.getLogger("blowfishdb.curator")
 Result = TypeVar("Result")
-REMEMBERED = 16
-"""So many quotes are remembered, so that a release after its preview does not quote again."""
 
 
 def open_desk(config: str | Path, analyst: str) -> Desk:
@@ -73,12 +71,14 @@ def always_open(name: str) -> None:
     del name
 
 
-def local_desk(live: LiveCatalog, analyst: str, gate: Callable[[str], None] = always_open) -> Desk:
+def local_desk(
+    live: LiveCatalog, analyst: str, gate: Callable[[str], None] = always_open, quotes: Remembered | None = None
+) -> Desk:
     """The desk for one analyst over a catalog that others may share; `gate` refuses datasets that are paused.
 
     Closing it waits until whatever runs has ended, and leaves the catalog open.
     """
-    quoted: OrderedDict[str, Prepared | PreparedProgram] = OrderedDict()
+    quoted = quotes or Remembered()
     turn = RLock()
     ledger = live.now().ledger
 
@@ -105,11 +105,7 @@ def local_desk(live: LiveCatalog, analyst: str, gate: Callable[[str], None] = al
         return shielded(turn, lambda: _budget(live.now(), name, analyst))
 
     def prepared(holding: Holding, request: Request) -> Prepared | PreparedProgram:
-        if request.digest not in quoted:
-            quoted[request.digest] = prepare(holding, request)
-            while len(quoted) > REMEMBERED:
-                quoted.popitem(last=False)
-        return quoted[request.digest]
+        return quoted.quote(analyst, request.digest, lambda: prepare(holding, request))
 
     def preview(name: str, asked: Query, domain: Domain, demanded: Demand) -> Preview:
         def work() -> Preview:
@@ -184,7 +180,7 @@ def local_desk(live: LiveCatalog, analyst: str, gate: Callable[[str], None] = al
 
     def close() -> None:
         with turn:
-            quoted.clear()
+            quoted.forget(analyst)
 
     return Desk(
         analyst=analyst,

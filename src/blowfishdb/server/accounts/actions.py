@@ -49,7 +49,7 @@ class Actions:
 
     def lines(self, *, after: int = 0, most: int = 200) -> list[Action]:
         """The lines after a number, newest last."""
-        with self.database.write() as cursor:
+        with self.database.read() as cursor:
             rows = cursor.rows(
                 "SELECT number, body FROM action WHERE number > ? ORDER BY number LIMIT ?", after, min(most, 1000)
             )
@@ -57,13 +57,13 @@ class Actions:
 
     def last(self, most: int = 200) -> list[Action]:
         """The newest lines, newest last."""
-        with self.database.write() as cursor:
+        with self.database.read() as cursor:
             number, _ = _end(cursor)
         return self.lines(after=max(0, number - most), most=most)
 
     def first_fault(self) -> int | None:
         """The number of the first line that is missing or was changed; None when all is well."""
-        with self.database.write() as cursor:
+        with self.database.read() as cursor:
             rows = cursor.rows("SELECT number, body, hash FROM action ORDER BY number")
         previous = START
         for expected, (number, body, kept) in enumerate(rows, 1):

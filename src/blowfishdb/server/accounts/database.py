@@ -59,20 +59,22 @@ class Connection(Protocol):
 
 @dataclass(eq=False)
 class Database:
-    """One connection, used in turn; a lost one is made anew."""
+    """Two connections, one to write and one to read, each used in turn; a lost one is made anew."""
 
     connect: Callable[[], Connection]
     mark: str
     errors: tuple[type[Exception], ...]
-    _connection: Connection | None = None
-    _turn: threading.RLock = field(default_factory=threading.RLock)
+    _writer: Connection | None = None
+    _reader: Connection | None = None
+    _writing: threading.RLock = field(default_factory=threading.RLock)
+    _reading: threading.RLock = field(default_factory=threading.RLock)
 
     @contextmanager
     def write(self) -> Iterator[Cursor]:
         """One transaction, kept when the block ends well and undone when it does not."""
-        with self._turn:
+        with self._writing:
             try:
-                connection = self._open()
+                connection = self._writer = self._writer or self._opened()
                 connection.execute("BEGIN IMMEDIATE" if self.mark == "?" else "BEGIN", ())
                 try:
                     # Both databases let one writer in at a time: a line of the log has one line before it.
@@ -84,26 +86,45 @@ class Database:
                     connection.execute("ROLLBACK", ())
                     raise
             except self.errors:
-                self._forget()
+                self._forget_writer()
+                raise AccountsUnavailable from None
+
+    @contextmanager
+    def read(self) -> Iterator[Cursor]:
+        """What is committed, each statement by itself: whoever reads does not wait until a line is safely on disk."""
+        with self._reading:
+            try:
+                self._reader = self._reader or self._opened()
+                yield Statements(self._reader, self.mark)
+            except self.errors:
+                self._forget_reader()
                 raise AccountsUnavailable from None
 
     def close(self) -> None:
-        """Lets go of the connection."""
-        with self._turn:
-            self._forget()
+        """Lets go of the connections."""
+        with self._writing:
+            self._forget_writer()
+        with self._reading:
+            self._forget_reader()
 
-    def _open(self) -> Connection:
-        if self._connection is None:
-            self._connection = self.connect()
-            for table in TABLES:
-                self._connection.execute(table, ())
-        return self._connection
+    def _opened(self) -> Connection:
+        connection = self.connect()
+        for table in TABLES:
+            connection.execute(table, ())
+        return connection
 
-    def _forget(self) -> None:
-        if self._connection is not None:
+    def _forget_writer(self) -> None:
+        lost, self._writer = self._writer, None
+        self._let_go(lost)
+
+    def _forget_reader(self) -> None:
+        lost, self._reader = self._reader, None
+        self._let_go(lost)
+
+    def _let_go(self, connection: Connection | None) -> None:
+        if connection is not None:
             with suppress(*self.errors):
-                self._connection.close()
-            self._connection = None
+                connection.close()
 
 
 @dataclass(frozen=True)

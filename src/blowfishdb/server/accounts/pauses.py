@@ -45,7 +45,7 @@ class Pauses:
 
     def of(self, dataset: str) -> Pause | None:
         """The pause of a dataset, if it has one."""
-        with self.database.write() as cursor:
+        with self.database.read() as cursor:
             rows = cursor.rows("SELECT dataset, who, at, reason FROM pause WHERE dataset = ?", dataset)
         return Pause(*(str(value) for value in rows[0])) if rows else None
 

@@ -35,7 +35,7 @@ class People:
         check_text(name, "a name", 100)
         if name != name.strip() or "/" in name:
             raise InvalidInput("a name begins and ends with no space and holds no /, so that addresses can name it")
-        known = _role(role)
+        known = role_of(role)
         kept = None if password is None else hash_password(password)
         with self.database.write() as cursor:
             if cursor.rows("SELECT 1 FROM person WHERE name = ?", name):
@@ -52,13 +52,13 @@ class People:
 
     def all(self) -> list[Person]:
         """Everybody, by name."""
-        with self.database.write() as cursor:
+        with self.database.read() as cursor:
             rows = cursor.rows("SELECT name, role, disabled, must_change, created FROM person ORDER BY name")
         return [_person(row) for row in rows]
 
     def find(self, name: str) -> Person:
         """One person; InvalidInput when there is none."""
-        with self.database.write() as cursor:
+        with self.database.read() as cursor:
             return _find(cursor, name)
 
     def set_password(self, name: str, password: str, *, must_change: bool = False) -> None:
@@ -80,7 +80,8 @@ class People:
             return _find(cursor, name)
 
 
-def _role(role: str) -> Role:
+def role_of(role: str) -> Role:
+    """The role of that name; InvalidInput when there is none."""
     for known in ROLES:
         if role == known:
             return known
@@ -95,4 +96,4 @@ def _find(cursor: Cursor, name: str) -> Person:
 
 
 def _person(row: Row) -> Person:
-    return Person(str(row[0]), _role(str(row[1])), bool(row[2]), bool(row[3]), str(row[4]))
+    return Person(str(row[0]), role_of(str(row[1])), bool(row[2]), bool(row[3]), str(row[4]))

@@ -10,7 +10,7 @@ from blowfishdb.errors import InvalidInput
 from blowfishdb.ledger.values import check_text
 from blowfishdb.server.accounts.clock import Clock
 from blowfishdb.server.accounts.database import Database, Row
-from blowfishdb.server.accounts.people import People
+from blowfishdb.server.accounts.people import People, role_of
 from blowfishdb.server.accounts.roles import SCOPES, SCOPES_OF, Scope, Visitor
 from blowfishdb.server.accounts.visits import hash_secret
 
@@ -66,21 +66,21 @@ class Tokens:
 
     def resume(self, secret: str) -> Visitor | None:
         """Whose token this is; None when it ended or never was."""
-        with self.database.write() as cursor:
+        with self.database.read() as cursor:
             rows = cursor.rows(
-                "SELECT t.name, t.scopes, t.ends FROM token t JOIN person p ON p.name = t.name"
+                "SELECT t.name, t.scopes, t.ends, p.role FROM token t JOIN person p ON p.name = t.name"
                 " WHERE t.secret_hash = ? AND p.disabled = 0",
                 hash_secret(secret),
             )
         if not rows or int(rows[0][2] or 0) <= self.clock.now():
             return None
-        role = self.people.find(str(rows[0][0])).role
+        role = role_of(str(rows[0][3]))
         scopes = frozenset(scope for scope in SCOPES if scope in str(rows[0][1]).split()) & SCOPES_OF[role]
         return Visitor(str(rows[0][0]), role, scopes)
 
     def of(self, name: str) -> list[Token]:
         """Somebody's tokens."""
-        with self.database.write() as cursor:
+        with self.database.read() as cursor:
             rows = cursor.rows(
                 "SELECT id, name, label, scopes, created, ends FROM token WHERE name = ? ORDER BY created", name
             )

@@ -10,7 +10,7 @@ from blowfishdb.errors import SignInRefused
 from blowfishdb.server.accounts.clock import Clock
 from blowfishdb.server.accounts.database import Cursor, Database
 from blowfishdb.server.accounts.passwords import is_password
-from blowfishdb.server.accounts.people import People
+from blowfishdb.server.accounts.people import People, role_of
 from blowfishdb.server.accounts.roles import SCOPES_OF, Visitor
 
 FREE_TRIES = 5
@@ -84,17 +84,18 @@ class Visits:
     def resume(self, secret: str) -> Visitor | None:
         """Whose visit this is; None when it ended."""
         now = self.clock.now()
-        with self.database.write() as cursor:
+        with self.database.read() as cursor:
             rows = cursor.rows(
-                "SELECT v.name, v.proof, v.seen, v.ends, p.disabled, p.must_change FROM visit v JOIN person p"
-                " ON p.name = v.name WHERE v.secret_hash = ?",
+                "SELECT v.name, v.proof, v.seen, v.ends, p.disabled, p.must_change, p.role FROM visit v"
+                " JOIN person p ON p.name = v.name WHERE v.secret_hash = ?",
                 hash_secret(secret),
             )
-            if not rows or int(rows[0][3] or 0) <= now or int(rows[0][2] or 0) <= now - IDLE or rows[0][4]:
-                return None
-            if int(rows[0][2] or 0) < now - STALE:
+        if not rows or int(rows[0][3] or 0) <= now or int(rows[0][2] or 0) <= now - IDLE or rows[0][4]:
+            return None
+        if int(rows[0][2] or 0) < now - STALE:
+            with self.database.write() as cursor:
                 cursor.rows("UPDATE visit SET seen = ? WHERE secret_hash = ?", now, hash_secret(secret))
-        role = self.people.find(str(rows[0][0])).role
+        role = role_of(str(rows[0][6]))
         return Visitor(str(rows[0][0]), role, SCOPES_OF[role], str(rows[0][1]), bool(rows[0][5]))
 
     def sign_out(self, secret: str) -> None:

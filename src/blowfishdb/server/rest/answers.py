@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Request, Response
 from blowfishdb.engine.charged_release import Run
 from blowfishdb.engine.synopsis.file import to_bytes
 from blowfishdb.engine.synopsis.synopsis import Synopsis
-from blowfishdb.server.access import Analyst, office_of
+from blowfishdb.server.access import Analyst, lanes_of, office_of
 from blowfishdb.server.rest.asking import Ask, read_ask
 from blowfishdb.session.wire import write_past
 
@@ -20,24 +20,33 @@ Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
 
 
 @router.post("/previews")
-def preview(name: str, sent: Ask, visitor: Analyst, request: Request) -> dict[str, Any]:
+async def preview(name: str, sent: Ask, visitor: Analyst, request: Request) -> dict[str, Any]:
     """What a question would cost, by every mechanism. Reads no data and costs nothing."""
-    desk = office_of(request).desk(visitor.name)
-    domain, _ = desk.declared(name)
-    asked, demanded = read_ask(office_of(request).session(visitor.name), name, sent)
-    return desk.preview(name, asked, domain, demanded).to_dict()
+    office = office_of(request)
+
+    def work() -> dict[str, Any]:
+        desk = office.desk(visitor.name)
+        domain, _ = desk.declared(name)
+        asked, demanded = read_ask(office.session(visitor.name), name, sent)
+        return desk.preview(name, asked, domain, demanded).to_dict()
+
+    return await lanes_of(request).quote(visitor.name, work)
 
 
 @router.post("/answers", responses={200: {"content": {JSON: {}}}}, response_class=Response)
-def release(name: str, sent: Ask, visitor: Analyst, request: Request, key: Key = None) -> Response:
+async def release(name: str, sent: Ask, visitor: Analyst, request: Request, key: Key = None) -> Response:
     """The answer, charged before any data is read. The same key, or the same question, never pays twice."""
     office = office_of(request)
-    desk = office.desk(visitor.name)
-    domain, _ = desk.declared(name)
-    asked, demanded = read_ask(office.session(visitor.name), name, sent)
-    run = Run(key=key, deadline=sent.deadline)
-    office.actions.note(visitor.name, "asked for an answer", name)
-    return Response(desk.release(name, asked, domain, demanded, run).to_json(), media_type=JSON)
+
+    def work() -> str:
+        desk = office.desk(visitor.name)
+        domain, _ = desk.declared(name)
+        asked, demanded = read_ask(office.session(visitor.name), name, sent)
+        run = Run(key=key, deadline=sent.deadline)
+        office.actions.note(visitor.name, "asked for an answer", name)
+        return desk.release(name, asked, domain, demanded, run).to_json()
+
+    return Response(await lanes_of(request).release(visitor.name, work), media_type=JSON)
 
 
 @router.get("/answers")

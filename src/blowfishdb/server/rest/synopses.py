@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from blowfishdb.engine.charged_release import Run
 from blowfishdb.engine.read_query import read_query
 from blowfishdb.engine.synopsis.file import to_bytes
-from blowfishdb.server.access import Analyst, Member, office_of
+from blowfishdb.server.access import Analyst, Member, lanes_of, office_of
 from blowfishdb.server.rest.answers import JSON, PARQUET, Key
 from blowfishdb.server.rest.asking import Ask, Strict, read_ask
 from blowfishdb.session.wire import write_published
@@ -31,15 +31,19 @@ def published(name: str, visitor: Member, request: Request) -> list[dict[str, An
 
 
 @router.post("", responses={200: {"content": {PARQUET: {}}}}, response_class=Response)
-def publish(name: str, sent: Ask, visitor: Analyst, request: Request, key: Key = None) -> Response:
+async def publish(name: str, sent: Ask, visitor: Analyst, request: Request, key: Key = None) -> Response:
     """Publishes a synopsis, charged before any data is read; the answer is its file."""
     office = office_of(request)
-    desk = office.desk(visitor.name)
-    domain, _ = desk.declared(name)
-    asked, demanded = read_ask(office.session(visitor.name), name, sent)
-    run = Run(key=key, deadline=sent.deadline)
-    office.actions.note(visitor.name, "asked for a synopsis", name)
-    return Response(to_bytes(desk.publish(name, asked, domain, demanded, run).artefact), media_type=PARQUET)
+
+    def work() -> bytes:
+        desk = office.desk(visitor.name)
+        domain, _ = desk.declared(name)
+        asked, demanded = read_ask(office.session(visitor.name), name, sent)
+        run = Run(key=key, deadline=sent.deadline)
+        office.actions.note(visitor.name, "asked for a synopsis", name)
+        return to_bytes(desk.publish(name, asked, domain, demanded, run).artefact)
+
+    return Response(await lanes_of(request).release(visitor.name, work), media_type=PARQUET)
 
 
 @router.get("/{number}", responses={200: {"content": {PARQUET: {}}}}, response_class=Response)

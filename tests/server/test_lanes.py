@@ -1,0 +1,88 @@
+"""Slow work holds up no quick work: kinds have their own threads, and one person's questions wait outside of them."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from blowfishdb.server.accounts.clock import Clock
+from blowfishdb.server.accounts.database import open_database
+from blowfishdb.server.accounts.people import People
+from blowfishdb.server.accounts.tokens import Tokens
+from blowfishdb.server.limits import RELEASES_AT_ONCE, Lanes
+
+PATIENCE = 20.0
+
+
+def test_many_questions_of_one_person_leave_the_threads_to_others() -> None:
+    free, running = threading.Event(), []
+
+    def slow() -> None:
+        running.append(1)
+        free.wait(PATIENCE)
+
+    async def crowd() -> list[int]:
+        lanes = Lanes()
+        async with anyio.create_task_group() as group:
+            for _ in range(3 * RELEASES_AT_ONCE):
+                group.start_soon(lanes.release, "ana", slow)
+            while not running:
+                await checkpoint()
+            with anyio.fail_after(PATIENCE / 2):
+                found = [await lanes.release("bob", lambda: len(running)), await lanes.quote("cleo", lambda: 7)]
+            free.set()
+        return found
+
+    assert anyio.run(crowd) == [1, 7]
+    assert len(running) == 3 * RELEASES_AT_ONCE
+
+
+def test_no_more_of_a_kind_run_at_once_than_its_threads() -> None:
+    turn, now, most = threading.Lock(), [0], [0]
+
+    def counted() -> None:
+        with turn:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        threading.Event().wait(0.002)
+        with turn:
+            now[0] -= 1
+
+    async def crowd() -> None:
+        lanes = Lanes(quotes=anyio.CapacityLimiter(3))
+        async with anyio.create_task_group() as group:
+            for number in range(30):
+                group.start_soon(lanes.quote, str(number), counted)
+
+    anyio.run(crowd)
+    assert 1 <= most[0] <= 3
+
+
+def test_an_error_of_the_work_is_the_error_of_the_lane() -> None:
+    def fails() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        anyio.run(Lanes().quote, "ana", fails)
+
+
+def test_whoever_reads_does_not_wait_for_whoever_writes(tmp_path: Path) -> None:
+    database = open_database(f"sqlite:///{tmp_path}/people.db")
+    people = People(database, Clock())
+    people.add("ana", "analyst", None)
+    tokens = Tokens(people, database, Clock())
+    secret, _ = tokens.issue("ana", "test", ["ask"], 1)
+    found: list[object] = []
+    with database.write() as cursor:
+        cursor.rows("UPDATE person SET disabled = 1 WHERE name = 'ana'")
+        reader = threading.Thread(target=lambda: found.append(tokens.resume(secret)))
+        reader.start()
+        reader.join(PATIENCE)
+        assert found != [], "the reader waits for the writer"
+    assert found[0] is not None, "what is not committed is not seen"
+    assert tokens.resume(secret) is None, "being shut out counts at once"
+    database.close()

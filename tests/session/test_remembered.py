@@ -1,0 +1,79 @@
+"""Remembered quotes are few in all, however many analysts ask, and nobody finds another's."""
+
+from __future__ import annotations
+
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.engine.demand import demand
+from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.request import Prepared, make_request, prepare
+from blowfishdb.model.domain import domain, integers
+from blowfishdb.model.query import query
+from blowfishdb.session.remembered import LEAST, Quoted, Remembered
+from tests.engine.held import Rows
+
+
+def quoted(cells: int) -> Quoted:
+    declared = domain({"age": integers(1, cells)})
+    holding = Holding("t", declared, bf.Policy(), "account", 1, 1, 1, Rows())
+    return prepare(holding, make_request(holding, query("histogram", "age"), demand(epsilon=1, mechanism="identity")))
+
+
+def never() -> Quoted:
+    pytest.fail("this was quoted already")
+
+
+SMALL = quoted(10)
+SIZE = LEAST + 11
+"""The smallest question's own weight: its ten values and NULL."""
+
+
+def test_the_same_request_of_the_same_analyst_is_quoted_once() -> None:
+    kept = Remembered()
+    assert kept.quote("ana", "one", lambda: SMALL) is SMALL
+    assert kept.quote("ana", "one", never) is SMALL
+
+
+def test_nobody_finds_what_somebody_else_asked() -> None:
+    kept, made = Remembered(), []
+
+    def again() -> Quoted:
+        made.append(1)
+        return SMALL
+
+    kept.quote("ana", "one", again)
+    kept.quote("bob", "one", again)
+    assert len(made) == 2
+    kept.forget("ana")
+    kept.quote("bob", "one", never)
+    kept.quote("ana", "one", again)
+    assert len(made) == 3
+
+
+def test_each_analyst_has_few() -> None:
+    kept = Remembered(most_each=2)
+    for number in range(5):
+        kept.quote("ana", str(number), lambda: SMALL)
+    kept.quote("bob", "0", lambda: SMALL)
+    assert kept.cells == 3 * SIZE
+    kept.quote("ana", "4", never)
+    with pytest.raises(pytest.fail.Exception):
+        kept.quote("ana", "2", never)
+
+
+def test_all_together_have_few_cells() -> None:
+    kept = Remembered(most_cells=10 * SIZE)
+    for number in range(50):
+        kept.quote(f"analyst {number}", "one", lambda: SMALL)
+        assert kept.cells <= 10 * SIZE
+    kept.quote("analyst 49", "one", never)
+
+
+def test_a_quote_that_is_larger_than_all_may_be_is_kept_alone() -> None:
+    kept, large = Remembered(most_cells=2 * SIZE), quoted(5000)
+    kept.quote("bob", "one", lambda: SMALL)
+    kept.quote("ana", "one", lambda: large)
+    assert isinstance(large, Prepared)
+    assert kept.quote("ana", "one", never) is large
+    assert kept.cells == LEAST + large.compiled.problem.graph.cells
