@@ -8,9 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tools.faults.clocks import clock_skew
 from tools.faults.connections import cut_commits, server_death, terminated_backends
+from tools.faults.corruption import damaged_ledgers
+from tools.faults.disks import full_disk
 from tools.faults.kills import kill_at_moments, kill_at_points
 from tools.faults.lab import Lab, open_lab
+from tools.faults.migrations import killed_migrations
 from tools.faults.outcome import Outcome, as_json, table
+from tools.faults.servers import two_servers
 
 KINDS: dict[str, Callable[[Lab], Iterator[Outcome]]] = {
     "points": kill_at_points,
@@ -18,7 +22,11 @@ KINDS: dict[str, Callable[[Lab], Iterator[Outcome]]] = {
     "terminated": terminated_backends,
     "cuts": cut_commits,
     "server-death": server_death,
+    "disks": full_disk,
+    "servers": two_servers,
+    "migrations": killed_migrations,
     "clocks": clock_skew,
+    "damage": damaged_ledgers,
 }
 NIGHTLY = 500
 

@@ -32,7 +32,7 @@ def terminated_backends(lab: Lab) -> Iterator[Outcome]:
             return len(rows.fetchall())
         return 0
 
-    yield _struck(lab, "connection ended by the server", place, strike, (0.02, 0.4))
+    yield lab.struck("connection ended by the server", place, strike, (0.02, 0.4))
 
 
 def server_death(lab: Lab) -> Iterator[Outcome]:
@@ -45,7 +45,7 @@ def server_death(lab: Lab) -> Iterator[Outcome]:
             lab.server.start()
             return 1
 
-        yield _struck(lab, fault, place, strike, (0.3, 1.5))
+        yield lab.struck(fault, place, strike, (0.3, 1.5))
 
 
 def cut_commits(lab: Lab) -> Iterator[Outcome]:
@@ -58,16 +58,6 @@ def cut_commits(lab: Lab) -> Iterator[Outcome]:
         injected = cuts()
     sound = Place(place.store, direct, place.config, place.logs, place.releases)
     yield lab.verdict("connection cut during a commit", sound, injected, done["unsettled"])
-
-
-def _struck(lab: Lab, fault: str, place: Place, strike: Callable[[], int], pause: tuple[float, float]) -> Outcome:
-    """Strikes at random intervals as long as clients are at work."""
-    lab.nursery.begin(lab.plan(place))
-    injected = 0
-    while not lab.nursery.is_done(lab.chance.uniform(*pause)):
-        injected += strike()
-    done = lab.nursery.outcome()
-    return lab.verdict(fault, place, injected, done["unsettled"])
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -82,6 +82,16 @@ class Lab:
         return Plan(
             str(place.config), str(place.logs), place.releases, processes, seed=seed, is_sqlite=place.store == SQLITE
         )
+
+    def struck(
+        self, fault: str, place: Place, strike: Callable[[], int], pause: tuple[float, float], plan: Plan | None = None
+    ) -> Outcome:
+        """Strikes at random intervals as long as clients are at work; `strike` says how many faults that was."""
+        self.nursery.begin(plan or self.plan(place))
+        injected = 0
+        while not self.nursery.is_done(self.chance.uniform(*pause)):
+            injected += strike()
+        return self.verdict(fault, place, injected, self.nursery.outcome()["unsettled"])
 
     def verdict(self, fault: str, place: Place, faults: int, unsettled: int) -> Outcome:
         """The row of a run that has ended: the independent checker, then the ledger's own verification."""

@@ -25,8 +25,6 @@ from tools.faults.worker import FINAL, ask_all
 
 TWIN_EVERY = 8
 """Every so many releases, a second process asks the same one under the same key at about the same time."""
-MOST_FRUITLESS = 150
-"""A client that was started so often without settling anything is given up, and what it asked stays unsettled."""
 TICK = 0.002
 POINTS, DELAYS, NOBODY = "points", "delays", "nobody"
 
@@ -35,13 +33,16 @@ POINTS, DELAYS, NOBODY = "points", "delays", "nobody"
 class Plan:
     """What a swarm does. `span` is how many points, or seconds, a client may live at most while deaths are wanted.
 
-    `install` names functions, as `module:function`, that each client calls with its number before it begins.
+    `install` names functions, as `module:function`, that each client calls with its number before it begins. A client
+    that was started `tries` times without settling anything is given up, and what it asked stays unsettled.
     """
 
     config: str
     logs: str
     releases: int
     processes: int = 4
+    first: int = 0
+    tries: int = 150
     deaths: int = 0
     killing: str = NOBODY
     span: float = 120
@@ -50,6 +51,7 @@ class Plan:
     install: list[str] = field(default_factory=list)
     servers: list[str] = field(default_factory=list)
     tokens: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -74,7 +76,7 @@ class Client:
 
 def shares(plan: Plan) -> list[Client]:
     """The releases dealt out to the clients, some of them to two."""
-    asked, count = jobs(plan.releases), plan.processes
+    asked, count = jobs(plan.releases)[plan.first :], plan.processes
     dealt: list[list[Job]] = [[] for _ in range(count)]
     for number, job in enumerate(asked):
         dealt[number % count].append(job)
@@ -92,7 +94,7 @@ def run(plan: Plan) -> dict[str, int]:
         for client in list(waiting):
             open_jobs = client.open_jobs()
             waiting.remove(client)
-            if open_jobs and client.fruitless < MOST_FRUITLESS:
+            if open_jobs and client.fruitless < plan.tries:
                 running = sum(1 for one in clients if one.process)
                 wanted = deaths + running < plan.deaths
                 _start(plan, client, open_jobs, chance.random() if wanted else None)
@@ -136,10 +138,12 @@ def _start(plan: Plan, client: Client, open_jobs: list[Job], life: float | None)
         points = Points(die_at, lambda name: log.note(DIED, "", "", name))
         if plan.killing == POINTS:
             watch(points.reach, is_sqlite=plan.is_sqlite)
+        os.environ.update(plan.environment)
         for name in plan.install:
             module, _, function = name.partition(":")
             getattr(importlib.import_module(module), function)(client.number)
-        ask_all(_connecting(plan, client.number), open_jobs, log, points.reach)
+        kept = ask_all(_connecting(plan, client.number), open_jobs, log, points.reach)
+        os._exit(len(kept) > len(open_jobs))
     except BaseException:  # noqa: BLE001  # nothing may leave a forked process but its end
         log.note(UNCLEAN, "", "", traceback.format_exc())
     finally:

@@ -16,8 +16,11 @@ PAUSE = 0.05
 
 def ask_all(
     connect: Callable[[str], object], jobs: Sequence[Job], log: ClientLog, reach: Callable[[str], None]
-) -> None:
-    """Asks each job once; `connect` opens an analyst's session, `reach` hears of every point that is passed."""
+) -> list[object]:
+    """Asks each job once; `connect` opens an analyst's session, `reach` hears of every point that is passed.
+
+    The sessions come back open: who lets them go closes the ledger in good order, which a dying process does not.
+    """
     sessions: dict[str, object] = {}
     for job in jobs:
         log.note(ASKED, job.analyst, job.key)
@@ -28,6 +31,7 @@ def ask_all(
         reach("after the answer is shown")
         if kind == REFUSED and detail not in FINAL:
             time.sleep(PAUSE)
+    return list(sessions.values())
 
 
 def _asked(
