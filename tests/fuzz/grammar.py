@@ -16,8 +16,6 @@ NASTY_TEXTS = [
     "💥",
     "é",
     "e\u0301",
-    "x" * 300,
-    "x" * 11_000,
     "'; DROP TABLE visits; --",
     '"',
     "${HOME}",
@@ -33,7 +31,6 @@ NASTY_TEXTS = [
     "inf",
     "0x10",
     "1_000",
-    "9" * 5_000,
     "__class__",
     "\n",
     "\r\nX-Evil: 1",
@@ -61,7 +58,8 @@ NASTY_NUMBERS: list[Any] = [
 
 def texts() -> st.SearchStrategy[str]:
     """Texts of every kind, half surrogate pairs included."""
-    return st.sampled_from(NASTY_TEXTS) | st.text(st.characters(), max_size=12)
+    long = st.tuples(st.sampled_from("x9é"), st.sampled_from([300, 5_000, 11_000])).map(lambda part: part[0] * part[1])
+    return st.sampled_from(NASTY_TEXTS) | st.text(st.characters(), max_size=12) | long
 
 
 def numbers() -> st.SearchStrategy[Any]:

@@ -153,7 +153,7 @@ WORDS += [
     "edges /",
     "edges \0",
     "distances x within ",
-    "9" * 5_000,
+    "9" * 500,
 ]
 
 

@@ -1,0 +1,119 @@
+"""Questions from anybody's program: an answer that is charged as quoted, or a typed error that costs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charged_release import Run
+from blowfishdb.engine.demand import Demand
+from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.read_query import read_demand, read_query
+from blowfishdb.engine.written_query import write_query
+from blowfishdb.errors import AccuracyError, BlowfishError, QueryError
+from blowfishdb.model.query import Query
+from blowfishdb.session.desk import Desk
+from blowfishdb.session.local_desk import open_desk
+from tests.fuzz.effort import effort, outcome
+from tests.fuzz.questions import ANY_DEMAND, ANYTHING, QUESTION
+from tests.session.places import clinic, configuration, make_table, visits
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    folder = tmp_path_factory.mktemp("fuzz")
+    clinic(folder, visits(epsilon="1000000000"))
+    opened = open_desk(configuration(folder), "ana")
+    yield opened
+    opened.close()
+
+
+@given(QUESTION | ANYTHING)
+@effort(200, 20_000)
+def test_questions_read_back_or_are_refused(written: Any) -> None:
+    found = outcome(lambda: read_query(written))
+    if isinstance(found, Query):
+        assert read_query(write_query(found)) == found or "nan" in str(write_query(found)).lower()
+    else:
+        assert isinstance(found, QueryError)
+
+
+@given(ANY_DEMAND | ANYTHING)
+@effort(200, 20_000)
+def test_demands_read_back_or_are_refused(written: Any) -> None:
+    found = outcome(lambda: read_demand(written))
+    if isinstance(found, Demand):
+        assert read_demand(found.written()) == found
+    else:
+        assert isinstance(found, AccuracyError)
+
+
+@given(QUESTION, ANY_DEMAND)
+@effort(25, 1500)
+def test_previews_cost_nothing_and_quote_what_is_charged(desk: Desk, written: Any, wanted: Any) -> None:
+    domain, _ = desk.declared("visits")
+    before = desk.budget("visits").spent
+
+    def asked() -> tuple[Query, Demand]:
+        return read_query(written), read_demand(wanted)
+
+    read = outcome(asked)
+    if isinstance(read, BlowfishError):
+        return
+    quoted = outcome(lambda: desk.preview("visits", *_placed(read, domain)))
+    assert desk.budget("visits").spent == before
+    answered = outcome(lambda: desk.release("visits", *_placed(read, domain), Run()))
+    spent = desk.budget("visits").spent - before
+    if isinstance(answered, BlowfishError):
+        assert spent == 0
+        assert isinstance(quoted, BlowfishError) or answered.code == "budget-exceeded"
+        return
+    assert isinstance(answered, Answer)
+    assert isinstance(quoted, Preview)
+    assert spent in (Fraction(0), quoted.epsilon)
+
+
+def _placed(read: tuple[Query, Demand], domain: Any) -> tuple[Query, Any, Demand]:
+    return read[0], domain, read[1]
+
+
+@pytest.mark.parametrize("depth", [10, 500, 100_000])
+def test_bottomless_conditions_are_refused(depth: int) -> None:
+    where: list[Any] = ["==", "age", 5]
+    for _ in range(depth):
+        where = ["Negation", where]
+    found = outcome(lambda: read_query({"kind": "count", "where": where}))
+    assert isinstance(found, Query) == (depth == 10)
+
+
+@given(st.data())
+@effort(5, 50)
+def test_no_refusal_depends_on_the_rows(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Two tables that share a declaration and nothing else refuse and quote in the same words."""
+    folders = [tmp_path_factory.mktemp("rows") for _ in range(2)]
+    said: list[list[str]] = []
+    questions = data.draw(st.lists(st.tuples(QUESTION, ANY_DEMAND), min_size=3, max_size=6))
+    for folder, rows in zip(folders, (3000, 7), strict=True):
+        clinic(Path(folder), visits(epsilon="1000000000"))
+        make_table(Path(folder), rows)
+        own = open_desk(configuration(Path(folder)), "ana")
+        said.append([_said(own, written, wanted) for written, wanted in questions])
+        own.close()
+    assert said[0] == said[1]
+
+
+def _said(desk: Desk, written: Any, wanted: Any) -> str:
+    domain, _ = desk.declared("visits")
+    found = outcome(lambda: desk.preview("visits", read_query(written), domain, read_demand(wanted)))
+    if isinstance(found, BlowfishError):
+        refused = outcome(lambda: desk.release("visits", read_query(written), domain, read_demand(wanted), Run()))
+        assert isinstance(refused, BlowfishError)
+        return f"{found.code}: {found.message}; {refused.code}: {refused.message}"
+    return str(found.to_dict())
