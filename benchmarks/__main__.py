@@ -28,7 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str]) -> int:
     """Run the command line; 0 when it worked, 2 for a wrong name or folder."""
     parser = build_parser()
-    options = parser.parse_args(arguments)
+    options, own = parser.parse_known_args(arguments)
     if options.name is None:
         parser.print_help()
         return 0
@@ -37,8 +37,11 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"unknown benchmark {options.name!r}; choose one of: {', '.join(known)}")
     if options.data is not None and not options.data.is_dir():
         parser.error(f"--data {options.data} is not a folder")
-    rows = harness.load(options.name).run(options.data)
+    work = harness.with_options(harness.load(options.name), own)
+    if work is None:
+        parser.error(f"unrecognized arguments: {' '.join(own)}")
     try:
+        rows = work(options.data)
         if options.json:
             harness.print_json(rows)
         else:

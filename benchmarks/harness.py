@@ -10,12 +10,14 @@ import math
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeAlias, TypeVar, cast
 
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
 from blowfishdb.errors import InvalidInput
@@ -63,6 +65,10 @@ class Benchmark(Protocol):
         """Yield a row per case, as soon as it is measured."""
 
 
+Work: TypeAlias = Callable[[Path | None], Iterator[Row]]
+Configured: TypeAlias = Callable[[Sequence[str]], Work]
+
+
 def measure(work: Callable[[], Result]) -> tuple[Result, float, float]:
     """The result of `work`, the seconds it took, and the peak resident MB of the process meanwhile."""
     _reset_peak()
@@ -84,6 +90,26 @@ def available() -> dict[str, str]:
 def load(name: str) -> Benchmark:
     """The benchmark module of that name, imported only now."""
     return cast(Benchmark, importlib.import_module(f"benchmarks.{name.replace('-', '_')}"))
+
+
+def with_options(benchmark: Benchmark, arguments: Sequence[str]) -> Work | None:
+    """How to run a benchmark with options of its own; None when it has none and some were given.
+
+    A module that has options offers `run_with(arguments)`, which returns what `run` is without any.
+    """
+    configured: Configured | None = getattr(benchmark, "run_with", None)
+    if configured is not None:
+        return configured(arguments)
+    return None if arguments else benchmark.run
+
+
+@contextmanager
+def progress(title: str, total: float) -> Iterator[Callable[[float], None]]:
+    """A bar on stderr, on terminals only; call it with how much is done."""
+    bar = Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    with bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)
 
 
 def print_json(rows: Iterable[Row]) -> None:

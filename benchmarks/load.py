@@ -1,0 +1,195 @@
+"""Two hundred analysts on one server against one budget: latencies, throughput, memory, and books that must be right.
+
+`ours` and `other` are seconds at the 95th percentile, of the server and of a plain FastAPI route that the same client
+asks in the same run with as many callers. First the analysts think between requests, then none of them does: an hour's
+worth of requests as fast as they come. The budget ends before the requests do. Any over-spend is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+from benchmarks.harness import Row, Work, progress
+from benchmarks.serving.campaign import (
+    Books,
+    Campaign,
+    Outcome,
+    counted,
+    read_books,
+    run_campaign,
+    run_plainly,
+    throughput,
+)
+from benchmarks.serving.place import Place, Running, make_place, serving, serving_plainly
+from benchmarks.serving.process import cpu_seconds, resident_mb
+from benchmarks.statistics import at, slope
+from blowfishdb.ledger import open_ledger
+
+ANALYSTS = 200
+ROUNDS = 15
+"""With four requests a round, what two hundred analysts send in an hour at one a minute."""
+THINKING_ROUNDS = 2
+THINK = 15.0
+ROWS = 100_000
+SHARE = Fraction(4, 5)
+"""Of what everybody would spend, so much is there."""
+PLAIN_REQUESTS = 20
+ANSWER = b'{"answer": "' + b"0" * 5000 + b'"}'
+EVERY = 0.5
+KINDS = ("preview", "release", "refusal", "replay", "read")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the run is."""
+
+    analysts: int = ANALYSTS
+    rounds: int = ROUNDS
+    thinking_rounds: int = THINKING_ROUNDS
+    think: float = THINK
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that was seen."""
+
+    warm: list[Outcome]
+    thinking: list[Outcome]
+    rushing: list[Outcome]
+    memory: list[tuple[float, float]]
+    cpu: float
+    books: Books
+
+
+def run(data: Path | None) -> Iterator[Row]:
+    """The rows of the usual size."""
+    del data
+    yield from _rows(Sizes())
+
+
+def run_with(arguments: Sequence[str]) -> Work:
+    """The benchmark with other sizes."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks load")
+    parser.add_argument("--analysts", type=int, default=ANALYSTS)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds without thinking, four requests each")
+    parser.add_argument("--thinking-rounds", type=int, default=THINKING_ROUNDS)
+    parser.add_argument("--think", type=float, default=THINK, metavar="SECONDS")
+    options = parser.parse_args(arguments)
+    sizes = Sizes(options.analysts, options.rounds, options.thinking_rounds, options.think)
+
+    def sized(data: Path | None) -> Iterator[Row]:
+        del data
+        yield from _rows(sizes)
+
+    return sized
+
+
+def _rows(sizes: Sizes) -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        seen = attack(Path(folder), sizes)
+        with serving_plainly(Path(folder), ANSWER) as running:
+            began = cpu_seconds(running.process)
+            plain = run_plainly(running, sizes.analysts, PLAIN_REQUESTS)
+            plain_cpu = (cpu_seconds(running.process) - began) / len(plain)
+    floor = at([outcome.seconds for outcome in plain], 0.95)
+    for name, outcomes in (("thinking", seen.thinking), ("all at once", seen.rushing)):
+        rate = throughput(outcomes)
+        yield Row(f"{name}: requests a second", rate, throughput(plain), rate / throughput(plain))
+        for kind in KINDS:
+            yield from _latency(f"{name}: {kind}", [o.seconds for o in outcomes if o.kind == kind], floor)
+    cpu = seen.cpu / len(seen.rushing)
+    yield Row("all at once: CPU seconds of a request", cpu, plain_cpu, cpu / plain_cpu, note="all kinds together")
+    yield _memory(seen.memory)
+    yield books_row(seen.books, seen.warm + seen.thinking + seen.rushing)
+
+
+def attack(folder: Path, sizes: Sizes) -> Run:
+    """One server, first warmed by one analyst, then asked by everybody with pauses, then without."""
+    warming = Campaign(1)
+    thinking = Campaign(sizes.thinking_rounds, 1, sizes.think)
+    rushing = Campaign(sizes.rounds, 1 + sizes.thinking_rounds)
+    wished = sum((campaign.total(sizes.analysts) for campaign in (warming, thinking, rushing)), Fraction(0))
+    place = make_place(folder, analysts=sizes.analysts, rows=ROWS, epsilon=SHARE * wished)
+    memory: list[tuple[float, float]] = []
+    with serving(place) as running:
+        warm = _shown("warming", place, running, warming)
+        slow = _shown("thinking", place, running, thinking)
+        began = cpu_seconds(running.process)
+        with _watched(running, memory) as heard:
+            fast = _shown("all at once", place, running, rushing, heard)
+        cpu = cpu_seconds(running.process) - began
+    with open_ledger(f"sqlite:///{folder}/blowfish.ledger", mark=folder / "blowfish.mark") as ledger:
+        return Run(warm, slow, fast, memory, cpu, read_books(ledger, warm + slow + fast))
+
+
+def _shown(
+    title: str, place: Place, running: Running, campaign: Campaign, also: Callable[[int], None] | None = None
+) -> list[Outcome]:
+    with progress(title, 4 * campaign.rounds * len(place.tokens)) as bar:
+
+        def heard(done: int) -> None:
+            bar(done)
+            if also is not None:
+                also(done)
+
+        return run_campaign(place, running, campaign, heard)
+
+
+class _watched:
+    """Notes the server's resident megabytes twice a second, each with the number of requests done by then."""
+
+    def __init__(self, running: Running, memory: list[tuple[float, float]]) -> None:
+        self._process = running.process
+        self._memory = memory
+        self._done = 0
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Callable[[int], None]:
+        self._thread.start()
+        return partial(setattr, self, "_done")
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(EVERY):
+            self._memory.append((float(self._done), resident_mb(self._process)))
+
+
+def _latency(case: str, seconds: Sequence[float], floor: float) -> Iterator[Row]:
+    if seconds:
+        late = at(seconds, 0.95)
+        note = f"{len(seconds)} requests; median {at(seconds, 0.5):.3f} s, 99 % {at(seconds, 0.99):.3f} s"
+        yield Row(case, late, floor, late / floor, note=note)
+
+
+def _memory(memory: Sequence[tuple[float, float]]) -> Row:
+    """Growth over the second half, when every cache is full; megabytes for a thousand requests."""
+    half = memory[len(memory) // 2 :]
+    found = slope([done / 1000 for done, _ in half], [megabytes for _, megabytes in half])
+    note = (
+        f"MB for 1,000 requests in the second half, 95 % interval {found.low:.2f} to {found.high:.2f}; "
+        f"{memory[0][1]:.0f} MB at the start, {half[0][1]:.0f} at half, {half[-1][1]:.0f} at the end"
+    )
+    return Row("memory growth", found.value, peak_mb=max(megabytes for _, megabytes in memory), note=note)
+
+
+def books_row(books: Books, outcomes: Sequence[Outcome]) -> Row:
+    """What was spent of what there was; RuntimeError when the books are wrong."""
+    if books.faults:
+        raise RuntimeError("; ".join(books.faults))
+    kinds = counted(outcomes)
+    note = (
+        f"{kinds['release']} releases, {books.charges} charges, {kinds['refusal']} refusals, "
+        f"{kinds['replay']} replays; over-spend 0, answers without charge 0, charges without answer 0"
+    )
+    return Row("budget spent", float(books.spent), float(books.limit), float(books.spent / books.limit), note=note)

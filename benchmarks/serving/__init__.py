@@ -1,0 +1,1 @@
+"""Parts of the benchmarks that talk to a running server."""

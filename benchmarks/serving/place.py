@@ -1,0 +1,128 @@
+"""A table, a budget, many analysts with tokens, and a real server process over them, in a scratch folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+
+import blowfishdb as bf
+from blowfishdb.cli.opening_server import free_port
+from blowfishdb.model.domain import categorical, integers
+from blowfishdb.server.office import open_office
+
+DATASET = "people"
+STATES = [f"S{number}" for number in range(20)]
+UNLIMITED = 10**7
+"""Requests a minute: all analysts of a benchmark come from one address."""
+MOST_SECONDS_TO_START = 120.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder with a configuration, and each analyst's token."""
+
+    folder: Path
+    tokens: dict[str, str]
+
+    @property
+    def config(self) -> Path:
+        """The configuration file."""
+        return self.folder / "blowfish.toml"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server process and where it listens."""
+
+    port: int
+    process: int
+
+
+def make_place(
+    folder: Path, *, analysts: int, rows: int, epsilon: Fraction, pad_to: str | None = None, values: str = "hash(i)"
+) -> Place:
+    """The folder filled; `values` is the SQL that spreads rows over ages and states."""
+    with duckdb.connect(str(folder / "people.duckdb")) as connection:
+        connection.execute(
+            f"CREATE TABLE people AS SELECT (({values}) % 100)::INTEGER AS age, "
+            f"'S' || (({values}) % 20) AS state FROM range({rows}) t(i)"
+        )
+    (folder / "blowfish.toml").write_text(
+        'ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n\n'
+        f"[server]\nrequests_per_minute = {UNLIMITED}\nsign_ins_per_minute = {UNLIMITED}\n"
+    )
+    with bf.curate(folder / "blowfish.toml") as curator:
+        curator.add(
+            bf.Dataset(
+                DATASET,
+                source="duckdb:///people.duckdb#people",
+                domain={"age": integers(0, 99), "state": categorical(STATES)},
+                policy=bf.Policy({"age": bf.threshold(5)}),
+                epsilon=epsilon,
+                pad_to=pad_to,
+            )
+        )
+    office = open_office(folder / "blowfish.toml")
+    tokens = {}
+    for number in range(analysts):
+        name = f"analyst-{number:03d}"
+        office.people.add(name, "analyst", None)
+        tokens[name] = office.tokens.issue(name, "benchmark", ["ask"], 30)[0]
+    office.close()
+    return Place(folder, tokens)
+
+
+@contextmanager
+def serving(place: Place) -> Iterator[Running]:
+    """The server of `blowfish serve` over the place, stopped at the end."""
+    command = ["-m", "blowfishdb.cli", "serve", "--json", "--config", str(place.config)]
+    with _process(command, place.folder / "server.log") as running:
+        yield running
+
+
+@contextmanager
+def serving_plainly(folder: Path, answer: bytes) -> Iterator[Running]:
+    """A FastAPI app whose one route reads a body, checks it, and returns these bytes from a worker thread."""
+    (folder / "plain.json").write_bytes(answer)
+    with _process(["-m", "benchmarks.serving.plain", str(folder / "plain.json")], folder / "plain.log") as running:
+        yield running
+
+
+@contextmanager
+def _process(command: Sequence[str], log: Path) -> Iterator[Running]:
+    port = free_port(0)
+    root = str(Path(__file__).resolve().parents[2])
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": root}
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, *command, "--port", str(port)], stdout=out, stderr=out, env=environment
+        )
+        try:
+            _await_ready(process, port, log)
+            yield Running(port, process.pid)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _await_ready(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    import socket
+
+    until = time.monotonic() + MOST_SECONDS_TO_START
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended at once: {log.read_text()[-2000:]}")
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise RuntimeError("the server did not start in time")
