@@ -49,6 +49,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         f"{HERE}.dawa.second_stages:PROCEDURE",
     ),
     Experiment(
+        "dawa-figure-7",
+        DAWA,
+        "Figure 7",
+        "Error of rectangles on maps, against algorithms for two dimensions",
+        f"{HERE}.dawa.rectangles:PROCEDURE",
+    ),
+    Experiment(
         "blowfish-figure-1abc",
         BLOWFISH,
         "Figure 1(a-c)",
@@ -75,6 +82,27 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "Figure 1(f)",
         "k-means under partitions",
         f"{HERE}.blowfish.kmeans_partitions:PROCEDURE",
+    ),
+    Experiment(
+        "blowfish-figure-2b",
+        BLOWFISH,
+        "Figure 2(b)",
+        "Error of ranges by threshold, capital loss",
+        f"{HERE}.blowfish.ranges:PROCEDURE_B",
+    ),
+    Experiment(
+        "blowfish-figure-2c",
+        BLOWFISH,
+        "Figure 2(c)",
+        "Error of ranges by threshold, latitude",
+        f"{HERE}.blowfish.ranges:PROCEDURE_C",
+    ),
+    Experiment(
+        "blowfish-section-8",
+        BLOWFISH,
+        "Sections 5 to 8",
+        "Stated sensitivities, with and without public facts, against the definition",
+        f"{HERE}.blowfish.sensitivities:PROCEDURE",
     ),
 )
 

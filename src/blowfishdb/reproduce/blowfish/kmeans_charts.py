@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from blowfishdb.engine.present.colours import INK
 from blowfishdb.reproduce.charts import COLOURS, MARKS, plain
 from blowfishdb.reproduce.result import Row
+from blowfishdb.reproduce.rows import distinct, matching, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,23 +20,17 @@ FULL = "full graph"
 
 def data_of(rows: Sequence[Row]) -> list[str]:
     """The point sets, in the order of the rows."""
-    return list(dict.fromkeys(str(row["data"]) for row in rows))
-
-
-def values(rows: Sequence[Row], data: str, policy: str, column: str) -> dict[float, float]:
-    """One column by epsilon."""
-    own = [row for row in rows if row["data"] == data and row["policy"] == policy]
-    return {number(row, "epsilon"): number(row, column) for row in own}
-
-
-def number(row: Row, column: str) -> float:
-    """An entry that is a number."""
-    return float(str(row[column]))
+    return distinct(rows, "data")
 
 
 def policies_of(rows: Sequence[Row], data: str) -> list[str]:
     """The policies that were tried on a point set."""
-    return list(dict.fromkeys(str(row["policy"]) for row in rows if row["data"] == data))
+    return distinct(matching(rows, data=data), "policy")
+
+
+def values(rows: Sequence[Row], data: str, policy: str, column: str) -> dict[float, float]:
+    """One column by epsilon."""
+    return {number(row, "epsilon"): number(row, column) for row in matching(rows, data=data, policy=policy)}
 
 
 def gain(rows: Sequence[Row], data: str, policy: str, column: str, over: str = "") -> dict[float, float]:

@@ -7,10 +7,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from blowfishdb.reproduce.blowfish import kmeans_runs
-from blowfishdb.reproduce.blowfish.kmeans_charts import data_of, gain, number, policies_of, simple_ticks
+from blowfishdb.reproduce.blowfish.kmeans_charts import data_of, gain, policies_of, simple_ticks
 from blowfishdb.reproduce.charts import legend_below, lines, plain
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
+from blowfishdb.reproduce.rows import distinct, matching, number
 from blowfishdb.reproduce.settings import Settings
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         names = data_of(rows)
         panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
         for axes, data in zip(panels, names, strict=True):
-            own = [row for row in gains if row["data"] == data]
+            own = matching(gains, data=data)
             lines(
                 axes,
                 {words: [(number(row, "epsilon"), number(row, name)) for row in own] for name, words in GAINS.items()},
@@ -76,8 +77,8 @@ def gains_of(rows: Sequence[Row]) -> list[Row]:
 def judge(gains: Sequence[Row]) -> Verdict:
     """Whether every size gains from the threshold, beats the Laplace mechanism, and small sets more than large."""
     least = {name: min(number(row, name) for row in gains) for name in GAINS}
-    sizes = list(dict.fromkeys(str(row["data"]) for row in gains))
-    by_size = [max(number(row, "both") for row in gains if row["data"] == data) for data in sizes]
+    sizes = distinct(gains, "data")
+    by_size = [max(number(row, "both") for row in matching(gains, data=data)) for data in sizes]
     grows = all(a <= b for a, b in pairwise(by_size))
     why = (
         f"As printed the least gain is {least['printed']:.3g} times, with noise too small to be private; the certified "

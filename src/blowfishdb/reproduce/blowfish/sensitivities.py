@@ -1,0 +1,209 @@
+"""Sections 5 to 8: the sensitivities that the Blowfish paper states, against listed tables and our certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import blowfishdb as bf
+from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.rows import Rows
+from blowfishdb.model.workload import Identity, Prefix, Sparse
+from blowfishdb.plan.certificate import certify
+from blowfishdb.plan.plan import Measurement, Plan
+from blowfishdb.reproduce.blowfish.listed_tables import Fact, Joined, Values, histogram_sensitivity, pair_distance
+from blowfishdb.reproduce.charts import bars, legend_below, plain
+from blowfishdb.reproduce.experiment import Case, Procedure
+from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
+from blowfishdb.reproduce.rows import number
+from blowfishdb.reproduce.settings import Settings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CLAIM = "The stated sensitivities are upper bounds for the sums, histograms and public facts that they are stated for."
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What the paper states of an example, and two ways to check it: from the definition, and by our certificate."""
+
+    where: str
+    example: str
+    stated: int
+    listed: Callable[[], int]
+    certified: Callable[[], Fraction]
+
+
+def _line(values: int) -> Domain:
+    return bf.domain({"v": bf.integers(0, values - 1, null=0)})
+
+
+def _loss(domain: Domain, policy: Policy, rows: Rows) -> Fraction:
+    """The certified loss of publishing the rows with noise of scale 1 on each."""
+    graph = compile_cells(domain, policy, list(domain.names)).graph
+    return certify(Plan(Fraction(1), (Measurement(rows, np.array(1)),)), graph).epsilon
+
+
+def _histogram(domain: Domain, policy: Policy) -> Callable[[], Fraction]:
+    cells = int(np.prod([domain[name].size for name in domain.names]))
+    return lambda: _loss(domain, policy, Identity(cells))
+
+
+def _along_line(policy: Policy, rows: Rows) -> Callable[[], Fraction]:
+    return lambda: _loss(_line(rows.shape[1]), policy, rows)
+
+
+def _largest_step(rows: Rows, theta: int) -> Callable[[], int]:
+    """Without facts the neighbours are the moves of one record: the largest L1 change over all of them."""
+    columns = rows.dense().T
+    pairs = [(a, b) for a in range(len(columns)) for b in range(a + 1, min(len(columns), a + theta + 1))]
+    return lambda: max(int(np.abs(columns[a] - columns[b]).sum()) for a, b in pairs)
+
+
+def _cluster_sums(values: int, centers: tuple[int, int]) -> Sparse:
+    """One row for each centre, which sums the values nearest to it."""
+    nearest = [min((abs(value - center), place) for place, center in enumerate(centers))[1] for value in range(values)]
+    table = np.array([[value * (own == place) for value, own in enumerate(nearest)] for place in (0, 1)])
+    return Sparse(table)
+
+
+def _complete(one: int, two: int) -> bool:
+    return one != two
+
+
+def _next(one: int, two: int) -> bool:
+    return abs(one - two) == 1
+
+
+def _one_bit(one: int, two: int) -> bool:
+    return (one ^ two).bit_count() == 1
+
+
+def _within(low: int, high: int) -> Fact:
+    return lambda value: low <= value <= high
+
+
+def _bit(place: int, wanted: int) -> Fact:
+    return lambda value: (value >> place & 1) == wanted
+
+
+def _all(cells: int, records: int, facts: Sequence[Fact], joined: Joined) -> Callable[[], int]:
+    return lambda: histogram_sensitivity(cells, records, facts, joined)
+
+
+def _pair(one: Values, two: Values, cells: int, facts: Sequence[Fact], joined: Joined) -> Callable[[], int]:
+    return lambda: pair_distance(one, two, cells, facts, joined)
+
+
+THETA, LINE = Policy({"v": bf.threshold(3)}), Policy({"v": bf.line()})
+SUM = Sparse(np.arange(11)[None, :])
+SQUARE = bf.domain({"a": bf.integers(0, 1, null=0), "b": bf.integers(0, 1, null=0)})
+CUBE = bf.domain({name: bf.integers(0, 1, null=0) for name in ("c", "b", "a")})
+MARGINS = [_bit(0, 0), _bit(0, 1), _bit(1, 0), _bit(1, 1)]
+STATEMENTS = (
+    Statement("Section 5", "one sum, 0..10, θ = 3", 3, _largest_step(SUM, 3), _along_line(THETA, SUM)),
+    Statement("Section 5", "histogram, line of 6", 2, _largest_step(Identity(6), 1), _along_line(LINE, Identity(6))),
+    Statement("Section 7", "running sums, line of 6", 1, _largest_step(Prefix(6), 1), _along_line(LINE, Prefix(6))),
+    Statement("Section 7", "running sums of 9, θ = 3", 3, _largest_step(Prefix(9), 3), _along_line(THETA, Prefix(9))),
+    Statement(
+        "Lemma 6.1",
+        "cluster sums, 0..10, centres 2 and 7, θ = 1",
+        2,
+        _largest_step(_cluster_sums(11, (2, 7)), 1),
+        _along_line(LINE, _cluster_sums(11, (2, 7))),
+    ),
+    Statement(
+        "Corollary 8.3",
+        "4 cells, complete, one range",
+        2,
+        _all(4, 2, [_within(0, 1)], _complete),
+        _histogram(_line(4), Policy(constraints=["range(v, 0, 1)"])),
+    ),
+    Statement(
+        "Theorem 8.4",
+        "2 x 2, complete, one margin",
+        4,
+        _all(4, 3, [_bit(0, 0), _bit(0, 1)], _complete),
+        _histogram(SQUARE, Policy(constraints=["marginal(a)"])),
+    ),
+    Statement(
+        "Theorem 8.5",
+        "3 bits, one attribute, two margins",
+        4,
+        _pair((0b000, 0b010, 0b001, 0b111), (0b110, 0b101, 0b011, 0b100), 8, MARGINS, _one_bit),
+        _histogram(CUBE, Policy(composition="attribute", constraints=["marginal(a)", "marginal(b)"])),
+    ),
+    Statement(
+        "Theorem 8.6",
+        "line of 8, two ranges far apart",
+        4,
+        _pair((0, 2, 5), (6, 1, 3), 8, [_within(0, 1), _within(5, 6)], _next),
+        _histogram(_line(8), Policy({"v": bf.line()}, constraints=["range(v, 0, 1)", "range(v, 5, 6)"])),
+    ),
+    Statement(
+        "Theorem 8.6",
+        "6 values, complete, two ranges",
+        6,
+        _all(6, 3, [_within(0, 1), _within(3, 4)], _complete),
+        _histogram(_line(6), Policy(constraints=["range(v, 0, 1)", "range(v, 3, 4)"])),
+    ),
+)
+
+
+def cases(settings: Settings) -> list[Case]:
+    """One for each statement."""
+    del settings
+    return [(place,) for place in range(len(STATEMENTS))]
+
+
+def measure(settings: Settings, case: Case) -> list[Row]:
+    """What is stated, what some neighbours really show, and what we certify."""
+    del settings
+    statement = STATEMENTS[int(str(case[0]))]
+    return [
+        {
+            "statement": statement.where,
+            "example": statement.example,
+            "stated": statement.stated,
+            "listed": statement.listed(),
+            "certified": float(statement.certified()),
+        }
+    ]
+
+
+def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
+    del settings
+    table = Table("sensitivities", "Sensitivities: stated, found in listed neighbours, and certified", tuple(rows))
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        groups = [f"{row['statement']}: {row['example']}" for row in rows]
+        columns = {"stated in the paper": "stated", "found between neighbours": "listed", "certified": "certified"}
+        bars(axes, groups, {words: [number(row, name) for row in rows] for words, name in columns.items()})
+        plain(axes, "", "sensitivity (L1)")
+        axes.set_xticks(range(len(groups)), groups, rotation=28, ha="right")
+        legend_below(figure, axes)
+
+    title = "Blowfish, sections 5 to 8: stated sensitivities against the definition and our certificates"
+    return Result((table,), (Picture("sensitivities", title, draw, (9.6, 5.4)),), judge(rows))
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+    """Whether each statement is at least what neighbours show; the certificates must be so in any case."""
+    wrong = [row for row in rows if number(row, "stated") < number(row, "listed")]
+    unsound = [row for row in rows if number(row, "certified") < number(row, "listed")]
+    named = ", ".join(f"{row['statement']} ({row['stated']}, really {row['listed']})" for row in wrong)
+    why = f"Too small: {named}; " if wrong else "None is too small here; "
+    ours = "our certificates cover every example" if not unsound else f"{len(unsound)} certificates are too small"
+    why += f"the others agree with the definition, and {ours}."
+    return Verdict(CLAIM, how_it_holds([number(row, "stated") >= number(row, "listed") for row in rows]), why)
+
+
+PROCEDURE = Procedure(cases, measure, conclude)
