@@ -5,6 +5,8 @@ import pytest
 from scipy.stats import kstest
 
 from blowfishdb.accuracy import large_simulation
+from blowfishdb.accuracy.assessment import Assessment
+from blowfishdb.accuracy.bound import Bound
 from blowfishdb.accuracy.large_simulation import FEWEST_SAMPLES, LargeSimulation
 from blowfishdb.accuracy.quote import accuracy_at, quote
 from blowfishdb.accuracy.setting import certified, certified_strategy
@@ -119,6 +121,18 @@ def test_too_little_noise_is_not_served():
     simulation = simulated(certified(on_threshold(Prefix(50), 49), hierarchy.propose))
     assert simulation.least_epsilon(1.0, 0.1) is None
     assert simulation.alpha(Fraction(1000), 0.1) is None
+
+
+def test_a_short_simulation_goes_on_where_noise_is_too_small(monkeypatch):
+    monkeypatch.setattr(large_simulation, "FEWEST_VARIABLES", 50)
+    candidate = certified(on_threshold(Prefix(200), 199), hierarchy.propose)
+    highest = simulated(candidate).highest
+    found = [Assessment(candidate, "simultaneous").least_epsilon(alpha, 0.1, simulate=True) for alpha in (60.0, 5.0)]
+    assert [method for _, method in found] == ["simulated", "simulated"]
+    assert found[0][0] < highest <= found[1][0]
+    assert found[1][0] < Bound(candidate, True).least_epsilon(5.0, 0.1)
+    tight, _ = Assessment(candidate, "simultaneous").alpha(found[1][0], 0.1, simulate=True)
+    assert tight <= 5.0
 
 
 def test_the_stated_confidence_holds_over_many_seeds(monkeypatch):

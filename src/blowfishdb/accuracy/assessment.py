@@ -15,13 +15,10 @@ from blowfishdb.accuracy.large_simulation import LargeSimulation, large_simulati
 from blowfishdb.accuracy.setting import GivesCoefficients, Setting, declined
 from blowfishdb.accuracy.simulation import Simulation
 from blowfishdb.errors import TooLarge
-from blowfishdb.model.workload import AllRanges
 
 Method = Literal["exact", "simulated", "bound"]
 
 TOO_LARGE = "no proof of its accuracy is known at this size, and others promise more"
-SAMPLES_BEYOND_SHARP_BOUND = 2_000
-"""With fewer samples the confidence correction costs more than a sharp bound loses."""
 FEWEST_SAMPLES = 250
 """With fewer samples the confidence correction would cost too much, and larger problems too much time."""
 
@@ -98,14 +95,20 @@ class Assessment:
         return best, method
 
     def _simulated_epsilon(self, alpha: float, beta: float) -> Fraction | None:
-        if self._large is not None:
-            return self._large.least_epsilon(alpha, beta) if self._large.can_show(beta) else None
-        return self._simulation.least_epsilon(alpha, beta) if self._may_simulate(beta) else None
+        """Where noise is too small for the proof of a long simulation a short one goes on, at larger epsilons alone."""
+        long = self._long(beta)
+        found = long.least_epsilon(alpha, beta) if long is not None else None
+        if found is not None or not self._may_simulate(beta):
+            return found
+        return self._simulation.least_epsilon(alpha, beta, long.highest if long is not None else Fraction(0))
 
     def _simulated_alpha(self, epsilon: Fraction, beta: float) -> float | None:
-        if self._large is not None:
-            return self._large.alpha(epsilon, beta) if self._large.can_show(beta) else None
-        return self._simulation.alpha(epsilon, beta) if self._may_simulate(beta) else None
+        long = self._long(beta)
+        found = long.alpha(epsilon, beta) if long is not None else None
+        return self._simulation.alpha(epsilon, beta) if found is None and self._may_simulate(beta) else found
+
+    def _long(self, beta: float) -> LargeSimulation | None:
+        return self._large if self._large is not None and self._large.can_show(beta) else None
 
     @cached_property
     def _exact(self) -> ExactTails | None:
@@ -132,11 +135,8 @@ class Assessment:
         return large_simulation(self.setting) if self._together else None
 
     def _may_simulate(self, beta: float) -> bool:
-        """Whether the samples are many enough, for this beta and beside what the bound can prove."""
-        is_sharp = self.bound is not None and self.bound.is_sharp
-        is_all_ranges = isinstance(self.setting.problem.workload, AllRanges)
-        needed = SAMPLES_BEYOND_SHARP_BOUND if is_sharp and not is_all_ranges else FEWEST_SAMPLES
-        return self._simulation.samples >= needed and self._simulation.can_show(beta)
+        """Whether the samples are many enough, also for this beta."""
+        return self._simulation.samples >= FEWEST_SAMPLES and self._simulation.can_show(beta)
 
     @property
     def _together(self) -> bool:

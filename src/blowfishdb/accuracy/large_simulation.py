@@ -55,14 +55,14 @@ class LargeSimulation:
         if room <= 0:
             return None
         found = round_up(Fraction(self._quantile(beta) / room))
-        return found if found <= self._highest else None
+        return found if found <= self.highest else None
 
     def alpha(self, epsilon: Fraction, beta: float) -> float | None:
         """The least alpha shown to hold at this epsilon; None where noise is too small for the proof."""
-        return self._quantile(beta) / float(epsilon) + self._rounding if epsilon <= self._highest else None
+        return self._quantile(beta) / float(epsilon) + self._rounding if epsilon <= self.highest else None
 
     @property
-    def _highest(self) -> Fraction:
+    def highest(self) -> Fraction:
         """Up to this epsilon the least-squares weights are those of continuous noise."""
         return self.setting.plan.unit / (STEADY_SCALE * int(self.setting.weights.max()))
 

@@ -65,16 +65,15 @@ class Simulation:
         """Whether the samples are many enough for this beta."""
         return self._allowed(beta) >= 0
 
-    def least_epsilon(self, alpha: float, beta: float, limit: Fraction | None = None) -> Fraction | None:
-        """The first grid epsilon from the continuous estimate on that passes; None when it is above `limit`.
+    def least_epsilon(self, alpha: float, beta: float, lowest: Fraction = Fraction(0)) -> Fraction | None:
+        """The first grid epsilon from the continuous estimate and from `lowest` on that passes; None if none does.
 
         Whole-number noise may stay within alpha a little sooner, so the search starts below that estimate.
         """
         rounding = 1.0 / (1.0 + alpha / 10.0)
         start = Fraction(self._quantile(self._continuous_errors, beta) / (alpha + rounding))
-        lowest, highest = self.setting.served()
-        stop = highest if limit is None else min(limit, highest)
-        return first_passing(lambda epsilon: self.passes(epsilon, alpha, beta), max(start, lowest), stop)
+        first, last = self.setting.served()
+        return first_passing(lambda epsilon: self.passes(epsilon, alpha, beta), max(start, first, lowest), last)
 
     def passes(self, epsilon: Fraction, alpha: float, beta: float) -> bool:
         """Whether few enough samples, of the discrete noise that would be drawn, are off by more than alpha."""
