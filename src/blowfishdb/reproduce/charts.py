@@ -27,10 +27,13 @@ def plain(axes: Axes, x: str, y: str, title: str = "", *, log_x: bool = False, l
     axes.set_ylabel(y, color=INK)
     if title:
         axes.set_title(title, fontsize=9, color=INK)
-    if log_x:
-        axes.set_xscale("log")
-    if log_y:
-        axes.set_yscale("log")
+    from matplotlib.ticker import LogFormatter
+
+    # Where an axis spans few powers of ten the numbers between them are written out too.
+    for axis, is_log in ((axes.xaxis, log_x), (axes.yaxis, log_y)):
+        if is_log:
+            (axes.set_xscale if axis is axes.xaxis else axes.set_yscale)("log")
+            axis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.4)))
     axes.grid(color=GRID, linewidth=0.8, which="major")
     axes.set_axisbelow(True)
     axes.tick_params(colors=QUIET, labelcolor=INK)

@@ -104,9 +104,19 @@ def _towns(towns: int, spread: float, weight: float, side: int = SIDE) -> Callab
             width = spread * (0.5 + size**0.3)
             across, along = (np.exp(-((places - centre) ** 2) / (2 * width**2)) for centre in (x, y))
             rates += size * np.outer(across, along)
-        return rates * draw.gamma(0.8, 1.25, (side, side))
+        return np.asarray(rates * draw.gamma(0.8, 1.25, (side, side)))
 
     return shape
+
+
+def _people(draw: Generator) -> Floats:
+    """People by age and income: fewer in old age, incomes highest in the fifties and often round."""
+    age, income = np.arange(79)[:, None], np.arange(100)[None, :] + 0.5
+    people = 1 / (1 + np.exp((age - 48) / 9.0))
+    middle = 12 + 16 * np.exp(-(((age - 33) / 20.0) ** 2))
+    rates = people * np.exp(-((np.log(income / middle)) ** 2) / (2 * 0.7**2)) / income
+    rates[:, ::5] *= 2.5
+    return rates * draw.gamma(3.0, 1 / 3, (79, 100))
 
 
 STAND_INS = {
@@ -120,5 +130,6 @@ STAND_INS = {
     "GOWALLA": StandIn("check-ins by place", 6_442_863, 0.947, _towns(60, 1.2, 0.9)),
     "STROKE": StandIn("patients by two measurements", 19_435, 0.961, _towns(4, 10.0, 2.0)),
     "ROADS": StandIn("road intersections by place", 1_634_165, 0.80, _towns(400, 5.0, 1.2, side=1024)),
+    "CENSUS": StandIn("people by age and income", 1_000_000, 0.20, _people),
 }
 """Stand-ins by the name of the original's file."""

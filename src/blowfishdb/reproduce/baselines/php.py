@@ -27,15 +27,19 @@ class Run:
 
 
 def php(counts: Ints, epsilon: Fraction, workload: Rows) -> Floats:
-    """A quarter of epsilon cuts, a quarter picks how many of the cuts to keep, half counts the runs."""
-    depth = max(1, int(counts.size).bit_length() - 1)
-    per_run = 2 / float(epsilon)
-    history = _cut(counts, epsilon / 4 / depth, depth, per_run)
-    costs = np.array([sum(run.deviation + per_run for run in runs) for runs in history])
-    runs = sorted(history[least(costs, SENSITIVITY, epsilon / 4)], key=lambda run: run.low)
-    totals = noisy(np.add.reduceat(counts, [run.low for run in runs]), 2 / epsilon)
-    lengths = np.array([run.high - run.low for run in runs])
+    """Half of epsilon finds the runs, half counts them."""
+    starts = php_starts(counts, epsilon / 2, 2 / float(epsilon))
+    totals = noisy(np.add.reduceat(counts, starts), 2 / epsilon)
+    lengths = np.diff(np.append(starts, counts.size))
     return np.asarray(workload.dot(np.repeat(np.maximum(totals, 0) / lengths, lengths)))
+
+
+def php_starts(counts: Ints, epsilon: Fraction, per_run: float) -> Ints:
+    """The first cell of each run: half of epsilon cuts, half picks how many of the cuts to keep."""
+    depth = max(1, int(counts.size).bit_length() - 1)
+    history = _cut(counts, epsilon / 2 / depth, depth, per_run)
+    costs = np.array([sum(run.deviation + per_run for run in runs) for runs in history])
+    return np.array(sorted(run.low for run in history[least(costs, SENSITIVITY, epsilon / 2)]), dtype=np.int64)
 
 
 def _cut(counts: Ints, epsilon: Fraction, depth: int, per_run: float) -> list[list[Run]]:

@@ -7,6 +7,7 @@ from blowfishdb.reproduce.settings import Settings
 
 NAMES = ("NETTRACE", "ADULT", "MEDCOST", "SEARCHLOGS", "INCOME", "PATENT", "HEPTH")
 """The paper calls the last one HepPh."""
+EASY, HARD = NAMES[:3], NAMES[4:]
 TINY = 64
 
 

@@ -1,0 +1,1 @@
+"""The experiments of the thesis on data-dependent Blowfish histograms."""
