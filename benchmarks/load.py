@@ -18,6 +18,7 @@ from pathlib import Path
 
 from benchmarks.harness import Row, Work, progress
 from benchmarks.serving.campaign import (
+    DATASET,
     Books,
     Campaign,
     Outcome,
@@ -27,7 +28,7 @@ from benchmarks.serving.campaign import (
     run_plainly,
     throughput,
 )
-from benchmarks.serving.place import Place, Running, make_place, serving, serving_plainly
+from benchmarks.serving.place import Place, Running, Table, make_place, serving, serving_plainly
 from benchmarks.serving.process import cpu_seconds, resident_mb
 from benchmarks.statistics import at, slope
 from blowfishdb.ledger import open_ledger
@@ -116,7 +117,8 @@ def attack(folder: Path, sizes: Sizes) -> Run:
     thinking = Campaign(sizes.thinking_rounds, 1, sizes.think)
     rushing = Campaign(sizes.rounds, 1 + sizes.thinking_rounds)
     wished = sum((campaign.total(sizes.analysts) for campaign in (warming, thinking, rushing)), Fraction(0))
-    place = make_place(folder, analysts=sizes.analysts, rows=ROWS, epsilon=SHARE * wished)
+    tables = {DATASET: Table(ROWS)}
+    place = make_place(folder, analysts=sizes.analysts, tables=tables, epsilon=SHARE * wished)
     memory: list[tuple[float, float]] = []
     with serving(place) as running:
         warm = _shown("warming", place, running, warming)

@@ -13,10 +13,11 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from benchmarks.serving.client import Caller, Reply
-from benchmarks.serving.place import DATASET, Place, Running
+from benchmarks.serving.place import Place, Running
 from blowfishdb.ledger import Ledger
 
 Kind: TypeAlias = Literal["preview", "release", "refusal", "replay", "read", "plain"]
+DATASET = "people"
 PATH = f"/api/v1/datasets/{DATASET}"
 OK = 200
 REFUSED = "budget-exceeded"

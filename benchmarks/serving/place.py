@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,7 +20,6 @@ from blowfishdb.cli.opening_server import free_port
 from blowfishdb.model.domain import categorical, integers
 from blowfishdb.server.office import open_office
 
-DATASET = "people"
 STATES = [f"S{number}" for number in range(20)]
 UNLIMITED = 10**7
 """Requests a minute: all analysts of a benchmark come from one address."""
@@ -40,6 +40,14 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Table:
+    """A table of so many rows; `values` is the SQL that spreads row i over ages and states."""
+
+    rows: int
+    values: str = "hash(i)"
+
+
+@dataclass(frozen=True)
 class Running:
     """A server process and where it listens."""
 
@@ -48,29 +56,28 @@ class Running:
 
 
 def make_place(
-    folder: Path, *, analysts: int, rows: int, epsilon: Fraction, pad_to: str | None = None, values: str = "hash(i)"
+    folder: Path,
+    *,
+    analysts: int,
+    tables: Mapping[str, Table],
+    epsilon: Fraction,
+    paddings: Sequence[str | None] = (None,),
 ) -> Place:
-    """The folder filled; `values` is the SQL that spreads rows over ages and states."""
-    with duckdb.connect(str(folder / "people.duckdb")) as connection:
-        connection.execute(
-            f"CREATE TABLE people AS SELECT (({values}) % 100)::INTEGER AS age, "
-            f"'S' || (({values}) % 20) AS state FROM range({rows}) t(i)"
-        )
+    """The folder filled. Each table is a dataset of its own name, and one called `NAME-padded` for each padding."""
+    with duckdb.connect(str(folder / "tables.duckdb")) as connection:
+        for name, table in tables.items():
+            connection.execute(
+                f'CREATE TABLE "{name}" AS SELECT (({table.values}) % 100)::INTEGER AS age, '
+                f"'S' || (({table.values}) % 20) AS state FROM range({table.rows}) t(i)"
+            )
     (folder / "blowfish.toml").write_text(
         'ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n\n'
         f"[server]\nrequests_per_minute = {UNLIMITED}\nsign_ins_per_minute = {UNLIMITED}\n"
     )
     with bf.curate(folder / "blowfish.toml") as curator:
-        curator.add(
-            bf.Dataset(
-                DATASET,
-                source="duckdb:///people.duckdb#people",
-                domain={"age": integers(0, 99), "state": categorical(STATES)},
-                policy=bf.Policy({"age": bf.threshold(5)}),
-                epsilon=epsilon,
-                pad_to=pad_to,
-            )
-        )
+        for name in tables:
+            for pad_to in paddings:
+                curator.add(_dataset(name, epsilon, pad_to))
     office = open_office(folder / "blowfish.toml")
     tokens = {}
     for number in range(analysts):
@@ -79,6 +86,17 @@ def make_place(
         tokens[name] = office.tokens.issue(name, "benchmark", ["ask"], 30)[0]
     office.close()
     return Place(folder, tokens)
+
+
+def _dataset(table: str, epsilon: Fraction, pad_to: str | None) -> bf.Dataset:
+    return bf.Dataset(
+        table if pad_to is None else f"{table}-padded",
+        source=f"duckdb:///tables.duckdb#{table}",
+        domain={"age": integers(0, 99), "state": categorical(STATES)},
+        policy=bf.Policy({"age": bf.threshold(5)}),
+        epsilon=epsilon,
+        pad_to=pad_to,
+    )
 
 
 @contextmanager
@@ -115,8 +133,6 @@ def _process(command: Sequence[str], log: Path) -> Iterator[Running]:
 
 
 def _await_ready(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
-    import socket
-
     until = time.monotonic() + MOST_SECONDS_TO_START
     while time.monotonic() < until:
         if process.poll() is not None:

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.load import Run, Sizes, attack, books_row
 from benchmarks.serving.campaign import counted
 
-SIZES = Sizes(analysts=20, rounds=1, thinking_rounds=1, think=0.0)
+SIZES = Sizes(analysts=20, rounds=1, thinking_rounds=0, think=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +23,10 @@ def test_twenty_analysts_at_once_spend_no_more_than_there_is(seen: Run) -> None:
     assert seen.books.faults == []
     assert books_row(seen.books, everything).ratio == pytest.approx(float(seen.books.spent / seen.books.limit))
     kinds = counted(everything)
-    assert kinds["preview"] == kinds["read"] == kinds["release"] + kinds["refusal"] == 20 * 3
+    assert kinds["preview"] == kinds["read"] == kinds["release"] + kinds["refusal"] == 20 * 2
     assert kinds["refusal"] > 0
     assert kinds["replay"] == kinds["release"]
-    dearest = Fraction(1003, 10**6)
+    dearest = Fraction(1002, 10**6)
     assert seen.books.limit - seen.books.spent < dearest, "whoever came while there was room was served"
 
 
