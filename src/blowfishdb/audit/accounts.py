@@ -20,7 +20,7 @@ from blowfishdb.engine.node_release import NodeQuestion
 from blowfishdb.model.query import Query
 
 
-def replay_account(case: Case, seed: int) -> Line:
+def replay_account(case: Case, seed: int) -> list[Line]:
     """Releases all questions of a case; sums what each change loses, and compares the worst with what was charged."""
     random = np.random.default_rng([seed, 7])
     asked = [question for question in (case.asked, *case.further) if not isinstance(question, NodeQuestion)]
@@ -55,7 +55,7 @@ def replay_account(case: Case, seed: int) -> Line:
     if worst > spent:
         troubles.append(f"a change lost {amount(worst)} over all releases, the account was charged {amount(spent)}")
     said = f"{len(asked)} releases: loss {amount(worst)}, charged {amount(spent)}, as a sum {amount(whole)}"
-    return judged("replay", case.name, "account", troubles, said, len(listed))
+    return [judged("replay", case.name, "account", troubles, said, len(listed))]
 
 
 def _all_of(case: Case, asked: list[Query]) -> Setting:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from blowfishdb.cli.auditing import audit
 from blowfishdb.cli.books import app as ledger
 from blowfishdb.cli.datasets import app as dataset
 from blowfishdb.cli.policies import app as policy
@@ -27,6 +28,7 @@ For curators
   blowfish dataset add visits --source postgresql://localhost/clinic#visits
   blowfish policy what-if visits --attribute cost --within 50
   blowfish ledger verify
+  blowfish audit --quick   tests every claim about privacy; with a dataset's name, its own
   blowfish serve           web pages and REST for people who sign in
 \b
 For analysts
@@ -52,6 +54,7 @@ for name, group, help_text in GROUPS:
 app.command("preview")(preview)
 app.command("release")(release)
 app.command("sql")(sql)
+app.command("audit")(audit)
 app.command("reproduce")(reproduce)
 
 

@@ -31,6 +31,7 @@ EXIT_CODES = {
     5: "the ledger is not available, contradicts itself, or refuses the change",
     6: "the data source failed or did not answer in time",
     7: "no mechanism can answer this, or its privacy cannot be proven",
+    8: "the audit found a violation",
     130: "interrupted",
 }
 """Exit codes and their meaning."""

@@ -1,0 +1,176 @@
+"""An audit as a page: Markdown, HTML that needs no other file, and JSON; the verdict first, every line below."""
+
+from __future__ import annotations
+
+import html
+import json
+from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+
+from blowfishdb.audit.verdicts import SECTIONS, Audit, Line, Section
+from blowfishdb.errors import InvalidInput
+
+WHAT: dict[Section, str] = {
+    "replay": (
+        "Real releases on neighbouring made-up tables, with the noise recorded and played again. On every hidden "
+        "change of the records three things are compared: how far the noised quantities moved, over the scales that "
+        "were really drawn, with the charge; everything public, once noisy outputs are forced to be the same; and the "
+        "charge with the certificate, the ledger's entry and the account. Neighbours come from the definition of the "
+        "policy, not from the code that certifies."
+    ),
+    "exact": (
+        "Tiny domains, where every output can be gone through: the largest ratio of its probabilities on any two "
+        "neighbouring tables, against e^epsilon."
+    ),
+    "statistical": (
+        "Many real releases with real noise on two neighbouring tables: events are counted (Clopper-Pearson bounds, "
+        "corrected for the number of tests), likelihood ratios and noise are compared with what was charged."
+    ),
+    "noise": (
+        "The sampler against the law it claims: fit, size, signs, parity, tails, low bits, independence; the exact "
+        "probability of every digit; and whether the tests would notice a scale 10 % off."
+    ),
+}
+HOW = (
+    "A violation is a proof that something is wrong (replay, exact), or would happen by chance less than once in a "
+    "million runs (statistical, noise).",
+    "A clean line means that nothing was found among what was tried, not that nothing can be found.",
+    "Nothing real was touched: tables were made up in memory from the declared domain, charges went to a scratch "
+    "ledger that is gone.",
+)
+STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;background:#fff}
+h1{font-size:1.5rem}h2{margin-top:2.2rem;font-size:1.15rem}table{border-collapse:collapse;width:100%;font-size:13.5px}
+th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #d8dee4;vertical-align:top}td.n{text-align:right}
+.verdict{font-weight:600;padding:.8rem 1rem;border-radius:6px}.clean{background:#dafbe1}.violation{background:#ffebe9}
+td.clean{background:none;color:#1a7f37}td.violation{color:#cf222e;font-weight:600}td.not{color:#6e7781}
+@media(prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}th,td{border-color:#30363d}
+.verdict.clean{background:#12261e}.verdict.violation{background:#3c1618}}
+"""
+
+
+def verdict_words(audit: Audit) -> str:
+    """The outcome in one sentence."""
+    checked = sum(line.verdict == "clean" for line in audit.lines)
+    if audit.violations:
+        return f"{len(audit.violations)} violations, {checked} checks clean."
+    if not audit.is_clean:
+        return "Nothing was tested."
+    return f"No violation in {checked} checks."
+
+
+def summary(audit: Audit) -> list[tuple[Section, int, int, int, int]]:
+    """For each section that ran: clean lines, violations, lines that do not apply, and how much was tried."""
+    found = []
+    for section in SECTIONS:
+        own = [line for line in audit.lines if line.section == section]
+        if own:
+            good, bad, none = (
+                sum(line.verdict == verdict for line in own) for verdict in ("clean", "violation", "not tested")
+            )
+            found.append((section, good, bad, none, sum(line.tried for line in own)))
+    return found
+
+
+def as_markdown(audit: Audit) -> str:
+    """The page as Markdown."""
+    parts = [f"# Audit of {audit.title}", f"**{verdict_words(audit)}**", _run_words(audit)]
+    if audit.violations:
+        parts += ["## Violations", _markdown_table(audit.violations)]
+    parts += ["## How to read this", "\n".join(f"- {said}" for said in HOW), "## Power"]
+    parts.append("\n".join(f"- {said}" for said in audit.powers))
+    for section, lines in groupby(audit.lines, key=lambda line: line.section):
+        parts += [f"## {section.capitalize()}", WHAT[section], _markdown_table(tuple(lines))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(lines: tuple[Line, ...]) -> str:
+    rows = [
+        f"| {_cell(line.subject)} | {line.check} | {line.verdict} | {_cell(line.found)} | {line.tried:,} |"
+        for line in lines
+    ]
+    return "\n".join(["| subject | check | verdict | found | tried |", "|---|---|---|---|---|", *rows])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _run_words(audit: Audit) -> str:
+    how = "quick" if audit.quick else "at length"
+    return f"BlowfishDB {audit.version}, {how}, seed {audit.seed}, {audit.seconds:.0f} s."
+
+
+def as_html(audit: Audit) -> str:
+    """The page as one HTML file."""
+    state = "clean" if audit.is_clean else "violation"
+    parts = [
+        f"<h1>Audit of {html.escape(audit.title)}</h1>",
+        f'<p class="verdict {state}">{html.escape(verdict_words(audit))}</p>',
+        f"<p>{html.escape(_run_words(audit))}</p>",
+    ]
+    if audit.violations:
+        parts += ["<h2>Violations</h2>", _html_table(audit.violations)]
+    parts += ["<h2>How to read this</h2>", _html_list(HOW), "<h2>Power</h2>", _html_list(audit.powers)]
+    for section, lines in groupby(audit.lines, key=lambda line: line.section):
+        parts += [f"<h2>{section.capitalize()}</h2>", f"<p>{html.escape(WHAT[section])}</p>", _html_table(tuple(lines))]
+    head = f'<meta charset="utf-8"><title>Audit of {html.escape(audit.title)}</title><style>{STYLE}</style>'
+    return f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
+
+
+def _html_list(sentences: tuple[str, ...]) -> str:
+    return "<ul>" + "".join(f"<li>{html.escape(said)}</li>" for said in sentences) + "</ul>"
+
+
+def _html_table(lines: tuple[Line, ...]) -> str:
+    head = "<tr><th>subject</th><th>check</th><th>verdict</th><th>found</th><th>tried</th></tr>"
+    rows = [
+        f"<tr><td>{html.escape(line.subject)}</td><td>{html.escape(line.check)}</td>"
+        f'<td class="{line.verdict.split()[0]}">{line.verdict}</td><td>{html.escape(line.found)}</td>'
+        f'<td class="n">{line.tried:,}</td></tr>'
+        for line in lines
+    ]
+    return f"<table>{head}{''.join(rows)}</table>"
+
+
+def as_document(audit: Audit) -> dict[str, object]:
+    """The audit for programs."""
+    return {
+        "title": audit.title,
+        "clean": audit.is_clean,
+        "verdict": verdict_words(audit),
+        "quick": audit.quick,
+        "seed": audit.seed,
+        "version": audit.version,
+        "seconds": round(audit.seconds, 1),
+        "powers": list(audit.powers),
+        "lines": [asdict(line) for line in audit.lines],
+    }
+
+
+def check_report(path: Path) -> None:
+    """Refuses a place where no report can be written, before anything runs."""
+    if path.suffix.lower() not in ("", ".html", ".md", ".json"):
+        raise InvalidInput("a report is a folder, or a file that ends in .html, .md or .json")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise InvalidInput(f"there is no folder {folder.name} to write the report into")
+
+
+def write_report(audit: Audit, path: Path) -> list[Path]:
+    """Writes one file, or all three into a folder; gives what was written."""
+    pages = {".html": as_html, ".md": as_markdown, ".json": _as_json}
+    if path.suffix:
+        path.write_text(pages[path.suffix.lower()](audit), encoding="utf-8")
+        return [path]
+    path.mkdir(exist_ok=True)
+    written = []
+    for ending, page in pages.items():
+        written.append(path / f"audit{ending}")
+        written[-1].write_text(page(audit), encoding="utf-8")
+    return written
+
+
+def _as_json(audit: Audit) -> str:
+    return json.dumps(as_document(audit), indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,241 @@
+"""Statistical: real releases with real noise on the worst neighbours: events are counted, and the noise is measured.
+
+One release of a table with thousands of public groups is thousands of independent releases of a small one: the groups
+are told apart by a public attribute, so each has noise of its own and the same policy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+from scipy import stats
+
+from blowfishdb.audit.battery import CDF, FAMILIES, ONE, RANGES
+from blowfishdb.audit.cases import Case, made_ready
+from blowfishdb.audit.confidence import Comparison, power, tries_needed
+from blowfishdb.audit.exact_selections import gate_of, line_graph
+from blowfishdb.audit.noise_laws import NoiseLaw
+from blowfishdb.audit.one_release import released
+from blowfishdb.audit.scratch import Row, Scratch, scratch
+from blowfishdb.audit.verdicts import Line, amount, clean, violation
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.measure import measure
+from blowfishdb.engine.request import Prepared
+from blowfishdb.errors import Declined, InvalidInput
+from blowfishdb.mechanisms.select.l1_partition import l1_partition
+from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
+from blowfishdb.mechanisms.select.matching import matching_partition
+from blowfishdb.mechanisms.select.worst_bucket import worst_bucket
+from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.domain import domain, integers
+from blowfishdb.model.graphs.families import public
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.query import query
+from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
+from blowfishdb.plan.plan import Plan
+from blowfishdb.plan.stages import WORD_BITS
+
+FALSE_ALARM = 1e-6
+"""The chance that right code fails at least one statistical test of a run."""
+TESTS = 1000
+LEVEL = FALSE_ALARM / TESTS
+EPSILON = Fraction(2)
+TEN_PERCENT = 1.1
+SIGMAS = 8.5
+"""Standard deviations that leave room for LEVEL on one side and a miss of 0.01 on the other."""
+GROUPS = {True: (16_000, 4), False: (40_000, 10)}
+"""Groups of one table, and releases of it on each side; quick, and at length."""
+FEW_MECHANISMS = ("identity", "ordered", "hierarchy", "optimized")
+
+
+def statistical_lines(*, quick: bool) -> Iterator[Line]:
+    """Events and likelihood ratios of published histograms, noise of every mechanism, outcomes of every selection."""
+    yield from published(quick=quick)
+    yield from residuals(quick=quick)
+    yield from selections(quick=quick)
+
+
+def statistical_power(*, quick: bool) -> list[str]:
+    """What the tests of published histograms can and cannot miss."""
+    tries = releases_a_side(quick=quick)
+    short = NoiseLaw(2.0 / float(EPSILON) / TEN_PERCENT)
+    likely, unlikely = short.at_least(0) ** 2, short.at_least(1) ** 2
+    caught = power(likely, unlikely, tries, float(EPSILON), LEVEL)
+    needed = tries_needed(likely, unlikely, float(EPSILON), LEVEL)
+    return [
+        f"Published histograms: {tries:,} releases per side; noise 10 % too small is caught with probability at least "
+        f"{caught:.4g} ({needed:,} releases give 0.99). The mean size of the same noise tells 10 % either way from "
+        f"about {math.ceil((SIGMAS / 0.1) ** 2):,} values on. False alarm of the section: at most {FALSE_ALARM:g}.",
+    ]
+
+
+def releases_a_side(*, quick: bool) -> int:
+    """How many releases of the small histogram are made on each of two neighbouring tables."""
+    groups, releases = GROUPS[quick]
+    return groups * releases
+
+
+def published(*, quick: bool) -> Iterator[Line]:
+    """A histogram of two cells in thousands of groups, published through source, ledger and answer."""
+    groups, releases = GROUPS[quick]
+    declared = domain({"g": integers(0, groups - 1, null=0), "x": integers(0, 1, null=0)})
+    case = Case(
+        "published histogram", declared, Policy({"g": public()}), query("histogram2d", ("g", "x")), EPSILON, "identity"
+    )
+    with scratch(case.domain, case.policy) as world:
+        ready = made_ready(case, world.holding, case.asked)
+        seen = {}
+        for side in (0, 1):
+            _fill_groups(world, groups, side)
+            answers = [released(world, ready, f"side {side} number {number}") for number in range(releases)]
+            failed = [answer.error for answer in answers if answer.error]
+            if failed:
+                yield violation("statistical", case.name, "release", f"the release failed: {failed[0][:120]}")
+                return
+            values = [Answer.from_json(answer.payload).raw.reshape(groups, 2) for answer in answers]
+            seen[side] = np.concatenate(values)
+        charged = ready.payable.epsilon
+    yield _events(seen[0], seen[1], charged)
+    yield from _ratios(seen[0], seen[1], charged)
+
+
+def _fill_groups(world: Scratch, groups: int, side: int) -> None:
+    """One record in every group, on this side."""
+    rows: list[Row] = [{"g": 0, "x": side}]
+    world.fill(rows)
+    world.database.execute("DELETE FROM rows")
+    world.database.execute(f"INSERT INTO rows SELECT range, {side} FROM range({groups})")
+
+
+def _events(first: Floats, second: Floats, charged: Fraction) -> Line:
+    """Events of the two published counts, those included whose odds change by exactly e^epsilon."""
+    comparisons = []
+    for low in (-1, 0, 1, 2):
+        for high in (-1, 0, 1, 2):
+            one, two = (int(((side[:, 0] >= low) & (side[:, 1] <= high)).sum()) for side in (first, second))
+            comparisons.append(Comparison(f"first >= {low} and second <= {high}", one, two, first.shape[0]))
+    return worst_event("published histogram", comparisons, charged)
+
+
+def worst_event(subject: str, comparisons: list[Comparison], charged: Fraction) -> Line:
+    """The event that shows the largest certain loss, against what was charged."""
+    worst = max(comparisons, key=lambda found: found.certain_loss(LEVEL))
+    least = worst.certain_loss(LEVEL)
+    said = f"{worst.event}: loss at least {least:.4g}, seen {worst.seen_loss:.4g}, charged {amount(charged)}"
+    tries = 2 * worst.tries
+    if least > float(charged):
+        return violation("statistical", subject, "events", said, tries)
+    return clean("statistical", subject, "events", said, tries)
+
+
+def _ratios(first: Floats, second: Floats, charged: Fraction) -> Iterator[Line]:
+    """The mean log-likelihood ratio of a release must be that of noise of scale 2 / epsilon on both cells."""
+    scale = 2.0 / float(charged)
+    law = NoiseLaw(scale)
+    # One row away the ratio is 1 / scale on one side of the noise and -1 / scale on the other.
+    up = law.at_least(1)
+    mean, variance = (1.0 - 2.0 * up) / scale, (1.0 - (1.0 - 2.0 * up) ** 2) / scale**2
+    for name, side, sign in (("first", first, 1.0), ("second", second, -1.0)):
+        ratios = (
+            sign * (np.abs(side[:, 0]) - np.abs(side[:, 0] - 1) + np.abs(side[:, 1] - 1) - np.abs(side[:, 1])) / scale
+        )
+        score = (ratios.mean() - 2 * mean) / math.sqrt(2 * variance / ratios.size)
+        chance = float(2.0 * stats.norm.sf(abs(score)))
+        sizes = np.abs(np.concatenate([side[:, 0] - (sign > 0), side[:, 1] - (sign < 0)]))
+        spread = (sizes.mean() - law.mean_size) / math.sqrt(law.size_variance / sizes.size)
+        size_chance = float(2.0 * stats.norm.sf(abs(spread)))
+        said = (
+            f"mean log-ratio {ratios.mean():.4g}, claimed {2 * mean:.4g}; "
+            f"mean noise {sizes.mean():.4g}, claimed {law.mean_size:.4g}"
+        )
+        check = violation if min(chance, size_chance) < LEVEL else clean
+        yield check("statistical", f"published histogram, {name} table", "likelihood ratio", said, ratios.size)
+
+
+def residuals(*, quick: bool) -> Iterator[Line]:
+    """What every mechanism adds to its rows, over the scale that its charge claims."""
+    rows_wanted = 10_000 if quick else 200_000
+    for name in FEW_MECHANISMS if quick else MECHANISMS:
+        for family in ("threshold",) if quick else ("threshold", "full"):
+            asked = CDF if name == "ordered" else RANGES
+            case = Case(f"{name}, {family}", ONE, Policy({"x": FAMILIES[family]}), asked, Fraction(1, 2), name)
+            with scratch(case.domain, case.policy) as world:
+                try:
+                    payable = made_ready(case, world.holding, case.asked).payable
+                    plan = payable.best.plan if isinstance(payable, Prepared) else None
+                except (Declined, InvalidInput):
+                    continue
+            if isinstance(payable, Prepared) and isinstance(plan, Plan):
+                yield _residual(case, payable, plan, rows_wanted)
+
+
+def _residual(case: Case, payable: Prepared, plan: Plan, rows_wanted: int) -> Line:
+    counts = np.arange(plan.cells, dtype=np.int64)
+    truth = np.concatenate([_rows_of(part, counts) for part in plan.parts])
+    times = max(1, rows_wanted // plan.weights.size)
+    noise = np.stack([measure(plan, payable.best.certificate, counts).noisy for _ in range(times)]) - truth
+    laws = [NoiseLaw(float(plan.unit) / int(weight)) for weight in plan.weights]
+    scales = np.array([law.scale for law in laws])
+    mean = times * sum(law.mean_size / law.scale for law in laws)
+    variance = times * sum(law.size_variance / law.scale**2 for law in laws)
+    score = (float(np.sum(np.abs(noise) / scales)) - mean) / math.sqrt(variance)
+    chance = float(2.0 * stats.norm.sf(abs(score)))
+    said = f"noise {1 + score * math.sqrt(variance) / mean:.4g} times what the charge claims"
+    check = violation if chance < LEVEL else clean
+    return check("statistical", case.name, "noise on rows", said, int(noise.size))
+
+
+def _rows_of(part: object, counts: Ints) -> Ints:
+    """The rows of a part, written out densely and multiplied by hand."""
+    factors = getattr(part, "factors", None)
+    matrices = [part.rows.dense()] if factors is None else [factor.rows.dense() for factor in factors]  # type: ignore[attr-defined]
+    whole = matrices[0]
+    for matrix in matrices[1:]:
+        whole = np.kron(whole, matrix)
+    return np.asarray(whole @ counts, dtype=np.int64)
+
+
+def selections(*, quick: bool) -> Iterator[Line]:
+    """How often each outcome of a selection is chosen on two neighbouring tables, with real noise."""
+    tries = 2_000 if quick else 40_000
+    epsilon, graph, long = Fraction(3), line_graph(4, "public"), line_graph(16, "public")
+    gate, at_gate = gate_of(16, "public", 8 * epsilon)
+    even, peak = [5] * 16, [0] * 7 + [9] + [0] * 8
+    stages = {
+        "partition": (
+            l1_partition(4, graph, epsilon, candidates="powers", penalty=Fraction(1)),
+            [6, 6, 0, 0],
+            [6, 5, 1, 0],
+        ),
+        "refinement": (l1_refinement(16, long, epsilon), peak, [0] * 7 + [8, 1] + [0] * 7),
+        "gate": (gate, even, [*even[:3], 4, 6, *even[5:]]),
+        "worst bucket": (worst_bucket(16, np.arange(0, 16, 4), long, epsilon), peak, [0] * 7 + [8, 1] + [0] * 7),
+        "matching": (
+            matching_partition(np.ones(4, dtype=np.int64), Fraction(2), graph, epsilon),
+            [4, 4, 0, 0],
+            [4, 3, 1, 0],
+        ),
+    }
+    for name, (stage, one, two) in stages.items():
+        seen = [_outcomes(stage, np.array(counts, dtype=np.int64), tries) for counts in (one, two)]
+        outcomes = set(seen[0]) | set(seen[1])
+        comparisons = [Comparison(f"outcome {o}", seen[0][o], seen[1][o], tries) for o in outcomes]
+        yield worst_event(f"selection: {name}", comparisons, at_gate if name == "gate" else epsilon)
+
+
+def _outcomes(stage: object, counts: Ints, tries: int) -> Counter[str]:
+    noise = stage.noise  # type: ignore[attr-defined]
+    draw = sample_geometric if noise.one_sided else sample
+    items = int(noise.sizes.sum())
+    by_class = [
+        draw(noise.unit, int(weight), int(size) * tries).reshape(tries, int(size))
+        for weight, size in zip(noise.weights, noise.sizes, strict=True)
+    ]
+    words = sample_words(noise.tie_words * items * tries, WORD_BITS).reshape(tries, -1)
+    draws = np.concatenate([*by_class, words], axis=1)
+    return Counter(str(stage.choose(counts, row).tolist()) for row in draws)  # type: ignore[attr-defined]
