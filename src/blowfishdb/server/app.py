@@ -98,7 +98,7 @@ def rest_app(office: Office) -> FastAPI:
     for router in ROUTERS:
         api.include_router(router)
     app.include_router(api)
-    app.include_router(health.router)
+    app.include_router(health.router, responses={"default": PROBLEM})
 
     routes = described_routes(app)
 
