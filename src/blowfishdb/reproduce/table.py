@@ -56,6 +56,27 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         f"{HERE}.dawa.rectangles:PROCEDURE",
     ),
     Experiment(
+        "thesis-figure-4",
+        THESIS,
+        "Figure 4",
+        "Squared error of a histogram under the line policy, four algorithms",
+        f"{HERE}.thesis.histograms:PROCEDURE",
+    ),
+    Experiment(
+        "thesis-figure-5",
+        THESIS,
+        "Figure 5",
+        "Matching against the other algorithms on half of Income and simulated counts",
+        f"{HERE}.thesis.matching:PROCEDURE",
+    ),
+    Experiment(
+        "thesis-splits",
+        THESIS,
+        "Section 6",
+        "Which part of epsilon should find the buckets",
+        f"{HERE}.thesis.splits:PROCEDURE",
+    ),
+    Experiment(
         "blowfish-figure-1abc",
         BLOWFISH,
         "Figure 1(a-c)",

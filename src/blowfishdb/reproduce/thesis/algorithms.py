@@ -30,7 +30,10 @@ LAPLACE, DAWA, SUMS, BOTH = "Laplace", "DAWA, sound", "Transformed + Laplace", "
 DAWA_PUBLISHED = "DAWA, published noise (not private)"
 BOTH_PUBLISHED = "DAWA + Transformed, published noise (not private)"
 OURS_DAWA, OURS, MATCHING = "dawa (BlowfishDB)", "dawa-transform (BlowfishDB)", "Matching + Transformed, sound"
-OURS_MATCHING = "matching-transform (BlowfishDB)"
+MATCHING_PRINTED, OURS_MATCHING = (
+    "Matching + Transformed, thesis' noise (not private)",
+    "matching-transform (BlowfishDB)",
+)
 QUARTER, HALF = Fraction(1, 4), Fraction(1, 2)
 
 
@@ -69,6 +72,13 @@ def both_published(counts: Ints, epsilon: Fraction, share: Fraction = HALF) -> F
     return on_the_line(GivenTransform(starts), counts, epsilon * (1 - share))
 
 
+def matching_printed(counts: Ints, epsilon: Fraction) -> Floats:
+    """Matching with the thesis' noise: half of what moves need, so half of epsilon selects as if it were all of it."""
+    return on_the_line(
+        MatchingTransform(rounds=1, select_share=Fraction(2, 3), caution=Fraction(0)), counts, 3 * epsilon / 2
+    )
+
+
 ALGORITHMS: dict[str, Cells] = {
     LAPLACE: laplace,
     DAWA: partial(at_half, PrintedDawa()),
@@ -81,6 +91,7 @@ ALGORITHMS: dict[str, Cells] = {
 }
 MATCHINGS: dict[str, Cells] = {
     MATCHING: partial(on_the_line, MatchingTransform(rounds=1, caution=Fraction(0))),
+    MATCHING_PRINTED: matching_printed,
     OURS_MATCHING: partial(on_the_line, MatchingTransform()),
 }
 
