@@ -125,6 +125,62 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "Stated sensitivities, with and without public facts, against the definition",
         f"{HERE}.blowfish.sensitivities:PROCEDURE",
     ),
+    Experiment(
+        "partitioning-figure-7",
+        PARTITIONING,
+        "Figures 3 to 7",
+        "Noisy cells, the errors of ranges on them, and bounds",
+        f"{HERE}.partitioning.cells:PROCEDURE",
+    ),
+    Experiment(
+        "partitioning-figure-8",
+        PARTITIONING,
+        "Figure 8",
+        "Average queries on released counts",
+        f"{HERE}.partitioning.averages:PROCEDURE",
+    ),
+    Experiment(
+        "partitioning-figures-9-10",
+        PARTITIONING,
+        "Figures 9 and 10",
+        "Height of the hierarchical kd-tree",
+        f"{HERE}.partitioning.heights:PROCEDURE",
+    ),
+    Experiment(
+        "partitioning-figures-11-12",
+        PARTITIONING,
+        "Figures 11 and 12",
+        "Thresholds of the kd-tree",
+        f"{HERE}.partitioning.thresholds:PROCEDURE",
+    ),
+    Experiment(
+        "partitioning-figures-13-14",
+        PARTITIONING,
+        "Figures 13 and 14",
+        "Error of rectangles by α",
+        f"{HERE}.partitioning.alphas:PROCEDURE",
+    ),
+    Experiment(
+        "partitioning-figures-15-16",
+        PARTITIONING,
+        "Figures 15 and 16",
+        "Number of queries against the interactive model",
+        f"{HERE}.partitioning.queries:PROCEDURE",
+    ),
+    Experiment(
+        "partitioning-parity",
+        PARTITIONING,
+        "Appendix C",
+        "Parities learnt from released cells",
+        f"{HERE}.partitioning.parities:PROCEDURE",
+    ),
+    Experiment(
+        "partitioning-decision-tree",
+        PARTITIONING,
+        "Section 4.4",
+        "A decision tree learnt from released counts",
+        f"{HERE}.partitioning.decision_trees:PROCEDURE",
+    ),
 )
 
 

@@ -18,13 +18,15 @@ from blowfishdb.reproduce.baselines.drawing import noisy
 HEIGHT = 8
 
 
-def hierarchical_kdtree(counts: Ints, epsilon: Fraction, boxes: Rectangles) -> Floats:
+Piece = tuple[slice, ...]
+
+
+def hierarchical_kdtree(counts: Ints, epsilon: Fraction, boxes: Rectangles, height: int = HEIGHT) -> Floats:
     """Half of epsilon for the medians of all levels, half for the boxes at the end."""
     grid = counts.reshape(boxes.grid)
-    pieces: list[tuple[slice, ...]] = [tuple(slice(0, size) for size in boxes.grid)]
-    scale = 2 * HEIGHT / epsilon
-    for _ in range(HEIGHT):
-        pieces = [part for piece in pieces for part in _cut(grid, piece, scale)]
+    pieces: list[Piece] = [tuple(slice(0, size) for size in boxes.grid)]
+    for _ in range(height):
+        pieces = _cut(grid, pieces, 2 * height / epsilon)
     cells = np.empty(grid.shape)
     totals = noisy(np.array([grid[piece].sum() for piece in pieces]), 2 / epsilon)
     for piece, count in zip(pieces, totals, strict=True):
@@ -32,12 +34,21 @@ def hierarchical_kdtree(counts: Ints, epsilon: Fraction, boxes: Rectangles) -> F
     return np.asarray(boxes.dot(cells.reshape(-1)))
 
 
-def _cut(grid: Ints, piece: tuple[slice, ...], scale: Fraction) -> list[tuple[slice, ...]]:
-    inner = grid[piece]
-    axis = int(np.argmax(inner.shape))
-    if inner.shape[axis] == 1:
-        return [piece]
-    slices = inner.sum(axis=tuple(other for other in range(inner.ndim) if other != axis))
-    place = piece[axis].start + median_cut(np.maximum(noisy(slices, scale), 0.0))
-    ends = slice(piece[axis].start, place), slice(place, piece[axis].stop)
-    return [(*piece[:axis], end, *piece[axis + 1 :]) for end in ends]
+def _cut(grid: Ints, pieces: list[Piece], scale: Fraction) -> list[Piece]:
+    """Every piece with two cells or more in two, at a noisy median of its longest axis."""
+    axes = [int(np.argmax(grid[piece].shape)) for piece in pieces]
+    slices = [_along(grid[piece], axis) for piece, axis in zip(pieces, axes, strict=True)]
+    drawn = np.split(noisy(np.concatenate(slices), scale), np.cumsum([own.size for own in slices])[:-1])
+    found: list[Piece] = []
+    for piece, axis, own in zip(pieces, axes, drawn, strict=True):
+        if own.size == 1:
+            found.append(piece)
+            continue
+        place = piece[axis].start + median_cut(np.maximum(own, 0.0))
+        ends = slice(piece[axis].start, place), slice(place, piece[axis].stop)
+        found += [(*piece[:axis], end, *piece[axis + 1 :]) for end in ends]
+    return found
+
+
+def _along(cells: Ints, axis: int) -> Ints:
+    return np.asarray(cells.sum(axis=tuple(other for other in range(cells.ndim) if other != axis)))

@@ -9,6 +9,7 @@ from blowfishdb.engine.present.colours import INK
 from blowfishdb.reproduce.charts import COLOURS, MARKS, plain
 from blowfishdb.reproduce.result import Row
 from blowfishdb.reproduce.rows import distinct, matching, number
+from blowfishdb.reproduce.ticks import simple_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,12 +68,3 @@ def _draw_policies(axes: Axes, rows: Sequence[Row], data: str, column: str) -> N
         low, high = (list(values(rows, data, policy, f"{column}_{end}").values()) for end in ("low", "high"))
         axes.plot(list(own), list(own.values()), color=COLOURS[look], marker=MARKS[look], markersize=4, label=policy)
         axes.fill_between(list(own), low, high, color=COLOURS[look], alpha=0.12, linewidth=0)
-
-
-def simple_ticks(axes: Axes) -> None:
-    """Plain numbers on a logarithmic axis that spans about one power of ten."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())

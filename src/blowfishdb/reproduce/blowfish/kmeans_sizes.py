@@ -7,12 +7,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from blowfishdb.reproduce.blowfish import kmeans_runs
-from blowfishdb.reproduce.blowfish.kmeans_charts import data_of, gain, policies_of, simple_ticks
+from blowfishdb.reproduce.blowfish.kmeans_charts import data_of, gain, policies_of
 from blowfishdb.reproduce.charts import legend_below, lines, plain
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
 from blowfishdb.reproduce.rows import distinct, matching, number
 from blowfishdb.reproduce.settings import Settings
+from blowfishdb.reproduce.ticks import simple_ticks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
