@@ -34,12 +34,13 @@ class StandIn:
 
 
 def _counts(draw: Generator, rates: Floats, records: int, empty: float) -> Ints:
-    """Poisson counts for the rates; the lowest become 0 until the share is right, the rest have at least 1."""
-    counts = draw.poisson(rates / rates.sum() * records)
-    order = np.argsort(rates.reshape(-1), kind="stable")
-    flat = np.maximum(counts.reshape(-1), 1)
-    flat[order[: round(empty * flat.size)]] = 0
-    return np.asarray(flat.reshape(counts.shape), dtype=np.int64)
+    """Poisson counts for the rates; cells with the lowest rates are empty, the others have a record at least."""
+    flat = rates.reshape(-1).copy()
+    unused = np.argsort(flat, kind="stable")[: round(empty * flat.size)]
+    flat[unused] = 0.0
+    counts = np.maximum(draw.poisson(flat / flat.sum() * records), 1)
+    counts[unused] = 0
+    return np.asarray(counts.reshape(rates.shape), dtype=np.int64)
 
 
 def _net_trace(draw: Generator) -> Floats:
@@ -102,8 +103,9 @@ def _towns(towns: int, spread: float, weight: float, side: int = SIDE) -> Callab
         for size in draw.pareto(weight, towns) + 0.05:
             x, y = draw.uniform(0, side, 2)
             width = spread * (0.5 + size**0.3)
-            across, along = (np.exp(-((places - centre) ** 2) / (2 * width**2)) for centre in (x, y))
-            rates += size * np.outer(across, along)
+            near = [places[max(0, int(centre - 6 * width)) : int(centre + 6 * width) + 1] for centre in (x, y)]
+            across, along = (np.exp(-((n - c) ** 2) / (2 * width**2)) for n, c in zip(near, (x, y), strict=True))
+            rates[np.ix_(*near)] += size * np.outer(across, along)
         return np.asarray(rates * draw.gamma(0.8, 1.25, (side, side)))
 
     return shape
@@ -116,7 +118,7 @@ def _people(draw: Generator) -> Floats:
     middle = 12 + 16 * np.exp(-(((age - 33) / 20.0) ** 2))
     rates = people * np.exp(-((np.log(income / middle)) ** 2) / (2 * 0.7**2)) / income
     rates[:, ::5] *= 2.5
-    return rates * draw.gamma(3.0, 1 / 3, (79, 100))
+    return np.asarray(rates * draw.gamma(3.0, 1 / 3, (79, 100)))
 
 
 STAND_INS = {

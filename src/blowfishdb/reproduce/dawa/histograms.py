@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from blowfishdb.reproduce.data import Histogram, histogram
 from blowfishdb.reproduce.settings import Settings
 
@@ -12,8 +14,9 @@ TINY = 64
 
 
 def paper_histogram(settings: Settings, name: str) -> Histogram:
-    """One of them; a tiny run keeps a stretch of few cells."""
+    """One of them; a tiny run keeps the few cells with the most records."""
     found = histogram(settings, name)
     if settings.size == "tiny":
-        return Histogram(name, found.counts[-TINY:].copy(), found.origin)
+        stretches = found.counts[: found.counts.size // TINY * TINY].reshape(-1, TINY)
+        return Histogram(name, stretches[np.argmax(stretches.sum(axis=1))].copy(), found.origin)
     return found

@@ -81,7 +81,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         how_it_holds([easy[0] >= MUCH_LOWER, hard[0] <= ALMOST, weights[0] >= MUCH_LOWER]),
         f"As printed with sound noise: without the partition {easy[0]:.2f} times its error on easy histograms, with it "
         f"{hard[0]:.2f} times the error on hard ones, where Laplace has {weights[0]:.2f} times; for our dawa "
-        f"{easy[1]:.2f}, {hard[1]:.2f} and {weights[1]:.2f}. With the published code's noise, which is not private, "
+        f"{easy[1]:.2f}, {hard[1]:.2f} and {weights[1]:.2f}; with the published code's noise, which is not private, "
         f"the first two are {ratio(GREEDY, PUBLISHED, EASY):.2f} and {ratio(PUBLISHED, GREEDY, HARD):.2f}.",
     )
 

@@ -84,7 +84,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         how_it_holds([behind <= NEAR_BEST, geometric > 1, laplace <= SAME]),
         f"At worst DAWA's weights have {behind:.2f} times the error of the best alternative; geometric ones have at "
         f"least {geometric:.2f} times theirs on uniform intervals, and on the identity they differ from Laplace by at "
-        f"most {100 * laplace:.0f} %. Our dawa has at most {ours:.2f} times the printed form's error.",
+        f"most {100 * laplace:.0f} %; our dawa has at most {ours:.2f} times the printed form's error.",
     )
 
     def draw(figure: Figure) -> None:

@@ -91,7 +91,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
             ]
         ),
         f"Error of {_list(income)} over that of Matching + Transformed with the noise that moves need, geometric means "
-        f"over epsilon, on Income: {_figures(income)}; on jumping counts: {_figures(jumping)}. With the thesis' noise, "
+        f"over epsilon, on Income: {_figures(income)}; on jumping counts: {_figures(jumping)}; with the thesis' noise, "
         f"half of that and not private, it has {printed[0]:.2f} and {printed[1]:.2f} times its error, our "
         f"matching-transform {ours[0]:.2f} and {ours[1]:.2f}.",
     )
