@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from types import ModuleType
@@ -283,3 +284,16 @@ def test_certificates_are_plain_values() -> None:
     assert certify(plan, line(6)) == certify(plan, line(6))
     assert certify(plan, line(6)) != certify(plan, line(6, theta=2))
     assert isinstance(certify(plan, line(6)), Certificate)
+
+
+def test_a_certificate_is_verified_from_what_came_with_it() -> None:
+    plan = Plan(Fraction(4), (Measurement(Identity(3), np.ones(1, dtype=np.int64)),))
+    graph = CellGraph((CliqueGraph(np.zeros(3, dtype=np.int64)),), "record", np.array(False), "public")
+    sound = certify(plan, graph)
+    sound.verify(plan, graph)
+    with pytest.raises(DigestMismatch, match="nothing came"):
+        sound.verify()
+    replace(sound, again=lambda: certify(plan, graph)).verify()
+    assert replace(sound, again=lambda: certify(plan, graph)) == sound
+    with pytest.raises(DigestMismatch, match="does not belong"):
+        replace(sound, again=lambda: replace(sound, epsilon=Fraction(1, 100))).verify()

@@ -37,6 +37,15 @@ def run(arguments: Sequence[str]) -> int:
 
         print_error(error, as_json="--json" in arguments)
         return exit_code(error)
+    except ModuleNotFoundError as fault:
+        from blowfishdb.cli.extras import missing_extra
+        from blowfishdb.cli.output import print_error
+
+        needed = missing_extra(fault)
+        if needed is None:
+            raise
+        print_error(needed, as_json="--json" in arguments)
+        return exit_code(needed)
     return 0
 
 

@@ -39,6 +39,18 @@ class Accuracy:
     mechanism: str | None
     per_query: bool
 
+    def words(self) -> list[str]:
+        """The options that say the same."""
+        given = {
+            "--within": self.within,
+            "--confidence": self.confidence,
+            "--beta": self.beta,
+            "--epsilon": self.epsilon,
+            "--mechanism": self.mechanism,
+        }
+        said = [word for option, value in given.items() if value is not None for word in (option, value)]
+        return [*said, *(["--per-query"] if self.per_query else [])]
+
 
 @dataclass(frozen=True)
 class Keeping:
@@ -60,8 +72,8 @@ class Keeping:
             raise ExtraMissing("matplotlib", "plot")
 
 
-def show_preview(question: Question, wanted: Accuracy, *, as_json: bool) -> None:
-    """Previews a question."""
+def show_preview(question: Question, wanted: Accuracy, command: str, *, as_json: bool) -> None:
+    """Previews a question; `command` is how its answer is asked for."""
     with steps("pricing", quiet=as_json):
         found = question.preview(
             wanted.within,
@@ -73,7 +85,8 @@ def show_preview(question: Question, wanted: Accuracy, *, as_json: bool) -> None
         )
     print_preview(found, as_json=as_json)
     if not as_json:
-        console().print("Run it: blowfish release with the same options.", style="dim")
+        # Wrapped by the terminal and not by us, so that it can be copied in one piece.
+        console().print(f"Run it with: {command}", style="dim", markup=False, soft_wrap=True)
 
 
 def print_preview(found: Preview, *, as_json: bool) -> None:

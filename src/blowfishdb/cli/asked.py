@@ -53,6 +53,21 @@ class Asked:
     quantiles: str | None
     where: str | None
 
+    def words(self) -> list[str]:
+        """The name of the dataset and the options that ask the same."""
+        given = {
+            "--histogram": self.histogram,
+            "--cdf": self.cdf,
+            "--ranges": self.ranges,
+            "--marginals": self.marginals,
+            "--sum": self.sum,
+            "--mean": self.mean,
+            "--quantiles": self.quantiles,
+            "--where": self.where,
+        }
+        said = [word for option, value in given.items() if value is not None for word in (option, value)]
+        return [self.name, *said, *(["--count"] if self.count else [])]
+
     def question(self, session: Session) -> Question:
         """The question, ready to preview or release."""
         return self.of(session[self.name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -85,8 +86,13 @@ def preview(
 
     asked = Asked(name, histogram, cdf, ranges, marginals, count, sum_, mean, quantiles, where)
     wanted = Accuracy(within, confidence, beta, epsilon, mechanism, per_query)
+    chosen = [
+        *(["--analyst", analyst] if analyst else []),
+        *(["--config", str(config)] if config != USUAL_CONFIG else []),
+    ]
+    command = shlex.join(["blowfish", "release", *asked.words(), *wanted.words(), *chosen])
     with analyst_session(config, analyst) as session:
-        show_preview(asked.question(session), wanted, as_json=as_json)
+        show_preview(asked.question(session), wanted, command, as_json=as_json)
 
 
 def release(

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from blowfishdb.engine.compiled import Compiled, compile_query
 from blowfishdb.engine.demand import SMALLEST, USUAL_BETA, Demand
+from blowfishdb.engine.present.numbers import readable
 from blowfishdb.engine.quoting import alpha_for
 from blowfishdb.errors import BlowfishError, QueryError
 from blowfishdb.model.domain import Bins, Domain, Integers
@@ -18,6 +19,7 @@ from blowfishdb.model.query import Query
 
 COARSER = 10
 """Fewer bins are tried at so many times the width."""
+FEWEST_BINS = 2
 COUNTED = ("histogram", "cdf")
 
 
@@ -32,7 +34,7 @@ def instead(domain: Domain, policy: Policy, compiled: Compiled, wanted: Demand, 
         own = replace(demanded, beta=beta)
         alpha = _alpha(compiled, epsilon, own)
         if alpha is not None:
-            said.append(f"within {alpha:,.4g} ({own.confidence})")
+            said.append(f"within {readable(alpha)} ({own.confidence})")
     coarse = _coarser(domain, compiled.query)
     if coarse is not None:
         words = _coarse_words(domain, policy, coarse, epsilon, demanded)
@@ -52,8 +54,10 @@ def _coarse_words(domain: Domain, policy: Policy, coarse: Query, epsilon: Fracti
         compiled = compile_query(domain, policy, coarse)
     except BlowfishError:
         return None
-    alpha = _alpha(compiled, epsilon, demanded)
-    return None if alpha is None else f"{compiled.problem.graph.cells} bins within {alpha:,.4g} ({demanded.confidence})"
+    bins, alpha = compiled.problem.graph.cells, _alpha(compiled, epsilon, demanded)
+    if alpha is None or bins < FEWEST_BINS:
+        return None
+    return f"{bins:,} bins within {readable(alpha)} ({demanded.confidence})"
 
 
 def _coarser(domain: Domain, asked: Query) -> Query | None:

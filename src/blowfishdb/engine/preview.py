@@ -11,6 +11,7 @@ from blowfishdb.accuracy.assessment import Method
 from blowfishdb.accuracy.quote import Quote, Quotes
 from blowfishdb.engine.dear_filter import DearColumn, dear_columns
 from blowfishdb.engine.demand import Demand
+from blowfishdb.engine.present.numbers import readable
 from blowfishdb.engine.present.words import question_words
 from blowfishdb.engine.program_request import PreparedProgram
 from blowfishdb.engine.quoting import quotes_for
@@ -132,7 +133,7 @@ class Preview:
         if self.demanded.epsilon is not None:
             return f"{self.title}: {self.answers:,} answers for epsilon {show(self.demanded.epsilon)}"
         return (
-            f"{self.title}: {self.answers:,} answers, {scope} within {float(self.demanded.alpha or 0):g} "
+            f"{self.title}: {self.answers:,} answers, {scope} within {readable(float(self.demanded.alpha or 0))} "
             f"({self.demanded.confidence})"
         )
 
@@ -143,7 +144,7 @@ class Preview:
             mark = "   <- would run" if place == 0 else ""
             how = f"   {HOW_KNOWN[offer.method]}" if offer.method in ("bound", "not promised") else ""
             lines.append(
-                f"  {offer.mechanism:<{wide}}   {float(offer.epsilon):>9.4g}   {_figure(offer.alpha):>9}   "
+                f"  {offer.mechanism:<{wide}}   {readable(float(offer.epsilon)):>9}   {_figure(offer.alpha):>9}   "
                 f"{_figure(offer.rmse):>9}{how}{mark}"
             )
         return lines
@@ -156,14 +157,16 @@ class Preview:
         unit = "cost" if self.demanded.epsilon is None else "be within"
         for dear in self.dear:
             others = (("public", dear.if_public), ("partitioned where the filter cuts", dear.if_partitioned))
-            ways = [f"if it were {word} it would {unit} {price:.4g}" for word, price in others if _saves(price, dear)]
+            ways = [
+                f"if it were {word} it would {unit} {readable(price)}" for word, price in others if _saves(price, dear)
+            ]
             said.append(f"The filter on {dear.column} makes this dear: {', '.join(ways)}.")
         if self.unprotected:
             said.append(f"Not protected: {' '.join(self.unprotected)}")
         if self.left is not None:
             after = self.left - self.epsilon
-            rest = f"this leaves {float(after):.4g}" if after >= 0 else "this is too dear"
-            said.append(f"You have {float(self.left):.4g} left; {rest}.")
+            rest = f"this leaves {readable(float(after))}" if after >= 0 else "this is too dear"
+            said.append(f"You have {readable(float(self.left))} left; {rest}.")
         return said
 
 
@@ -222,7 +225,7 @@ def _chosen(prepared: PreparedProgram) -> str:
 
 
 def _figure(number: float | None) -> str:
-    return "-" if number is None else f"{number:.4g}"
+    return "-" if number is None else readable(number)
 
 
 def _saves(price: float | None, dear: DearColumn) -> TypeGuard[float]:
@@ -244,4 +247,4 @@ def _why(offers: tuple[Quote, ...], demanded: Demand, scale: int) -> str:
     if two <= one:
         return f"{first.mechanism} {what}, as does {second.mechanism}, with the smaller expected error."
     times = f" ({two / one:.2g} times)" if one > 0 and two / one >= NOTABLE else ""
-    return f"{first.mechanism} {what}: {one:.4g} against {two:.4g}{times} of {second.mechanism}."
+    return f"{first.mechanism} {what}: {readable(one)} against {readable(two)}{times} of {second.mechanism}."

@@ -12,6 +12,7 @@ from blowfishdb.engine.answer_table import AnswerTable
 from blowfishdb.engine.compiled import Compiled
 from blowfishdb.engine.demand import Demand
 from blowfishdb.engine.described import described
+from blowfishdb.engine.evidence import program_certificate
 from blowfishdb.engine.holding import Holding
 from blowfishdb.engine.labels import answer_tables
 from blowfishdb.engine.present.words import question_words
@@ -22,8 +23,6 @@ from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.arrays import Ints
-from blowfishdb.plan.certificate import Certificate
-from blowfishdb.plan.constraint_loss import reason
 from blowfishdb.plan.stages import Program
 from blowfishdb.sources.base import Counting
 
@@ -81,7 +80,7 @@ class PreparedProgram:
 
     def payload(self, counts: Ints, holding: Holding) -> bytes:
         """The finished answer as JSON."""
-        return described(self.answer(self.run(counts)), holding, self.compiled.cells.attributes).to_json().encode()
+        return described(self.answer(self.run(counts)), holding, self.compiled).to_json().encode()
 
     def run(self, counts: Ints) -> Finding:
         """Runs the program on counts, each stage certified before its noise is drawn."""
@@ -91,7 +90,7 @@ class PreparedProgram:
 
     def answer(self, found: Finding) -> Answer:
         """What the finding says of the question, with intervals for the noise and a word on what they leave out."""
-        graph, beta = self.compiled.problem.graph, float(self.demanded.beta)
+        beta = float(self.demanded.beta)
         widths, caveat = noise_widths(found.variances, beta), NOISE_ONLY
         if found.bias is not None and beta > BIAS_BETA:
             noise = noise_widths(found.variances, beta - BIAS_BETA)
@@ -106,7 +105,7 @@ class PreparedProgram:
             widths=widths,
             beta=beta,
             mechanism=self.mechanism.name,
-            certificate=Certificate(self.epsilon, None, False, self.digest, graph.digest(), reason(graph.together)),
+            certificate=program_certificate(self.program, self.compiled),
             stages=self.program.allowances,
             caveat=caveat,
         )

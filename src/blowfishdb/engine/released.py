@@ -11,6 +11,7 @@ from typing import get_args
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer_bounds import Bounds, around, of_counts, of_running_counts
 from blowfishdb.engine.answer_table import AnswerTable
+from blowfishdb.engine.evidence import Evidence
 from blowfishdb.errors import InvalidInput
 from blowfishdb.inference.consistent import Consistent
 from blowfishdb.model.arrays import Floats
@@ -35,7 +36,7 @@ class Released:
     `raw` is unbiased; every true answer lies within `widths.simultaneous` of it with probability 1 - beta, and each
     one within its own `widths.per_answer`. `consistent` lies inside the simultaneous box. Where an interval is not
     raw plus or minus a width (a quantile, a mean), `together` and `alone` give it. `stages` are those of a data-aware
-    mechanism, and `caveat` says what its intervals leave out.
+    mechanism, and `caveat` says what its intervals leave out. `evidence` is what its certificate is checked with.
     """
 
     kind: Kind
@@ -57,6 +58,7 @@ class Released:
     alone: Bounds | None = None
     stages: tuple[Allowance, ...] = ()
     caveat: str = ""
+    evidence: Evidence | None = None
 
     def __post_init__(self) -> None:
         sizes = {

@@ -94,7 +94,7 @@ class Prepared:
 
     def payload(self, counts: Ints, holding: Holding) -> bytes:
         """The finished answer as JSON."""
-        answer = described(finish(self.outline, counts), holding, self.compiled.cells.attributes)
+        answer = described(finish(self.outline, counts), holding, self.compiled)
         return answer.to_json().encode()
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from typing import TypeVar
@@ -46,10 +47,20 @@ class Certificate:
     plan_digest: str
     graph_digest: str
     together: str = ""
+    again: Callable[[], Certificate] | None = field(default=None, compare=False, repr=False)
 
-    def verify(self, plan: Plan | EdgePlan, graph: CellGraph) -> None:
-        """Computes the loss again; DigestMismatch when this certificate belongs to something else."""
-        if certify(plan, graph) != self:
+    def verify(self, plan: Plan | EdgePlan | None = None, graph: CellGraph | None = None) -> None:
+        """Computes the loss again; DigestMismatch when this certificate belongs to something else.
+
+        An answer's certificate needs no plan and no graph: `again` works it out from what the answer carries.
+        """
+        if plan is not None and graph is not None:
+            found = certify(plan, graph)
+        elif self.again is not None:
+            found = self.again()
+        else:
+            raise DigestMismatch("nothing came with this certificate to compute it from: give the plan and the graph")
+        if found != self:
             raise DigestMismatch("this certificate does not belong to this plan and policy")
 
 

@@ -56,6 +56,16 @@ def digits_of(answer: Released) -> Digits:
     return Digits(min(max(1 - math.floor(math.log10(narrowest)), 0), 6))
 
 
+def readable(number: float) -> str:
+    """A number to four digits, written out: 77,850, not 7.785e+04; only what is very large or small is not."""
+    if not math.isfinite(number) or not 1e-6 <= abs(number) < 1e15:
+        return f"{number:.4g}"
+    places = max(3 - math.floor(math.log10(abs(number))), 0)
+    short = float(f"{number:.4g}")
+    text = f"{short:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def percent(beta: float) -> str:
     """The confidence that an error probability leaves: 0.05 becomes "95 %"."""
     left = (1 - Decimal(repr(float(beta)))) * 100

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from fractions import Fraction
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy as np
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer_bounds import Bounds
 from blowfishdb.engine.answer_table import AnswerAxis, AnswerTable
+from blowfishdb.engine.evidence import Evidence, worked_out
 from blowfishdb.engine.released import Released
 from blowfishdb.errors import DocumentError, InvalidInput
 from blowfishdb.inference.consistent import Consistent
@@ -85,6 +88,7 @@ def to_document(answer: Released) -> dict[str, Any]:
         "alone": _bounds(answer.alone),
         "stages": [[allowance.stage, str(allowance.epsilon)] for allowance in answer.stages],
         "caveat": answer.caveat,
+        "evidence": None if answer.evidence is None else asdict(answer.evidence),
     }
 
 
@@ -109,13 +113,16 @@ def _table(table: AnswerTable) -> dict[str, Any]:
 def _from_document(written: Mapping[str, Any], make: type[Kept]) -> Kept:
     proof = written["certificate"]
     witness = proof["witness"]
+    evidence = _read_evidence(written.get("evidence"))
+    epsilon, mechanism = Fraction(_text(proof["epsilon"])), _text(written["mechanism"])
     certificate = Certificate(
-        epsilon=Fraction(_text(proof["epsilon"])),
+        epsilon=epsilon,
         witness=None if witness is None else (int(witness[0]), int(witness[1])),
         is_tight=_truth(proof["is_tight"]),
         plan_digest=_text(proof["plan_digest"]),
         graph_digest=_text(proof["graph_digest"]),
         together=_text(proof.get("together", "")),
+        again=None if evidence is None else partial(worked_out, evidence, mechanism, epsilon),
     )
     if _text(written["epsilon"]) != str(certificate.epsilon):
         raise InvalidInput("its epsilon is not the certificate's")
@@ -128,7 +135,7 @@ def _from_document(written: Mapping[str, Any], make: type[Kept]) -> Kept:
         consistent=Consistent(_floats(written["values"]), _truth(written["feasible"]), _text(written["remark"])),
         widths=HalfWidths(_floats(written["half_widths"]), float(written["half_width"])),
         beta=float(written["beta"]),
-        mechanism=_text(written["mechanism"]),
+        mechanism=mechanism,
         certificate=certificate,
         dataset=_text(written["dataset"]),
         policy_version=None if version is None else int(version),
@@ -140,7 +147,12 @@ def _from_document(written: Mapping[str, Any], make: type[Kept]) -> Kept:
         alone=_read_bounds(written["alone"]),
         stages=tuple(Allowance(_text(stage), Fraction(_text(own))) for stage, own in written["stages"]),
         caveat=_text(written["caveat"]),
+        evidence=evidence,
     )
+
+
+def _read_evidence(written: Mapping[str, Any] | None) -> Evidence | None:
+    return None if written is None else Evidence(dict(written["declared"]), dict(written["question"]))
 
 
 def _read_bounds(written: Mapping[str, Any] | None) -> Bounds | None:

@@ -58,7 +58,7 @@ class PreparedSynopsis:
     def payload(self, counts: Ints, holding: Holding) -> bytes:
         """The finished file."""
         answer, cells, deviations = self._measured(counts)
-        answer = described(answer, holding, self.inner.compiled.cells.attributes)
+        answer = described(answer, holding, self.inner.compiled)
         return to_bytes(_artefact(answer, cells, deviations, self.inner.compiled.cells))
 
     def _measured(self, counts: Ints) -> tuple[Answer, Floats, Floats]:
