@@ -181,3 +181,13 @@ def test_a_writer_that_is_kept_waiting_gives_up(ledger: Ledger, place: Place) ->
             hasty.charge(charge_of(account, "1/10", "a"))
         hasty.charge(charge_of(account, "1/10", "a"))
     assert ledger.account(account.id).spent == Fraction(2, 10)
+
+
+def test_a_client_that_falls_silent_inside_a_write_does_not_hold_up_the_others(ledger: Ledger, place: Place) -> None:
+    account = opened(ledger, 1)
+    with open_ledger(place.url, mark=place.mark, patience=0.6) as silent:
+        with pytest.raises(LedgerUnavailable), silent.store.write() as cursor:
+            cursor.rows("UPDATE account SET charges = 99")
+            ledger.charge(charge_of(account, "1/10", "a"))
+        silent.charge(charge_of(account, "1/10", "b"))
+    assert (ledger.account(account.id).charges, ledger.verify().is_sound) == (2, True)

@@ -142,7 +142,7 @@ class PostgresStore:
         for is_last in (False, True):
             try:
                 if self._writer.closed:
-                    self._writer = _connect(self.url, self.patience)
+                    self._writer = _connect_writer(self.url, self.patience)
                 self._writer.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
                 self._writer.execute("SELECT sequence FROM head WHERE id = 1 FOR UPDATE")
                 return
@@ -171,7 +171,7 @@ class PostgresStore:
 def open_postgres(url: str, patience: float = PATIENCE) -> PostgresStore:
     """The store at this address, created or migrated where needed."""
     with _translated():
-        writer = _connect(url, patience)
+        writer = _connect_writer(url, patience)
         try:
             prepare(writer)
         except BaseException:
@@ -180,8 +180,17 @@ def open_postgres(url: str, patience: float = PATIENCE) -> PostgresStore:
         return PostgresStore(url, patience, writer)
 
 
-def _connect(url: str, patience: float) -> Connection:
-    options = f"-c search_path={SCHEMA} -c synchronous_commit=on -c lock_timeout={int(1000 * patience)}"
+def _connect_writer(url: str, patience: float) -> Connection:
+    """A connection for writes, which the server ends when its client falls silent inside one.
+
+    A client that froze, or whose network died, would otherwise keep the head row locked for hours; this way those who
+    wait for it get their turn before they lose patience.
+    """
+    return _connect(url, patience, f"-c idle_in_transaction_session_timeout={int(500 * patience)}")
+
+
+def _connect(url: str, patience: float, more: str = "") -> Connection:
+    options = f"-c search_path={SCHEMA} -c synchronous_commit=on -c lock_timeout={int(1000 * patience)} {more}"
     options += r" -c default_transaction_isolation=read\ committed"
     own = conninfo_to_dict(url).get("options")
     info = make_conninfo(url, options=f"{own} {options}" if own else options, application_name="blowfishdb ledger")
