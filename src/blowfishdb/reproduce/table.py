@@ -181,6 +181,27 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "A decision tree learnt from released counts",
         f"{HERE}.partitioning.decision_trees:PROCEDURE",
     ),
+    Experiment(
+        "blowfishdb-theta",
+        DEMO,
+        "Figure 3",
+        "Epsilon by threshold for a fixed accuracy",
+        f"{HERE}.demonstration.thresholds:PROCEDURE",
+    ),
+    Experiment(
+        "blowfishdb-projection",
+        DEMO,
+        "Section 3",
+        "Time and memory of a projected policy against the whole one",
+        f"{HERE}.demonstration.projections:PROCEDURE",
+    ),
+    Experiment(
+        "blowfishdb-budget",
+        DEMO,
+        "Section 1",
+        "Questions answered within a budget, against an APEx-like system",
+        f"{HERE}.demonstration.budgets:PROCEDURE",
+    ),
 )
 
 

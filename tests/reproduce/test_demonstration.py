@@ -1,0 +1,98 @@
+"""The demonstration's claims: transformation, budgets, tiny runs, and verdicts that can turn."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import blowfishdb as bf
+from blowfishdb.errors import InvalidInput
+from blowfishdb.reproduce.demonstration import budgets, projections, thresholds
+from blowfishdb.reproduce.result import Row
+from blowfishdb.reproduce.settings import Settings
+
+TINY = Settings("tiny")
+
+
+@pytest.mark.parametrize("experiment", [thresholds, projections, budgets])
+def test_tiny_runs_end_with_a_verdict(experiment: ModuleType) -> None:
+    procedure = experiment.PROCEDURE
+    cases = procedure.cases(TINY)
+    assert len(cases) == len(set(cases))
+    result = procedure.conclude(TINY, [row for case in cases for row in procedure.measure(TINY, case)])
+    assert result.verdict.why and result.pictures and result.tables
+
+
+def test_the_incidence_matrix_of_a_path() -> None:
+    edges = np.array([[0, 1], [1, 2]])
+    assert projections.incidence_matrix(edges, 3).tolist() == [[1.0, 0.0], [-1.0, 1.0]]
+
+
+def test_whole_and_projected_policy_have_the_same_error() -> None:
+    table = projections.table_with(5)
+    assert projections.whole_policy(*table) == pytest.approx(projections.projected_policy(*table))
+    assert projections.projected_policy(*table) == pytest.approx(np.sqrt(2) * projections.THETA)
+    assert projections.engine(*table) < projections.projected_policy(*table)
+
+
+def test_a_policy_that_joins_nothing_has_no_inverse() -> None:
+    domain, _ = projections.table_with(3)
+    public = {"asked": bf.threshold(2), "other": bf.public()}
+    with pytest.raises(InvalidInput):
+        projections.whole_policy(domain, bf.Policy(public, composition="attribute"))
+
+
+def test_a_budget_answers_what_it_can_pay_for() -> None:
+    asked: list[Row] = [
+        {"attributes": "age", "epsilon": 0.4},
+        {"attributes": "age hours", "epsilon": 0.4},
+        {"attributes": "age", "epsilon": 0.3},
+        {"attributes": "hours", "epsilon": 0.5},
+    ]
+    assert budgets.answered(asked, 1.0, by_attribute=False) == 2
+    assert budgets.answered(asked, 1.0, by_attribute=True) == 3
+    assert budgets.answered(asked, 2.0, by_attribute=False) == 4
+    assert budgets.answered(asked, 0.1, by_attribute=True) == 0
+
+
+@pytest.mark.parametrize(
+    ("prices", "holds"),
+    [({1: 0.1, 10: 0.2, 4357: 0.3}, "yes"), ({1: 0.2, 10: 0.2, 4357: 0.2}, "partly"), ({1: 0.3, 4357: 0.2}, "no")],
+)
+def test_thresholds_are_judged_by_fall_and_saving(prices: dict[int, float], holds: str) -> None:
+    rows: list[Row] = [
+        {"question": kind, "theta": theta, "epsilon": price, "mechanism": "ordered"}
+        for kind in ("histogram", "cumulative histogram")
+        for theta, price in prices.items()
+    ]
+    verdict = thresholds.judge(rows)
+    assert verdict.holds == holds
+    assert ("at no threshold" in verdict.why) == (holds != "yes")
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds", "peak", "holds"),
+    [(2.0, 50.0, 50.0, "yes"), (2.0, 1.0, 1.0, "partly"), (3.0, 1.0, 1.0, "no")],
+)
+def test_projections_are_judged_by_error_time_and_memory(error: float, seconds: float, peak: float, holds: str) -> None:
+    rows: list[Row] = [
+        {"method": projections.STATIC, "values": 64, "error": error, "seconds": seconds, "peak_mb": peak},
+        {"method": projections.PROJECTED, "values": 64, "error": 2.0, "seconds": 1.0, "peak_mb": 1.0},
+        {"method": projections.ENGINE, "values": 64, "error": 1.9, "seconds": 1.0, "peak_mb": 1.0},
+    ]
+    verdict = projections.judge(rows)
+    assert verdict.holds == holds and ("and not at the same error" in verdict.why) == (error != 2.0)
+
+
+@pytest.mark.parametrize(("near", "holds"), [(16.0, "yes"), (10.5, "partly"), (5.0, "no")])
+def test_budgets_are_judged_against_the_plain_system(near: float, holds: str) -> None:
+    counts = {budgets.APEX: 10.0, budgets.PLAIN: 11.0, budgets.THRESHOLDS: near, budgets.APART: 20.0}
+    rows: list[Row] = [
+        {"system": system, "budget": budget, "answered": count}
+        for system, count in counts.items()
+        for budget in budgets.BUDGETS
+    ]
+    assert budgets.judge(rows, asked=36).holds == holds
+    assert budgets.judge(rows, asked=10).holds == "no"
