@@ -24,6 +24,7 @@ ONE = domain({"x": integers(0, LENGTH - 1, null=0)})
 TWO = domain({"x": integers(0, 3, null=0), "y": categorical(["a", "b", "c"], null="a", outside="a")})
 SPECIAL = domain({"x": integers(0, 5, outside="cell"), "y": categorical(["a", "b"])})
 LONG = domain({"x": integers(0, 15, null=0)})
+SMALL_SQUARE = domain({"x": integers(0, 3, null=0), "y": integers(0, 3, null=0)})
 SQUARE = domain({"x": integers(0, 7, null=0), "y": integers(0, 7, null=0)})
 
 
@@ -240,7 +241,8 @@ def data_aware(*, quick: bool) -> Iterator[Case]:
         if not quick:
             yield Case(f"{name}, line, large table", LONG, Policy({"x": line()}), RANGES, Fraction(1), name, rows=400)
         if name != "dawa-bounded":
-            yield Case(f"{name}, two axes", SQUARE, Policy({"x": line()}), TABLE, Fraction(2), name, rows=40)
+            square = SMALL_SQUARE if name == "matching-transform" else SQUARE
+            yield Case(f"{name}, two axes", square, Policy({"x": line()}), TABLE, Fraction(2), name, rows=40)
     yield Case("auto", LONG, Policy({"x": line()}), RANGES, Fraction(1), "auto")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 from blowfishdb.audit.neighbours import Setting
 from blowfishdb.engine.demand import demand
@@ -41,7 +42,7 @@ class Case:
     accounting: str = SUM
     further: tuple[Query, ...] = ()
 
-    @property
+    @cached_property
     def setting(self) -> Setting:
         """The declaration and the question, for the definitions to work on."""
         is_points = isinstance(self.asked, NodeQuestion)

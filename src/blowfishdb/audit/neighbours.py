@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -40,11 +41,12 @@ class Setting:
     where: Predicate | None
     by_value: bool = False
 
-    @property
+    @cached_property
     def applied(self) -> Domain:
+        """The domain with the special cells of public attributes declared public."""
         return self.policy.applied(self.domain)
 
-    @property
+    @cached_property
     def used(self) -> tuple[str, ...]:
         """The attributes that the question or a public fact looks at."""
         named = [axis.attribute for axis in self.axes] + [atom.attribute for atom in atoms(self.where)]
@@ -132,12 +134,11 @@ def changes(setting: Setting, everyone: Sequence[Record], most_together: int = 3
         sets = minimal_sets(setting.applied, setting.policy.facts, vertices, most_together, setting.place)
         return [Change(tuple(before for before, _ in pairs), tuple(after for _, after in pairs)) for pairs in sets]
     found: dict[frozenset[Place], Change] = {}
-    for one, two in itertools.combinations(everyone, 2):
-        ends = (setting.place(one), setting.place(two))
-        if ends[0] == ends[1] or frozenset(ends) in found:
-            continue
-        if moves(setting.applied, setting.policy, one, two):
-            found[frozenset(ends)] = Change((one,), (two,))
+    placed = [(record, setting.place(record)) for record in everyone]
+    for (one, here), (two, there) in itertools.combinations(placed, 2):
+        ends = frozenset((here, there))
+        if len(ends) == 2 and ends not in found and moves(setting.applied, setting.policy, one, two):
+            found[ends] = Change((one,), (two,))
     listed = list(found.values())
     if setting.policy.presence != "public":
         counted = {setting.place(one): one for one in everyone if setting.place(one) is not None}

@@ -29,6 +29,7 @@ from blowfishdb.audit.selection_loss import SLACK
 from blowfishdb.audit.stages import Recorder, watched_stages
 from blowfishdb.audit.tables import Pair, table_pair
 from blowfishdb.audit.verdicts import Line, amount, clean, judged, not_tested, violation
+from blowfishdb.engine.node_release import PreparedNodes
 from blowfishdb.errors import Declined, InvalidInput
 from blowfishdb.model.policy import Person
 from blowfishdb.sources.base import Counting
@@ -43,7 +44,7 @@ class Effort:
 
     @classmethod
     def of(cls, *, quick: bool) -> Effort:
-        return cls(4) if quick else cls(30, 2 * MOST_RECORDS)
+        return cls(3) if quick else cls(30, 2 * MOST_RECORDS)
 
 
 def replay(case: Case, effort: Effort, seed: int) -> list[Line]:
@@ -80,21 +81,23 @@ class _Replay:
         chosen = self._chosen(listed, moved)
         if not chosen:
             return [*found, clean("replay", self.case.name, "release", "no record can change anything that is counted")]
+        stages = payable.document().get("stages")
+        if isinstance(stages, dict):
+            self.recorder.allowed = {name: float(Fraction(spent)) for name, spent in stages.items()}
         moving, public, charging, counting = list[str](), list[str](), list[str](), list[str]()
         counting += placing_troubles(setting, payable, everyone)
         worst: Fraction | float = Fraction(0)
         base = [everyone[int(i)] for i in self.random.integers(len(everyone), size=self.case.rows)]
-        counting_statement = payable.counting(self.world.holding)
         for number, change in enumerate(chosen):
             pair = table_pair(setting, base, change, self.random)
             if number == 0:
                 first, second = self._both_charged(pair)
                 charging += [*charge_troubles(self.ready, self.case, first), *first.troubles]
             else:
-                first, second = self._both_counted(pair, counting_statement)
+                first, second = self._both_counted(pair, self._statement())
             public += public_troubles(first, second)
             if number < 2:
-                counting += source_troubles(self.world, setting, payable, counting_statement, pair)
+                counting += source_troubles(self.world, setting, payable, self._statement(), pair)
             loss: Fraction | float = Fraction(0)
             for step in self.recorder.replayed:
                 public += step.troubles
@@ -112,6 +115,11 @@ class _Replay:
             judged("replay", name, "charge", charging, f"{amount(price)}: certificate, entry, account agree", tried),
             judged("replay", name, "counting", counting, "rows count where the definitions say", min(tried, 2)),
         ]
+
+    def _statement(self) -> Counting:
+        """The statement that the last release ran; weights on nodes have one of their own kind."""
+        payable, last = self.ready.payable, self.world.source.last
+        return payable.counting(self.world.holding) if last is None or isinstance(payable, PreparedNodes) else last
 
     def _both_charged(self, pair: Pair) -> tuple[Outcome, Outcome]:
         """The whole release on a table, then on its neighbour with outputs forced equal."""

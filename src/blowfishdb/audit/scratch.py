@@ -21,13 +21,15 @@ from blowfishdb.engine.holding import Holding
 from blowfishdb.ledger import Ledger, Terms, open_ledger
 from blowfishdb.ledger.base import COMMITTED
 from blowfishdb.ledger.edge_books import SUM
+from blowfishdb.model.cells import Cells
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Dates, Domain, Integers, Timestamps
-from blowfishdb.model.policy import Person, Policy
+from blowfishdb.model.policy import ROW, Person, Policy, Row
+from blowfishdb.sources.base import Counting
 from blowfishdb.sources.duckdb import DuckDB
 from blowfishdb.sources.ibis_source import IbisSource
 from blowfishdb.sources.location import TableName
 
-Row = dict[str, object]
+TableRow = dict[str, object]
 NAME = "rows"
 ACCOUNT_LIMIT = Fraction(10**9)
 SCHEMA_QUERY = "duckdb_columns()"
@@ -167,6 +169,17 @@ def _beyond(attribute: Attribute, side: int) -> list[object]:
     return []
 
 
+class KeptSource(IbisSource):
+    """The source itself, which also keeps the last statement that it prepared."""
+
+    last: Counting | None = None
+
+    def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
+        """The statement, kept."""
+        self.last = super().prepare(cells, unit)
+        return self.last
+
+
 @dataclass
 class Scratch:
     """One made-up dataset: its table can be filled again and again, its ledger charges for nothing real."""
@@ -175,9 +188,10 @@ class Scratch:
     watch: Watch
     ledger: Ledger
     holding: Holding
+    source: KeptSource
     columns: tuple[str, ...]
 
-    def fill(self, rows: Sequence[Row]) -> None:
+    def fill(self, rows: Sequence[TableRow]) -> None:
         """Replaces the rows of the table."""
         self.database.execute(f"DELETE FROM {NAME}")
         if rows:
@@ -206,7 +220,7 @@ def scratch(
     listed = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
     database.execute(f"CREATE TABLE {NAME} ({listed})")
     engine = DuckDB(lambda: WatchedConnection(database.cursor(), watch), "scratch", files=False)  # type: ignore[arg-type, return-value]
-    source = IbisSource(engine, TableName(NAME))
+    source = KeptSource(engine, TableName(NAME))
     with tempfile.TemporaryDirectory(prefix="blowfish-audit-") as folder:
         ledger = open_ledger(Path(folder) / "scratch.ledger", mark=Path(folder) / "scratch.mark", reached=watch.reached)
         try:
@@ -226,7 +240,7 @@ def scratch(
                 source,
                 account.accounting,
             )
-            yield Scratch(database, watch, ledger, holding, tuple(columns))
+            yield Scratch(database, watch, ledger, holding, source, tuple(columns))
         finally:
             ledger.close()
             database.close()

@@ -1,12 +1,14 @@
 """What publishing a selection cost between two tables, found by asking the stage itself, as a black box.
 
-Two facts carry this. With all other noise held still, a candidate wins exactly when the noise of one of its own items
-passes a threshold; so the odds of winning change by at most (move of the threshold) / (scale of that noise). And where
-every node of a refinement is decided by its own noise alone, the chance of an outcome is a product over the nodes.
+Raise the noise of a few of the winner's own items until it only just wins, on one table and on the other. The
+difference of the two levels, over the scales of that noise, bounds how much the odds of the winner can differ; the
+cheapest choice of items counts. Where every node of a refinement is decided by its own noise alone, the chance of an
+outcome is a product.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,13 +16,15 @@ from typing import Protocol
 
 import numpy as np
 
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model.arrays import Floats, Ints
 
 FAR = 2**40
 """Noise that decides every comparison of the audit's small tables."""
 MOST_ITEMS = 512
-SLACK = 1e-9
-"""Room for the rounding of logarithms."""
+MOST_OWN = 40
+HAIR = 1e-6
+SLACK = 2e-6
+"""Room for the rounding of logarithms and of shares."""
 
 Outcome = Callable[[Ints, Ints], Ints]
 
@@ -38,7 +42,7 @@ class Selected:
     stage: Chooser
     counts: Ints
     draws: Ints
-    scales: np.ndarray[tuple[int], np.dtype[np.float64]]
+    scales: Floats
     one_sided: bool
     is_refinement: bool
     winner: Ints
@@ -52,15 +56,53 @@ class WrongSign(Exception):
     """More noise made a candidate lose, where it must only help it."""
 
 
-def selection_loss(ran: Selected, other: Ints) -> float:
-    """A bound on log P(winner | counts) / P(winner | other counts), either way round, given the rest of the noise."""
+def selection_loss(ran: Selected, other: Ints, enough: float = 0.0) -> float:
+    """A bound on log P(winner | counts) / P(winner | other counts), either way round, given the rest of the noise.
+
+    The first choice of items that costs no more than `enough` is taken; otherwise the cheapest of all.
+    """
     if ran.is_refinement:
         return abs(_log_chance(ran, ran.counts) - _log_chance(ran, other))
-    item = _own_item(ran)
-    first, second = (_threshold(ran, counts, item) for counts in (ran.counts, other))
-    if ran.one_sided:
-        first, second = max(first, 0), max(second, 0)
-    return abs(first - second) / float(ran.scales[item])
+    own = _own_items(ran)
+    sets: list[tuple[int, ...]] = [(item,) for item in own]
+    sets += list(itertools.combinations(own, 2))
+    least = math.inf
+    for items in sets:
+        least = min(least, _loss_of(ran, other, items))
+        if least <= enough:
+            return least
+    # Where not all of its items were tried, not finding a proof shows nothing.
+    return enough if len(own) == MOST_OWN else least
+
+
+def _loss_of(ran: Selected, other: Ints, items: tuple[int, ...]) -> float:
+    """What raising these items costs; infinite where raising them without end does not make the winner win."""
+    scales = ran.scales[list(items)]
+    shares = scales / float(scales.max())
+    if not ran.wins(other, _raised(ran.draws, items, shares, FAR)):
+        return math.inf
+    levels = [
+        _least(lambda level, at=counts: ran.wins(at, _raised(ran.draws, items, shares, level)))  # type: ignore[misc]
+        for counts in (ran.counts, other)
+    ]
+    if ran.one_sided and len(items) == 1:
+        # Noise below 0 never occurs, so it need not be told apart.
+        levels = [max(level, -int(ran.draws[items[0]])) for level in levels]
+    return float(
+        sum(_shift(share, abs(levels[1] - levels[0])) / scale for share, scale in zip(shares, scales, strict=True))
+    )
+
+
+def _shift(share: float, level: int) -> int:
+    """The item's part of a level, in whole steps; a hair is left for the rounding of shares."""
+    return math.ceil(share * level - HAIR * abs(level) - HAIR)
+
+
+def _raised(draws: Ints, items: tuple[int, ...], shares: Floats, level: int) -> Ints:
+    changed = draws.copy()
+    for item, share in zip(items, shares.tolist(), strict=True):
+        changed[item] += _shift(share, level)
+    return changed
 
 
 def _with(draws: Ints, item: int, value: int) -> Ints:
@@ -69,26 +111,28 @@ def _with(draws: Ints, item: int, value: int) -> Ints:
     return changed
 
 
-def _own_item(ran: Selected) -> int:
-    """The item with the most noise among those that the winner consists of: only those may be raised without end."""
-    order = np.argsort(-ran.scales, kind="stable")[:MOST_ITEMS]
-    for item in order.tolist():
-        if ran.wins(ran.counts, _with(ran.draws, item, FAR)):
-            return int(item)
-    raise WrongSign("no item's noise helps the candidate it belongs to")
+def _own_items(ran: Selected) -> list[int]:
+    """The items that the winner consists of: raising their noise without end leaves it the winner."""
+    order = np.argsort(-ran.scales, kind="stable")[:MOST_ITEMS].tolist()
+    own = [item for item in order if ran.wins(ran.counts, _with(ran.draws, item, FAR))]
+    if not own:
+        raise WrongSign("no item's noise helps the candidate it belongs to")
+    return own[:MOST_OWN]
 
 
-def _threshold(ran: Selected, counts: Ints, item: int) -> int:
-    """The least noise of the item with which the winner wins, all other noise as it was."""
-    if not ran.wins(counts, _with(ran.draws, item, FAR)):
-        raise WrongSign("noise without end does not make the candidate win on a neighbouring table")
-    return _least(lambda value: ran.wins(counts, _with(ran.draws, item, value)), -FAR, FAR)
-
-
-def _least(is_enough: Callable[[int], bool], low: int, high: int) -> int:
-    """The least value that is enough, when `high` is and all above are; `low` where even that is enough."""
-    if is_enough(low):
-        return low
+def _least(is_enough: Callable[[int], bool]) -> int:
+    """The least level that is enough, when all above it are; at least -FAR. Searched from 0 outwards."""
+    step = 1
+    if is_enough(0):
+        high = 0
+        while step < FAR and is_enough(high - step):
+            high, step = high - step, 2 * step
+        low = high - step
+    else:
+        low = 0
+        while step < FAR and not is_enough(low + step):
+            low, step = low + step, 2 * step
+        high = low + step
     while high - low > 1:
         middle = (low + high) // 2
         if is_enough(middle):
@@ -112,7 +156,7 @@ def _log_chance(ran: Selected, counts: Ints) -> float:
         return -math.inf
     total = 0.0
     for item, side in sides.items():
-        limit = _least(lambda value, at=item, to=side: ran.wins(counts, _with(decided, at, to * value)), -FAR, FAR)  # type: ignore[misc]
+        limit = _least(lambda value, at=item, to=side: ran.wins(counts, _with(decided, at, to * value)))  # type: ignore[misc]
         # The noise is symmetric, so both sides ask for P(noise >= limit).
         total += _log_at_least(limit, float(ran.scales[item]))
     return total

@@ -7,6 +7,7 @@ the scales that were drawn, is what the two tables can be told apart by.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -58,6 +59,8 @@ class Recorder:
     accesses: list[Access] = field(default_factory=list)
     past: list[Access] | None = None
     replayed: list[Replayed] = field(default_factory=list)
+    allowed: dict[str, float] = field(default_factory=dict)
+    """What each selection may cost, by its name; only saves looking for a cheaper proof."""
 
     def record(self) -> None:
         """From now on releases draw noise of their own."""
@@ -153,7 +156,9 @@ class Recorder:
         troubles: list[str] = []
         self._played(before, [draw.values for draw in before.draws], lambda: (run(), before.exact), troubles)
         try:
-            loss = selection_loss(before.selected, counts)
+            loss = selection_loss(before.selected, counts, self.allowed.get(name, 0.0))
+            if math.isinf(loss):
+                troubles.append(f"{name}: no noise of its own makes the winner win on the neighbouring table")
         except WrongSign as wrong:
             loss = float("inf")
             troubles.append(f"{name}: {wrong}")

@@ -20,7 +20,7 @@ from blowfishdb.audit.confidence import Comparison, power, tries_needed
 from blowfishdb.audit.exact_selections import gate_of, line_graph
 from blowfishdb.audit.noise_laws import NoiseLaw
 from blowfishdb.audit.one_release import released
-from blowfishdb.audit.scratch import Row, Scratch, scratch
+from blowfishdb.audit.scratch import Scratch, TableRow, scratch
 from blowfishdb.audit.verdicts import Line, amount, clean, violation
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.measure import measure
@@ -106,7 +106,7 @@ def published(*, quick: bool) -> Iterator[Line]:
 
 def _fill_groups(world: Scratch, groups: int, side: int) -> None:
     """One record in every group, on this side."""
-    rows: list[Row] = [{"g": 0, "x": side}]
+    rows: list[TableRow] = [{"g": 0, "x": side}]
     world.fill(rows)
     world.database.execute("DELETE FROM rows")
     world.database.execute(f"INSERT INTO rows SELECT range, {side} FROM range({groups})")

@@ -9,7 +9,7 @@ import numpy as np
 
 from blowfishdb.audit.definitions import Record
 from blowfishdb.audit.neighbours import Change, Setting
-from blowfishdb.audit.scratch import Row, raw_values
+from blowfishdb.audit.scratch import TableRow, raw_values
 from blowfishdb.model.policy import Person
 
 SPARE = 2
@@ -20,8 +20,8 @@ SPARE = 2
 class Pair:
     """Two neighbouring tables as rows, and the records of each that count for somebody."""
 
-    before: list[Row]
-    after: list[Row]
+    before: list[TableRow]
+    after: list[TableRow]
     records_before: list[Record]
     records_after: list[Record]
 
@@ -31,7 +31,7 @@ def table_pair(setting: Setting, base: Sequence[Record], change: Change, random:
     keep = [_row(setting, record, random) for record in base]
     if isinstance(setting.policy.unit, Person):
         return _people(setting, setting.policy.unit, base, keep, change, random)
-    sides: list[tuple[list[Row], list[Record]]] = []
+    sides: list[tuple[list[TableRow], list[Record]]] = []
     for moved in (change.before, change.after):
         there = [record for record in moved if record is not None]
         sides.append(([*keep, *(_row(setting, record, random) for record in there)], [*base, *there]))
@@ -39,8 +39,8 @@ def table_pair(setting: Setting, base: Sequence[Record], change: Change, random:
     return Pair(rows, other_rows, records, other_records)
 
 
-def _row(setting: Setting, record: Record, random: np.random.Generator) -> Row:
-    found: Row = {}
+def _row(setting: Setting, record: Record, random: np.random.Generator) -> TableRow:
+    found: TableRow = {}
     for name, code in record.items():
         options = raw_values(setting.applied[name], code)
         found[name] = options[int(random.integers(len(options)))]
@@ -48,11 +48,16 @@ def _row(setting: Setting, record: Record, random: np.random.Generator) -> Row:
 
 
 def _people(
-    setting: Setting, unit: Person, base: Sequence[Record], keep: list[Row], change: Change, random: np.random.Generator
+    setting: Setting,
+    unit: Person,
+    base: Sequence[Record],
+    keep: list[TableRow],
+    change: Change,
+    random: np.random.Generator,
 ) -> Pair:
     """One person has more rows than count, and all of them change; so do all others have a few rows too many."""
     each = unit.at_most + SPARE
-    others: list[Row] = []
+    others: list[TableRow] = []
     by_person: dict[int, list[Record]] = {}
     for number, (record, row) in enumerate(zip(base, keep, strict=True)):
         person, place = divmod(number, each)
@@ -60,7 +65,7 @@ def _people(
         others.append({**row, unit.id: f"person {person}", unit.order_by: each - place})
         by_person.setdefault(person, []).insert(0, record)
     kept = [record for own in by_person.values() for record in own[: unit.at_most]]
-    sides: list[tuple[list[Row], list[Record]]] = []
+    sides: list[tuple[list[TableRow], list[Record]]] = []
     for (moved,) in (change.before, change.after):
         own = [] if moved is None else [moved] * each
         rows = [
