@@ -15,7 +15,7 @@ OPENBLAS_NUM_THREADS ?= 1
 export HYPOTHESIS_PROFILE STRICT OPENBLAS_NUM_THREADS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench docs docs-serve system-parts clean
+.PHONY: help setup demo test lint format bench docs docs-serve package-check system-parts clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ docs: $(STAMP) ## the documentation site, with its notebooks run, in build/site
 
 docs-serve: $(STAMP) ## the documentation site at http://127.0.0.1:8001 while you write
 	@NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs serve --dev-addr 127.0.0.1:8001
+
+package-check: $(STAMP) ## build wheel and sources, install both in fresh environments and try them (minutes, needs an index)
+	@$(RUN) -m tools.package_check
 
 system-parts: $(STAMP)
 	@$(RUN) tools/system_parts.py

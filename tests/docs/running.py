@@ -84,8 +84,11 @@ def run_line(line: str, world: World) -> None:
 
 
 def _blowfish(words: list[str], world: World) -> None:
-    del world
-    if words[1:3] == ["dataset", "add"] and re.search(r"(postgresql|mysql)://", shlex.join(words)):
+    if (
+        not world.has_servers
+        and words[1:3] == ["dataset", "add"]
+        and re.search(r"(postgresql|mysql)://", shlex.join(words))
+    ):
         parses(words[1:])  # the pages for the first ten minutes and tests/sources have real servers
         return
     if any(words[1 : 1 + len(known)] == list(known) for known in RUN_ELSEWHERE):

@@ -42,6 +42,7 @@ class World:
 
     folder: Path
     names: dict[str, object]
+    has_servers: bool = False
 
 
 def empty(folder: Path) -> World:
@@ -73,7 +74,7 @@ def modest(folder: Path) -> World:
     world = empty(folder)
     with bf.curate("blowfish.toml", by="cora") as curator:
         curator.add(visits("3"))
-        document = bf.write_document(Document(visits().domain, visits().policy))
+        document = bf.write_document(Document(visits().domain, bf.Policy({"cost": bf.threshold(5000)})))
         (folder / "visits.toml").write_text(document)
     return world
 

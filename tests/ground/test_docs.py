@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tools.docs_site.pages import GENERATED
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -14,7 +16,12 @@ LINK = re.compile(r"\[[^\]]+\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 def broken_links(page: Path) -> list[str]:
     links = [link for link in LINK.findall(page.read_text()) if "://" not in link and not link.startswith("mailto:")]
-    return [link for link in links if not (page.parent / link).exists()]
+    return [link for link in links if not exists(page.parent / link)]
+
+
+def exists(target: Path) -> bool:
+    """Whether a link leads to a file, or to a page that the site makes from the code."""
+    return target.exists() or target.resolve() in {(ROOT / "docs" / name).resolve() for name in GENERATED}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

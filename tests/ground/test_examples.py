@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "examples"
-JUDGED = {"decision_tree.py"}
+JUDGED = {"decision_tree.py", "curator.py", "analyst.py", "synopsis.py", "server_client.py"}
 
 
 def shown_by(example: Path, folder: Path) -> str:
@@ -25,3 +25,27 @@ def test_the_tree_learns_nearly_as_much_as_from_the_people(tmp_path: Path) -> No
     private, real, constant = (float(part.split("%")[0].split()[-1]) for part in shown.splitlines()[-1].split(";"))
     assert constant + 3 < private
     assert real - 1.5 < private
+
+
+def test_the_curator_sees_sound_books(tmp_path: Path) -> None:
+    shown = shown_by(FOLDER / "curator.py", tmp_path)
+    assert "the books are sound: True" in shown
+    assert "values at most 5 apart are hidden" in shown
+
+
+def test_the_analyst_pays_once(tmp_path: Path) -> None:
+    shown = shown_by(FOLDER / "analyst.py", tmp_path)
+    assert "<- would run" in shown
+    assert "asking again cost 0" in shown
+
+
+def test_the_synopsis_answers(tmp_path: Path) -> None:
+    shown = shown_by(FOLDER / "synopsis.py", tmp_path)
+    assert "asking it is free" in shown
+    assert "Read off a synopsis, at no further charge." in shown
+
+
+def test_the_client_of_a_server_gets_the_same_face(tmp_path: Path) -> None:
+    shown = shown_by(FOLDER / "server_client.py", tmp_path)
+    assert "every value within 60 (95 %)" in shown
+    assert "left: 1." in shown

@@ -1,0 +1,95 @@
+"""The site builds without a warning and asks no other host for anything; its pictures are those that the code draws."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from tests.docs.blocks import DOCS, ROOT
+from tools.docs_site.offline import requests_of, without_requests
+from tools.docs_site.pages import GENERATED, ROOT_PAGES
+from tools.docs_site.pictures import FOLDER, all_pictures, kept_answer
+
+
+class Links(HTMLParser):
+    """The addresses and the anchors of one page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.anchors |= {given[key] or "" for key in ("id", "name") if given.get(key)}
+        self.links += [given[key] or "" for key in ("href", "src") if given.get(key)]
+
+
+def links_of(page: Path) -> Links:
+    found = Links()
+    found.feed(page.read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site without its notebooks being run; another test runs those."""
+    target = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(target)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return target
+
+
+def test_every_page_is_there(site: Path) -> None:
+    pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
+    for name in (*pages, *GENERATED, *ROOT_PAGES.values()):
+        assert (site / name).with_suffix(".html").exists(), name
+
+
+def test_no_link_inside_is_dead(site: Path) -> None:
+    pages = {page: links_of(page) for page in site.rglob("*.html")}
+    dead = []
+    for page, found in pages.items():
+        for link in found.links:
+            path, _, anchor = link.partition("#")
+            if re.match(r"[a-z]+:", link) or page.name == "404.html":
+                continue
+            target = page if not path else (page.parent / unquote(path.partition("?")[0])).resolve()
+            inner = pages.get(target)
+            if not target.exists() or (anchor and inner is not None and unquote(anchor) not in inner.anchors):
+                dead.append(f"{page.relative_to(site)}: {link}")
+    assert dead == []
+
+
+def test_no_page_asks_another_host(site: Path) -> None:
+    asked = {
+        path.name: requests_of(path.read_text(encoding="utf-8"))
+        for path in site.rglob("*")
+        if path.suffix in (".html", ".css")
+    }
+    assert {name: found for name, found in asked.items() if found} == {}
+
+
+def test_requests_are_seen_and_taken_out() -> None:
+    bad = '<script src="https://cdn.example/x.js"></script><link rel="stylesheet" href="https://cdn.example/x.css">'
+    assert requests_of(bad) == ["https://cdn.example/x.js", "https://cdn.example/x.css"]
+    assert requests_of("a { background: url(https://cdn.example/x.png) }") == ["https://cdn.example/x.png"]
+    assert requests_of(without_requests(bad)) == []
+    assert requests_of('<a href="https://example.org">read</a>') == []
+
+
+def test_the_pictures_are_those_that_the_code_draws() -> None:
+    for name, text in all_pictures().items():
+        assert (FOLDER / name).read_text(encoding="utf-8") == text, f"run python -m tools.docs_site.pictures for {name}"
+
+
+def test_the_landing_page_shows_the_answer_of_its_picture() -> None:
+    assert str(kept_answer()) in (DOCS / "index.md").read_text(encoding="utf-8")
+    kept_answer().certificate.verify()
