@@ -9,6 +9,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.errors import InvalidInput
+from blowfishdb.model.graphs.families import Public, Threshold
 from blowfishdb.reproduce.demonstration import budgets, projections, thresholds
 from blowfishdb.reproduce.result import Row
 from blowfishdb.reproduce.settings import Settings
@@ -39,7 +40,7 @@ def test_whole_and_projected_policy_have_the_same_error() -> None:
 
 def test_a_policy_that_joins_nothing_has_no_inverse() -> None:
     domain, _ = projections.table_with(3)
-    public = {"asked": bf.threshold(2), "other": bf.public()}
+    public: dict[str, Threshold | Public] = {"asked": bf.threshold(2), "other": bf.public()}
     with pytest.raises(InvalidInput):
         projections.whole_policy(domain, bf.Policy(public, composition="attribute"))
 

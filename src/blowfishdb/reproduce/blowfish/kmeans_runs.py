@@ -20,7 +20,7 @@ from blowfishdb.reproduce.experiment import Case
 from blowfishdb.reproduce.result import Row
 from blowfishdb.reproduce.settings import Settings
 
-UNITS = {"tweets": " km"}
+UNITS = {"tweets": " km", "places": "°"}
 Policies = Iterable[tuple[str, str]]
 """Kinds of policies, each with its number."""
 

@@ -7,6 +7,8 @@ from functools import partial
 
 from blowfishdb.reproduce.blowfish import kmeans_runs
 from blowfishdb.reproduce.blowfish.kmeans_charts import FULL, data_of, draw_pairs, gain, policies_of, values
+from blowfishdb.reproduce.blowfish.point_sets import PLACES_FILE
+from blowfishdb.reproduce.data import given_file
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
 from blowfishdb.reproduce.settings import Settings
@@ -16,6 +18,8 @@ THETAS = {
     "skin01": ("256", "128", "64", "32"),
     "synthetic": ("1", "0.5", "0.25", "0.1"),
 }
+PLACES_THETAS = ("10", "1")
+"""Degrees."""
 NEAR, FAR = 5.0, 100.0
 """The paper's words: below 5 times the non-private objective, where the Laplace mechanism is up to 100 times away."""
 WORTH_IT = 1.1
@@ -26,9 +30,11 @@ CLAIM = (
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Three point sets, the full graph and four thresholds each."""
+    """Three point sets, the full graph and four thresholds each; a full run adds the world's towns if they are given."""
     names = settings.pick(["synthetic"], list(THETAS), list(THETAS))
     few = {name: settings.pick(each[-1:], each, each) for name, each in THETAS.items()}
+    if settings.size == "full" and given_file(settings, PLACES_FILE) is not None:
+        names, few = [*names, "places"], {**few, "places": PLACES_THETAS}
     return kmeans_runs.cases(settings, names, kmeans_runs.thetas(names, few))
 
 

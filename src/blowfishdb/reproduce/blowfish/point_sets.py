@@ -19,6 +19,7 @@ COLUMNS = ("a", "b", "c", "d")
 ROWS, CENTERS = 1000, 4
 """The size of the synthetic set, and the number of its true centres."""
 PIXELS = 245_057
+PLACES_FILE = "geonames_cities1000_latlon.npy"
 KM_NORTH, KM_EAST = 2220, 1440
 """The paper's window of the western United States, rounded so that its 400 by 300 cells have short decimal sides."""
 
@@ -105,7 +106,7 @@ def _cell_middles(counts: Ints) -> Floats:
 
 def places(settings: Settings) -> PointSet:
     """Latitudes and longitudes of the world's towns; a stand-in has few large towns and many small ones."""
-    file = given_file(settings, "geonames_cities1000_latlon.npy")
+    file = given_file(settings, PLACES_FILE)
     if file is not None:
         return PointSet("places", np.load(file).astype(np.float64), _window(-60, 80, -180, 180), "given")
     rng = generator(settings.seed, "towns")
