@@ -45,4 +45,4 @@ def noisy_lloyd(
 
 
 def _noise(scale: float, count: int) -> Floats:
-    return sample(Fraction(FINE), 1, count) * (scale / FINE)
+    return np.asarray(sample(Fraction(FINE), 1, count) * (scale / FINE), dtype=np.float64)

@@ -30,7 +30,7 @@ CLAIM = (
 
 
 def cases(settings: Settings) -> list[Case]:
-    """Three point sets, the full graph and four thresholds each; a full run adds the world's towns if they are given."""
+    """Three point sets, the full graph and four thresholds each; a full run adds the world's towns if given."""
     names = settings.pick(["synthetic"], list(THETAS), list(THETAS))
     few = {name: settings.pick(each[-1:], each, each) for name, each in THETAS.items()}
     if settings.size == "full" and given_file(settings, PLACES_FILE) is not None:

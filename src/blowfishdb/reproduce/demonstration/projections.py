@@ -151,7 +151,8 @@ def judge(rows: Sequence[Row]) -> Verdict:
         f"At {number(whole, 'values'):,.0f} values the whole policy takes {faster:,.0f} times the time and "
         f"{leaner:,.0f} times the memory, {'at the same' if same else 'and not at the same'} error; compiled "
         f"symbolically, a question on {number(largest, 'values'):,.0f} values is ready in "
-        f"{number(largest, 'seconds'):.2g} CPU seconds, and an optimised plan has {better:.3g} times less error than the transformed workload."
+        f"{number(largest, 'seconds'):.2g} CPU seconds, and an optimised plan has {better:.3g} times less "
+        "error than the transformed workload."
     )
     return Verdict(CLAIM, how_it_holds([same, faster >= MUCH, leaner >= MUCH]), why)
 
