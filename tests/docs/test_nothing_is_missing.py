@@ -89,7 +89,7 @@ def test_every_command_is_in_the_reference() -> None:
 def test_every_error_code_is_in_the_reference() -> None:
     page = error_reference.page()
     for kind in error_reference.all_errors():
-        assert f"| `{kind.code}` | `{kind.__name__}` |" in page
+        assert f"| `{kind.code}`<br>`{kind.__name__}` |" in page
         assert first_line(kind)
 
 

@@ -81,12 +81,12 @@ def damaged() -> dict[str, str]:
         "a dictionary for numbers": {"half_widths": {"a": 1}},
     }
     found = {name: json.dumps({**whole, **change}) for name, change in changes.items()}
-    for key in whole:
+    for key in whole.keys() - {"evidence"}:
         found[f"without {key}"] = json.dumps({name: value for name, value in whole.items() if name != key})
     return {**found, "cut": json.dumps(whole)[:-9], "a list": "[]", "nan": json.dumps({**whole, "beta": float("nan")})}
 
 
-@pytest.mark.parametrize("name", damaged())
+@pytest.mark.parametrize("name", sorted(damaged()))
 def test_damaged_answers_are_refused(name: str) -> None:
     with pytest.raises(DocumentError):
         Answer.from_json(damaged()[name])

@@ -25,7 +25,8 @@ def page() -> str:
     for kind in all_errors():
         status = next(number for known, number in STATUS if issubclass(kind, known))
         end = next((number for known, number in KINDS if issubclass(kind, known)), 1)
-        rows.append((code(kind.code), code(kind.__name__), first_line(kind), _fields(kind), str(status), str(end)))
+        name = f"{code(kind.code)}<br>{code(kind.__name__)}"
+        rows.append((name, first_line(kind), _fields(kind), str(status), str(end)))
     exits = table(("exit code", "meaning"), [(str(number), words) for number, words in EXIT_CODES.items()])
     return "\n\n".join(
         [
@@ -33,7 +34,7 @@ def page() -> str:
             NOTE,
             "Every error descends from `BlowfishError` (`blowfishdb.errors`), has a `code` that never changes once "
             "published, typed fields, and a message that says what to do. No message depends on data.",
-            table(("code", "in Python", "what happened", "fields", "REST status", "exit code"), rows),
+            table(("code, and in Python", "what happened", "fields", "REST", "exit"), rows),
             "## Exit codes of the command line",
             exits,
         ]

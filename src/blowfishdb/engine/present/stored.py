@@ -113,7 +113,7 @@ def _table(table: AnswerTable) -> dict[str, Any]:
 def _from_document(written: Mapping[str, Any], make: type[Kept]) -> Kept:
     proof = written["certificate"]
     witness = proof["witness"]
-    evidence = _read_evidence(written["evidence"])
+    evidence = _read_evidence(written.get("evidence"))
     epsilon, mechanism = Fraction(_text(proof["epsilon"])), _text(written["mechanism"])
     certificate = Certificate(
         epsilon=epsilon,
