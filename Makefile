@@ -15,7 +15,7 @@ OPENBLAS_NUM_THREADS ?= 1
 export HYPOTHESIS_PROFILE STRICT OPENBLAS_NUM_THREADS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench docs docs-serve package-check system-parts clean
+.PHONY: help setup demo test lint format bench docs docs-serve package-check system-parts fuzz licences sbom vulnerabilities clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,18 @@ package-check: $(STAMP) ## build wheel and sources, install both in fresh enviro
 
 system-parts: $(STAMP)
 	@$(RUN) tools/system_parts.py
+
+fuzz: $(STAMP) ## search minutes long for inputs that break something (tests/fuzz)
+	@HYPOTHESIS_PROFILE=nightly $(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 tests/fuzz $(ARGS)
+
+licences: $(STAMP) ## write docs/licences.md; fails on a licence that nobody approved
+	@$(RUN) -m tools.supply_chain licences
+
+sbom: $(STAMP) ## write build/sbom.json, a CycloneDX bill of materials
+	@$(RUN) -m tools.supply_chain sbom $(ARGS)
+
+vulnerabilities: $(STAMP) ## known vulnerabilities of the pinned packages (ARGS="--advisories FILE" works without a network)
+	@$(RUN) -m tools.supply_chain vulnerabilities $(ARGS)
 
 bench: $(STAMP) ## run one benchmark: make bench NAME=noise (without NAME: list them)
 	@$(RUN) -m benchmarks $(NAME) $(ARGS)
