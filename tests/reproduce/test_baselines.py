@@ -8,15 +8,23 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from blowfishdb.mechanisms.select.l1_partition import l1_partition
 from blowfishdb.model.arrays import Floats, Ints
-from blowfishdb.model.workload import Identity, Intervals
+from blowfishdb.model.workload import Identity, Intervals, Rectangles
+from blowfishdb.plan.problem import Problem
 from blowfishdb.reproduce.baselines.ahp import ahp
+from blowfishdb.reproduce.baselines.bucket_trees import Weights, level_weights
 from blowfishdb.reproduce.baselines.drawing import least
 from blowfishdb.reproduce.baselines.efpa import efpa
 from blowfishdb.reproduce.baselines.hb import best_fan_out, consistent, hb
+from blowfishdb.reproduce.baselines.kernels import best_heads
 from blowfishdb.reproduce.baselines.mwem import mwem
 from blowfishdb.reproduce.baselines.php import php
+from blowfishdb.reproduce.baselines.printed_dawa import First, PrintedDawa, PrintedPartition
 from blowfishdb.reproduce.baselines.privelet import privelet
+from blowfishdb.reproduce.baselines.structure_first import _starts, structure_first
+from blowfishdb.reproduce.dawa.published_noise import published_starts
+from blowfishdb.reproduce.releasing import one_record, release
 
 Baseline = Callable[[Ints, Fraction, Intervals], Floats]
 COUNTS = np.repeat([400, 0, 90, 1500], 16)
@@ -102,3 +110,93 @@ def test_one_record_moves_the_kept_fourier_parts_by_what_their_noise_assumes() -
             moved = np.cumsum(np.abs(parts))[::2]
             kept = np.arange(1, parts.size + 1, 2)
             assert np.all(moved <= kept / np.sqrt(cells) + 1e-12)
+
+
+def test_structure_first_serves_any_number_of_cells_and_is_right_without_noise() -> None:
+    for cells in (7, 8, 100):
+        assert structure_first(np.arange(cells), Fraction(1), random_ranges(cells, 20)).shape == (20,)
+    workload = random_ranges(64, 200)
+    assert np.abs(structure_first(COUNTS, Fraction(500), workload) - workload.dot(COUNTS)).mean() < 2
+
+
+def test_one_record_moves_each_score_of_structure_first_by_what_its_noise_assumes() -> None:
+    rng = np.random.default_rng(2)
+    cap = 5
+    worst = 0
+    for _ in range(60):
+        before = rng.integers(0, cap + 1, 9)
+        after = before.copy()
+        place = rng.integers(9)
+        after[place] = min(cap, after[place] + 1)
+        heads = []
+        for counts in (before, after):
+            sums, squares = (np.concatenate([[0], np.cumsum(values)]) for values in (counts, counts**2))
+            heads.append(best_heads(sums, squares, 3))
+        reached = np.abs(heads[0][:, 1:] - heads[1][:, 1:])
+        worst = max(worst, int(reached.max()))
+    assert cap < worst <= 2 * cap + 1
+
+
+def test_structure_first_finds_the_best_heads() -> None:
+    counts = np.array([4, 4, 9, 9, 9, 0, 0])
+    sums, squares = (np.concatenate([[0], np.cumsum(values)]) for values in (counts, counts**2))
+    heads = best_heads(sums, squares, 3)
+    assert heads[2, 7] == 0
+    assert heads[1, 5] == 0
+    assert heads[0, 3] == 113 - 17**2 // 3
+
+
+def test_its_buckets_are_good_when_its_noise_is_small() -> None:
+    starts = _starts(COUNTS, 1500, Fraction(5000))
+    assert {16, 32, 48} <= set(starts.tolist())
+
+
+def test_mwem_learns_boxes() -> None:
+    grid = np.zeros((8, 8), dtype=np.int64)
+    grid[2:4, 5:7] = 1000
+    rng = np.random.default_rng(1)
+    ends = np.sort(rng.integers(0, 8, (60, 2, 2)), axis=2)
+    boxes = Rectangles((8, 8), ends[:, :, 0], ends[:, :, 1] + 1)
+    exact = boxes.dot(grid.reshape(-1))
+    start = boxes.dot(np.full(64, grid.mean()))
+    found = mwem(grid.reshape(-1), Fraction(200), boxes, rounds=20)
+    assert np.abs(found - exact).mean() < 0.4 * np.abs(start - exact).mean()
+
+
+def test_the_printed_partition_pays_for_buckets_and_costs_what_it_says() -> None:
+    graph = one_record(64)
+    inner = l1_partition(64, graph, Fraction(1), candidates="powers", penalty=Fraction(0), one_sided=False)
+    draws = np.zeros(int(inner.offsets[-1]), dtype=np.int64)
+    cheap, dear = (PrintedPartition(inner, Fraction(cost)).choose(COUNTS, draws).size for cost in (1, 10**6))
+    assert (cheap, dear) == (4, 1)
+    assert PrintedPartition(inner, Fraction(1)).epsilon(graph) == 1
+    assert PrintedPartition(inner, Fraction(1)).digest() != PrintedPartition(inner, Fraction(2)).digest()
+
+
+@pytest.mark.parametrize("second", ["greedy", "uniform", "geometric", "laplace", "ours"])
+@pytest.mark.parametrize("first", ["powers", "all", "ours", "cells"])
+def test_every_form_of_dawa_is_right_without_noise(first: First, second: Weights) -> None:
+    workload = random_ranges(64, 100)
+    problem = Problem(one_record(64), workload)
+    found = release(PrintedDawa(first, second), problem, Fraction(200), COUNTS)
+    assert np.abs(found.answers - workload.dot(COUNTS)).mean() < 1
+
+
+def test_weights_of_levels() -> None:
+    assert level_weights("laplace", 3).tolist() == [1, 0, 0]
+    assert level_weights("uniform", 4).tolist() == [0.25] * 4
+    falling = level_weights("geometric", 4)
+    assert falling[:-1] / falling[1:] == pytest.approx(2 ** (1 / 3))
+    assert falling.sum() == pytest.approx(1)
+
+
+def test_the_published_noise_is_half_of_what_the_proof_needs() -> None:
+    """On counts that are all alike the published code finds few buckets where sound noise overfits."""
+    counts = np.full(256, 20)
+    graph = one_record(256)
+    inner = l1_partition(256, graph, Fraction(1, 10), candidates="powers", penalty=Fraction(0), one_sided=False)
+    published = np.mean([published_starts(counts, Fraction(1, 10), Fraction(1, 10)).size for _ in range(20)])
+    problem = Problem(graph, Identity(256))
+    sound = np.mean([release(PrintedDawa(), problem, Fraction(2, 5), counts).buckets[-1] + 1 for _ in range(20)])
+    assert inner.epsilon(graph) == Fraction(1, 10)
+    assert 2 * published < sound

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Literal
@@ -47,7 +48,7 @@ def histogram(settings: Settings, name: str) -> Histogram:
     if name in SHIPPED_CELLS:
         return Histogram(name, _capital_loss(SHIPPED_CELLS[name]), "shipped")
     if name in STAND_INS:
-        return Histogram(name, STAND_INS[name].make(settings.seed), "stand-in")
+        return Histogram(name, _stand_in(name, settings.seed), "stand-in")
     raise InvalidInput(f"no data set is called {name!r}")
 
 
@@ -83,6 +84,13 @@ def _read(path: Path) -> Ints:
     if found.dtype.kind not in "iu" or found.ndim not in (1, 2) or found.size == 0 or found.min() < 0:
         raise InvalidInput(f"{path.name} must hold whole counts of 0 or more, on one or two axes")
     return np.ascontiguousarray(found, dtype=np.int64)
+
+
+@lru_cache(maxsize=8)
+def _stand_in(name: str, seed: int) -> Ints:
+    found = STAND_INS[name].make(seed)
+    found.flags.writeable = False
+    return found
 
 
 def _capital_loss(cells: int) -> Ints:

@@ -62,5 +62,8 @@ def _draw(folder: Path, picture: Picture) -> None:
         figure = figures.Figure(figsize=picture.size, layout="constrained")
         picture.draw(figure)
         figure.suptitle(picture.title, fontsize=10, x=0.01, ha="left")
+        # The layout is worked out once: it takes longer than to draw.
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
         figure.savefig(folder / f"{picture.name}.png", dpi=DOTS_PER_INCH)
         figure.savefig(folder / f"{picture.name}.svg", metadata={"Date": None})

@@ -13,7 +13,7 @@ from blowfishdb.model.arrays import Ints
 from blowfishdb.model.workload import Intervals
 from blowfishdb.reproduce.charts import dots, legend_below, plain
 from blowfishdb.reproduce.dawa.algorithms import ALL, OURS, PRINTED, PUBLISHED, RIVALS, Answers, algorithm
-from blowfishdb.reproduce.dawa.histograms import NAMES, paper_histogram
+from blowfishdb.reproduce.dawa.histograms import names, paper_histogram
 from blowfishdb.reproduce.dawa.workloads import workload
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
@@ -34,8 +34,7 @@ MUCH_WORSE = 7.0
 
 def cases(settings: Settings) -> list[Case]:
     """One per algorithm and histogram, slow ones first."""
-    del settings
-    return [(name, data) for name in sorted(ALL, key=lambda each: each not in SLOW) for data in NAMES]
+    return [(name, data) for name in sorted(ALL, key=lambda each: each not in SLOW) for data in names(settings)]
 
 
 def measure(settings: Settings, case: Case) -> list[Row]:

@@ -13,6 +13,11 @@ EASY, HARD = NAMES[:3], NAMES[4:]
 TINY = 64
 
 
+def names(settings: Settings) -> tuple[str, ...]:
+    """All of them; the first and the last in a tiny run."""
+    return settings.pick((NAMES[0], NAMES[-1]), NAMES, NAMES)
+
+
 def paper_histogram(settings: Settings, name: str) -> Histogram:
     """One of them; a tiny run keeps the few cells with the most records."""
     found = histogram(settings, name)

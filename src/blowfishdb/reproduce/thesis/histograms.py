@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from blowfishdb.reproduce.charts import dots, legend_below, plain
-from blowfishdb.reproduce.dawa.histograms import NAMES, paper_histogram
+from blowfishdb.reproduce.dawa.histograms import names, paper_histogram
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
 from blowfishdb.reproduce.rows import distinct, geometric_mean, mean_and_error, number, one
@@ -32,8 +32,7 @@ EPSILONS = (Fraction(1, 1000), Fraction(1, 100), Fraction(1, 10))
 
 def cases(settings: Settings) -> list[Case]:
     """One per algorithm and histogram."""
-    del settings
-    return [(name, data) for name in ALGORITHMS for data in NAMES]
+    return [(name, data) for name in ALGORITHMS for data in names(settings)]
 
 
 def measure(settings: Settings, case: Case) -> list[Row]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from blowfishdb.mechanisms.data_aware.dawa_transform import DawaTransform
 from blowfishdb.reproduce.baselines.printed_dawa import PrintedDawa
 from blowfishdb.reproduce.charts import legend_below, lines, plain
-from blowfishdb.reproduce.dawa.histograms import NAMES, paper_histogram
+from blowfishdb.reproduce.dawa.histograms import names, paper_histogram
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
 from blowfishdb.reproduce.rows import geometric_mean, matching, mean_and_error, number
@@ -46,8 +46,7 @@ FORMS: dict[str, Callable[[Fraction], Cells]] = {
 
 def cases(settings: Settings) -> list[Case]:
     """One per algorithm and histogram."""
-    del settings
-    return [(name, data) for name in FORMS for data in NAMES]
+    return [(name, data) for name in FORMS for data in names(settings)]
 
 
 def measure(settings: Settings, case: Case) -> list[Row]:
