@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tools.faults.clocks import clock_skew
 from tools.faults.connections import cut_commits, server_death, terminated_backends
 from tools.faults.corruption import damaged_ledgers
-from tools.faults.disks import full_disk
+from tools.faults.disks import file_size_limit, full_disk
 from tools.faults.kills import kill_at_moments, kill_at_points
 from tools.faults.lab import Lab, open_lab
 from tools.faults.migrations import killed_migrations
@@ -22,6 +22,7 @@ KINDS: dict[str, Callable[[Lab], Iterator[Outcome]]] = {
     "terminated": terminated_backends,
     "cuts": cut_commits,
     "server-death": server_death,
+    "file-size": file_size_limit,
     "disks": full_disk,
     "servers": two_servers,
     "migrations": killed_migrations,

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,22 +39,27 @@ def small_files(number: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest + chance.randrange(ROOM), resource.RLIM_INFINITY))
 
 
-def full_disk(lab: Lab) -> Iterator[Outcome]:
-    """Writes fail for want of room, in the ledger and in its mark, and work again later."""
+def file_size_limit(lab: Lab) -> Iterator[Outcome]:
+    """Files of the ledger and its mark cannot grow in some processes and can in others."""
     place = lab.place(SQLITE)
-    plan = replace(
-        lab.plan(place), install=["tools.faults.disks:small_files"], environment={"FAULTS_FOLDER": str(place.folder)}
-    )
+    environment = {"FAULTS_FOLDER": str(place.folder)}
+    plan = replace(lab.plan(place), install=["tools.faults.disks:small_files"], environment=environment)
     done = lab.nursery.run(plan)
     yield lab.verdict("file size limit", place, transient_refusals(place), done["unsettled"])
+
+
+def full_disk(lab: Lab) -> Iterator[Outcome]:
+    """A small file system is full for moments, for the ledger, its mark and the server's own files."""
     if not can_mount():
-        print("not run: a full file system (mounting a small one needs root)", file=sys.stderr)
+        print("not run: a full disk, because mounting a small one needs root", file=sys.stderr)
         return
     with _small_disk(lab.folder / "small", SMALL) as disk:
         place = lab.place(SQLITE, under=disk)
         yield lab.struck("full disk", place, lambda: _filled(disk, lab, lambda: None), (0.05, 0.5))
+    # The server runs as a user of its own, who cannot look into the lab's folder.
     with (
-        _small_disk(lab.folder / "small-server", SMALL_SERVER) as disk,
+        tempfile.TemporaryDirectory() as open_folder,
+        _small_disk(Path(open_folder), SMALL_SERVER) as disk,
         postgres_server(SETTINGS, str(disk), ["--wal-segsize=1"]) as server,
     ):
         place = lab.place(POSTGRES, url=server.url)
@@ -87,7 +93,7 @@ def _filled(disk: Path, lab: Lab, after: Callable[[], None]) -> int:
 
 @contextmanager
 def _small_disk(folder: Path, size: str) -> Iterator[Path]:
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     folder.chmod(0o755)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", str(folder)], check=True)
     try:

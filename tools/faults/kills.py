@@ -9,7 +9,7 @@ from tools.faults.lab import STORES, Lab
 from tools.faults.outcome import Outcome
 from tools.faults.swarm import DELAYS, POINTS
 
-POINTS_OF_A_RELEASE = 140
+POINTS_OF_A_RELEASE = 280
 """About so many points lie in the opening of a ledger and two releases."""
 LIFE = 0.4
 """Seconds that a client lives at most while deaths are wanted."""

@@ -21,6 +21,7 @@ from tools.postgres_server import PostgresServer, memory_folder, postgres_server
 
 SQLITE, POSTGRES = "SQLite", "PostgreSQL"
 STORES = (SQLITE, POSTGRES)
+FEWEST_STRIKES = 4
 SETTINGS = {"max_connections": "200"}
 
 
@@ -86,11 +87,15 @@ class Lab:
     def struck(
         self, fault: str, place: Place, strike: Callable[[], int], pause: tuple[float, float], plan: Plan | None = None
     ) -> Outcome:
-        """Strikes at random intervals as long as clients are at work; `strike` says how many faults that was."""
+        """Strikes at random intervals while clients are at work; `strike` says how many faults that was.
+
+        The strikes end after some, so that on a slow machine clients are not struck for ever before they get anywhere.
+        """
         self.nursery.begin(plan or self.plan(place))
-        injected = 0
+        injected, strikes = 0, max(FEWEST_STRIKES, place.releases // 4)
         while not self.nursery.is_done(self.chance.uniform(*pause)):
-            injected += strike()
+            if strikes > 0:
+                injected, strikes = injected + strike(), strikes - 1
         return self.verdict(fault, place, injected, self.nursery.outcome()["unsettled"])
 
     def verdict(self, fault: str, place: Place, faults: int, unsettled: int) -> Outcome:

@@ -18,6 +18,8 @@ from tools.faults.outcome import Outcome
 from tools.postgres_server import free_port
 
 SETTINGS = "\n[server]\nrequests_per_minute = 1000000\nsign_ins_per_minute = 1000000\nshutdown_seconds = 20\n"
+PAUSE = (2.0, 8.0)
+"""Seconds between two restarts; a server needs some itself to start."""
 
 
 @dataclass
@@ -63,7 +65,7 @@ def two_servers(lab: Lab) -> Iterator[Outcome]:
             ("two servers, restarted by SIGTERM", signal.SIGTERM),
             ("two servers, restarted by kill -9", signal.SIGKILL),
         ):
-            place = lab.place(store)
+            place = lab.place(store, max(8, lab.releases // 10))
             with _serving(place) as servers:
                 plan = replace(lab.plan(place), servers=[server.url for server in servers], tokens=_tokens(place))
                 if how is None:
@@ -77,7 +79,7 @@ def two_servers(lab: Lab) -> Iterator[Outcome]:
                     server.start()
                     return 1
 
-                yield lab.struck(fault, place, strike, (0.1, 2.0), plan)
+                yield lab.struck(fault, place, strike, PAUSE, plan)
 
 
 @contextmanager

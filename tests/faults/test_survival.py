@@ -1,0 +1,70 @@
+"""The short version of `make faults`: every kind that needs no minutes, a few releases each, nothing lost."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from tools.faults.__main__ import KINDS, main
+from tools.faults.client_log import DIED, REFUSED, read_logs
+from tools.faults.corruption import Tried, _bench
+from tools.faults.damage import FILES, SQL, damage_rows
+from tools.faults.lab import SQLITE, Lab
+from tools.faults.outcome import Outcome, as_json, table
+from tools.faults.swarm import POINTS
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.mark.parametrize("kind", ["points", "cuts", "terminated", "file-size", "clocks", "migrations"])
+def test_nothing_is_lost(lab: Lab, kind: str) -> None:
+    rows = list(KINDS[kind](lab))
+    assert rows
+    assert all(row.is_good for row in rows), table(rows)
+    assert all(row.answers_seen > 0 for row in rows)
+
+
+def test_deaths_happen_inside_the_ledger_and_limits_run_out(lab: Lab) -> None:
+    """The run is no walk in the park: clients die between statements, and some releases are over the limit."""
+    place = lab.place(SQLITE, 10)
+    done = lab.nursery.run(replace(lab.plan(place, 2), killing=POINTS, span=60, deaths=12))
+    records = read_logs(place.logs)
+    died = [one.detail for one in records if one.kind == DIED]
+    assert done["deaths"] == len(died) == 12
+    assert any(point.split()[1] in ("BEGIN", "SELECT", "INSERT", "UPDATE", "COMMIT") for point in died)
+    assert any(one.kind == REFUSED and one.detail == "budget-exceeded" for one in records)
+    assert lab.verdict("deaths", place, done["deaths"], done["unsettled"]).is_good
+
+
+def test_damaged_books_give_no_answer(lab: Lab) -> None:
+    bench, tried = _bench(lab, SQLITE), Tried()
+    for name in ("what the data spent set to nothing", "an entry in the middle deleted", "a balance that is no number"):
+        bench.attempt(tried, name, partial(damage_rows, bench.place, SQL[name]))
+    bench.attempt(tried, "an old backup restored", bench.restore_backup)
+    assert (tried.runs, tried.refused, tried.answered_wrongly, tried.unclean) == (4, 4, 0, 0), tried.notes
+    for name in ("a digit of the file flipped", "the log cut off"):
+        ending, damage = FILES[name]
+        path = bench.place.ledger_file.with_name(bench.place.ledger_file.name + ending)
+        bench.attempt(tried, name, partial(damage, path, lab.chance), moved=ending == "")
+    assert (tried.runs, tried.answered_wrongly, tried.unclean) == (6, 0, 0), tried.notes
+
+
+def test_the_table_names_what_was_not_survived() -> None:
+    good = Outcome("kill", "SQLite", 10, 5, refused=2)
+    bad = Outcome("cut", "PostgreSQL", 10, 5, unpaid_answers=1, notes=("ana saw too much",))
+    idle = Outcome("cut", "SQLite", 10, 0)
+    shown = table([good, bad, idle])
+    assert "| kill | SQLite | 10 | 5 | 0 | 0 | 0 | 2 | 0 |" in shown
+    assert "NOT SURVIVED: cut on PostgreSQL: ana saw too much" in shown
+    assert "no fault was injected" in shown
+    assert [row["is_good"] for row in json.loads(as_json([good, bad, idle]))] == [True, False, False]
+
+
+@pytest.mark.parametrize("arguments", [["no-such-kind"], ["--releases", "0"]])
+def test_wrong_arguments_are_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
