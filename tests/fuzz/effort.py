@@ -11,15 +11,16 @@ from hypothesis import HealthCheck, settings
 from blowfishdb.errors import BlowfishError, InternalError, ReleaseFailed, SourceFailed
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+LONGER = 40
 FAULTS = (InternalError, ReleaseFailed, SourceFailed)
 """Typed, but they stand for an exception that nobody foresaw."""
 Result = TypeVar("Result")
 
 
-def effort(short: int, nightly: int) -> settings:
-    """The settings of a fuzz test with so many examples."""
+def effort(examples: int) -> settings:
+    """The settings of a fuzz test: so many examples in every run, and many times more at night."""
     return settings(
-        max_examples=nightly if NIGHTLY else short,
+        max_examples=examples * LONGER if NIGHTLY else examples,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
     )
 

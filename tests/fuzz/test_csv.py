@@ -86,7 +86,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @given(rows=st.lists(st.lists(FIELD, min_size=1, max_size=6), max_size=5), end=st.sampled_from([b"\n", b"\r\n"]))
-@effort(6, 600)
+@effort(4)
 def test_every_record_is_in_every_count(place: Place, rows: list[list[bytes]], end: bytes) -> None:
     content = end.join([",".join(NAMES).encode(), *map(record, rows)]) + end
     assert place.totals(content) == {len(rows)}
@@ -98,7 +98,7 @@ TORN = st.lists(FIELD | st.sampled_from([b",", b"\n", b'"', b"\r"]), max_size=12
 
 
 @given(content=st.binary(max_size=200) | TORN)
-@effort(5, 800)
+@effort(3)
 def test_any_bytes_are_rows_or_a_refusal(place: Place, content: bytes) -> None:
     assert len(place.totals(b"age,ward,cost,day\n" + content)) == 1
     place.write(content)
@@ -114,7 +114,7 @@ HEADER = st.lists(
 
 
 @given(HEADER)
-@effort(4, 300)
+@effort(3)
 def test_odd_names_of_columns(names: list[str]) -> None:
     written = io.StringIO()
     csv.writer(written).writerow([name.encode("utf-8", "replace").decode() for name in names])

@@ -42,20 +42,20 @@ def as_toml(content: Any) -> str:
 
 
 @given(DOCUMENT)
-@effort(120, 6000)
+@effort(40)
 def test_json_documents(content: Any) -> None:
     check(outcome(lambda: read_document(json.dumps(content), "json")))
 
 
 @given(DOCUMENT)
-@effort(60, 3000)
+@effort(20)
 def test_toml_documents(content: Any) -> None:
     text = as_toml(content)
     check(outcome(lambda: read_document(text, "toml")))
 
 
 @given(DOCUMENT, st.integers(0, 10**6), texts(), st.sampled_from(["json", "toml"]))
-@effort(80, 4000)
+@effort(30)
 def test_documents_with_a_piece_torn_out(content: Any, place: int, put: str, form: Any) -> None:
     text = json.dumps(content) if form == "json" else as_toml(content)
     at = place % (len(text) + 1)
@@ -122,7 +122,7 @@ CONFIGURATION = bent_object(
 
 
 @given(CONFIGURATION)
-@effort(60, 3000)
+@effort(20)
 def test_configurations(content: Any) -> None:
     text = as_toml(content)
     with tempfile.TemporaryDirectory() as folder:
@@ -158,7 +158,7 @@ WORDS += [
 
 
 @given(st.lists(st.sampled_from(WORDS) | texts().map(lambda text: text[:50]), max_size=5).map("".join))
-@effort(150, 10_000)
+@effort(60)
 def test_domains_and_policies_in_words(words: str) -> None:
     outcome(lambda: read_attribute(words))
     outcome(lambda: read_family(words))
@@ -174,7 +174,7 @@ CELLS = st.sampled_from(
     st.binary(max_size=4),
     NUMBER,
 )
-@effort(120, 8000)
+@effort(40)
 def test_graph_files(rows: list[list[str]], tail: bytes, theta: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "graph.csv"

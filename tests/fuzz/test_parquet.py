@@ -39,7 +39,7 @@ def counted(path: Path, name: str) -> list[int]:
 
 
 @given(st.lists(st.tuples(st.sampled_from(INTS), st.sampled_from(FLOATS), st.none() | texts()), max_size=6))
-@effort(6, 400)
+@effort(3)
 def test_hostile_values_are_all_counted(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, Any, Any]]
 ) -> None:
@@ -112,7 +112,7 @@ def test_odd_names_of_columns(tmp_path: Path, names: list[str]) -> None:
 
 
 @given(st.binary(max_size=60))
-@effort(10, 500)
+@effort(6)
 def test_files_that_are_no_parquet(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("parquet") / "rows.parquet"
     for whole in (content, b"PAR1" + content + b"PAR1"):
@@ -151,7 +151,7 @@ def places(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @given(data=st.data())
-@effort(60, 4000)
+@effort(25)
 def test_synopses_with_one_word_changed(kept: bytes, data: st.DataObject) -> None:
     def change(written: dict[str, Any], table: pa.Table) -> pa.Table:
         place = data.draw(st.sampled_from(places(written)))
@@ -192,7 +192,7 @@ def test_synopses_with_other_columns(kept: bytes, columns: dict[str, Any]) -> No
 
 
 @given(place=st.integers(0, 10**6), put=st.binary(min_size=1, max_size=4))
-@effort(60, 5000)
+@effort(25)
 def test_synopses_with_bytes_changed(kept: bytes, place: int, put: bytes) -> None:
     at = place % len(kept)
     outcome(lambda: from_bytes(kept[:at] + put + kept[at + len(put) :]))

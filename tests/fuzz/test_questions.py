@@ -36,7 +36,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 
 
 @given(QUESTION | ANYTHING)
-@effort(200, 20_000)
+@effort(80)
 def test_questions_read_back_or_are_refused(written: Any) -> None:
     found = outcome(lambda: read_query(written))
     if isinstance(found, Query):
@@ -46,7 +46,7 @@ def test_questions_read_back_or_are_refused(written: Any) -> None:
 
 
 @given(ANY_DEMAND | ANYTHING)
-@effort(200, 20_000)
+@effort(80)
 def test_demands_read_back_or_are_refused(written: Any) -> None:
     found = outcome(lambda: read_demand(written))
     if isinstance(found, Demand):
@@ -56,7 +56,7 @@ def test_demands_read_back_or_are_refused(written: Any) -> None:
 
 
 @given(QUESTION, ANY_DEMAND)
-@effort(25, 1500)
+@effort(12)
 def test_previews_cost_nothing_and_quote_what_is_charged(desk: Desk, written: Any, wanted: Any) -> None:
     domain, _ = desk.declared("visits")
     before = desk.budget("visits").spent
@@ -94,7 +94,7 @@ def test_bottomless_conditions_are_refused(depth: int) -> None:
 
 
 @given(st.data())
-@effort(5, 50)
+@effort(2)
 def test_no_refusal_depends_on_the_rows(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Two tables that share a declaration and nothing else refuse and quote in the same words."""
     folders = [tmp_path_factory.mktemp("rows") for _ in range(2)]

@@ -53,7 +53,7 @@ def spent(place: Place) -> str:
 
 @pytest.mark.parametrize("who", ["ana", "cora", "aude", None])
 @given(data=st.data())
-@effort(25, 1500)
+@effort(8)
 def test_every_route(place: Place, operations: list[Any], who: str | None, data: st.DataObject) -> None:
     operation = data.draw(st.sampled_from(operations))
     case = data.draw(operation.as_strategy())
@@ -86,7 +86,7 @@ ROUTES = ("previews", "answers", "synopses", "points", "points/previews", "risk"
     ),
     key=st.none() | st.text(st.characters(codec="ascii"), max_size=5),
 )
-@effort(25, 1500)
+@effort(10)
 def test_questions_over_rest(place: Place, route: str, body: dict[str, Any], key: str | None) -> None:
     before = spent(place)
     client = place.program("ana")
