@@ -15,7 +15,7 @@ OPENBLAS_NUM_THREADS ?= 1
 export HYPOTHESIS_PROFILE STRICT OPENBLAS_NUM_THREADS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench docs docs-serve package-check system-parts fuzz licences sbom vulnerabilities clean
+.PHONY: help setup demo test lint format bench faults docs docs-serve package-check system-parts fuzz licences sbom vulnerabilities clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ vulnerabilities: $(STAMP) ## known vulnerabilities of the pinned packages (ARGS=
 
 bench: $(STAMP) ## run one benchmark: make bench NAME=noise (without NAME: list them)
 	@$(RUN) -m benchmarks $(NAME) $(ARGS)
+
+faults: $(STAMP) ## break things during releases and count what is lost, which is nothing (an hour; ARGS="--releases 50" is shorter)
+	@$(RUN) -m tools.faults $(ARGS)
 
 clean: ## remove .venv and every cache
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.*
