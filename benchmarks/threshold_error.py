@@ -17,11 +17,10 @@ import numpy as np
 from benchmarks.harness import Row, measure
 from blowfishdb.mechanisms import optimized, ordered_hierarchical
 from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.problem import Problem
+from blowfishdb.reproduce.blowfish.ordered_trees import threshold_graph
 
 CASES = ((32, 4, 2), (32, 8, 2), (64, 8, 8), (64, 16, 16), (4357, 10, 16), (4357, 100, 16), (4357, 1000, 16))
 """Cells, theta, fan-out."""
@@ -42,9 +41,7 @@ def run(data: Path | None) -> Iterator[Row]:
 
 def threshold_problem(cells: int, theta: int) -> Problem:
     """All ranges where values up to theta apart are hidden from each other."""
-    reach = np.minimum(np.arange(cells) + theta, cells - 1)
-    window = WindowGraph(reach, np.empty(0, dtype=np.int64))
-    return Problem(CellGraph((window,), "record", np.zeros(cells, dtype=np.bool_), "public"), AllRanges(cells))
+    return Problem(threshold_graph(cells, theta), AllRanges(cells))
 
 
 def average_error(strategy: EstimatingStrategy) -> float:

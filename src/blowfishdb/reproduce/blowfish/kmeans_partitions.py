@@ -44,8 +44,9 @@ def judge(rows: Sequence[Row]) -> Verdict:
     why = (
         f"The certified release, which counts blocks exactly, stays within {worst:.4g} times the non-private "
         f"objective under every partition (the Laplace mechanism: {laplace:.4g} or more) and within {exact:.4g} when "
-        f"cells are public; a partition changes the printed iteration by a factor of {printed:.3g} or more, and even "
-        f"without noise it is {start:.3g} times away, because it starts from random centres."
+        f"cells are public; the printed iteration, whose noise under a partition is not private, gains a factor of "
+        f"{printed:.3g} or more, and even without noise is {start:.3g} times away, because it starts from random "
+        "centres."
     )
     return Verdict(CLAIM, how_it_holds([worst < laplace, exact <= EXACT]), why)
 

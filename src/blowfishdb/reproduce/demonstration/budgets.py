@@ -80,7 +80,8 @@ def questions(settings: Settings) -> dict[str, Query]:
 
 def cases(settings: Settings) -> list[Case]:
     """Each question under each system at each accuracy."""
-    return [(system, asked, share) for asked in questions(settings) for system in SYSTEMS for share in ACCURACIES]
+    shares = settings.pick(ACCURACIES[1:], ACCURACIES, ACCURACIES)
+    return [(system, asked, share) for asked in questions(settings) for system in SYSTEMS for share in shares]
 
 
 def measure(settings: Settings, case: Case) -> list[Row]:
