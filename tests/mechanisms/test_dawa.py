@@ -12,13 +12,8 @@ from blowfishdb.engine.run_program import run_program
 from blowfishdb.errors import Declined, PlanError
 from blowfishdb.mechanisms.data_aware.bucket_strategy import BucketPlan, plan_buckets, row_variances
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
-from blowfishdb.mechanisms.data_aware.dawa import (
-    UNEVEN_FOR_CELLS,
-    UNEVEN_FOR_RANGES,
-    Dawa,
-    noise_level,
-    uneven_limit,
-)
+from blowfishdb.mechanisms.data_aware.dawa import Dawa
+from blowfishdb.mechanisms.data_aware.gate_rule import GATE_RULE, GateRule, noise_level, uneven_limit
 from blowfishdb.mechanisms.data_aware.script import Finding
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.arrays import Floats, Ints
@@ -157,16 +152,19 @@ def test_the_gate_knows_the_policy_and_the_workload() -> None:
     assert noise_level(line(64)) < 0.6
     long, short = Problem(full(64), AllRanges(64)), Problem(full(64), Identity(64))
     mixed = Problem(full(64), Stacked((Intervals(64, np.zeros(3, int), np.full(3, 60)), Intervals(64, [0], [1]))))
-    assert uneven_limit(long) == UNEVEN_FOR_RANGES > uneven_limit(mixed) > uneven_limit(short) == UNEVEN_FOR_CELLS
+    rule = GateRule(Fraction(1, 50), 16, 80.0, uneven_for_ranges=0.4, uneven_for_cells=0.2, short=16)
+    assert [uneven_limit(problem, rule) for problem in (long, mixed, short)] == pytest.approx([0.4, 0.3, 0.2])
+    assert uneven_limit(long) == GATE_RULE.uneven_for_ranges
+    assert uneven_limit(short) == pytest.approx(GATE_RULE.uneven_for_cells)
 
 
 def test_the_split_is_a_parameter() -> None:
     problem = Problem(full(64), Identity(64))
     program = Dawa(select_share=Fraction(1, 4)).program(problem, EPSILON)
     assert [allowance.epsilon / EPSILON for allowance in program.allowances] == [
-        Fraction(1, 50),
+        GATE_RULE.share,
         Fraction(1, 4),
-        Fraction(73, 100),
+        Fraction(3, 4) - GATE_RULE.share,
     ]
     with pytest.raises(PlanError):
         Dawa(select_share=Fraction(1))

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms.select.l1_gate import KEEP, MERGE, L1Gate, l1_gate
-from blowfishdb.mechanisms.select.l1_refinement import L1Refinement, block_sizes, deviations, l1_refinement
+from blowfishdb.mechanisms.select.l1_refinement import CutRule, L1Refinement, block_sizes, deviations, l1_refinement
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
@@ -149,7 +150,7 @@ def test_digests_differ_with_the_cells_and_the_noise() -> None:
 
 
 def test_the_gate_keeps_cells_where_most_blocks_are_uneven() -> None:
-    gate = l1_gate(256, graph(256), Fraction(1, 10), cap=50, share=0.5)
+    gate = l1_gate(256, graph(256), Fraction(1, 10), block=16, cap=50, share=0.5)
     assert gate.epsilon(graph(256)) == Fraction(1, 10)
     assert gate.epsilon(graph(256, "public")) == Fraction(2, 10)
     rough, even = np.tile([0, 100], 128), np.full(256, 9)
@@ -161,7 +162,7 @@ def test_the_gate_keeps_cells_where_most_blocks_are_uneven() -> None:
 
 def gate_loss(unit: Fraction) -> float:
     """The exact largest log-ratio of the gate between two neighbours at the threshold."""
-    gate = L1Gate(16, 100, 10, unit)
+    gate = L1Gate(16, 16, 100, 10, unit)
     draws = np.arange(400)
     one, two = (np.exp(-draws * weight / float(unit)) * -math.expm1(-weight / float(unit)) for weight in (1, 2))
     chances = []
@@ -178,7 +179,25 @@ def gate_loss(unit: Fraction) -> float:
 
 
 def test_the_gate_loses_no_more_than_it_claims() -> None:
-    claimed = float(L1Gate(16, 100, 10, Fraction(4)).epsilon(graph(16)))
+    claimed = float(L1Gate(16, 16, 100, 10, Fraction(4)).epsilon(graph(16)))
     assert claimed == 0.5
     assert 0.99 * claimed <= gate_loss(Fraction(4)) <= claimed + 1e-9
     assert gate_loss(Fraction(1)) > claimed
+
+
+@given(st.floats(-5, 20), st.floats(0.01, 10), st.floats(0, 20), st.sampled_from(["only", "public"]))
+def test_whatever_the_rule_the_noise_pays_for_it(first: float, spacing: float, clip: float, presence: str) -> None:
+    allowed = Fraction(1, 7)
+    stage = l1_refinement(200, graph(200, presence), allowed, CutRule(first, spacing, clip))
+    assert Fraction(9, 10) * allowed <= stage.epsilon(graph(200, presence)) <= allowed
+
+
+def test_senseless_rules_are_refused() -> None:
+    for spacing, clip in ((0.0, 1.0), (1.0, -0.1)):
+        with pytest.raises(PlanError):
+            CutRule(0.0, spacing, clip)
+
+
+@given(st.integers(2, 64), st.floats(0.5, 1e4), st.floats(0.01, 2))
+def test_whatever_its_limits_the_gate_costs_its_allowance(block: int, cap: float, share: float) -> None:
+    assert l1_gate(100, graph(100), Fraction(1, 9), block, cap, share).epsilon(graph(100)) == Fraction(1, 9)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms.spatial.answer_variances import answer_variances, leaf_bound
+from blowfishdb.mechanisms.spatial.not_negative import not_negative
 from blowfishdb.mechanisms.spatial.product_levels import halving_levels, product_tree
 from blowfishdb.mechanisms.spatial.region_tree import RegionTree, cut, halvings, whole
 from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews, combined, least_squares
@@ -156,3 +157,36 @@ def test_broken_trees_are_refused() -> None:
     ):
         with pytest.raises(PlanError):
             RegionTree((4,), low, high, parent)
+
+
+@given(SHAPES, st.integers(0, 10_000))
+@settings(max_examples=60, deadline=None)
+def test_counts_without_negative_ones_add_up_and_are_the_nearest(shape: tuple[int, ...], seed: int) -> None:
+    tree = grown(shape, seed)
+    estimate = least_squares(tree, some_views(tree, seed, exact_total=False))
+    found = not_negative(estimate).values
+    assert found.min() >= 0
+    inner = np.flatnonzero(~tree.is_leaf)
+    below = np.bincount(tree.parent[1:], weights=found[1:], minlength=tree.nodes)
+    assert below[inner] == pytest.approx(found[inner], abs=1e-6)
+    for node in inner[:5]:
+        children = np.flatnonzero(tree.parent == node)
+        # At the nearest point what was moved, per variance, is the same for all that stay above 0, and less elsewhere.
+        moved = (found[children] - estimate.values[children]) / estimate.below[children]
+        above = found[children] > 1e-6
+        if np.any(above):
+            assert np.ptp(moved[above]) == pytest.approx(0, abs=1e-6)
+            assert np.all(moved >= moved[above].min() - 1e-6)
+
+
+def test_counts_that_are_positive_stay_as_they_are() -> None:
+    tree = grown((8, 8), 3)
+    views = NodeViews.none(tree.nodes).add(tree.leaves, np.full(tree.leaves.size, 5.0), np.ones(tree.leaves.size))
+    estimate = least_squares(tree, views)
+    assert not_negative(estimate).values == pytest.approx(estimate.values)
+
+
+def test_exact_counts_stay_exact() -> None:
+    tree = cut(whole((4,)), np.array([0]), np.array([[2]]))
+    views = NodeViews.none(3).add(np.array([0, 1, 2]), np.array([2.0, 7.0, -9.0]), np.array([1.0, 0.0, 1.0]))
+    assert not_negative(least_squares(tree, views)).values[1:].tolist() == [7.0, 0.0]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms.data_aware import running_sums
-from blowfishdb.mechanisms.data_aware.running_sums import PENALTY, STEP_PENALTY, even_runs
+from blowfishdb.mechanisms.data_aware.running_sums import RUN_RULE, RunRule, even_runs
 from blowfishdb.model.arrays import Floats, Ints
 
 
@@ -61,7 +63,7 @@ def cheapest(path: Floats, penalty: float, start: int, length: int) -> tuple[flo
     if length > 1:
         for cell in range(start, end):
             apart = to_level(path, start, cell) + to_level(path, cell + 1, end)
-            options.append((STEP_PENALTY * penalty + apart, {start, cell, min(cell + 1, end)} - {end}))
+            options.append((2.0 * penalty + apart, {start, cell, min(cell + 1, end)} - {end}))
         cost, starts = cheapest(path, penalty, start, length // 2)
         if start + length // 2 < end:
             further, more = cheapest(path, penalty, start + length // 2, length // 2)
@@ -79,7 +81,8 @@ def test_the_blocks_are_the_cheapest_ones(cells: int, seed: int) -> None:
     while length < cells:
         length *= 2
     _, starts = cheapest(path, 2.0, 0, length)
-    assert running_sums._best_blocks(path, 2.0).tolist() == sorted(starts)
+    rule = RunRule(2.0, 4.0, 0.0, 0.0, meets_ends=True)
+    assert running_sums._best_blocks(path, 1.0, rule).tolist() == sorted(starts)
 
 
 def test_one_cell_in_an_empty_stretch_is_found_where_it_is() -> None:
@@ -124,10 +127,22 @@ def test_rough_counts_are_left_as_they_are() -> None:
     assert float(np.mean((found.cells - counts) ** 2)) < 4 * 100.0**2
 
 
-def test_a_lower_penalty_would_follow_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lower_penalty_would_follow_the_noise() -> None:
     counts = np.full(2048, 300)
     sums, total = noisy_sums(counts, 100.0, 4)
-    calm = even_runs(sums, total, 2 * 100.0**2)
-    monkeypatch.setattr(running_sums, "PENALTY", PENALTY / 10)
-    nervous = even_runs(sums, total, 2 * 100.0**2)
+    calm = even_runs(sums, total, 2 * 100.0**2, replace(RUN_RULE, penalty=5.0, step_penalty=10.0))
+    nervous = even_runs(sums, total, 2 * 100.0**2, replace(RUN_RULE, penalty=0.5, step_penalty=1.0))
     assert nervous.starts.size > 20 * calm.starts.size
+
+
+def test_senseless_rules_are_refused() -> None:
+    for wrong in ((0.0, 1.0, 1.0, 0.5), (2.0, 1.0, 1.0, 0.5), (2.0, 4.0, -1.0, 0.5), (2.0, 4.0, 1.0, -0.5)):
+        with pytest.raises(PlanError):
+            RunRule(*wrong, meets_ends=True)
+
+
+def test_ends_are_met_where_the_rule_says_so() -> None:
+    path = np.array([0.0, 10.0, 11.0, 12.0, 13.0])
+    free, met = (RunRule(25.0, 999.0, 0.0, 0.0, meets_ends=met) for met in (False, True))
+    assert running_sums._best_blocks(path, 1.0, free).tolist() == [0]
+    assert running_sums._best_blocks(path, 1.0, met).tolist() == [0, 2]

@@ -7,27 +7,49 @@ goes to a selection, and least squares uses the counts of every stage.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from fractions import Fraction
 
+from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms.data_aware.script import Script
 from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
 from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
-from blowfishdb.mechanisms.spatial.record_cuts import HALVINGS, cut_where_records_are, noise_unit
-from blowfishdb.mechanisms.spatial.region_tree import check_axes, cut, halvings, whole
+from blowfishdb.mechanisms.spatial.record_cuts import (
+    HALVINGS,
+    RECORD_RULE,
+    RecordRule,
+    cut_where_records_are,
+    noise_unit,
+)
+from blowfishdb.mechanisms.spatial.region_tree import RegionTree, check_axes, cut, halvings, whole
 from blowfishdb.mechanisms.spatial.shares import shared_program
 from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews
 from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Program
+from blowfishdb.plan.stages import Ask, Program, Reply
 
 NAME = "adaptive-tree"
-GROWTH = Fraction(5, 4)
+GROWTH = Fraction(3, 2)
 """Each stage gets this many times the share of the stage before: deeper boxes are more, and their noise adds up."""
+UNSEEN_HALVINGS = 4
+"""So many times the grid is halved before anything is counted; this and the growth come from `tune-spatial`."""
 
 
 @dataclass(frozen=True)
 class AdaptiveTree:
-    """Serves any number of axes under any policy."""
+    """Serves any number of axes under any policy.
+
+    `growth` is the ratio of the shares of two stages, `unseen_halvings` says how fine the grid is when it is first
+    counted, `rule` which boxes are cut then.
+    """
+
+    growth: Fraction = GROWTH
+    unseen_halvings: int = UNSEEN_HALVINGS
+    rule: RecordRule = RECORD_RULE
+
+    def __post_init__(self) -> None:
+        if self.growth <= 0 or self.unseen_halvings < 0:
+            raise PlanError("shares of stages are positive, and halvings not negative")
 
     @property
     def name(self) -> str:
@@ -36,24 +58,29 @@ class AdaptiveTree:
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """As many stages as it takes to reach single cells, the later ones with more."""
         check_axes(NAME, problem.graph.shape)
-        parts = [(f"counts {stage + 1}", GROWTH**stage) for stage in range(_stages(problem.graph.shape))]
+        stages = self._stages(problem.graph.shape)
+        parts = [(f"counts {stage + 1}", self.growth**stage) for stage in range(stages)]
         return shared_program(NAME, epsilon, parts)
 
     def script(self, problem: Problem, program: Program) -> Script:
-        shape = problem.graph.shape
-        tree = whole(shape)
-        tree = cut(tree, tree.leaves, halvings(tree.low, tree.high, HALVINGS))
+        tree, views = yield from self.grown(problem, program)
+        return tree_finding(problem, tree, views)
+
+    def grown(self, problem: Problem, program: Program) -> Generator[Ask, Reply, tuple[RegionTree, NodeViews]]:
+        """The boxes of the last stage and what all stages counted."""
+        tree = whole(problem.graph.shape)
+        tree = cut(tree, tree.leaves, halvings(tree.low, tree.high, self.unseen_halvings))
         views = NodeViews.none(tree.nodes)
         for allowance in program.allowances:
             asked = bucket_counts(problem.graph, tree.labels, allowance)
             reply = yield asked.ask
             views = views.add(tree.leaves, *asked.read(reply)).with_total(asked.total(reply))
             if allowance is not program.allowances[-1]:
-                tree = cut_where_records_are(tree, views, noise_unit(problem.graph, program.epsilon))
+                unit = noise_unit(problem.graph, program.epsilon)
+                tree = cut_where_records_are(tree, views, unit, self.rule)
                 views = views.for_nodes(tree.nodes)
-        return tree_finding(problem, tree, views)
+        return tree, views
 
-
-def _stages(shape: tuple[int, ...]) -> int:
-    cuts = sum((size - 1).bit_length() for size in shape)
-    return max(1, -(-cuts // HALVINGS))
+    def _stages(self, shape: tuple[int, ...]) -> int:
+        cuts = sum((size - 1).bit_length() for size in shape) - self.unseen_halvings
+        return max(0, -(-cuts // HALVINGS)) + 1

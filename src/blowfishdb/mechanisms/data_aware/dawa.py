@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -12,14 +11,12 @@ from blowfishdb.errors import Declined, PlanError
 from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
 from blowfishdb.mechanisms.data_aware.dawa_2d import program_2d, script_2d
+from blowfishdb.mechanisms.data_aware.gate_rule import GATE_RULE, gate_stage
 from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, Finding, Script, check_hides
 from blowfishdb.mechanisms.replies import measured_rows
-from blowfishdb.mechanisms.select.l1_gate import KEEP, l1_gate
+from blowfishdb.mechanisms.select.l1_gate import KEEP
 from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
 from blowfishdb.mechanisms.select.worst_bucket import worst_bucket
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.workload import AllRanges
 from blowfishdb.plan.merged import merge_graph
 from blowfishdb.plan.problem import Problem
 from blowfishdb.plan.stages import Allowance, Ask, MeasurementStage, Program
@@ -30,18 +27,8 @@ BOUNDED = "dawa-bounded"
 
 GATE, SELECT, BIAS, MEASURE = "gate", "partition", "bias", "buckets"
 
-GATE_SHARE, SELECT_SHARE = Fraction(1, 50), Fraction(1, 8)
-"""Parts of epsilon for deciding whether to merge cells, and for finding the buckets; the rest measures them."""
-
-CAP = 80
-"""Deviations of blocks of cells count up to CAP / epsilon, times the policy's noise level."""
-
-UNEVEN_FOR_RANGES, UNEVEN_FOR_CELLS = 0.45, 0.18
-"""Where deviations reach more than this part of the cap on average, measuring every cell is better than any buckets
-that could be found: for workloads of long ranges, and for workloads of which half or more are SHORT."""
-
-SHORT = 16
-"""Queries that count no more cells than this suffer most when cells are merged."""
+SELECT_SHARE = Fraction(1, 5)
+"""The part of epsilon that finds the buckets; found by `python -m benchmarks tune-dawa` on synthetic tables."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +44,7 @@ class Dawa:
     select_share: Fraction = SELECT_SHARE
 
     def __post_init__(self) -> None:
-        if self.bias_share < 0 or self.select_share <= 0 or GATE_SHARE + self.bias_share + self.select_share >= 1:
+        if self.bias_share < 0 or self.select_share <= 0 or GATE_RULE.share + self.bias_share + self.select_share >= 1:
             raise PlanError("shares of epsilon are positive and leave something for the measurement")
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
@@ -68,7 +55,7 @@ class Dawa:
             raise Declined(self.name, "on two axes no bound on the bias is offered; ask for 'dawa'")
         if len(graph.shape) == 2:
             return program_2d(NAME, epsilon)
-        gate, select = epsilon * GATE_SHARE, epsilon * self.select_share
+        gate, select = epsilon * GATE_RULE.share, epsilon * self.select_share
         bias = epsilon * self.bias_share
         looking = [Allowance(GATE, gate), Allowance(SELECT, select), *([Allowance(BIAS, bias)] if bias else [])]
         return Program(self.name, (*looking, Allowance(MEASURE, epsilon - gate - select - bias)))
@@ -79,8 +66,7 @@ class Dawa:
         if len(graph.shape) == 2:
             return (yield from script_2d(problem, program))
         allowed = {allowance.stage: allowance.epsilon for allowance in program.allowances}
-        cap = CAP * noise_level(graph) / float(program.epsilon)
-        outcome = yield Ask(GATE, l1_gate(cells, graph, allowed[GATE], cap, uneven_limit(problem)))
+        outcome = yield Ask(GATE, gate_stage(problem, allowed[GATE], program.epsilon))
         if isinstance(outcome, np.ndarray) and outcome[0] == KEEP:
             return (yield from _measured(problem, Buckets(cells, np.arange(cells)), allowed, 0.0))
         starts = np.asarray((yield Ask(SELECT, l1_refinement(cells, graph, allowed.pop(SELECT)))))
@@ -105,25 +91,3 @@ def _measured(problem: Problem, buckets: Buckets, allowed: dict[str, Fraction], 
     answers = np.asarray(problem.workload.dot(estimate))
     bias = None if uneven is None else np.asarray(uneven * buckets.cut_counts(problem.workload), dtype=np.float64)
     return Finding(estimate, answers, planned.answer_variances, buckets.of_cells, bias)
-
-
-def noise_level(graph: CellGraph) -> float:
-    """How noisy ranges over single cells are, relative to classical differential privacy; it grows like a logarithm.
-
-    Where records move a few steps along one axis, ranges are as accurate as on an axis of so many cells.
-    """
-    moved = (2 if graph.has_value_edges else 1) * graph.rows_per_person
-    axis = graph.factors[0]
-    if moved == 1 or len(graph.factors) > 1 or not isinstance(axis, WindowGraph) or np.any(graph.to_zero):
-        return float(moved)
-    steps = float(np.max(axis.reach - np.arange(axis.size))) if not axis.hubs.size else float(axis.size)
-    return moved * min(1.0, math.log2(steps + 2) / math.log2(axis.size + 2))
-
-
-def uneven_limit(problem: Problem) -> float:
-    """How uneven blocks may be for the gate to look for buckets; it depends on the workload alone."""
-    if isinstance(problem.workload, AllRanges):
-        return UNEVEN_FOR_RANGES
-    counted = problem.workload.dot(np.ones(problem.graph.cells, dtype=np.int64))
-    short = min(1.0, 2 * float(np.mean(np.abs(counted) <= SHORT)))
-    return UNEVEN_FOR_RANGES + short * (UNEVEN_FOR_CELLS - UNEVEN_FOR_RANGES)

@@ -18,6 +18,7 @@ from blowfishdb.mechanisms.spatial.block_weights import best_weights
 from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
 from blowfishdb.mechanisms.spatial.curve_runs import run_cover
 from blowfishdb.mechanisms.spatial.hilbert import HilbertCurve
+from blowfishdb.mechanisms.spatial.not_negative import not_negative
 from blowfishdb.mechanisms.spatial.record_cuts import cut_where_records_are, noise_unit
 from blowfishdb.mechanisms.spatial.region_tree import RegionTree
 from blowfishdb.mechanisms.spatial.shares import shared_program
@@ -61,7 +62,7 @@ def script_2d(problem: Problem, program: Program) -> Script:
     values, variances = asked.read((yield asked.ask))
     views = views.for_nodes(tree.nodes).add(tree.leaves, values, variances)
     estimate = least_squares(tree, views)
-    cells = estimate.cells[curve.positions]
+    cells = not_negative(estimate).cells[curve.positions]
     answers = np.asarray(workload.dot(cells), dtype=np.float64)
     if boxes is not None and boxes.shape[0] * visits(tree, 2) <= VISITS:
         spread = cover_variances(run_cover(curve, boxes, tree), estimate, 2)

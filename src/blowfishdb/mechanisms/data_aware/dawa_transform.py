@@ -10,12 +10,12 @@ import numpy as np
 from blowfishdb.mechanisms import ordered
 from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
-from blowfishdb.mechanisms.data_aware.dawa import CAP, GATE_SHARE, noise_level, uneven_limit
+from blowfishdb.mechanisms.data_aware.gate_rule import GATE_RULE, gate_stage
 from blowfishdb.mechanisms.data_aware.merged_strategy import best_merged_plan
 from blowfishdb.mechanisms.data_aware.running_sums import even_runs
 from blowfishdb.mechanisms.data_aware.script import Finding, Script, check_hides
 from blowfishdb.mechanisms.replies import measured_rows
-from blowfishdb.mechanisms.select.l1_gate import KEEP, l1_gate
+from blowfishdb.mechanisms.select.l1_gate import KEEP
 from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
@@ -52,7 +52,7 @@ class DawaTransform:
         check_hides(NAME, graph)
         if self.sums_first and is_line(graph):
             return Program(NAME, (Allowance(SUMS, epsilon),))
-        gate, select = epsilon * GATE_SHARE, epsilon * self.select_share
+        gate, select = epsilon * GATE_RULE.share, epsilon * self.select_share
         shares = (Allowance(GATE, gate), Allowance(SELECT, select), Allowance(MEASURE, epsilon - gate - select))
         return Program(NAME, shares)
 
@@ -94,8 +94,7 @@ def _from_sums(problem: Problem, epsilon: Fraction) -> Script:
 def _from_partition(problem: Problem, program: Program) -> Script:
     graph, cells = problem.graph, problem.graph.cells
     gate, select, measure = (allowance.epsilon for allowance in program.allowances)
-    cap = CAP * noise_level(graph) / float(program.epsilon)
-    outcome = yield Ask(GATE, l1_gate(cells, graph, gate, cap, uneven_limit(problem)))
+    outcome = yield Ask(GATE, gate_stage(problem, gate, program.epsilon))
     instead_of: tuple[str, ...] = ()
     if isinstance(outcome, np.ndarray) and outcome[0] == KEEP:
         buckets, instead_of, measure = Buckets(cells, np.arange(cells)), (SELECT,), select + measure

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms.data_aware.script import Script
 from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
 from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
@@ -18,9 +19,10 @@ from blowfishdb.plan.problem import Problem
 from blowfishdb.plan.stages import Program
 
 NAME = "kdtree"
-BOXES = 256
+UNSEEN_BOXES = 256
+"""Without thresholds the grid is first halved into so many boxes; found by `python -m benchmarks tune-spatial`."""
 SMALL_BOX = 64
-"""Without thresholds the grid is first halved into this many boxes, though not into smaller ones than this."""
+"""Boxes of no more cells than this are never halved unseen."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,16 @@ class KdTree:
     """Serves any number of axes under any policy; without thresholds cuts are made by predicted error.
 
     `cell_share` is the part of epsilon that the noisy cells get; a record that moves costs each stage twice.
+    `unseen_boxes` is how many boxes the grid is halved into before cuts follow the noisy cells.
     """
 
     cell_share: Fraction = Fraction(1, 2)
     thresholds: KdThresholds | None = None
+    unseen_boxes: int = UNSEEN_BOXES
+
+    def __post_init__(self) -> None:
+        if not 0 < self.cell_share < 1 or self.unseen_boxes < 1:
+            raise PlanError("both stages get a part of epsilon, and there is at least one box")
 
     @property
     def name(self) -> str:
@@ -47,7 +55,7 @@ class KdTree:
         cells_stage, partition_stage = program.allowances
         asked = bucket_counts(problem.graph, None, cells_stage)
         cells, variances = asked.read((yield asked.ask))
-        predicted = predicted_cut(float(variances.max()), max(SMALL_BOX, cells.size // BOXES))
+        predicted = predicted_cut(float(variances.max()), max(SMALL_BOX, cells.size // self.unseen_boxes))
         choose = self.thresholds.choose if self.thresholds else predicted
         tree = kd_tree(cells.reshape(shape), choose)
         views = NodeViews.none(tree.nodes)

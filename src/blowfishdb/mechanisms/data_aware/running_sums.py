@@ -8,19 +8,37 @@ import numpy as np
 from scipy.linalg import solveh_banded
 from scipy.optimize import isotonic_regression
 
+from blowfishdb.errors import PlanError
 from blowfishdb.model.arrays import Floats, Ints
-
-PENALTY = 5.0
-"""What one more bucket must improve the fit by, in variances of a sum; found on synthetic histograms."""
-
-
-STEP_PENALTY = 2.0
-"""A cell that stands out makes three buckets and is charged as two: it is found anywhere, not at fixed cuts only."""
 
 STEP, HALVED = 1, 2
 
-CLEARLY_ROUGH = 24.0
-"""In variances of a sum, times the root of the number of cells: five standard deviations of an estimated risk."""
+
+@dataclass(frozen=True)
+class RunRule:
+    """What one more bucket must improve the fit by, and when evening out is given up; public constants.
+
+    Bucket and step penalties are in variances of a sum; a step, a cell that stands out, makes three buckets and is
+    charged for itself. Cells are left as they are where their estimated risk exceeds `clearly_rough` (in variances of
+    a sum, times the root of the number of cells) and evening out leaves more than `part_left` of it. With
+    `meets_ends` what is fitted beside the first and the last sum, which are exact, must meet them.
+    """
+
+    penalty: float
+    step_penalty: float
+    clearly_rough: float
+    part_left: float
+    meets_ends: bool
+
+    def __post_init__(self) -> None:
+        if not (self.penalty > 0 and self.step_penalty >= self.penalty):
+            raise PlanError("buckets have a penalty, and a step is three of them: it costs no less than one")
+        if self.clearly_rough < 0 or self.part_left < 0:
+            raise PlanError("limits of an estimated risk are not negative")
+
+
+RUN_RULE = RunRule(2.0, 8.0, 24.0, 0.5, meets_ends=False)
+"""Found by `python -m benchmarks tune-transform` on synthetic tables."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +49,7 @@ class EvenRuns:
     starts: Ints
 
 
-def even_runs(sums: Floats, total: float, variance: float) -> EvenRuns:
+def even_runs(sums: Floats, total: float, variance: float, rule: RunRule = RUN_RULE) -> EvenRuns:
     """The cells behind noisy sums of the first 1, 2, ... cells, the exact total last, all noise alike.
 
     Counts are not negative, so the sums are made monotone first, which only brings them closer. Then, in blocks whose
@@ -40,17 +58,21 @@ def even_runs(sums: Floats, total: float, variance: float) -> EvenRuns:
     evening them out gains little.
     """
     monotone = _monotone(sums, total)
-    starts = _best_blocks(np.concatenate([[0.0], monotone, [total]]), PENALTY * variance)
+    starts = _best_blocks(np.concatenate([[0.0], monotone, [total]]), variance, rule)
     knots = np.append(starts, sums.size + 1)
     lengths = np.diff(knots)
     cells = np.repeat(_steps(_monotone(_spline(monotone, total, knots), total), total) / lengths, lengths)
-    if _is_too_rough(sums, monotone, cells, lengths, total, variance):
+    limit, left = rule.clearly_rough * variance * np.sqrt(cells.size), rule.part_left
+    risk, risk_even = _risks(sums, monotone, cells, lengths, total, variance)
+    if risk > limit and risk_even > left * risk:
         return EvenRuns(_steps(monotone, total), np.arange(cells.size))
     return EvenRuns(cells, starts)
 
 
-def _is_too_rough(sums: Floats, monotone: Floats, even: Floats, lengths: Ints, total: float, variance: float) -> bool:
-    """Whether monotone cells have a clear risk of which evening out saves less than half, both by Stein's formula.
+def _risks(
+    sums: Floats, monotone: Floats, even: Floats, lengths: Ints, total: float, variance: float
+) -> tuple[float, float]:
+    """The summed squared errors to expect of monotone cells and of even ones, both by Stein's formula.
 
     Twice the covariance of an estimate with the raw cells is 4/m variances for a level of m equal sums, and
     24/((l + 1)(l + 2)) for the slope of a line through the l + 1 sums of a bucket.
@@ -60,8 +82,7 @@ def _is_too_rough(sums: Floats, monotone: Floats, even: Floats, lengths: Ints, t
     levels = np.diff(np.flatnonzero(np.diff(monotone, prepend=-1.0, append=np.inf)))
     risk = np.sum((_steps(monotone, total) - raw) ** 2) + variance * np.sum(4.0 / levels) - noise
     tied = np.sum(24.0 / ((lengths + 1.0) * (lengths + 2.0)))
-    risk_even = np.sum((even - raw) ** 2) + variance * tied - noise
-    return bool(risk > CLEARLY_ROUGH * variance * np.sqrt(raw.size) and risk_even > risk / 2)
+    return float(risk), float(np.sum((even - raw) ** 2) + variance * tied - noise)
 
 
 def _steps(sums: Floats, total: float) -> Floats:
@@ -76,20 +97,21 @@ def _monotone(sums: Floats, total: float) -> Floats:
     return np.asarray(np.clip(isotonic_regression(sums).x, 0.0, total))
 
 
-def _best_blocks(path: Floats, penalty: float) -> Ints:
+def _best_blocks(path: Floats, variance: float, rule: RunRule) -> Ints:
     """The first cells of the buckets that minimise squared distances of the sums plus penalties.
 
     A block is one bucket, or an empty stretch with one cell that stands out, or its two halves.
     """
     cells = path.size - 1
+    penalty, for_step = rule.penalty * variance, rule.step_penalty * variance
     best = np.full(cells, penalty)
     choices: list[tuple[Ints, Ints]] = []
     length = 1
     while length < cells:
         length *= 2
         pairs = np.append(best, 0.0) if best.size % 2 else best
-        line, step, jump = _fits(path, length)
-        costs = np.stack([line + penalty, step + STEP_PENALTY * penalty, pairs[::2] + pairs[1::2]])
+        line, step, jump = _fits(path, length, rule.meets_ends)
+        costs = np.stack([line + penalty, step + for_step, pairs[::2] + pairs[1::2]])
         choices.append((np.argmin(costs, axis=0), jump))
         best = np.min(costs, axis=0)
     starts, blocks = [], np.zeros(1, dtype=np.int64)
@@ -105,7 +127,7 @@ def _best_blocks(path: Floats, penalty: float) -> Ints:
     return found[found < cells].astype(np.int64)
 
 
-def _fits(path: Floats, length: int) -> tuple[Floats, Floats, Ints]:
+def _fits(path: Floats, length: int, meets_ends: bool) -> tuple[Floats, Floats, Ints]:
     """For each block of `length` cells (the last may be shorter) its distances to a line and to a step, and where."""
     blocks = (path.size - 1) // length
     whole = blocks * length
@@ -113,10 +135,9 @@ def _fits(path: Floats, length: int) -> tuple[Floats, Floats, Ints]:
     rows = np.concatenate([inner, path[length : whole + 1 : length, None]], axis=1)
     last = path[None, whole:] if whole < path.size - 1 else rows[-1:]
     between = rows[1:] if whole < path.size - 1 else rows[1:-1]
-    # The first and the last sum are exact, so what is fitted beside them must meet them.
-    parts = [(rows[:1], True, False), (between, False, False), (last, False, True)]
+    parts = [(rows[:1], meets_ends, False), (between, False, False), (last, False, meets_ends)]
     if length >= path.size - 1:
-        parts = [(path[None, :], True, True)]
+        parts = [(path[None, :], meets_ends, meets_ends)]
     found = [(_to_line(*part), *_to_step(*part)) for part in parts if part[0].size]
     lines, steps, jumps = zip(*found, strict=True)
     return np.concatenate(lines), np.concatenate(steps), np.concatenate(jumps)

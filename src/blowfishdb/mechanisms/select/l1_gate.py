@@ -17,18 +17,16 @@ from blowfishdb.plan.stages import SelectionNoise
 MERGE, KEEP = 0, 1
 """What the gate publishes: look for buckets, or measure every cell."""
 
-BLOCK = 16
-"""Cells of a block."""
-
 
 @dataclass(frozen=True, eq=False)
 class L1Gate:
-    """Compares the sum over blocks of min(deviation from the median, cap) with a public threshold.
+    """Compares the sum over blocks of `block` cells of min(deviation from the median, cap) with a public threshold.
 
     One record changes the deviation of one block by at most 1.
     """
 
     cells: int
+    block: int
     cap: int
     threshold: int
     unit: Fraction
@@ -44,18 +42,22 @@ class L1Gate:
 
     def digest(self) -> str:
         """A hash of everything the loss, the noise and the outcome depend on."""
-        head = f"{self.cells} {self.cap} {self.threshold}".encode()
+        head = f"{self.cells} {self.block} {self.cap} {self.threshold}".encode()
         return digest([b"l1 gate", head, self.noise.digest().encode()])
+
+    def unevenness(self, counts: Ints) -> int:
+        """The sum that is compared, before noise."""
+        return int(np.minimum(deviations(counts, self.block), self.cap).sum())
 
     def choose(self, counts: Ints, draws: Ints) -> Ints:
         """MERGE or KEEP; a tie is MERGE."""
-        uneven = int(np.minimum(deviations(counts, BLOCK), self.cap).sum())
+        uneven = self.unevenness(counts)
         return np.array([KEEP if self.threshold - int(draws[1]) < uneven - int(draws[0]) else MERGE])
 
 
-def l1_gate(cells: int, graph: CellGraph, epsilon: Fraction, cap: float, share: float) -> L1Gate:
+def l1_gate(cells: int, graph: CellGraph, epsilon: Fraction, block: int, cap: float, share: float) -> L1Gate:
     """The gate that costs exactly epsilon and says KEEP where blocks reach more than `share` of the cap on average."""
     whole_cap = max(1, math.ceil(cap))
-    threshold = math.floor(share * whole_cap * -(-cells // BLOCK))
-    loss = L1Gate(cells, whole_cap, threshold, Fraction(1)).epsilon(graph)
-    return L1Gate(cells, whole_cap, threshold, loss / epsilon)
+    threshold = math.floor(share * whole_cap * -(-cells // block))
+    loss = L1Gate(cells, block, whole_cap, threshold, Fraction(1)).epsilon(graph)
+    return L1Gate(cells, block, whole_cap, threshold, loss / epsilon)

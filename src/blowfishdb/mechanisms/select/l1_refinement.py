@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
+from blowfishdb.errors import PlanError
 from blowfishdb.model.arrays import Bools, Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.plan.plan import digest
@@ -17,14 +18,31 @@ from blowfishdb.plan.refinement import RefinementNoise
 FAN_OUT = 4
 """Parts a block is cut into."""
 
-FIRST, SPACING, CLIP = 0.0, 2.3, 1.7
-"""Where thresholds start, how much they rise a level and how far below them scores count, in noise scales."""
-
 LARGE_SCALE = 8.0
 """From this noise scale on the whole-number thresholds cost what real-valued ones would."""
 
 LEAST_STEP = 1.001
 """While the loss is above what is allowed, the noise scale grows at least by this ratio."""
+
+CLOSE, TIGHTENINGS = 0.99, 8
+"""A loss of this part of what is allowed is close enough; so many steps are made towards it at most."""
+
+
+@dataclass(frozen=True)
+class CutRule:
+    """Where thresholds start, how much they rise a level and how far below them scores count, in noise scales."""
+
+    first: float
+    spacing: float
+    clip: float
+
+    def __post_init__(self) -> None:
+        if self.spacing <= 0 or self.clip < 0:
+            raise PlanError("thresholds rise from level to level, and the clip is not negative")
+
+
+CUT_RULE = CutRule(first=1.0, spacing=2.0, clip=1.5)
+"""Found by `python -m benchmarks tune-dawa` on synthetic tables; the noise is scaled to what it costs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,25 +84,39 @@ class L1Refinement:
         return np.flatnonzero(is_start)
 
 
-def l1_refinement(cells: int, graph: CellGraph, epsilon: Fraction) -> L1Refinement:
+def l1_refinement(cells: int, graph: CellGraph, epsilon: Fraction, rule: CutRule = CUT_RULE) -> L1Refinement:
     """The refinement that costs at most epsilon, with as little noise as the search finds."""
     levels = np.array([-(-cells // block) for block in block_sizes(cells)])
     people = (2 if graph.has_value_edges else 1) * graph.rows_per_person
     scale = float(people / epsilon)
     if scale >= LARGE_SCALE:
-        scale *= expected_loss(levels.size)
+        scale *= expected_loss(levels.size, rule)
     while True:
-        spacing, clip = max(1, math.ceil(SPACING * scale)), math.floor(CLIP * scale)
-        noise = RefinementNoise(_short(scale), levels, math.floor(FIRST * scale), spacing, clip)
+        spacing, clip = max(1, math.ceil(rule.spacing * scale)), math.floor(rule.clip * scale)
+        noise = RefinementNoise(_short(scale), levels, math.floor(rule.first * scale), spacing, clip)
         loss = noise.epsilon(graph)
         if loss <= epsilon:
-            return L1Refinement(cells, noise)
+            return L1Refinement(cells, _tightened(noise, graph, epsilon))
         scale *= max(float(loss / epsilon), LEAST_STEP)
 
 
-def expected_loss(levels: int) -> float:
+def _tightened(noise: RefinementNoise, graph: CellGraph, epsilon: Fraction) -> RefinementNoise:
+    """The same thresholds with less noise, where rounding them to whole numbers left something of epsilon.
+
+    Noise smaller by the unused part costs no more than epsilon, since every term of the loss but the first shrinks.
+    """
+    for _ in range(TIGHTENINGS):
+        used = float(noise.epsilon(graph) / epsilon)
+        closer = replace(noise, unit=_short(used * float(noise.unit)))
+        if used > CLOSE or closer.epsilon(graph) > epsilon:
+            return noise
+        noise = closer
+    return noise
+
+
+def expected_loss(levels: int, rule: CutRule) -> float:
     """What a refinement costs for large noise scales, in units of one comparison."""
-    gaps = SPACING * np.arange(1, levels) - CLIP
+    gaps = np.maximum(rule.spacing * np.arange(1, levels) - rule.clip, 0.0)
     return 1.0 + float(np.sum(np.exp(-gaps) / (2 - np.exp(-gaps))))
 
 

@@ -1,0 +1,155 @@
+"""The error that `dawa` is expected to have on a known table: its stages as they are, measurement noise as a formula.
+
+Buckets are chosen by the mechanism's own code with seeded noise, the same for every setting. Given the buckets the bias
+of each answer and the variance of its noise are known, so only the few draws of the buckets are random; what
+the gate says is weighed by its probability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache, lru_cache
+
+import numpy as np
+from scipy.special import erf
+
+from benchmarks.dawa_error import absence
+from blowfishdb.mechanisms import hierarchy, optimized
+from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets, row_variances
+from blowfishdb.mechanisms.data_aware.buckets import Buckets
+from blowfishdb.mechanisms.data_aware.gate_rule import GateRule, uneven_limit
+from blowfishdb.mechanisms.select.l1_refinement import CutRule, l1_refinement
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.rows import Rows
+from blowfishdb.model.workload import Identity, Intervals
+from blowfishdb.plan.certificate import calibrate
+from blowfishdb.plan.merged import merge_graph
+from blowfishdb.plan.problem import Problem
+
+QUERIES = 400
+LONGEST_SHORT = 64
+KNOWN_BUCKETS = 2000
+"""Settings that differ a little often find the same buckets: so many are remembered."""
+WORKLOADS = ("ranges", "short ranges", "cells")
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One table, one epsilon, one kind of workload; draws of the selection's noise are seeded by `seed`."""
+
+    counts: Ints
+    epsilon: Fraction
+    workload: str
+    seed: int
+
+    @property
+    def cells(self) -> int:
+        return int(self.counts.size)
+
+    @property
+    def blind(self) -> float:
+        """The error of the best plan that does not look at the data."""
+        return blind_error(self.cells, self.workload) / float(self.epsilon)
+
+    @property
+    def kept(self) -> float:
+        """The error at the whole epsilon where every cell is measured."""
+        return kept_error(self.cells, self.workload) / float(self.epsilon)
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """What some draws of the buckets give: for each draw the answers' biases and their variances at epsilon 1."""
+
+    biases: Sequence[Floats]
+    variances: Sequence[Floats]
+
+    def error(self, epsilon: float) -> float:
+        """The mean absolute error when the buckets are measured at epsilon."""
+        pairs = zip(self.biases, self.variances, strict=True)
+        return float(np.mean([mean_absolute(bias, spread / epsilon**2) for bias, spread in pairs]))
+
+
+def merged(case: Case, share: Fraction, rule: CutRule, draws: int) -> Merged:
+    """The buckets that a part of epsilon finds, and what they do to the workload."""
+    graph, workload = absence(case.cells), make_workload(case.cells, case.workload)
+    stage = l1_refinement(case.cells, graph, case.epsilon * share, rule)
+    biases, variances = [], []
+    for draw in range(draws):
+        noise = np.random.default_rng([case.seed, draw]).laplace(0.0, 1.0, int(stage.noise.sizes[0]))
+        starts = stage.choose(case.counts, np.rint(noise * float(stage.noise.unit)).astype(np.int64))
+        buckets = Buckets(case.cells, starts)
+        even = buckets.spread(np.add.reduceat(case.counts, starts).astype(np.float64))
+        biases.append(np.asarray(workload.dot(even - case.counts)))
+        variances.append(bucket_variances(case.cells, case.workload, starts.tobytes()))
+    return Merged(biases, variances)
+
+
+@lru_cache(maxsize=KNOWN_BUCKETS)
+def bucket_variances(cells: int, workload: str, starts: bytes) -> Floats:
+    """The variances of the answers when these buckets are measured at epsilon 1."""
+    buckets = Buckets(cells, np.frombuffer(starts, dtype=np.int64))
+    graph = merge_graph(absence(cells), buckets.of_cells)
+    return plan_buckets(graph, buckets, make_workload(cells, workload), Fraction(1)).answer_variances
+
+
+def keep_chance(excess: Floats, unit: Floats) -> Floats:
+    """P[a - b < excess], a and b exponential with means `unit` and half of it: the gate's two variables."""
+    above = 1.0 - 2 / 3 * np.exp(-np.maximum(excess, 0.0) / unit)
+    below = 1 / 3 * np.exp(2 * np.minimum(excess, 0.0) / unit)
+    return np.where(excess >= 0, above, below)
+
+
+def short_part(cells: int, workload: str, rule: GateRule) -> float:
+    """How far a workload stands between long ranges (0) and cells (1) for the gate."""
+    ends = replace(rule, uneven_for_ranges=1.0, uneven_for_cells=2.0)
+    return uneven_limit(problem_of(cells, workload), ends) - 1.0
+
+
+def mean_absolute(bias: Floats, spread: Floats) -> float:
+    """The mean of |bias + normal noise| over the answers: sums of noise are nearly normal."""
+    deviation = np.sqrt(np.maximum(spread, 1e-12))
+    part = bias / deviation
+    folded = np.sqrt(2 / np.pi) * np.exp(-(part**2) / 2) + part * erf(part / np.sqrt(2))
+    return float(np.mean(deviation * folded))
+
+
+def make_workload(cells: int, name: str) -> Rows:
+    """Uniform random ranges, ranges of up to 64 cells, or every cell."""
+    if name == "cells":
+        return Identity(cells)
+    generator = np.random.default_rng(0)
+    if name == "ranges":
+        ends = np.sort(generator.integers(0, cells, (QUERIES, 2)), axis=1)
+        return Intervals(cells, ends[:, 0], ends[:, 1] + 1)
+    low = generator.integers(0, cells - LONGEST_SHORT, QUERIES)
+    return Intervals(cells, low, low + generator.integers(1, LONGEST_SHORT + 1, QUERIES))
+
+
+@cache
+def problem_of(cells: int, workload: str) -> Problem:
+    """The problem that a case puts."""
+    return Problem(absence(cells), make_workload(cells, workload))
+
+
+@cache
+def kept_error(cells: int, workload: str) -> float:
+    """The error at epsilon 1 where every cell is a bucket."""
+    graph, rows = absence(cells), make_workload(cells, workload)
+    planned = plan_buckets(graph, Buckets(cells, np.arange(cells)), rows, Fraction(1))
+    return mean_absolute(np.zeros(1), planned.answer_variances)
+
+
+@cache
+def blind_error(cells: int, workload: str) -> float:
+    """The error at epsilon 1 of the better of two data-independent plans."""
+    problem = problem_of(cells, workload)
+    errors = [kept_error(cells, workload)]
+    for mechanism in (optimized, hierarchy):
+        strategy = mechanism.propose(problem)
+        plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, Fraction(1))
+        spread = strategy.answer_variances(row_variances(plan))
+        errors.append(mean_absolute(np.zeros(1), spread))
+    return min(errors)

@@ -1,0 +1,183 @@
+"""Public synthetic histograms: what columns of tables look like in general, made from a seed and nothing else.
+
+Each kind is a shape that a whole class of columns has, with parameters drawn at random. Records are then drawn from the
+shape, from a thousand to a hundred million of them, so that every shape occurs drowned in noise and clear of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from blowfishdb.errors import InvalidInput
+from blowfishdb.model.arrays import Floats, Ints
+
+SEED = 20_240
+RECORDS = (10**3, 10**4, 10**5, 10**6, 10**7, 10**8)
+CELLS = (1024, 2048, 4096)
+MARKS = (5, 10, 12, 25, 50, 60, 100)
+"""Numbers that people and clocks round to."""
+
+Generator = np.random.Generator
+Shape = Callable[[Generator, int], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """A made-up histogram: which kind of shape, how many records were meant, and the counts."""
+
+    kind: str
+    records: int
+    counts: Ints
+
+    def __post_init__(self) -> None:
+        if self.counts.ndim != 1 or np.any(self.counts < 0):
+            raise InvalidInput("a histogram is one row of counts")
+
+
+def flat(generator: Generator, cells: int) -> Floats:
+    """Ids, hashes, a uniform draw: all cells alike."""
+    del generator
+    return np.ones(cells)
+
+
+def steps(generator: Generator, cells: int) -> Floats:
+    """Tariffs, classes, ranges of ids in use: stretches of one level, a third of them empty."""
+    ends = np.sort(generator.choice(np.arange(1, cells), int(generator.integers(4, 40)), replace=False))
+    levels = generator.lognormal(0.0, 1.5, ends.size + 1) * (generator.random(ends.size + 1) > 1 / 3)
+    levels[0] += 1.0
+    return np.asarray(np.repeat(levels, np.diff(np.concatenate([[0], ends, [cells]]))), dtype=np.float64)
+
+
+def spikes(generator: Generator, cells: int) -> Floats:
+    """Codes of which few are in use: heavy-tailed heights on one to five cells in a hundred."""
+    used = generator.choice(cells, int(cells * generator.uniform(0.01, 0.05)), replace=False)
+    shape = np.zeros(cells)
+    shape[used] = 1.0 + generator.pareto(generator.uniform(0.8, 2.0), used.size)
+    return shape
+
+
+def ranked(generator: Generator, cells: int) -> Floats:
+    """Values numbered by how frequent they are, and counts of things per person: a power law in order."""
+    return np.asarray((1.0 + np.arange(cells)) ** -generator.uniform(0.7, 1.8), dtype=np.float64)
+
+
+def shuffled(generator: Generator, cells: int) -> Floats:
+    """Codes numbered without regard to frequency: a power law in no order."""
+    return generator.permutation(ranked(generator, cells))
+
+
+def bells(generator: Generator, cells: int) -> Floats:
+    """Measured quantities of a few groups: a mixture of bells of very different widths."""
+    place = np.arange(cells) / cells
+    shape = np.zeros(cells)
+    for _ in range(int(generator.integers(1, 8))):
+        width = float(generator.lognormal(-3.5, 1.0))
+        shape += generator.random() / width * np.exp(-0.5 * ((place - generator.random()) / width) ** 2)
+    return shape + 1e-6
+
+
+def smooth(generator: Generator, cells: int) -> Floats:
+    """Seasons, slow growth: a curve of a few long waves."""
+    place = np.arange(cells) / cells
+    waves = [
+        generator.normal(0, 1.0 / wave) * np.cos(np.pi * wave * place + generator.uniform(0, 2 * np.pi))
+        for wave in range(1, 7)
+    ]
+    return np.asarray(np.exp(generator.uniform(0.5, 2.0) * np.sum(waves, axis=0)), dtype=np.float64)
+
+
+def tailed(generator: Generator, cells: int) -> Floats:
+    """Amounts of money, durations: a long tail that is cut off and piled up at a top value, beside a pile at zero."""
+    place = np.arange(1, cells + 1) / cells
+    shape = np.exp(-0.5 * (np.log(place / generator.uniform(0.02, 0.2)) / generator.uniform(0.4, 1.0)) ** 2) / place
+    top = int(cells * generator.uniform(0.5, 1.0)) - 1
+    shape[top] += shape[top + 1 :].sum()
+    shape[top + 1 :] = 0.0
+    shape[0] += generator.uniform(0.0, 2.0) * shape.sum()
+    return shape
+
+
+def heaped(generator: Generator, cells: int) -> Floats:
+    """What people report: a smooth or tailed curve of which a part is rounded to multiples of round numbers."""
+    shape = (tailed if generator.random() < 0.5 else smooth)(generator, cells)
+    for mark in generator.choice(MARKS, 2, replace=False):
+        part = generator.uniform(0.1, 0.6)
+        moved = part * np.add.reduceat(shape, np.arange(0, cells, mark))
+        shape = (1.0 - part) * shape
+        shape[::mark] += moved
+    return shape
+
+
+def lattice(generator: Generator, cells: int) -> Floats:
+    """Amounts in a coarser unit than the cells: multiples of one number only, of different weight."""
+    mark = int(generator.integers(2, 40))
+    shape = np.zeros(cells)
+    shape[::mark] = bells(generator, cells)[::mark] * generator.lognormal(0.0, 0.5, shape[::mark].size)
+    return shape
+
+
+def cycles(generator: Generator, cells: int) -> Floats:
+    """Times: a pattern that repeats every day or week, slowly growing or falling, with quiet hours."""
+    period = int(generator.integers(7, 200))
+    pattern = np.maximum(generator.gamma(generator.uniform(0.5, 4.0), 1.0, period) - generator.uniform(0.0, 0.5), 0.0)
+    return np.tile(pattern, -(-cells // period))[:cells] * smooth(generator, cells) + 1e-6
+
+
+def dispersed(generator: Generator, cells: int) -> Floats:
+    """Counts per day, place or number: a smooth curve around which single cells scatter more than chance does."""
+    return smooth(generator, cells) * generator.lognormal(0.0, np.exp(generator.uniform(-3.0, 0.0)), cells)
+
+
+def rough(generator: Generator, cells: int) -> Floats:
+    """Every cell has a level of its own: nothing that neighbours tell of each other."""
+    return generator.gamma(generator.uniform(0.3, 3.0), 1.0, cells)
+
+
+def patchy(generator: Generator, cells: int) -> Floats:
+    """Columns of several sources: stretches that are flat, rough, spiky or empty side by side."""
+    ends = np.sort(generator.choice(np.arange(1, cells), 5, replace=False))
+    parts = []
+    for size in np.diff(np.concatenate([[0], ends, [cells]])):
+        kind = (flat, rough, spikes, dispersed)[int(generator.integers(4))]
+        parts.append(generator.random() * kind(generator, max(int(size), 128))[:size])
+    return np.concatenate(parts) + 1e-6
+
+
+def nearly_empty(generator: Generator, cells: int) -> Floats:
+    """A domain far larger than what occurs: all records within one hundredth of it."""
+    size = max(cells // 100, 4)
+    shape = np.zeros(cells)
+    start = int(generator.integers(cells - size))
+    shape[start : start + size] = generator.gamma(1.0, 1.0, size)
+    return shape
+
+
+KINDS: tuple[Shape, ...] = (
+    flat,
+    steps,
+    spikes,
+    ranked,
+    shuffled,
+    bells,
+    smooth,
+    tailed,
+    heaped,
+    lattice,
+    cycles,
+    dispersed,
+    rough,
+    patchy,
+    nearly_empty,
+)
+
+
+def histograms(records: tuple[int, ...] = RECORDS, seed: int = SEED) -> Iterator[Histogram]:
+    """Every kind with every number of records, lengths in turn; each has its own generator."""
+    for place, shape in enumerate(KINDS):
+        for size, number in enumerate(records):
+            generator = np.random.default_rng([seed, place, size])
+            weights = shape(generator, CELLS[(place + size) % len(CELLS)])
+            yield Histogram(shape.__name__, number, generator.poisson(number * weights / weights.sum()))

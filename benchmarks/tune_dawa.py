@@ -1,0 +1,105 @@
+"""Chooses the constants of `dawa` on synthetic histograms alone: where blocks are cut, shares of epsilon, the gate.
+
+Cases are 90 tables, each at one epsilon, each with three workloads: random ranges, ranges of up to 64 cells, cells. The
+search starts from what the literature has (a quarter for looking, a clip as wide as the spacing) and from halves.
+`ours` is what was chosen, `other` what is on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.expected_error import WORKLOADS, Case, keep_chance, merged, problem_of, short_part
+from benchmarks.harness import Row
+from benchmarks.synthetic import Histogram, histograms
+from benchmarks.tuning import Knob, Setting, rows, search
+from blowfishdb.mechanisms.data_aware.gate_rule import GateRule, gate_stage
+from blowfishdb.mechanisms.select.l1_refinement import CutRule
+from blowfishdb.model.arrays import Floats
+
+PART = "dawa"
+EPSILONS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
+DRAWS = 1
+LOOKING = (
+    (Knob("select_share", (0.05, 0.1, 0.15, 0.2, 0.25, 0.35), 0.25),),
+    (Knob("spacing", (1.0, 1.5, 2.0, 2.5, 3.0), 2.0),),
+    (Knob("clip", (0.5, 1.0, 1.5, 2.0, 3.0), 2.0),),
+    (Knob("first", (-1.0, 0.0, 1.0, 2.0), 0.0),),
+)
+GATE = (
+    Knob("gate_share", (0.005, 0.01, 0.02, 0.05), 0.05),
+    Knob("block", (4.0, 8.0, 16.0, 32.0), 16.0),
+    Knob("cap", (15.0, 20.0, 30.0, 40.0, 60.0, 90.0), 60.0),
+    Knob("uneven_for_ranges", (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7), 0.5),
+    Knob("uneven_for_cells", (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5), 0.5),
+    Knob("short", (4.0, 8.0, 16.0, 32.0), 16.0),
+)
+
+
+def run(data: Path | None) -> Iterator[Row]:
+    """A row for each constant, and one for the errors of the choice."""
+    del data
+    yield from rows(PART, search((*LOOKING, GATE), DawaErrors(list(cases())).ratios))
+
+
+def cases(tables: Sequence[Histogram] | None = None) -> Iterator[Case]:
+    """Every table with every workload, at epsilons in turn."""
+    for seed, table in enumerate(histograms() if tables is None else tables):
+        for workload in WORKLOADS:
+            yield Case(table.counts, EPSILONS[(seed + seed // len(EPSILONS)) % len(EPSILONS)], workload, seed)
+
+
+class DawaErrors:
+    """The errors of settings on some cases, what they share computed once."""
+
+    def __init__(self, known: Sequence[Case]) -> None:
+        self.cases = known
+        self.epsilon = np.array([float(case.epsilon) for case in known])
+        self.kept = np.array([case.kept for case in known])
+        self.blind = np.array([case.blind for case in known])
+        self.merged = cache(self._merged)
+        self.uneven = cache(self._uneven)
+        self.limits = cache(self._limits)
+
+    def ratios(self, setting: Setting) -> Floats:
+        """For each case the expected error over that of the best plan that does not look at the data."""
+        looking = tuple(setting[group[0].name] for group in LOOKING)
+        merged_errors = self.merged(looking)[setting["gate_share"]]
+        keeps = self.keeps(setting)
+        kept = self.kept / (1.0 - setting["gate_share"])
+        return np.asarray((keeps * kept + (1.0 - keeps) * merged_errors) / self.blind)
+
+    def keeps(self, setting: Setting) -> Floats:
+        """For each case the probability that the gate says to measure every cell."""
+        uneven, largest, loss = self.uneven(setting["cap"], setting["block"])
+        short = self.limits(setting["short"])
+        limit = setting["uneven_for_ranges"] + short * (setting["uneven_for_cells"] - setting["uneven_for_ranges"])
+        return keep_chance(uneven - np.floor(limit * largest), loss / (self.epsilon * setting["gate_share"]))
+
+    def _merged(self, looking: tuple[float, ...]) -> dict[float, Floats]:
+        """For each share of the gate the errors where buckets are looked for."""
+        share, spacing, clip, first = looking
+        rule = CutRule(first, spacing, clip)
+        found = [merged(case, Fraction(str(share)), rule, DRAWS) for case in self.cases]
+        return {
+            gate: np.array([one.error(e * (1.0 - gate - share)) for one, e in zip(found, self.epsilon, strict=True)])
+            for gate in GATE[0].values
+        }
+
+    def _uneven(self, cap: float, block: float) -> tuple[Floats, Floats, Floats]:
+        """What the gate sees of each case, the most it could see, and what it costs at noise of unit 1."""
+        rule = GateRule(Fraction(1, 2), int(block), cap, 1.0, 1.0, 1)
+        stages = [gate_stage(problem_of(c.cells, c.workload), c.epsilon / 2, c.epsilon, rule) for c in self.cases]
+        uneven = [stage.unevenness(case.counts) for stage, case in zip(stages, self.cases, strict=True)]
+        largest = [stage.cap * -(-stage.cells // stage.block) for stage in stages]
+        loss = [float(stage.unit * case.epsilon / 2) for stage, case in zip(stages, self.cases, strict=True)]
+        return np.array(uneven, dtype=np.float64), np.array(largest, dtype=np.float64), np.array(loss)
+
+    def _limits(self, short: float) -> Floats:
+        rule = GateRule(Fraction(1, 2), 2, 1.0, 1.0, 1.0, int(short))
+        return np.array([short_part(case.cells, case.workload, rule) for case in self.cases])
