@@ -22,7 +22,7 @@ import httpx
 import blowfishdb as bf
 
 ADULT = Path(bf.__file__).parent / "data" / "adult.parquet"
-LONGEST_START = 60
+LONGEST_START = 300
 
 
 @contextmanager

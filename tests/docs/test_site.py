@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from playwright.sync_api import sync_playwright
 
+from tests.browser.clinic import launch
 from tests.docs.blocks import DOCS, ROOT
 from tools.docs_site.offline import requests_of, without_requests
 from tools.docs_site.pages import GENERATED, ROOT_PAGES
@@ -75,6 +82,39 @@ def test_no_page_asks_another_host(site: Path) -> None:
         if path.suffix in (".html", ".css")
     }
     assert {name: found for name, found in asked.items() if found} == {}
+
+
+@pytest.mark.chromium
+def test_a_browser_asks_only_the_site_itself(site: Path) -> None:
+    asked: list[str] = []
+    with served(site) as address, sync_playwright() as playwright:
+        browser = launch(playwright)
+        window = browser.new_context(viewport={"width": 390, "height": 800}, color_scheme="dark").new_page()
+        window.on("request", lambda request: asked.append(request.url))
+        for name in ("index.html", "tutorials/census_table.html", "reference/python.html"):
+            window.goto(f"{address}/{name}")
+            window.wait_for_load_state("networkidle")
+            wider = window.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert wider <= 0, f"{name} must not be wider than a telephone"
+        browser.close()
+    assert asked
+    assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address of a folder on loopback."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            del format, args
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
 
 
 def test_requests_are_seen_and_taken_out() -> None:
