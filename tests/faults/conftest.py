@@ -11,6 +11,6 @@ from tools.faults.lab import Lab, open_lab
 
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
-    """A lab whose rows ask eight releases each; needs PostgreSQL."""
-    with open_lab(8, seed=7) as found:
+    """A lab whose rows ask six releases each; needs PostgreSQL."""
+    with open_lab(6, seed=7) as found:
         yield found

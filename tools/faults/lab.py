@@ -92,6 +92,8 @@ class Lab:
         The strikes end after some, so that on a slow machine clients are not struck for ever before they get anywhere.
         """
         self.nursery.begin(plan or self.plan(place))
+        while not any(place.logs.glob("*.log")) and not self.nursery.is_done(0.02):
+            continue  # nobody has asked anything yet
         injected, strikes = 0, max(FEWEST_STRIKES, place.releases // 4)
         while not self.nursery.is_done(self.chance.uniform(*pause)):
             if strikes > 0:
