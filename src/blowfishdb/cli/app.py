@@ -36,6 +36,9 @@ For analysts
   blowfish release visits --cdf cost --within 50       the answer, charged
   blowfish sql "SELECT ward, COUNT(*) FROM visits GROUP BY ward" --within 20
   blowfish synopsis make visits --attributes cost --epsilon 0.3    then free
+\b
+For those who check the papers
+  blowfish reproduce --quick                           their experiments, run again
 """
 
 GROUPS = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -106,11 +107,16 @@ def _workers(processes: int) -> Iterator[Executor | None]:
     if processes == 1:
         yield None
         return
-    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_end_at_once)
     try:
         yield pool
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _end_at_once() -> None:
+    """Workers are ended by Ctrl-C without a word; what they had finished is kept."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _measured(

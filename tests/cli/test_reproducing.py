@@ -1,0 +1,66 @@
+"""blowfish reproduce: the list, a run with its verdicts, and names that do not exist."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from blowfishdb.reproduce import table
+from tests.cli.conftest import Run
+from tests.reproduce.counting import EXPERIMENT, FAILS, TRACES
+
+
+@pytest.fixture
+def traces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The table holds the small experiment alone."""
+    place = folder / "traces"
+    place.mkdir()
+    monkeypatch.setenv(TRACES, str(place))
+    monkeypatch.setattr(table, "EXPERIMENTS", (EXPERIMENT,))
+    monkeypatch.setattr("blowfishdb.cli.reproduction.EXPERIMENTS", (EXPERIMENT,))
+    return place
+
+
+def test_every_experiment_is_listed_with_its_paper_and_figure(blowfish: Run) -> None:
+    listed = blowfish("reproduce", "--list", "--json").json
+    assert [one["name"] for one in listed] == [one.name for one in table.EXPERIMENTS]
+    assert all(one["paper"] and one["figure"] and one["what"] for one in listed)
+    shown = blowfish("reproduce", "dawa", "--list").out
+    assert "DAWA (Li, Hay, Miklau, Wang 2014)" in shown
+    assert "dawa-figure-3" in shown
+    assert "thesis-figure-4" not in shown
+
+
+def test_a_run_prints_verdicts_and_writes_a_page(blowfish: Run, traces: Path) -> None:
+    done = blowfish("reproduce", "--quick", "--out", "papers", "--processes", "1")
+    assert done.code == 0, done.err
+    assert "counting" in done.out
+    assert "4 were counted." in done.out
+    assert done.err == ""
+    assert "Squares are squares." in Path("papers/index.html").read_text()
+    again = blowfish("reproduce", "counting", "--quick", "--out", "papers", "--processes", "1", "--json").json
+    (one,) = again["experiments"]
+    assert (one["holds"], one["kept"]) == ("yes", True)
+    assert all(Path(path).exists() for path in [*one["files"], *again["report"]])
+    assert len(list(traces.iterdir())) == 4
+    blowfish("reproduce", "--quick", "--out", "papers", "--processes", "1", "--restart")
+    assert len(list(traces.iterdir())) == 8
+
+
+def test_an_interrupted_run_ends_with_its_own_code(
+    blowfish: Run, traces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FAILS, "1")
+    assert blowfish("reproduce", "--quick", "--processes", "1").code == 130
+    assert len(list(traces.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [("no-such-thing",), ("--data", "nowhere"), ("--seed", "-1"), ("--processes", "0"), ("--out", "people.csv")],
+)
+def test_what_cannot_work_is_refused(blowfish: Run, traces: Path, wrong: tuple[str, ...]) -> None:
+    ended = blowfish("reproduce", *wrong, "--json")
+    assert ended.code == 3
+    assert ended.error["code"] == "invalid-input"
