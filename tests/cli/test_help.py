@@ -38,7 +38,7 @@ COMMANDS = dict(commands())
 
 def test_the_commands_are_those_we_know() -> None:
     assert set(COMMANDS) == {
-        *(f"blowfish {name}" for name in ("demo", "serve", "preview", "release", "sql", "reproduce")),
+        *(f"blowfish {name}" for name in ("demo", "serve", "preview", "release", "sql", "reproduce", "audit")),
         *(f"blowfish dataset {name}" for name in ("add", "list", "show", "budget", "refreshed", "remove")),
         *(f"blowfish policy {name}" for name in ("show", "check", "draw", "risk", "what-if", "set", "edit")),
         *(f"blowfish synopsis {name}" for name in ("make", "show", "ask", "rows")),
