@@ -4,7 +4,8 @@
 (our presence `only`); what is called a policy hides less, and says what. Each contestant has a process of its own.
 Seconds are from rows to released numbers, the median of the trials, without imports and start; ours include a durable
 charge, the count in a DuckDB file and the record of the answer, theirs begin with rows in memory. Errors are means of
-absolute errors. Peers answer ranges by adding up cells. `--install` makes the peers' environments under build/peers.
+absolute errors; counts of cells below zero are set to zero for everybody, as we and some of them do in any case. Peers
+answer ranges by adding up their cells as released. `--install` makes the peers' environments under build/peers.
 """
 
 from __future__ import annotations
@@ -162,5 +163,5 @@ def compete(peer: Peer, job: str, folder: Path) -> Result:
 
 
 def error(answered: Sequence[Floats] | Values, truth: Floats) -> float:
-    """The mean absolute error over all trials."""
-    return float(np.mean([np.abs(trial - truth).mean() for trial in answered]))
+    """The mean absolute error over all trials, of values that are at least zero as every count is."""
+    return float(np.mean([np.abs(np.maximum(trial, 0.0) - truth).mean() for trial in answered]))

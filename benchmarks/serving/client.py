@@ -11,6 +11,8 @@ from typing import Any
 
 END_OF_HEAD = b"\r\n\r\n"
 LONGEST = 2**24
+IDLE = 3.0
+"""Servers hang up on connections that are silent for some seconds; ours is made anew before that."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,12 @@ class Caller:
     token: str
     _reader: asyncio.StreamReader | None = None
     _writer: asyncio.StreamWriter | None = None
+    _used: float = 0.0
 
     async def ask(self, method: str, path: str, sent: Mapping[str, Any] | None = None) -> Reply:
-        """The reply to one request; the connection is opened at the first one, outside of its time."""
+        """The reply to one request; the connection is opened outside of its time."""
+        if time.perf_counter() - self._used > IDLE:
+            self.close()
         if self._reader is None or self._writer is None:
             self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self.port, limit=LONGEST)
         body = b"" if sent is None else json.dumps(sent).encode()
@@ -44,7 +49,8 @@ class Caller:
         self._writer.write(head.encode() + body)
         received = (await self._reader.readuntil(END_OF_HEAD)).decode("latin-1").lower()
         found = await self._reader.readexactly(_length(received))
-        return Reply(int(received.split(" ", 2)[1]), found, time.perf_counter() - began)
+        self._used = time.perf_counter()
+        return Reply(int(received.split(" ", 2)[1]), found, self._used - began)
 
     def close(self) -> None:
         """Hangs up."""

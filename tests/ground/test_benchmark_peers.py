@@ -51,7 +51,9 @@ def test_a_contestant_runs_on_its_own_and_raw_sql_makes_no_error(folder: Path, a
     truth = asked.answers(true_counts(folder))
     raw, floor = (compete(peer, "grid", folder) for peer in (PEERS[1], PEERS[0]))
     assert error(raw.values, truth["grid"]) == 0
-    assert error(floor.values, truth["grid"]) == pytest.approx(10, rel=0.1), "Laplace noise of scale 1 / 0.1"
+    noise = np.abs(floor.values - truth["grid"]).mean()
+    assert noise == pytest.approx(10, rel=0.1), "Laplace noise of scale 1 / 0.1"
+    assert error(floor.values, truth["grid"]) < noise, "no count is below zero"
     assert raw.peak_mb > 10
     assert raw.seconds > 0
 

@@ -18,25 +18,30 @@ LEAST = 700
 """What the smallest question takes counts as so many cells."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Remembered:
     """The newest quotes of all analysts that share a server. Each finds only their own: no wait tells who asked."""
 
     most_each: int = MOST_EACH
     most_cells: int = MOST_CELLS
+    cells: int = field(default=0, init=False)
+    """How many cells all remembered quotes have together."""
     _quotes: OrderedDict[tuple[str, str], Quoted] = field(default_factory=OrderedDict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def quote(self, analyst: str, digest: str, make: Callable[[], Quoted]) -> Quoted:
         """The remembered quote of this analyst's request, or the one that is made now."""
+        key = analyst, digest
         with self._turn:
-            found = self._quotes.get((analyst, digest))
+            found = self._quotes.get(key)
             if found is not None:
-                self._quotes.move_to_end((analyst, digest))
+                self._quotes.move_to_end(key)
                 return found
         made = make()
         with self._turn:
-            self._quotes[analyst, digest] = made
+            self._drop(key)
+            self._quotes[key] = made
+            self.cells += _weight(made)
             self._trim(analyst)
         return made
 
@@ -44,21 +49,23 @@ class Remembered:
         """Lets go of everything of one analyst."""
         with self._turn:
             for key in self._of(analyst):
-                del self._quotes[key]
-
-    @property
-    def cells(self) -> int:
-        """How many cells all remembered quotes have together."""
-        return sum(LEAST + quoted.compiled.problem.graph.cells for quoted in self._quotes.values())
+                self._drop(key)
 
     def _of(self, analyst: str) -> list[tuple[str, str]]:
         return [key for key in self._quotes if key[0] == analyst]
 
+    def _drop(self, key: tuple[str, str]) -> None:
+        dropped = self._quotes.pop(key, None)
+        if dropped is not None:
+            self.cells -= _weight(dropped)
+
     def _trim(self, analyst: str) -> None:
         """Forgets the oldest; the newest stays however large it is."""
         for key in self._of(analyst)[: -self.most_each]:
-            del self._quotes[key]
-        left = self.cells
-        while left > self.most_cells and len(self._quotes) > 1:
-            _, oldest = self._quotes.popitem(last=False)
-            left -= LEAST + oldest.compiled.problem.graph.cells
+            self._drop(key)
+        while self.cells > self.most_cells and len(self._quotes) > 1:
+            self._drop(next(iter(self._quotes)))
+
+
+def _weight(quoted: Quoted) -> int:
+    return LEAST + quoted.compiled.problem.graph.cells
