@@ -28,7 +28,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_ledger_that_is_wrong_on_purpose_is_caught(lab: Lab, name: str, tmp_path: Path) -> None:
     """Through the same clients and the same verdict as the real one."""
-    place = lab.place(SQLITE, 4)
+    place = lab.place(SQLITE, 8)
     plan = replace(lab.plan(place, 2), install=[f"tests.faults.wrong:{name}"], tries=3)
     done = lab.nursery.run(replace(plan, environment={"FAULTS_FLAG": str(tmp_path / "flag")}))
     row = lab.verdict(name, place, 1, done["unsettled"])
