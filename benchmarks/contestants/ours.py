@@ -1,7 +1,7 @@
 """BlowfishDB through its Python session: quoted, durably charged, counted in DuckDB, noised, recorded.
 
-Under `only` neighbours add or remove a row, as with the peers. `threshold` is a policy, not the same privacy: rows are
-known to be there, and values are hidden among those at most 100 apart (8 on the grid).
+Under `only` neighbours add or remove a row, as with the peers. Under `replace`, our default, a row has any other values.
+`threshold` hides less: values are hidden among those at most 100 apart (8 on the grid).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from blowfishdb.session.table import Table
 
 POLICIES = {
     "only": bf.Policy(presence="only"),
+    "replace": bf.Policy(),
     "threshold": bf.Policy({"x": bf.threshold(100), "a": bf.threshold(8), "b": bf.threshold(8)}),
 }
 BUDGET = 1000
