@@ -12,9 +12,9 @@ from blowfishdb.reproduce.baselines.noisy_lloyd import noisy_lloyd
 from blowfishdb.reproduce.blowfish import kmeans_attributes, kmeans_partitions, kmeans_sizes, kmeans_thresholds
 from blowfishdb.reproduce.blowfish.clusters import objective, policy_of, prepared, printed_sensitivity
 from blowfishdb.reproduce.blowfish.point_sets import point_set
-from blowfishdb.reproduce.experiment import Procedure
 from blowfishdb.reproduce.result import Row, Value
 from blowfishdb.reproduce.settings import Settings
+from tests.reproduce.drawing import tiny_result
 
 TINY = Settings("tiny")
 
@@ -59,12 +59,7 @@ def test_our_release_costs_exactly_epsilon_under_every_policy() -> None:
 
 @pytest.mark.parametrize("experiment", [kmeans_thresholds, kmeans_sizes, kmeans_attributes, kmeans_partitions])
 def test_tiny_runs_end_with_a_verdict(experiment: ModuleType) -> None:
-    procedure = experiment.PROCEDURE
-    assert isinstance(procedure, Procedure)
-    cases = procedure.cases(TINY)
-    assert len(cases) == len(set(cases)) <= 4
-    result = procedure.conclude(TINY, [row for case in cases for row in procedure.measure(TINY, case)])
-    assert result.verdict.why and result.tables[0].csv().count("\n") > len(cases) - 2
+    assert tiny_result(experiment.PROCEDURE).pictures
 
 
 @pytest.mark.parametrize(

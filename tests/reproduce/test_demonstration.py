@@ -12,18 +12,12 @@ from blowfishdb.errors import InvalidInput
 from blowfishdb.model.graphs.families import Public, Threshold
 from blowfishdb.reproduce.demonstration import budgets, projections, thresholds
 from blowfishdb.reproduce.result import Row
-from blowfishdb.reproduce.settings import Settings
-
-TINY = Settings("tiny")
+from tests.reproduce.drawing import tiny_result
 
 
 @pytest.mark.parametrize("experiment", [thresholds, projections, budgets])
 def test_tiny_runs_end_with_a_verdict(experiment: ModuleType) -> None:
-    procedure = experiment.PROCEDURE
-    cases = procedure.cases(TINY)
-    assert len(cases) == len(set(cases))
-    result = procedure.conclude(TINY, [row for case in cases for row in procedure.measure(TINY, case)])
-    assert result.verdict.why and result.pictures and result.tables
+    assert tiny_result(experiment.PROCEDURE).pictures
 
 
 def test_the_incidence_matrix_of_a_path() -> None:

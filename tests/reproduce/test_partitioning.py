@@ -27,6 +27,7 @@ from blowfishdb.reproduce.partitioning.census import OURS, PRINTED, Boxed, inter
 from blowfishdb.reproduce.random_inputs import generator
 from blowfishdb.reproduce.result import Row
 from blowfishdb.reproduce.settings import Settings
+from tests.reproduce.drawing import tiny_result
 
 TINY = Settings("tiny")
 ALL = (cells, averages, heights, thresholds, alphas, queries, parities, decision_trees)
@@ -57,11 +58,7 @@ def test_queries_of_the_interactive_model_share_the_budget() -> None:
 
 @pytest.mark.parametrize("experiment", ALL)
 def test_tiny_runs_end_with_a_verdict(experiment: ModuleType) -> None:
-    procedure = experiment.PROCEDURE
-    cases = procedure.cases(TINY)
-    assert len(cases) == len(set(cases))
-    result = procedure.conclude(TINY, [row for case in cases for row in procedure.measure(TINY, case)])
-    assert result.verdict.why and result.pictures and result.tables
+    assert tiny_result(experiment.PROCEDURE).pictures
 
 
 def test_averages_of_counts() -> None:
