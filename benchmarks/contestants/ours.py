@@ -1,6 +1,6 @@
 """BlowfishDB through its Python session: quoted, durably charged, counted in DuckDB, noised, recorded.
 
-Under `only` neighbours add or remove a row, as with the peers. Under `replace`, our default, a row has any other values.
+Under `only` neighbours add or remove a row, as with the peers; under `replace`, our default, a row changes its values.
 `threshold` hides less: values are hidden among those at most 100 apart (8 on the grid).
 """
 
