@@ -37,7 +37,7 @@ class RunRule:
             raise PlanError("limits of an estimated risk are not negative")
 
 
-RUN_RULE = RunRule(2.0, 8.0, 24.0, 0.5, meets_ends=False)
+RUN_RULE = RunRule(14.0, 20.0, 24.0, 0.75, meets_ends=True)
 """Found by `python -m benchmarks tune-transform` on synthetic tables."""
 
 

@@ -32,7 +32,7 @@ class RecordRule:
             raise PlanError("what a box must hold to be cut is not negative")
 
 
-RECORD_RULE = RecordRule(3.0, 4.0)
+RECORD_RULE = RecordRule(3.0, 5.0)
 """Found by `python -m benchmarks tune-spatial` on synthetic grids."""
 
 

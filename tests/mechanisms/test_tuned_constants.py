@@ -1,0 +1,177 @@
+"""The constants of data-aware mechanisms are those that the search on synthetic data gave, and the search works."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from benchmarks import tune_dawa, tune_spatial, tune_transform
+from benchmarks.dawa_error import absence
+from benchmarks.expected_error import WORKLOADS, Case, keep_chance, make_workload, merged
+from benchmarks.synthetic import Histogram, histograms
+from benchmarks.synthetic_grids import grids
+from benchmarks.tuning import RECORD, Knob, Setting, recorded_setting, rows, score, search
+from blowfishdb.engine.run_program import run_program
+from blowfishdb.errors import InvalidInput, PlanError
+from blowfishdb.mechanisms.data_aware import dawa_2d, kdtree
+from blowfishdb.mechanisms.data_aware.adaptive_tree import AdaptiveTree
+from blowfishdb.mechanisms.data_aware.dawa import SELECT_SHARE, Dawa
+from blowfishdb.mechanisms.data_aware.gate_rule import GATE_RULE, GateRule, gate_stage
+from blowfishdb.mechanisms.data_aware.running_sums import RUN_RULE
+from blowfishdb.mechanisms.select.l1_refinement import CUT_RULE
+from blowfishdb.model.arrays import Floats
+from blowfishdb.plan.problem import Problem
+
+
+def in_use() -> dict[str, dict[str, float]]:
+    """The constants of the package, by the names that the search has for them."""
+    tree = AdaptiveTree()
+    select, _, refine = dawa_2d.SHARES
+    return {
+        "dawa": {
+            "select_share": float(SELECT_SHARE),
+            "spacing": CUT_RULE.spacing,
+            "clip": CUT_RULE.clip,
+            "first": CUT_RULE.first,
+            "gate_share": float(GATE_RULE.share),
+            "block": GATE_RULE.block,
+            "cap": GATE_RULE.cap,
+            "uneven_for_ranges": GATE_RULE.uneven_for_ranges,
+            "uneven_for_cells": GATE_RULE.uneven_for_cells,
+            "short": GATE_RULE.short,
+        },
+        "transform": {
+            "penalty": RUN_RULE.penalty,
+            "step_penalty": RUN_RULE.step_penalty,
+            "clearly_rough": RUN_RULE.clearly_rough,
+            "part_left": RUN_RULE.part_left,
+            "meets_ends": float(RUN_RULE.meets_ends),
+        },
+        "adaptive-tree": {
+            "per_piece": tree.rule.per_piece,
+            "clearance": tree.rule.clearance,
+            "growth": float(tree.growth),
+            "unseen_halvings": tree.unseen_halvings,
+            "estimate": tune_spatial.NOT_NEGATIVE,
+        },
+        "kdtree": {"unseen_boxes": kdtree.UNSEEN_BOXES},
+        "dawa-2d": {"select_share": float(select), "refine_share": float(refine)},
+    }
+
+
+def test_the_constants_in_use_are_the_recorded_ones() -> None:
+    assert json.loads(RECORD.read_text(encoding="utf-8")) == in_use()
+
+
+def test_recorded_values_are_among_those_that_are_tried() -> None:
+    knobs = {
+        "dawa": (*tune_dawa.LOOKING, tune_dawa.GATE),
+        "transform": tune_transform.GROUPS,
+        "adaptive-tree": tune_spatial.TREE_KNOBS,
+        "kdtree": tune_spatial.KD_KNOBS,
+        "dawa-2d": tune_spatial.DAWA_KNOBS,
+    }
+    for part, groups in knobs.items():
+        recorded = recorded_setting(part)
+        assert [knob.name for group in groups for knob in group] == list(recorded)
+        assert all(recorded[knob.name] in knob.values for group in groups for knob in group)
+
+
+def few_tables() -> list[Histogram]:
+    return [table for table in histograms((10**4,)) if table.counts.size == 1024]
+
+
+def test_synthetic_tables_come_from_their_seed_alone() -> None:
+    for one, two in zip(few_tables(), few_tables(), strict=True):
+        assert np.array_equal(one.counts, two.counts)
+    one, other = (next(histograms((10**4,), seed)).counts for seed in (1, 2))
+    assert not np.array_equal(one, other)
+    assert len({table.kind for table in histograms((10**3,))}) == 15
+    small = [grid.counts for grid in grids((10**3,), 16)]
+    assert all(np.array_equal(a, b.counts) for a, b in zip(small, grids((10**3,), 16), strict=True))
+    with pytest.raises(InvalidInput):
+        Histogram("wrong", 1, np.array([1, -1]))
+
+
+def test_the_search_finds_the_least_error_and_repeats_itself() -> None:
+    knobs = ((Knob("a", (0.0, 1.0, 2.0, 3.0, 4.0), 0.0),), (Knob("b", (0.0, 1.0), 0.0), Knob("c", (5.0,), 5.0)))
+
+    def judged(setting: Setting) -> Floats:
+        return np.array([0.1, 0.2]) + 0.1 * abs(setting["a"] - 2.0) + 0.01 * abs(setting["b"] - setting["a"])
+
+    first, second = search(knobs, judged), search(knobs, judged)
+    assert first == second
+    assert first.setting == {"a": 2.0, "b": 1.0, "c": 5.0}
+    assert first.worst == pytest.approx(0.21)
+    assert [choice.surely for choice in first.choices] == [1.0, 1.0, None]
+    assert [row.ours for row in rows("nowhere", first)] == [2.0, 1.0, 5.0, None]
+    with pytest.raises(InvalidInput):
+        Knob("d", (1.0,), 2.0)
+
+
+def test_a_case_above_the_limit_makes_a_setting_worse() -> None:
+    safe, daring = np.array([0.9, 0.9, 1.1]), np.array([0.5, 0.5, 1.8])
+    assert score(daring, np.inf) < score(safe, np.inf)
+    assert score(safe) < score(daring)
+
+
+def test_the_gate_of_the_search_is_the_gate_of_the_mechanism() -> None:
+    setting = recorded_setting("dawa")
+    cases = list(tune_dawa.cases(few_tables()[:3]))
+    chances = tune_dawa.DawaErrors(cases).keeps(setting)
+    for case, chance in zip(cases, chances, strict=True):
+        problem = Problem(absence(case.cells), make_workload(case.cells, case.workload))
+        stage = gate_stage(problem, case.epsilon * GATE_RULE.share, case.epsilon)
+        excess = np.array(stage.unevenness(case.counts) - stage.threshold)
+        assert float(keep_chance(excess, np.array(float(stage.unit)))) == pytest.approx(chance)
+
+
+def test_the_chance_of_keeping_is_that_of_the_two_variables() -> None:
+    generator = np.random.default_rng(0)
+    drawn = generator.exponential(10.0, 200_000) - generator.exponential(5.0, 200_000)
+    for excess in (-7.0, 0.0, 12.0):
+        assert float(keep_chance(np.array(excess), np.array(10.0))) == pytest.approx((drawn < excess).mean(), abs=0.006)
+
+
+def test_expected_errors_are_those_of_releases() -> None:
+    table = next(table for table in few_tables() if table.counts.max() > 20)
+    case = Case(table.counts, Fraction(1, 10), WORKLOADS[0], 3)
+    workload = make_workload(case.cells, case.workload)
+    problem = Problem(absence(case.cells), workload)
+    mechanism = Dawa()
+    program = mechanism.program(problem, case.epsilon)
+    errors = []
+    for _ in range(20):
+        found = run_program(program, program.digest(), mechanism.script(problem, program), problem.graph, table.counts)
+        errors.append(float(np.abs(found.answers - workload.dot(table.counts)).mean()))
+    left = float(case.epsilon * (1 - GATE_RULE.share - SELECT_SHARE))
+    expected = merged(case, SELECT_SHARE, CUT_RULE, 20).error(left)
+    assert np.mean(errors) == pytest.approx(expected, rel=0.25)
+    assert merged(case, SELECT_SHARE, CUT_RULE, 20).error(left / 2) > 1.3 * expected
+
+
+def test_transform_and_grid_procedures_run_on_a_few_tables() -> None:
+    errors = tune_transform.TransformErrors(few_tables()[:3])
+    knobs = (tune_transform.KNOBS[2:3],)
+    fixed = recorded_setting("transform")
+    outcome = search(knobs, lambda setting: errors.ratios({**fixed, **setting}))
+    assert outcome.setting["clearly_rough"] in tune_transform.KNOBS[2].values
+    cases = [tune_spatial.GridCase.of(grid, seed) for seed, grid in enumerate(grids((10**4,), 32))]
+    for part, answers in (
+        (tune_spatial.TREE, tune_spatial.tree_answers),
+        (tune_spatial.KD_TREE, tune_spatial.kd_answers),
+        (tune_spatial.DAWA, tune_spatial.line_answers),
+    ):
+        one, two = (tune_spatial.ratios(cases[:2], answers, recorded_setting(part)) for _ in range(2))
+        assert np.array_equal(one, two)
+        assert np.all(one > 0)
+
+
+def test_senseless_gates_are_refused() -> None:
+    good = (Fraction(1, 50), 16, 80.0, 0.45, 0.18, 16)
+    for place, wrong in enumerate((Fraction(1), 1, 0.0, 0.0, 0.0, 0)):
+        with pytest.raises(PlanError):
+            GateRule(*good[:place], wrong, *good[place + 1 :])
