@@ -59,7 +59,8 @@ def main(arguments: Sequence[str]) -> int:
     with open_lab(options.releases, options.seed) as lab:
         for row in progress(lab, options.kinds or list(KINDS)):
             rows.append(row)
-    print(as_json(rows) if options.json else table(rows))
+        # Before the lab closes: what was found is not lost with a server that is slow to end.
+        print(as_json(rows) if options.json else table(rows), flush=True)
     return 0 if all(row.is_good for row in rows) else 1
 
 

@@ -16,6 +16,7 @@ from tools.faults.swarm import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 3600.0
+LAST_WAIT = 120.0
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,10 @@ def open_nursery() -> Iterator[Nursery]:
     finally:
         if process.stdin is not None:
             process.stdin.close()
-        process.wait(60)
+        try:
+            process.wait(LAST_WAIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         if process.stdout is not None:
             process.stdout.close()
