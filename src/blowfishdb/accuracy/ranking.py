@@ -75,6 +75,11 @@ def reason_of(refusal: BlowfishError) -> str:
     return refusal.reason if isinstance(refusal, Declined) else refusal.message
 
 
+def forget() -> None:
+    """Forgets every ranking, for those who change what rankings depend on."""
+    _remembered.cache_clear()
+
+
 @lru_cache(maxsize=64)
 def _remembered(asked: _Asked) -> Ranked:
     """The same cells and policy at another accuracy need no new plans; nothing here depends on data."""

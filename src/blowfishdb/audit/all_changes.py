@@ -16,6 +16,7 @@ from blowfishdb.engine.request import Prepared
 from blowfishdb.engine.synopsis.request import PreparedSynopsis
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cells import Cells
+from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Plan
 
 MOST_CELLS = 600
@@ -28,6 +29,8 @@ class Moved:
     changes: list[Change]
     losses: list[Fraction]
     claims_tight: bool
+    certified: Fraction
+    """What the certificate says when it is computed once more."""
 
 
 def moved_by_all(recorder: Recorder, payable: Payable, listed: list[Change], setting: Setting) -> Moved | None:
@@ -49,7 +52,7 @@ def moved_by_all(recorder: Recorder, payable: Payable, listed: list[Change], set
         for draw in recorder.tape.take():
             scales, unit = draw.weights, draw.unit
     if not scales.size:
-        return Moved(listed, [Fraction(0) for _ in listed], claims_tight=False)
+        return Moved(listed, [Fraction(0) for _ in listed], False, proof.epsilon)
     each = setting.policy.rows_per_person
     losses = []
     for change in listed:
@@ -61,7 +64,8 @@ def moved_by_all(recorder: Recorder, payable: Payable, listed: list[Change], set
             np.zeros(columns.shape[1], dtype=np.int64),
         )
         losses.append(Fraction(each * int(np.abs(step) @ scales)) / unit)
-    return Moved(listed, losses, claims_tight=proof.is_tight and not setting.policy.facts)
+    again = certify(plan, cells.graph).epsilon
+    return Moved(listed, losses, proof.is_tight and not setting.policy.facts, again)
 
 
 def cell_of(cells: Cells, record: Record | None) -> int:

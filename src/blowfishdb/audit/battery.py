@@ -65,6 +65,7 @@ def battery(*, quick: bool) -> list[Case]:
     parts = (
         one_axis(quick=quick),
         two_axes(quick=quick),
+        wide_tables(),
         joint(),
         filters_and_cells(),
         presence_and_people(),
@@ -104,10 +105,22 @@ def two_axes(*, quick: bool) -> Iterator[Case]:
             )
             if not quick or families != "public x full":
                 yield Case(f"edge-transform, {said}", TWO, policy, PAIRWISE, mechanism="edge-transform")
+            yield Case(f"marginals, {said}", TWO, policy, PAIRWISE, mechanism="marginals")
             if not quick:
-                yield Case(f"marginals, {said}", TWO, policy, PAIRWISE, mechanism="marginals")
                 yield Case(f"identity, {said}", TWO, policy, TABLE, mechanism="identity")
                 yield Case(f"optimized, {said}", TWO, policy, TABLE, mechanism="optimized")
+
+
+def wide_tables() -> Iterator[Case]:
+    """Tables so wide that each marginal is measured on its own: there a record that moves in both costs twice."""
+    for composition in COMPOSITIONS:
+        policy = Policy({"x": full(), "y": line()}, composition)
+        yield Case(f"marginals of 8 x 8 by {composition}", SQUARE, policy, PAIRWISE, mechanism="marginals")
+        said = f"marginals of 8 x 8 by structure, by {composition}"
+        yield Case(said, SQUARE, policy, PAIRWISE, mechanism="marginals", by_structure=True)
+        yield Case(
+            f"direct, two marginals by {composition}", TWO, Policy({}, composition), PAIRWISE, mechanism="direct"
+        )
 
 
 def joint() -> Iterator[Case]:
@@ -149,6 +162,7 @@ def filters_and_cells() -> Iterator[Case]:
     )
     mixed = ~(Column("y") == "b") | (Column("x") < 2)
     yield Case("filter with or and not, NULL hidden", SPECIAL, Policy({"x": line()}), query("histogram", "x", mixed))
+    yield Case("histogram of a filter", TWO, policy, query("histogram", "x", Column("y") == "a"), mechanism="identity")
     yield Case("count of a filter", SPECIAL, Policy({"x": line()}), query("count", (), Column("x") >= 3))
     for mechanism in ("ordered", "hierarchy", "identity"):
         yield Case(f"{mechanism}, NULL and outside hidden", SPECIAL, Policy({"x": line()}), CDF, mechanism=mechanism)
@@ -157,6 +171,7 @@ def filters_and_cells() -> Iterator[Case]:
     uneven = domain({"x": bins(edges=[0, 1, 3, 4, 8, 9, 20], null=0)})
     yield Case("ordered, uneven bins", uneven, Policy({"x": threshold("2.5")}), CDF, mechanism="ordered")
     yield Case("hierarchy, uneven bins", uneven, Policy({"x": threshold(4)}), RANGES, mechanism="hierarchy")
+    yield Case("ordered, uneven bins at their distance", uneven, Policy({"x": threshold(3)}), CDF, mechanism="ordered")
     coarse = (Axis("x", width=5),)
     yield Case("ordered, groups of five", ONE, Policy({"x": threshold(3)}), Query("cdf", coarse), mechanism="ordered")
     wider = (Axis("x", edges=(2, 3, 7, 10)),)
@@ -180,6 +195,8 @@ def presence_and_people() -> Iterator[Case]:
         for mechanism in ("identity", "ordered", "hierarchy"):
             policy = Policy({"x": threshold(2)}, presence=presence)
             yield Case(f"{mechanism}, presence {presence}", ONE, policy, CDF, mechanism=mechanism)
+        told = Policy({"x": threshold(2)}, presence=presence)
+        yield Case(f"histogram, presence {presence}", ONE, told, HISTOGRAM)
         both = Policy({}, "attribute", presence)
         yield Case(
             f"kronecker by structure, presence {presence}", TWO, both, TABLE, mechanism="kronecker", by_structure=True

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
+from blowfishdb.accuracy import ranking
 from blowfishdb.audit.neighbours import Setting
 from blowfishdb.engine.demand import demand
 from blowfishdb.engine.holding import Holding
@@ -77,7 +78,10 @@ def certified_as(case: Case) -> Iterator[None]:
     usual = certificate.LISTED_EDGES
     if case.by_structure:
         certificate.LISTED_EDGES = -1
+    # What was certified in the other way must not be remembered.
+    ranking.forget()
     try:
         yield
     finally:
         certificate.LISTED_EDGES = usual
+        ranking.forget()

@@ -77,7 +77,9 @@ def _measurements(subject: str, problem: Problem, pairs: Sequence[tuple[int, int
     return judged("exact", subject, "every output", troubles, said, tried)
 
 
-def largest_ratio(plan: Plan, proof: Certificate, pairs: Sequence[tuple[int, int]]) -> Fraction:
+def largest_ratio(
+    plan: Plan, proof: Certificate, pairs: Sequence[tuple[int, int]], tables: Sequence[tuple[int, ...]] = TABLES
+) -> Fraction:
     """The largest log of P(output | table) / P(output | neighbour) over all outputs and tables.
 
     The rows and the scales are those that the engine's own measurement uses; rows are independent, so each row's
@@ -85,15 +87,15 @@ def largest_ratio(plan: Plan, proof: Certificate, pairs: Sequence[tuple[int, int
     """
     worst = Fraction(0)
     with taped() as tape:
-        shown = {counts: _published(tape, plan, proof, counts) for counts in TABLES}
-    for counts in TABLES:
+        shown = {counts: _published(tape, plan, proof, counts) for counts in tables}
+    for counts in tables:
         for source, target in (*pairs, *((b, a) for a, b in pairs)):
             moved = list(counts)
             moved[source] -= 1
             moved[target] += 1
             if min(moved) < 0:
                 continue
-            (here, weights, unit), (there, _, _) = shown[counts], shown[moved[0], moved[1], moved[2]]
+            (here, weights, unit), (there, _, _) = shown[counts], shown[tuple(moved)]
             rows = zip(here.tolist(), there.tolist(), weights.tolist(), strict=True)
             worst = max(worst, sum((_row_ratio(a, b, w) / unit for a, b, w in rows), Fraction(0)))
     return worst

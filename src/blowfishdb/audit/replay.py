@@ -150,6 +150,9 @@ class _Replay:
             return violation(
                 "replay", name, check, f"loss {amount(worst)} on {_said(change)}, charged {amount(price)}", tried
             )
+        if moved.certified != price:
+            said = f"certified again the plan costs {amount(moved.certified)}, charged {amount(price)}"
+            return violation("replay", name, check, said, tried)
         if moved.claims_tight and complete and worst != price:
             said = f"certified as tight at {amount(price)}, but no change loses more than {amount(worst)}"
             return violation("replay", name, check, said, tried)

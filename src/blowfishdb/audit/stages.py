@@ -128,8 +128,18 @@ class Recorder:
                 result, _ = self._played(before, [before.draws[0].values - shift], run, troubles)
                 if not np.array_equal(result, before.noisy):
                     troubles.append(f"{before.name}: what is published is not the rows plus the noise that was drawn")
+        if before.draws and not isinstance(plan, EdgePlan):
+            self._check_every_row(before, run, first, troubles)
         self.replayed.append(Replayed(before.name, loss, troubles))
         return before.noisy if result.shape == before.noisy.shape else result, exact
+
+    def _check_every_row(
+        self, before: Access, run: Callable[[], tuple[Ints, Ints]], first: Ints, troubles: list[str]
+    ) -> None:
+        """Noise that is 1 more everywhere must show as 1 more in every row, moved or not."""
+        more, _ = self._played(before, [draw.values + 1 for draw in before.draws], run, troubles)
+        if not np.array_equal(more, first + 1):
+            troubles.append(f"{before.name}: some rows do not carry the noise that was drawn for them")
 
     def _played(
         self, before: Access, values: list[Ints], run: Callable[[], tuple[Ints, Ints]], troubles: list[str]

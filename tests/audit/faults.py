@@ -1,0 +1,110 @@
+"""Planted faults: each makes the package claim more privacy than it gives, in one small place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from blowfishdb.audit.tape import REAL
+from blowfishdb.engine import charged_release, measure, release
+from blowfishdb.ledger import charging
+from blowfishdb.ledger.amounts import Balance
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs import families
+from blowfishdb.noise import sampler
+from blowfishdb.plan import certificate
+from blowfishdb.plan.refinement import RefinementNoise
+from blowfishdb.plan.stages import SelectionNoise
+from blowfishdb.plan.worst_edge import WorstEdge
+
+Fault = Callable[[pytest.MonkeyPatch], None]
+
+
+def loss_a_tenth_short(patch: pytest.MonkeyPatch) -> None:
+    """Plans get nine tenths of the noise that they need."""
+    usual = certificate.worst_loss
+
+    def short(plan: Any, graph: CellGraph) -> WorstEdge:
+        worst = usual(plan, graph)
+        return replace(worst, loss=Fraction(9 * worst.loss, 10))  # type: ignore[arg-type]
+
+    patch.setattr(certificate, "worst_loss", short)
+
+
+def sampler_a_tenth_short(patch: pytest.MonkeyPatch) -> None:
+    """The sampler draws noise of nine tenths of the scale."""
+
+    def short(unit: Fraction, weights: Any, size: int | None = None) -> Any:
+        return sampler.sample(unit * Fraction(9, 10), weights, size)
+
+    patch.setitem(REAL, "sample", short)
+
+
+def window_one_step_short(patch: pytest.MonkeyPatch) -> None:
+    """Thresholds join values one step less far apart than declared."""
+    usual = families.StepWindow
+    patch.setattr(families, "StepWindow", lambda size, reach: usual(size, max(reach - 1, 1)))
+
+
+def outside_cell_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A record that leaves the filter is taken to change nothing."""
+    patch.setattr(CellGraph, "to_zero", property(lambda graph: np.zeros(graph.cells, dtype=np.bool_)))
+
+
+def attribute_for_record(patch: pytest.MonkeyPatch) -> None:
+    """Whole records are protected as if only one attribute could change."""
+    patch.setattr(CellGraph, "_strong", staticmethod(CellGraph._cartesian))
+
+
+def selection_at_full_budget(patch: pytest.MonkeyPatch) -> None:
+    """Selections are priced as if a record could only appear or vanish, as DAWA is printed."""
+
+    def halved(usual: Callable[[Any, CellGraph], Fraction]) -> Callable[[Any, CellGraph], Fraction]:
+        return lambda noise, graph: usual(noise, graph) / (2 if graph.has_value_edges else 1)
+
+    patch.setattr(SelectionNoise, "epsilon", halved(SelectionNoise.epsilon))
+    patch.setattr(RefinementNoise, "epsilon", halved(RefinementNoise.epsilon))
+
+
+def noise_halved(patch: pytest.MonkeyPatch) -> None:
+    """The engine halves what the sampler drew."""
+
+    def measured(plan: Any, proof: Any, counts: Any) -> Any:
+        found = measure.measure(plan, proof, counts)
+        true = np.concatenate([part.rows.dot(counts) for part in plan.parts])
+        return replace(found, noisy=true + (found.noisy - true) // 2)
+
+    patch.setattr(release, "measure", measured)
+
+
+def secret_total_told(patch: pytest.MonkeyPatch) -> None:
+    """Answers are made to add up to the true number of records, secret or not."""
+    patch.setattr(release, "public_total", lambda compiled, counts: float(counts.sum()))
+
+
+def charge_a_hundredth_short(patch: pytest.MonkeyPatch) -> None:
+    """Accounts are debited 99 % of what a release costs."""
+
+    class Short(Balance):
+        def plus(self, amount: Fraction) -> Balance:
+            return super().plus(amount * Fraction(99, 100))
+
+    usual = charging.load_balance
+    patch.setattr(charging, "load_balance", lambda *at: Short(usual(*at).units, usual(*at).grid))
+
+
+def read_before_charge(patch: pytest.MonkeyPatch) -> None:
+    """Rows are counted before the charge is on record."""
+    usual = charged_release._prepared_count
+
+    def eager(holding: Any, ready: Any) -> Any:
+        counting = usual(holding, ready)
+        counting.run(None)
+        return counting
+
+    patch.setattr(charged_release, "_prepared_count", eager)

@@ -1,0 +1,92 @@
+"""Every planted fault is caught with the settings of `--quick`, and the same settings find nothing without it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from blowfishdb.audit import noise
+from blowfishdb.audit.battery import battery
+from blowfishdb.audit.exact import largest_ratio
+from blowfishdb.audit.exact_selections import selection_lines
+from blowfishdb.audit.replay import Effort, replay
+from blowfishdb.audit.verdicts import Line
+from blowfishdb.plan.certificate import Certificate
+from blowfishdb.plan.plan import Plan
+from tests.audit import faults
+from tests.audit.faults import Fault
+from tests.errata.exact import as_plan, within
+from tests.errata.test_ordered_hierarchical import printed_split, sound_split
+
+pytestmark = pytest.mark.audit
+CASES = {case.name: case for case in battery(quick=True)}
+REPLAYED: list[tuple[Fault, str, str]] = [
+    (faults.loss_a_tenth_short, "identity, full, histogram", "every edge"),
+    (faults.window_one_step_short, "ordered, threshold, ranges", "every edge"),
+    (faults.outside_cell_forgotten, "ordered, filter on another attribute", "every edge"),
+    (faults.attribute_for_record, "direct, two marginals by record", "every edge"),
+    (faults.noise_halved, "identity, full, histogram", "public outputs"),
+    (faults.secret_total_told, "histogram, presence secret", "public outputs"),
+    (faults.charge_a_hundredth_short, "identity, full, histogram", "charge"),
+    (faults.read_before_charge, "identity, full, histogram", "charge"),
+]
+
+
+def replayed(name: str) -> list[Line]:
+    return replay(CASES[name], Effort.of(quick=True), 1)
+
+
+@pytest.mark.parametrize(("fault", "name", "check"), REPLAYED, ids=[fault.__name__ for fault, _, _ in REPLAYED])
+def test_replay_catches(fault: Fault, name: str, check: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [line for line in replayed(name) if line.verdict != "clean"] == []
+    fault(monkeypatch)
+    assert check in {line.check for line in replayed(name) if line.is_violation}
+
+
+def test_the_sampler_battery_catches_a_scale_a_tenth_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = Fraction(40)
+    assert not noise._judged("sample", unit, 1, 20_000, two_sided=True).is_violation
+    faults.sampler_a_tenth_short(monkeypatch)
+    assert noise._judged("sample", unit, 1, 20_000, two_sided=True).is_violation
+
+
+def test_exact_laws_catch_dawa_at_full_budget_on_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    faults.selection_at_full_budget(monkeypatch)
+    caught = {line.subject for line in selection_lines(quick=True) if line.is_violation}
+    partition = "partition of 3 cells, penalty 4, moves"
+    assert {"gate of 16 cells, moves", partition, "refinement of 16 cells, moves"} <= caught
+    assert not any("vanishing" in subject for subject in caught)
+
+
+def test_replay_catches_dawa_at_full_budget_on_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    faults.selection_at_full_budget(monkeypatch)
+    case = CASES["dawa, threshold"]
+    assert any(line.is_violation for seed in range(3) for line in replay(case, Effort(6), seed))
+
+
+def one_record_tables(cells: int) -> list[tuple[int, ...]]:
+    return [tuple(int(i) for i in np.eye(cells, dtype=int)[cell]) for cell in range(cells)]
+
+
+def ratio(plan: Plan, pairs: Sequence[tuple[int, int]]) -> Fraction:
+    claimed = Certificate(Fraction(1), None, False, plan.digest(), "")
+    return largest_ratio(plan, claimed, pairs, one_record_tables(plan.cells))
+
+
+def test_exact_ratios_catch_the_papers_ordered_hierarchical_split() -> None:
+    """Claimed to cost 1; a record that moves from the first block to the second shows more."""
+    share, pairs = Fraction(1, 4), within(12, 4)
+    assert ratio(as_plan(sound_split(3, 4, 2, share)), pairs) == 1
+    assert ratio(as_plan(printed_split(3, 4, 2, share)), pairs) > 1
+
+
+def test_exact_ratios_catch_the_papers_kmeans_calibration() -> None:
+    """Sums of two clusters with noise for 2 theta: a record that changes cluster takes its whole value along."""
+    values = list(range(11))
+    rows = [[v if v < 5 else 0 for v in values], [v if v >= 5 else 0 for v in values]]
+    pairs = within(11, 1)
+    assert ratio(as_plan([(rows[0], Fraction(2)), (rows[1], Fraction(2))]), pairs) == Fraction(9, 2)
+    assert ratio(as_plan([(rows[0], Fraction(9)), (rows[1], Fraction(9))]), pairs) == 1
