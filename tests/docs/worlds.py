@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
 
 import blowfishdb as bf
+from blowfishdb.cli import run
 from blowfishdb.model.document import Document
 
 ROWS = 4000
@@ -70,12 +71,16 @@ def clinic(folder: Path) -> World:
 
 
 def modest(folder: Path) -> World:
-    """The same with a budget as curators give them."""
+    """The same with a budget as curators give them, a synopsis, and a person."""
     world = empty(folder)
     with bf.curate("blowfish.toml", by="cora") as curator:
         curator.add(visits("3"))
-        document = bf.write_document(Document(visits().domain, bf.Policy({"cost": bf.threshold(5000)})))
+        tighter = replace(visits().policy, attributes={**visits().policy.attributes, "cost": bf.threshold(1000)})
+        document = bf.write_document(Document(visits().domain, tighter))
         (folder / "visits.toml").write_text(document)
+    with bf.connect("blowfish.toml", analyst="ana") as db:
+        db["visits"].histogram("ward", bf.col("age").bins(5)).publish(epsilon="0.1").save("visits.parquet")
+    assert run(["user", "add", "ana"]) == 0
     return world
 
 
