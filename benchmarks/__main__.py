@@ -21,6 +21,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="which benchmark; without it, list them")
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
+    parser.add_argument("--markdown", action="store_true", help="a table for a page of the documentation")
     parser.add_argument("--data", type=Path, metavar="DIR", help="data that is not shipped with the project")
     return parser
 
@@ -44,6 +45,8 @@ def main(arguments: Sequence[str]) -> int:
         rows = work(options.data)
         if options.json:
             harness.print_json(rows)
+        elif options.markdown:
+            harness.print_markdown(rows)
         else:
             harness.print_table(f"{options.name}: {known[options.name]}", rows)
     except harness.MissingData as problem:

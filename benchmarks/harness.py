@@ -118,6 +118,14 @@ def print_json(rows: Iterable[Row]) -> None:
         print(row.to_json(), flush=True)
 
 
+def print_markdown(rows: Iterable[Row]) -> None:
+    """Print a table for a page of the documentation, each line as soon as it is known."""
+    print("| case | ours | other | ratio | note |\n|---|---:|---:|---:|---|")
+    for row in rows:
+        numbers = " | ".join(_shown(value) for value in (row.ours, row.other, row.ratio))
+        print(f"| {row.case} | {numbers} | {row.note} |", flush=True)
+
+
 def print_table(title: str, rows: Iterable[Row]) -> None:
     """Print a readable table with only the columns that some row fills."""
     known = list(rows)

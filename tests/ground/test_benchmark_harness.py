@@ -56,6 +56,14 @@ def test_json_prints_one_object_a_line(benchmark_folder: Path, capsys: pytest.Ca
 
 
 @pytest.mark.usefixtures("benchmark_folder")
+def test_markdown_is_a_table_for_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["count-up", "--markdown"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "| case | ours | other | ratio | note |"
+    assert lines[2:] == ["| one | 1 | 4 | 0.25 |  |", "| two |  |  |  | data: None |"]
+
+
+@pytest.mark.usefixtures("benchmark_folder")
 def test_the_table_leaves_out_empty_columns(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["count-up"]) == 0
     printed = capsys.readouterr().out
