@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -134,7 +136,8 @@ def check(text: str) -> Asked | BlowfishError:
 def test_statements_that_are_often_right(text: str) -> None:
     found = check(text)
     if isinstance(found, Asked):
-        assert not any(word in text for word in ("SELECT 1", "DROP", "passwd", "HAVING", "load_extension", "pg_sleep"))
+        bare = re.sub(r"'(?:[^']|'')*'|--.*", "", text)
+        assert not any(word in bare for word in ("SELECT 1", "DROP", "passwd", "HAVING", "load_extension", "pg_sleep"))
 
 
 @given(statements(), st.integers(0, 10**6), texts())
