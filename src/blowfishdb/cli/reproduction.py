@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from blowfishdb.cli.output import console, print_json, table
+from blowfishdb.engine.present.extras import needed
 from blowfishdb.reproduce.experiment import Experiment
 from blowfishdb.reproduce.outputs import Done
 from blowfishdb.reproduce.report import write_report
@@ -47,6 +48,7 @@ def print_list(experiments: Sequence[Experiment], *, as_json: bool) -> None:
 
 def run(wish: Wish, *, as_json: bool) -> None:
     """Runs them, writes the page, and prints the verdicts."""
+    needed("matplotlib", "plot")
     settings = Settings(wish.size, wish.data, wish.seed)
     processes = min(MOST_PROCESSES, os.cpu_count() or 1) if wish.processes is None else wish.processes
     job = Run(settings, wish.out, processes, wish.restart)

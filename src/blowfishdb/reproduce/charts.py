@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -27,18 +28,25 @@ def plain(axes: Axes, x: str, y: str, title: str = "", *, log_x: bool = False, l
     axes.set_ylabel(y, color=INK)
     if title:
         axes.set_title(title, fontsize=9, color=INK)
-    from matplotlib.ticker import LogFormatter
+    from matplotlib.ticker import FuncFormatter, LogFormatter
 
     # Where an axis spans few powers of ten the numbers between them are written out too.
     for axis, is_log in ((axes.xaxis, log_x), (axes.yaxis, log_y)):
         if is_log:
             (axes.set_xscale if axis is axes.xaxis else axes.set_yscale)("log")
+            axis.set_major_formatter(FuncFormatter(_written))
             axis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.4)))
     axes.grid(color=GRID, linewidth=0.8, which="major")
     axes.set_axisbelow(True)
     axes.tick_params(colors=QUIET, labelcolor=INK)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
+
+
+def _written(value: float, place: int | None = None) -> str:
+    """A power of ten as people write it: 100, not 10 to the 2, but no long rows of zeros."""
+    del place
+    return f"{value:,g}" if 1e-3 <= value < 1e5 else f"$10^{{{round(math.log10(value))}}}$"
 
 
 def lines(axes: Axes, series: Mapping[str, Points]) -> None:
