@@ -82,7 +82,7 @@ def judge(gains: Sequence[Row]) -> Verdict:
     by_size = [max(number(row, "both") for row in matching(gains, data=data)) for data in sizes]
     grows = all(a <= b for a, b in pairwise(by_size))
     why = (
-        f"As printed the least gain is {least['printed']:.3g} times, with noise too small to be private; the certified "
+        f"The printed noise, too small to be private, gains a factor of {least['printed']:.3g} or more; the certified "
         f"release is {least['both']:.3g} to {max(by_size):.3g} times better than the Laplace mechanism, but of that "
         f"the threshold itself gives a factor of {least['certified']:.3g} to "
         f"{max(number(row, 'certified') for row in gains):.3g} only."

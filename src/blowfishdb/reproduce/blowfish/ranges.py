@@ -152,13 +152,17 @@ def judge(rows: Sequence[Row]) -> Verdict:
     falls = all(_falls(rows, method) for method in ("sound", "optimised"))
     gain = widest["sound"] / one["sound"]
     better = max(number(row, "sound") / number(row, "optimised") for row in rows)
+    is_private = max(costs) <= 1.0 + 1e-5
+    printed = f"The printed noise costs up to {finite:.3g} ε"
+    if not is_private:
+        printed += " (Theorem 7.2 forgets that a record may cross from the first block into the second)"
+    if math.inf in costs:
+        printed += ", and with one step it would release the first count exactly"
     why = (
-        f"The printed noise costs up to {finite:.3g} ε, and with one step it would release the first count exactly "
-        "(Theorem 7.2 forgets that a record may cross from the first block into the second); with sound noise the "
-        f"error falls {gain:.3g} times from the whole domain to one step, and optimised shares make it up to "
-        f"{better:.3g} times smaller at the same epsilon."
+        f"{printed}; with sound noise the error falls {gain:.3g} times from the whole domain to one step, and "
+        f"optimised shares make it up to {better:.3g} times smaller at the same epsilon."
     )
-    return Verdict(CLAIM, how_it_holds([max(costs) <= 1.0 + 1e-5, falls, gain >= ORDERS]), why)
+    return Verdict(CLAIM, how_it_holds([is_private, falls, gain >= ORDERS]), why)
 
 
 def _cost(row: Row) -> float:

@@ -72,7 +72,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
         if own:
             savings[kind] = own[-1] / own[0]
             falls = falls and all(narrow <= wide for narrow, wide in pairwise(own))
-    said = ", ".join(f"{saved:.3g} times for the {kind}" for kind, saved in savings.items())
+    said = ", ".join(f"{saved:.3g} times ({kind})" for kind, saved in savings.items())
     why = (
         f"From the full graph to one step the price falls {said}; the histogram is cheaper than under the full graph "
         f"{_up_to(rows)}, since any move between two cells changes two of its counts, however near they are."

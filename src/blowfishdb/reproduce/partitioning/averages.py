@@ -95,10 +95,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
         for name in distinct(rows, "method"):
             shares[name, alpha] = share_within(matching(rows, method=name, alpha=alpha))
     said = ", ".join(f"{share:.0%} ({name}, α = {alpha:g})" for (name, alpha), share in shares.items())
-    far = max(abs(number(row, "released") - number(row, "original")) for row in rows)
+    worst = max(rows, key=_off)
+    far, people = _off(worst), number(worst, "people")
     why = (
-        f"Within a year of the true average are {said} of the incomes, and the largest difference is {far:.3g} years: "
-        "incomes that few people have are lost in noise, since every one of their 79 cells carries it."
+        f"Within a year of the true average are {said} of the incomes, and the largest difference is {far:.3g} years, "
+        f"at an income that {people:,.0f} people have: every one of its cells carries noise, however few they are."
     )
     cells = [share >= MOST for (name, _), share in shares.items() if name == "cells"]
     return Verdict(CLAIM, how_it_holds(cells), why)
@@ -106,7 +107,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
 
 def share_within(rows: Sequence[Row]) -> float:
     """The share of incomes whose average is off by a year at most."""
-    return sum(abs(number(row, "released") - number(row, "original")) <= LITTLE for row in rows) / len(rows)
+    return sum(_off(row) <= LITTLE for row in rows) / len(rows)
+
+
+def _off(row: Row) -> float:
+    return abs(number(row, "released") - number(row, "original"))
 
 
 PROCEDURE = Procedure(cases, measure, conclude)

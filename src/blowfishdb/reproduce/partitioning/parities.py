@@ -108,8 +108,8 @@ def judge(rows: Sequence[Row]) -> Verdict:
     beyond = [row for row in rows if number(row, "share_of_stated") >= 0.99]
     sure = {name: all(number(row, name) >= SURE for row in beyond) for name in LEARNERS}
     first = {name: sure_from(rows, name) for name in LEARNERS}
-    said = " and ".join(f"{words} from {_words(first[name])}" for name, words in LEARNERS.items())
-    why = f"Of the stated {stated_records():,.0f} records, {said} are enough for {SURE:.0%} of the trials."
+    said = "; ".join(f"{words} {_words(first[name])}" for name, words in LEARNERS.items())
+    why = f"The paper asks for {stated_records():,.0f} records; {SURE:.0%} of the trials succeed: {said}."
     return Verdict(CLAIM, how_it_holds([*sure.values()]), why)
 
 
@@ -124,7 +124,7 @@ def sure_from(rows: Sequence[Row], name: str) -> float | None:
 
 
 def _words(records: float | None) -> str:
-    return "no number tried" if records is None else f"{records:,.0f}"
+    return "at no number tried" if records is None else f"from {records:,.0f} records on"
 
 
 PROCEDURE = Procedure(cases, measure, conclude)

@@ -77,7 +77,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     why = (
         f"With α = {float(ALPHA):g} the printed kd-tree wins from {_words(printed['absolute'])} queries (absolute) and "
         f"{_words(printed['relative'])} (relative), one that cuts by predicted error from {_words(ours['absolute'])} "
-        f"and {_words(ours['relative'])}: such a number exists, and its size depends on how the data fill the boxes."
+        f"and {_words(ours['relative'])}; where it lies depends on α and on how the data fill the boxes."
     )
     near = [found is not None and PAPER[kind] / NEAR <= found <= PAPER[kind] * NEAR for kind, found in printed.items()]
     return Verdict(CLAIM, how_it_holds([all(found is not None for found in printed.values()), *near]), why)
