@@ -43,7 +43,7 @@ def measure(settings: Settings, case: Case) -> list[Row]:
     found = paper_histogram(settings, data)
     rounds = best_rounds(settings, found.counts) if name == "MWEM" else 0
     answers = algorithm(name, rounds)
-    trials = settings.pick(1, 2 if name in SLOW else 5, 15)
+    trials = settings.pick(1, 2 if name in SLOW else 3, 15)
     rows: list[Row] = []
     for epsilon in EPSILONS:
 
@@ -77,7 +77,7 @@ def average_error(answers: Answers, counts: Ints, epsilon: Fraction, asked: Inte
 
 def best_rounds(settings: Settings, counts: Ints) -> int:
     """MWEM's rounds of least error on the workload that is scored: the paper does so too, and it is not private."""
-    tried = settings.pick((2,), (10, 40), (10, 20, 40, 80, 120, 200))
+    tried = settings.pick((2,), (10, 30), (10, 20, 40, 80, 120, 200))
     asked = intervals(settings, counts.size, 0)
     return min(tried, key=lambda rounds: average_error(algorithm("MWEM", rounds), counts, TUNED_AT, asked))
 
