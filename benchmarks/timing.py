@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -28,6 +29,7 @@ from benchmarks.harness import Row, Work, progress
 from benchmarks.serving.client import Caller
 from benchmarks.serving.place import Place, Running, Table, make_place, serving
 from benchmarks.statistics import at, difference
+from blowfishdb.engine.padding import padded
 from blowfishdb.model.arrays import Bools, Floats
 from blowfishdb.noise.sampler import sample
 
@@ -48,7 +50,7 @@ MEANING = {
     "single": "all rows in one cell",
     "empty": "no rows",
 }
-DRAWS, DRAWN_AT_ONCE = 20_000, 100
+DRAWS, DRAWN_AT_ONCE = 5_000, 100
 BUDGET = Fraction(10**6)
 OK = 200
 
@@ -88,6 +90,7 @@ def _rows(samples: int) -> Iterator[Row]:
         with serving(place) as running:
             yield from _compared("REST", asyncio.run(_through_rest(place, running, samples, truth)))
     yield _sampler()
+    yield from _planted(samples)
 
 
 def _compared(face: str, times: Times) -> Iterator[Row]:
@@ -188,3 +191,16 @@ def _sampler() -> Row:
     return _row(
         f"the sampler alone, {DRAWN_AT_ONCE} draws: large against small", *_split(seconds, sizes > np.median(sizes))
     )
+
+
+def _planted(samples: int) -> Iterator[Row]:
+    """A difference that is there: work of 20 against work of 60 milliseconds, alone and behind the engine's padding."""
+    step = Fraction(PADDING)
+    for words, pad_to in (("no padding", None), (f"padded to {PADDING} s", step)):
+        seconds: tuple[list[float], list[float]] = ([], [])
+        for _ in range(samples):
+            for times, length in zip(seconds, (0.02, 0.06), strict=True):
+                began = time.perf_counter()
+                padded(pad_to, partial(time.sleep, length))
+                times.append(time.perf_counter() - began)
+        yield _row(f"planted, {words}: 20 against 60 ms", *seconds)
