@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import sync_playwright
 
+import blowfishdb as bf
 from tests.browser.clinic import launch
 from tests.docs.blocks import DOCS, ROOT
 from tools.docs_site.offline import requests_of, without_requests
@@ -133,3 +134,11 @@ def test_the_pictures_are_those_that_the_code_draws() -> None:
 def test_the_landing_page_shows_the_answer_of_its_picture() -> None:
     assert str(kept_answer()) in (DOCS / "index.md").read_text(encoding="utf-8")
     kept_answer().certificate.verify()
+
+
+def test_the_landing_page_says_what_differential_privacy_would_cost() -> None:
+    ages = bf.domain({"age": bf.integers(17, 90, null=17)})
+    asked = bf.query("histogram", [bf.col("age").bins(10)])
+    all_secret = bf.compile_query(ages, bf.Policy({"age": bf.full()}), asked)
+    times = bf.quote(all_secret.problem, 50, 0.05).best.epsilon / kept_answer().epsilon
+    assert f"would cost {float(times):.1f} times as much" in (DOCS / "index.md").read_text(encoding="utf-8")

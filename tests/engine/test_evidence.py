@@ -58,6 +58,7 @@ def test_every_mechanism_that_serves_can_be_checked(db: Session) -> None:
                 continue
             answer.certificate.verify()
             checked.add(name)
+            break
     assert len(checked) >= 12
 
 
