@@ -307,6 +307,9 @@ def accounts() -> Iterator[Case]:
         accounting=f"{BY}y",
         further=(only_a, query("histogram", "y")),
     )
+    counts = tuple(query("count", (), Column("y") == value) for value in ("a", "b"))
+    kind = query("histogram", "y")
+    yield Case("per-edge, filters", TWO, by_attribute, kind, mechanism="identity", accounting=PER_EDGE, further=counts)
     hidden = Policy({"x": line()}, "attribute", "secret")
     yield Case(
         "per-edge, presence secret",
