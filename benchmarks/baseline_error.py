@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import Row, measure
-from benchmarks.transform_error import read_histograms
+from benchmarks.histograms import read_histograms
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Intervals
 from blowfishdb.reproduce.baselines.ahp import ahp
@@ -43,7 +43,7 @@ STATED: Mapping[str, Mapping[str, float]] = {
 
 def run(data: Path | None) -> Iterator[Row]:
     """One row per mechanism and histogram of which a figure is known."""
-    histograms = read_histograms(data)
+    histograms = read_histograms(data, "histograms_1d")
     plain: dict[str, Baseline] = {"privelet": privelet, "hb": hb, "php": php, "efpa": efpa, "ahp": ahp}
     notes = {"efpa": "sound noise; the published code leaves phases exact", "hb": "root measured, as published"}
     for name, stated in STATED.items():

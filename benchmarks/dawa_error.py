@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.harness import MissingData, Row
-from blowfishdb.engine.run_program import run_program
+from benchmarks.harness import Row
+from benchmarks.histograms import read_histograms
 from blowfishdb.mechanisms import hierarchy, optimized
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.script import DataAware
@@ -29,6 +29,7 @@ from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.problem import Problem
 from blowfishdb.reproduce.baselines.printed_dawa import PrintedDawa
+from blowfishdb.reproduce.releasing import one_record, release
 
 EPSILONS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
 PUBLISHED = {
@@ -61,10 +62,7 @@ class Measured:
 
 def run(data: Path | None) -> Iterator[Row]:
     """A row for each histogram and epsilon, then geometric means and worst cases."""
-    folder = None if data is None else data / "histograms_1d"
-    if folder is None or not folder.is_dir():
-        raise MissingData("give --data a folder with histograms_1d/*.npy, arrays of counts")
-    tables = {path.stem: np.load(path).astype(np.int64) for path in sorted(folder.glob("*.npy"))}
+    tables = read_histograms(data, "histograms_1d")
     for place, epsilon in enumerate(EPSILONS):
         found = {}
         for name, counts in tables.items():
@@ -113,16 +111,13 @@ def trial(mechanism: DataAware, counts: Ints, epsilon: Fraction, seed: int) -> f
 
 def released(mechanism: DataAware, counts: Ints, workload: Rows, epsilon: Fraction) -> tuple[Floats, Floats]:
     """The cells and the answers of one release."""
-    problem = Problem(absence(counts.size), workload)
-    program = mechanism.program(problem, epsilon)
-    script = mechanism.script(problem, program)
-    found = run_program(program, program.digest(), script, problem.graph, counts)
+    found = release(mechanism, Problem(one_record(counts.size), workload), epsilon, counts)
     return found.cells, found.answers
 
 
 def best_independent(workload: Intervals, epsilon: Fraction) -> float:
     """The expected mean absolute error of the better of two data-independent plans (sums of noise: nearly normal)."""
-    problem = Problem(absence(workload.cells), workload)
+    problem = Problem(one_record(workload.cells), workload)
     errors = []
     for mechanism in (optimized, hierarchy):
         strategy = mechanism.propose(problem)

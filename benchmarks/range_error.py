@@ -18,13 +18,12 @@ from benchmarks.harness import Row, measure
 from blowfishdb.mechanisms import hierarchy, identity, optimized
 from blowfishdb.mechanisms.identity import IdentityStrategy
 from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.noise.distribution import variance
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.problem import Problem
+from blowfishdb.reproduce.releasing import one_record
 
 CELLS = 4096
 EPSILON = Fraction(1, 10)
@@ -35,8 +34,7 @@ DRAWS = 200
 def run(data: Path | None) -> Iterator[Row]:
     """Expected errors of three plans, then the optimised one with noise really drawn."""
     del data
-    window = WindowGraph(np.arange(CELLS), np.empty(0, dtype=np.int64))
-    problem = Problem(CellGraph((window,), "record", np.zeros(CELLS, dtype=np.bool_), "only"), AllRanges(CELLS))
+    problem = Problem(one_record(CELLS), AllRanges(CELLS))
     proposals: tuple[Callable[[Problem], EstimatingStrategy | IdentityStrategy], ...] = (
         optimized.propose,
         hierarchy.propose,

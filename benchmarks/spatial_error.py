@@ -13,18 +13,17 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.harness import MissingData, Row
-from blowfishdb.engine.run_program import run_program
+from benchmarks.harness import Row
+from benchmarks.histograms import read_histograms
 from blowfishdb.mechanisms.data_aware.kdtree import KdTree
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.spatial.kd_cuts import KdThresholds
 from blowfishdb.model.arrays import Floats, Ints
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import Rectangles
 from blowfishdb.plan.problem import Problem
 from blowfishdb.reproduce.baselines.hierarchical_kdtree import hierarchical_kdtree
+from blowfishdb.reproduce.releasing import one_record, release
 
 EPSILON = Fraction(1, 10)
 RECTANGLES = 2000
@@ -48,10 +47,7 @@ Answers = Callable[[Ints, Fraction, Rectangles], Floats]
 
 def run(data: Path | None) -> Iterator[Row]:
     """A row for each mechanism and grid, then geometric means over the grids with a published figure."""
-    folder = None if data is None else data / "histograms_2d"
-    if folder is None or not folder.is_dir():
-        raise MissingData("give --data a folder with histograms_2d/*.npy, arrays of counts")
-    tables = {path.stem: np.load(path).astype(np.int64) for path in sorted(folder.glob("*.npy"))}
+    tables = read_histograms(data, "histograms_2d")
     for name, published in PUBLISHED.items():
         ratios = []
         for table, counts in tables.items():
@@ -93,10 +89,7 @@ def released(mechanism: DataAware) -> Answers:
     """How one release answers the boxes."""
 
     def answers(counts: Ints, epsilon: Fraction, boxes: Rectangles) -> Floats:
-        problem = Problem(absence(boxes.grid), boxes)
-        program = mechanism.program(problem, epsilon)
-        script = mechanism.script(problem, program)
-        return run_program(program, program.digest(), script, problem.graph, counts).answers
+        return release(mechanism, Problem(one_record(*boxes.grid), boxes), epsilon, counts).answers
 
     return answers
 
@@ -106,13 +99,6 @@ def rectangles(shape: tuple[int, int], count: int, seed: int) -> Rectangles:
     generator = np.random.default_rng(seed)
     ends = np.stack([np.sort(generator.integers(0, size, (count, 2)), axis=1) for size in shape], axis=1)
     return Rectangles(shape, ends[:, :, 0], ends[:, :, 1] + 1)
-
-
-def absence(shape: tuple[int, ...]) -> CellGraph:
-    """Classical differential privacy: one record more or less."""
-    nothing = np.empty(0, dtype=np.int64)
-    factors = tuple(WindowGraph(np.full(size, size - 1), nothing) for size in shape)
-    return CellGraph(factors, "record", np.zeros(1, dtype=np.bool_), "only")
 
 
 def bounds(errors: Floats) -> str:

@@ -15,17 +15,16 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from benchmarks.harness import MissingData, Row, measure
-from blowfishdb.engine.run_program import run_program
+from benchmarks.harness import Row, measure
+from benchmarks.histograms import read_histograms
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.dawa_transform import DawaTransform
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.model.arrays import Floats, Ints
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import Identity
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan.problem import Problem
+from blowfishdb.reproduce.releasing import line, release
 
 EPSILONS = (Fraction(1, 1000), Fraction(1, 100), Fraction(1, 10))
 TRIALS = 20
@@ -35,7 +34,7 @@ SELECTED_FIRST = DawaTransform(sums_first=False)
 
 def run(data: Path | None) -> Iterator[Row]:
     """One row per epsilon and histogram, and the geometric mean of the ratios for each epsilon."""
-    histograms = read_histograms(data)
+    histograms = read_histograms(data, "histograms_1d")
     for epsilon in EPSILONS:
         ratios = []
         for name, counts in histograms.items():
@@ -51,29 +50,9 @@ def run(data: Path | None) -> Iterator[Row]:
         yield Row(f"geomean eps={float(epsilon):g}", ratio=mean, note=f"largest {max(ratios):.3g}")
 
 
-def read_histograms(data: Path | None) -> dict[str, Ints]:
-    """The one-dimensional histograms of a folder, by name."""
-    found = sorted((data / "histograms_1d").glob("*.npy")) if data is not None else []
-    if not found:
-        raise MissingData("this one needs --data DIR with a folder histograms_1d of .npy counts")
-    return {path.stem: np.load(path).astype(np.int64) for path in found}
-
-
-def line(cells: int) -> CellGraph:
-    """Every value is hidden from the next, and the number of rows is public."""
-    reach = np.minimum(np.arange(cells) + 1, cells - 1)
-    window = WindowGraph(reach, np.empty(0, dtype=np.int64))
-    return CellGraph((window,), "record", np.zeros(cells, dtype=np.bool_), "public")
-
-
 def released(mechanism: DataAware, problem: Problem, epsilon: Fraction, counts: Ints) -> Callable[[], Floats]:
     """A function that releases the histogram anew each time it is called."""
-
-    def once() -> Floats:
-        program = mechanism.program(problem, epsilon)
-        return run_program(program, program.digest(), mechanism.script(problem, program), problem.graph, counts).cells
-
-    return once
+    return lambda: release(mechanism, problem, epsilon, counts).cells
 
 
 def sums(epsilon: Fraction, counts: Ints, monotone: bool) -> Callable[[], Floats]:
@@ -88,6 +67,6 @@ def sums(epsilon: Fraction, counts: Ints, monotone: bool) -> Callable[[], Floats
     return once
 
 
-def average(release: Callable[[], Floats], counts: Ints, trials: int = TRIALS) -> float:
+def average(once: Callable[[], Floats], counts: Ints, trials: int = TRIALS) -> float:
     """The mean squared error of a cell over several releases."""
-    return float(np.mean([np.mean((release() - counts) ** 2) for _ in range(trials)]))
+    return float(np.mean([np.mean((once() - counts) ** 2) for _ in range(trials)]))

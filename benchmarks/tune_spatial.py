@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.harness import Row
 from benchmarks.seeded_run import seeded_run
-from benchmarks.spatial_error import absence, rectangles
+from benchmarks.spatial_error import rectangles
 from benchmarks.synthetic_grids import Grid, grids
 from benchmarks.tuning import Knob, Setting, rows, search
 from blowfishdb.mechanisms import kronecker
@@ -35,6 +35,7 @@ from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Rectangles
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.problem import Problem
+from blowfishdb.reproduce.releasing import one_record
 
 TREE, KD_TREE, DAWA = "adaptive-tree", "kdtree", "dawa-2d"
 EPSILONS = (Fraction(1, 50), Fraction(1, 10), Fraction(1, 2))
@@ -81,7 +82,7 @@ class GridCase:
     def of(grid: Grid, seed: int) -> GridCase:
         shape = (grid.counts.shape[0], grid.counts.shape[1])
         boxes = rectangles(shape, BOXES, 0)
-        problem = Problem(absence(shape), boxes)
+        problem = Problem(one_record(*shape), boxes)
         epsilon = EPSILONS[(seed + seed // len(EPSILONS)) % len(EPSILONS)]
         counts = np.ascontiguousarray(grid.counts.reshape(-1))
         return GridCase(counts, problem, boxes, epsilon, seed, blind_error(shape) / float(epsilon))
@@ -128,7 +129,7 @@ def line_answers(case: GridCase, setting: Setting) -> Floats:
 @cache
 def blind_error(shape: tuple[int, int]) -> float:
     """The expected error at epsilon 1 of the best plan that does not look at the data, for the rectangles of a case."""
-    problem = Problem(absence(shape), rectangles(shape, BOXES, 0))
+    problem = Problem(one_record(*shape), rectangles(shape, BOXES, 0))
     strategy = kronecker.propose(problem)
     plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, Fraction(1))
     return float(np.sqrt(2 / np.pi * strategy.answer_variances(row_variances(plan))).mean())

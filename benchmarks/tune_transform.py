@@ -18,13 +18,13 @@ from scipy.optimize import isotonic_regression
 from benchmarks.harness import Row
 from benchmarks.seeded_run import seeded_run
 from benchmarks.synthetic import Histogram, histograms
-from benchmarks.transform_error import line
 from benchmarks.tuning import Knob, Setting, rows, search
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.running_sums import RunRule, even_runs
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.problem import Problem
+from blowfishdb.reproduce.releasing import line
 
 PART = "transform"
 EPSILONS = (Fraction(1, 1000), Fraction(1, 100), Fraction(1, 10))
