@@ -33,6 +33,11 @@ def distinct(rows: Iterable[Row], column: str) -> list[str]:
     return list(dict.fromkeys(str(row[column]) for row in rows))
 
 
+def without(rows: Iterable[Row], column: str) -> tuple[Row, ...]:
+    """The rows, less one column."""
+    return tuple({key: value for key, value in row.items() if key != column} for row in rows)
+
+
 def geometric_mean(values: Iterable[float]) -> float:
     """The geometric mean of positive numbers."""
     return float(np.exp(np.mean(np.log(list(values)))))

@@ -28,14 +28,14 @@ def worlds(cells: int, records: int, facts: Sequence[Fact]) -> list[list[Values]
 
 def are_neighbours(one: Values, two: Values, possible: Iterable[Values], joined: Joined) -> bool:
     """Whether no possible table differs from the first in fewer secrets, or in the same with fewer changes."""
-    told, changed = _secrets(one, two, joined), _changes(one, two)
+    told, changed = secrets(one, two, joined), changes(one, two)
     if not told:
         return False
     for third in possible:
-        between = _secrets(one, third, joined)
+        between = secrets(one, third, joined)
         if between and between < told:
             return False
-        if between == told and _changes(one, third) < changed:
+        if between == told and changes(one, third) < changed:
             return False
     return True
 
@@ -63,12 +63,12 @@ def histogram_distance(one: Values, two: Values) -> int:
     return sum(abs(one.count(value) - two.count(value)) for value in {*one, *two})
 
 
-def _secrets(one: Values, two: Values, joined: Joined) -> frozenset[tuple[int, int, int]]:
+def secrets(one: Values, two: Values, joined: Joined) -> frozenset[tuple[int, int, int]]:
     """Who changes along an edge of the policy, from what to what."""
     return frozenset((who, a, b) for who, (a, b) in enumerate(zip(one, two, strict=True)) if joined(a, b))
 
 
-def _changes(one: Values, two: Values) -> frozenset[tuple[int, int]]:
+def changes(one: Values, two: Values) -> frozenset[tuple[int, int]]:
     """Who has which value in one of the tables alone."""
     both = zip(one, two, strict=True)
     return frozenset((who, value) for who, (a, b) in enumerate(both) if a != b for value in (a, b))

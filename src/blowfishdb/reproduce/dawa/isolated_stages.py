@@ -16,7 +16,7 @@ from blowfishdb.reproduce.dawa.comparison import average_error, intervals
 from blowfishdb.reproduce.dawa.histograms import EASY, HARD, NAMES, paper_histogram
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
-from blowfishdb.reproduce.rows import distinct, geometric_mean, mean_and_error, one
+from blowfishdb.reproduce.rows import distinct, geometric_mean, mean_and_error, one, without
 from blowfishdb.reproduce.settings import Settings
 
 if TYPE_CHECKING:
@@ -94,9 +94,8 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         )
         legend_below(figure, axes, 3)
 
-    table = tuple({key: value for key, value in row.items() if key != "set"} for row in rows)
     return Result(
-        (Table("errors", "Error of uniform intervals, epsilon 0.1", table),),
+        (Table("errors", "Error of uniform intervals, epsilon 0.1", without(rows, "set")),),
         (Picture("errors", "DAWA Figure 4: isolated stages, uniform intervals, epsilon 0.1", draw, (9.0, 4.8)),),
         verdict,
     )

@@ -20,7 +20,7 @@ from blowfishdb.reproduce.dawa.published_noise import published_starts
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.releasing import one_record, release
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
-from blowfishdb.reproduce.rows import distinct, geometric_mean, mean_and_error, one
+from blowfishdb.reproduce.rows import distinct, geometric_mean, mean_and_error, one, without
 from blowfishdb.reproduce.settings import Settings
 
 if TYPE_CHECKING:
@@ -107,9 +107,8 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         dots(axes, data, {name: [one(rows, "cost", data=each, algorithm=name) for each in data] for name in ALGORITHMS})
         legend_below(figure, axes, 3)
 
-    table = tuple({key: value for key, value in row.items() if key != "set"} for row in rows)
     return Result(
-        (Table("costs", "Cost of the partition, 0.1 spent to select it", table),),
+        (Table("costs", "Cost of the partition, 0.1 spent to select it", without(rows, "set")),),
         (Picture("costs", "DAWA Figure 5: cost of the partition, epsilon 0.1", draw, (9.0, 4.8)),),
         verdict,
     )

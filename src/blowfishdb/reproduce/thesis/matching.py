@@ -12,7 +12,7 @@ from blowfishdb.reproduce.data import histogram
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.random_inputs import generator
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
-from blowfishdb.reproduce.rows import distinct, geometric_mean, mean_and_error, number, one
+from blowfishdb.reproduce.rows import distinct, geometric_mean, mean_and_error, number, one, without
 from blowfishdb.reproduce.settings import Settings
 from blowfishdb.reproduce.thesis.algorithms import (
     ALGORITHMS,
@@ -108,9 +108,8 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
             dots(axes, groups, series)
         legend_below(figure, axes, 3)
 
-    table = tuple({key: value for key, value in row.items() if key != "set"} for row in rows)
     return Result(
-        (Table("errors", "Mean squared error of a cell, line policy", table),),
+        (Table("errors", "Mean squared error of a cell, line policy", without(rows, "set")),),
         (Picture("errors", "Thesis Figure 5: matching, squared error of a cell, line policy", draw, (9.0, 4.8)),),
         verdict,
     )
