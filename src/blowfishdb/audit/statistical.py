@@ -53,13 +53,6 @@ GROUPS = {True: (16_000, 4), False: (40_000, 10)}
 FEW_MECHANISMS = ("identity", "ordered", "hierarchy", "optimized")
 
 
-def statistical_lines(*, quick: bool) -> Iterator[Line]:
-    """Events and likelihood ratios of published histograms, noise of every mechanism, outcomes of every selection."""
-    yield from published(quick=quick)
-    yield from residuals(quick=quick)
-    yield from selections(quick=quick)
-
-
 def statistical_power(*, quick: bool) -> list[str]:
     """What the tests of published histograms can and cannot miss."""
     tries = releases_a_side(quick=quick)

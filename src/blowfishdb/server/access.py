@@ -73,11 +73,11 @@ def _check_proof(visitor: Visitor, sent: str) -> None:
 
 
 def needs(*scopes: Scope) -> Callable[[Visitor], Coroutine[Any, Any, Visitor]]:
-    """Lets a visitor pass who has one of these rights, and nobody whose first password is still in use."""
+    """Lets a visitor pass who has one of these rights."""
 
     # No function of a worker thread: it waits for nothing.
     async def allowed(visitor: Annotated[Visitor, Depends(signed_in)]) -> Visitor:
-        if visitor.must_change or not visitor.scopes & set(scopes):
+        if not visitor.may(*scopes):
             raise NotAllowed(" or to ".join(scopes))
         return visitor
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from blowfishdb.errors import NotAllowed
-
 Role = Literal["curator", "analyst", "auditor"]
 ROLES: tuple[Role, ...] = get_args(Role)
 Scope = Literal["ask", "curate", "audit"]
@@ -29,7 +27,6 @@ class Visitor:
     proof: str | None = None
     must_change: bool = False
 
-    def require(self, scope: Scope) -> None:
-        """NotAllowed unless this visitor may do such things."""
-        if scope not in self.scopes or self.must_change:
-            raise NotAllowed(scope)
+    def may(self, *scopes: Scope) -> bool:
+        """Whether this visitor has one of these rights; nobody has any whose first password is still in use."""
+        return not self.must_change and not self.scopes.isdisjoint(scopes)
