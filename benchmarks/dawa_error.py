@@ -64,7 +64,7 @@ def run(data: Path | None) -> Iterator[Row]:
     """A row for each histogram and epsilon, then geometric means and worst cases."""
     tables = read_histograms(data, "histograms_1d")
     for place, epsilon in enumerate(EPSILONS):
-        found = {}
+        found, ratios = {}, []
         for name, counts in tables.items():
             found[name] = one = measured(counts, epsilon)
             published = PUBLISHED[name][place] if name in PUBLISHED and counts.size == 4096 else None
@@ -73,18 +73,17 @@ def run(data: Path | None) -> Iterator[Row]:
                 f"best data-independent {one.independent:.4g} ({one.ours / one.independent:.2f} of it)"
             )
             ratio = None if published is None else one.ours / published
+            ratios += [] if ratio is None else [ratio]
             yield Row(f"{name} eps={float(epsilon):g}", one.ours, published, ratio, note=note)
-        yield from summary(found, place)
+        yield from summary(found, ratios, float(epsilon))
     if "INCOME" in tables:
         yield exploration(tables["INCOME"], EPSILONS[1])
 
 
-def summary(found: dict[str, Measured], place: int) -> Iterator[Row]:
-    """Geometric means over the histograms with a published figure, and the worst ratio to the best independent plan."""
-    epsilon = float(EPSILONS[place])
-    known = [one.ours / PUBLISHED[name][place] for name, one in found.items() if name in PUBLISHED]
-    if known:
-        yield Row(f"geomean eps={epsilon:g}", ratio=_geometric_mean(known), note="ours / published code")
+def summary(found: dict[str, Measured], ratios: list[float], epsilon: float) -> Iterator[Row]:
+    """The geometric mean of the ratios to published figures, and the worst ratio to the best independent plan."""
+    if ratios:
+        yield Row(f"geomean eps={epsilon:g}", ratio=_geometric_mean(ratios), note="ours / published code")
     printed = _geometric_mean([one.ours / one.printed for one in found.values()])
     yield Row(f"geomean over printed eps={epsilon:g}", ratio=printed, note="ours / printed algorithm, sound noise")
     worst = max(found, key=lambda name: found[name].ours / found[name].independent)
