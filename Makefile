@@ -18,7 +18,7 @@ export HYPOTHESIS_PROFILE STRICT OPENBLAS_NUM_THREADS
 .PHONY: help setup demo test lint format bench faults docs docs-serve package-check system-parts fuzz licences sbom vulnerabilities clean
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## make .venv with the pinned dependencies (PYTHON=python3.12 picks another Python)
 
@@ -72,7 +72,7 @@ vulnerabilities: $(STAMP) ## known vulnerabilities of the pinned packages (ARGS=
 bench: $(STAMP) ## run one benchmark: make bench NAME=noise (without NAME: list them)
 	@$(RUN) -m benchmarks $(NAME) $(ARGS)
 
-faults: $(STAMP) ## break things during releases and count what is lost, which is nothing (an hour; ARGS="--releases 50" is shorter)
+faults: $(STAMP) ## break things during releases and count what is lost (an hour; ARGS="--releases 50" is shorter)
 	@$(RUN) -m tools.faults $(ARGS)
 
 clean: ## remove .venv and every cache
