@@ -87,6 +87,30 @@ def test_a_hostile_line_is_in_every_count_and_stops_none(tmp_path: Path, name: s
     assert sum(counts(url, "d")) == sum(counts(url, "age", "a b", "d")) == sum(counts(url)) == 3
 
 
+@pytest.mark.parametrize("end", ['"é', '""é', '""é\r', '""\ufeff,\r\n,""x'])
+def test_a_torn_line_is_in_all_counts_or_in_none(tmp_path: Path, end: str) -> None:
+    (tmp_path / "a.csv").write_bytes(f"age,a b,d\n1,x,2024-01-01\n{end}".encode())
+    url = str(tmp_path / "a.csv")
+    assert len({sum(counts(url, *names)) for names in ((), ("age",), ("a b",), ("d",), ("age", "a b", "d"))}) == 1
+
+
+def test_each_file_is_counted_once_whatever_its_name(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "deeper"
+    folder.mkdir(parents=True)
+    for age, name in enumerate(["a[1].csv", "a1.csv", "a*.csv", "a?.csv"]):
+        (folder / name).write_text(f"age,a b,d\n{age},x,2024-01-01\n")
+    (folder / "again.csv").symlink_to(folder / "a1.csv")
+    for pattern in ("deep/deeper/*.csv", "**/**/*.csv"):
+        assert counts(str(tmp_path / pattern), "age")[:5] == [1, 1, 1, 1, 0]
+
+
+def test_files_that_name_other_columns_are_no_part_of_a_table(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("age,a b,d\n1,x,2024-01-01\n")
+    (tmp_path / "b.csv").write_text("a b,age,d\nx,1,2024-01-01\n")
+    with pytest.raises(SourceError, match="same columns in the same order"):
+        open_source(str(tmp_path / "*.csv")).columns()
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"a,\n1,2\n", b"a,A\n1,2\n", b"a,b\0\n1,2\n", "a,b\n1,2\n".encode("utf-16"), b"a" * 200_000]
 )

@@ -8,10 +8,11 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from blowfishdb.errors import SourceError
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.engine import Engine, Expr, interrupted_after, replace_text_marks
 from blowfishdb.sources.failures import driver
-from blowfishdb.sources.location import Location, TableName, database_file, real_pattern
+from blowfishdb.sources.location import GLOB, Location, TableName, database_file, real_pattern
 from blowfishdb.sources.pushdown.expressions import function, function_of_two, marked_text
 from blowfishdb.sources.text_files import LONGEST_LINE, column_names, matched, readable, separator_of
 
@@ -145,6 +146,9 @@ def open_files(location: Location) -> tuple[DuckDB, TableName]:
         with ExitStack() as copies:
             files = matched(pattern)
             with seen(_csv_reader(files, [readable(file, copies) for file in files])) as connection:
+                # Which lines of a file that is not well formed are rows depends on the columns that are read of it:
+                # each count reads all of them, so that a row is in all counts or in none.
+                connection.execute("SET disabled_optimizers = 'unused_columns'")
                 yield connection
 
     return DuckDB(connect, pattern, files=True, read=read), FILES
@@ -160,14 +164,21 @@ def _csv_reader(files: Sequence[str], texts: Sequence[str] = ()) -> str:
     Short rows are filled with NULL and what is too long is cut, because an error that depends on a row would tell
     about it. One thread reads: several would fail on a line end between quotes.
     """
-    separator = separator_of(files[0])
-    columns = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in column_names(files[0]))
-    listed = ", ".join(map(_quoted, texts or files))
+    separator, names = separator_of(files[0]), column_names(files[0])
+    if any(column_names(file) != names for file in files[1:]):
+        raise SourceError("the first lines of CSV files that are one table name the same columns in the same order")
+    columns = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in names)
+    listed = ", ".join(_quoted(_alone(text)) for text in texts or files)
     return (
         f"read_csv([{listed}], auto_detect = false, header = true, delim = {_quoted(separator)}, quote = '\"', "
         f"escape = '\"', columns = {{{columns}}}, null_padding = true, strict_mode = false, ignore_errors = true, "
         f"parallel = false, max_line_size = {LONGEST_LINE})"
     )
+
+
+def _alone(path: str) -> str:
+    """A pattern that matches this one file, whatever is in its name."""
+    return GLOB.sub(r"[\g<0>]", path)
 
 
 def _quoted(text: str) -> str:

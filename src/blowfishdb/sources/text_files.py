@@ -7,6 +7,7 @@ import csv
 import glob
 import gzip
 import io
+import os
 import tempfile
 import zlib
 from collections.abc import Iterator
@@ -22,11 +23,11 @@ LONGEST_LINE = 2**26
 
 
 def matched(pattern: str) -> list[str]:
-    """The files of a pattern, in one order; SourceError where there are none."""
-    found = sorted(glob.glob(pattern, recursive=True))
+    """The files of a pattern, in one order and each once, also where two names lead to it; SourceError for none."""
+    found = {os.path.realpath(name): name for name in sorted(glob.glob(pattern, recursive=True), reverse=True)}
     if not found:
         raise SourceError(f"no file matches {Path(pattern).name!r} where the address says")
-    return found
+    return sorted(found.values())
 
 
 def separator_of(path: str) -> str:
