@@ -18,8 +18,10 @@ def build_parser() -> argparse.ArgumentParser:
         description="Run one benchmark and print what it measured.",
         epilog=f"benchmarks:\n{listing}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=False,
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="which benchmark; without it, list them")
+    parser.add_argument("-h", "--help", action="store_true", help="this list, or the options of NAME's own")
     parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
     parser.add_argument("--markdown", action="store_true", help="a table for a page of the documentation")
     parser.add_argument("--data", type=Path, metavar="DIR", help="data that is not shipped with the project")
@@ -38,8 +40,11 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"unknown benchmark {options.name!r}; choose one of: {', '.join(known)}")
     if options.data is not None and not options.data.is_dir():
         parser.error(f"--data {options.data} is not a folder")
-    work = harness.with_options(harness.load(options.name), own)
+    work = harness.with_options(harness.load(options.name), ["--help"] if options.help else own)
     if work is None:
+        if options.help:
+            parser.print_help()
+            return 0
         parser.error(f"unrecognized arguments: {' '.join(own)}")
     try:
         rows = work(options.data)

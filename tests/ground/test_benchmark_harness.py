@@ -91,6 +91,15 @@ def test_a_wrong_call_says_why_and_exits_with_2(
     assert complaint in capsys.readouterr().err
 
 
+def test_help_shows_the_options_of_a_benchmarks_own(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["timing", "--help"])
+    assert stopped.value.code == 0
+    assert "--samples" in capsys.readouterr().out
+    assert main(["noise", "--help"]) == 0
+    assert "--data DIR" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_row_refuses_what_was_not_measured(value: float) -> None:
     with pytest.raises(InvalidInput, match="ratio"):
