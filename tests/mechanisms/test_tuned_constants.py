@@ -129,6 +129,17 @@ def test_the_gate_of_the_search_is_the_gate_of_the_mechanism() -> None:
         assert float(keep_chance(excess, np.array(float(stage.unit)))) == pytest.approx(chance)
 
 
+def test_the_procedure_for_dawa_runs_on_a_few_tables() -> None:
+    fixed = recorded_setting("dawa")
+    looking = [(Knob(group[0].name, (fixed[group[0].name],), fixed[group[0].name]),) for group in tune_dawa.LOOKING]
+    looking[0] = (Knob("select_share", (0.2, 0.6), 0.6),)
+    gate = [Knob(knob.name, (fixed[knob.name],), fixed[knob.name]) for knob in tune_dawa.GATE]
+    gate[2] = Knob("cap", (fixed["cap"], 1e-3), 1e-3)
+    found = tune_dawa.chosen(tune_dawa.DawaErrors(list(tune_dawa.cases(few_tables()[:2]))), looking, gate)
+    assert found.setting == {**fixed, "select_share": 0.2}
+    assert found.mean < 1
+
+
 def test_the_chance_of_keeping_is_that_of_the_two_variables() -> None:
     generator = np.random.default_rng(0)
     drawn = generator.exponential(10.0, 200_000) - generator.exponential(5.0, 200_000)

@@ -41,7 +41,7 @@ class CutRule:
             raise PlanError("thresholds rise from level to level, and the clip is not negative")
 
 
-CUT_RULE = CutRule(first=1.0, spacing=2.0, clip=1.0)
+CUT_RULE = CutRule(first=1.0, spacing=3.0, clip=2.0)
 """Found by `python -m benchmarks tune-dawa` on synthetic tables; the noise is scaled to what it costs."""
 
 
