@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -75,11 +75,19 @@ class Config:
         """
         self._check_variables(address)
         place = located(filled_in(address), self.path.parent)
-        users = located(str(self.server.get("users", USUAL_USERS)), self.path.parent)
-        own = {_file_of(self.ledger_url()), _file_of(users)} - {None}
-        if _file_of(place) in own or any(schema in place for schema in OWN_SCHEMAS):
+        own = _files_of(self.ledger_url()) | _files_of(self._users_url())
+        # Twice: an option of an address may hold escapes of its own.
+        plain = unquote(unquote(place)).lower()
+        if _files_of(place) & own or any(schema in plain for schema in OWN_SCHEMAS):
             raise CatalogError("this is where BlowfishDB keeps its own records; they are no dataset")
         return place
+
+    def _users_url(self) -> str:
+        """Where the server keeps people; a variable that only the server has stays as it is written."""
+        written = str(self.server.get("users", USUAL_USERS))
+        with suppress(CatalogError):
+            written = filled_in(written)
+        return located(written, self.path.parent)
 
     def _check_variables(self, address: str) -> None:
         """Keeps secrets of the environment from being sent to an address of somebody's choice."""
@@ -93,12 +101,14 @@ class Config:
                 )
 
 
-def _file_of(address: str) -> Path | None:
-    """The file that an address names, whatever leads to it; None for a server's."""
+def _files_of(address: str) -> set[Path]:
+    """The files that an address may name, whatever leads to them and however it is read; none for a server's."""
     scheme, separator, rest = address.partition("://")
-    if separator and scheme not in ("duckdb", "sqlite"):
-        return None
-    return Path(unquote((rest[1:] if separator else address).partition("#")[0])).resolve()
+    if separator and scheme.lower() not in ("duckdb", "sqlite"):
+        return set()
+    written = (rest if separator else address).partition("#")[0]
+    readings = {unquote(part) for part in (written, written.partition("?")[0])}
+    return {Path(file).expanduser().resolve() for path in readings for file in (path, path.removeprefix("/"))}
 
 
 def read_config(path: str | Path) -> Config:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -278,7 +279,8 @@ class Curator:
         self._reload()
 
     def _reload(self) -> None:
-        self._catalog = Catalog(read_config(self.config.path), self.ledger, self._catalog.sources)
+        config = replace(read_config(self.config.path), variables=self.config.variables)
+        self._catalog = Catalog(config, self.ledger, self._catalog.sources)
 
 
 def curate(config: str | Path = USUAL_CONFIG, *, by: str = "curator") -> Curator:
