@@ -88,7 +88,7 @@ def held(tmp_path: Path) -> Bench:
     return replace(found, holding=replace(found.holding, pad_to=Fraction(1, 10)))
 
 
-def test_the_count_and_the_record_are_inside_and_the_charge_is_not(
+def test_the_count_is_inside_and_the_charge_is_not(
     held: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, steps = FakeTime(), []
@@ -104,6 +104,25 @@ def test_the_count_and_the_record_are_inside_and_the_charge_is_not(
     assert dict(steps)["answer"] == 100.0
     assert dict(steps)["done"] == 100.2
     assert answer.epsilon == Fraction(1, 2)
+
+
+def test_nobody_can_see_that_there_is_an_answer_before_it_leaves(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = []
+
+    def seen() -> None:
+        numbers.append((held.ledger.head().sequence, len(held.ledger.answered_charges(held.holding.account))))
+
+    def watched(step: Fraction | None, work: Callable[[], bytes]) -> bytes:
+        seen()
+        found = padded(step, work, FakeTime().pace())
+        seen()
+        return found
+
+    monkeypatch.setattr(module, "padded", watched)
+    held.release()
+    seen()
+    assert numbers[0] == numbers[1]
+    assert numbers[2] == (numbers[1][0] + 1, 1)
 
 
 def test_a_failing_count_is_padded_and_its_charge_stays(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,11 +101,10 @@ def charged_payload(
         check_receipt(receipt, ready)
         run.report("answer")
         limit = None if left is None else whole_steps(left, holding.pad_to)
-        # All that takes a time which depends on data; from here on it is a matter of what was published.
-        stored = padded(
-            holding.pad_to,
-            lambda: ledger.store_answer(receipt, _measured(holding, ready, counting, receipt, limit)),
-        )
+        # All that takes a time which depends on data. The record comes after the wait: from it on others can see that
+        # there is an answer, in the list of synopses and in the numbers of entries.
+        measured = padded(holding.pad_to, lambda: _measured(holding, ready, counting, receipt, limit))
+        stored = ledger.store_answer(receipt, measured)
     run.report_done()
     return published(stored, receipt)
 
