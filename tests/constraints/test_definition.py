@@ -12,9 +12,9 @@ from blowfishdb.model.facts.values import RowsFact
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
+from blowfishdb.reproduce.blowfish.listed_tables import histogram_sensitivity
 from tests.constraints import brute
 from tests.constraints.cases import Case, Drawn
-from tests.errata.test_constraints import sensitivity
 
 RECORDS = 3
 CASES = 40
@@ -26,7 +26,7 @@ def paper_sensitivity(case: Case) -> int:
     told = brute.signatures(applied, case.policy, facts)
     joined = {frozenset(edge) for edge in brute.edges(applied, case.policy)}
     counts = [column.astype(bool).tolist().__getitem__ for column in told.T]
-    return sensitivity(told.shape[0], RECORDS, counts, lambda one, two: frozenset((one, two)) in joined)
+    return histogram_sensitivity(told.shape[0], RECORDS, counts, lambda one, two: frozenset((one, two)) in joined)
 
 
 def test_neighbours_of_the_papers_definition_are_covered() -> None:
