@@ -18,7 +18,7 @@ from tools.faults.outcome import Outcome
 from tools.postgres_server import free_port
 
 SETTINGS = "\n[server]\nrequests_per_minute = 1000000\nsign_ins_per_minute = 1000000\nshutdown_seconds = 20\n"
-PAUSE = (2.0, 8.0)
+PAUSE = (0.3, 1.5)
 """Seconds between two restarts; a server needs some itself to start."""
 
 
