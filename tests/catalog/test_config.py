@@ -211,3 +211,19 @@ def test_own_records_are_known_where_a_variable_names_them(tmp_path: Path, monke
     monkeypatch.setenv("BLOWFISH_PLACE", str(tmp_path))
     with pytest.raises(CatalogError, match="own records"):
         config.reachable(address)
+
+
+def test_secrets_of_the_server_itself_are_sent_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BLOWFISH_LEDGER", "BLOWFISH_SIGN_IN", "BLOWFISH_CLINIC"):
+        monkeypatch.setenv(name, "hush")
+    config = Config(
+        tmp_path / "blowfish.toml",
+        ledger="sqlite:///${BLOWFISH_LEDGER}.ledger",
+        server={"oidc_secret": "${BLOWFISH_SIGN_IN}"},
+        variables=(),
+    )
+    for name in ("BLOWFISH_LEDGER", "BLOWFISH_SIGN_IN"):
+        with pytest.raises(CatalogError, match="the server itself needs") as told:
+            config.reachable(f"postgresql://x:${{{name}}}@elsewhere/db#t")
+        assert "hush" not in str(told.value)
+    assert config.reachable("postgresql://x:${BLOWFISH_CLINIC}@elsewhere/db#t") == "postgresql://x:hush@elsewhere/db#t"

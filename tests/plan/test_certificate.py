@@ -297,3 +297,5 @@ def test_a_certificate_is_verified_from_what_came_with_it() -> None:
     assert replace(sound, again=lambda: certify(plan, graph)) == sound
     with pytest.raises(DigestMismatch, match="does not belong"):
         replace(sound, again=lambda: replace(sound, epsilon=Fraction(1, 100))).verify()
+    with pytest.raises(DigestMismatch, match="give the plan and the graph"):
+        replace(sound, again=lambda: sound).verify(plan)

@@ -6,6 +6,7 @@ The tape stands where the engine calls the sampler, wherever in the package that
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -107,8 +108,11 @@ def _spread(weights: Ints | int, size: int | None) -> Ints:
 
 @contextmanager
 def replaced(substitutes: dict[Function, Function]) -> Iterator[None]:
-    """Puts substitutes in place of functions in every module of the package that holds them by name."""
-    wanted = {id(original): substitute for original, substitute in substitutes.items()}
+    """Puts substitutes in place of functions in every module of the package that holds them by name.
+
+    They serve this thread alone: what other threads of the process release has noise of its own.
+    """
+    wanted = {id(original): _in_this_thread(original, substitute) for original, substitute in substitutes.items()}
     changed: list[tuple[ModuleType, str, Function]] = []
     for name, module in list(sys.modules.items()):
         if not name.startswith("blowfishdb.") or name.startswith("blowfishdb.audit"):
@@ -122,6 +126,16 @@ def replaced(substitutes: dict[Function, Function]) -> Iterator[None]:
     finally:
         for module, key, value in changed:
             setattr(module, key, value)
+
+
+def _in_this_thread(original: Function, substitute: Function) -> Function:
+    """The substitute for the thread that asks for it now, the original for all others."""
+    owner = threading.get_ident()
+
+    def either(*given: object) -> object:
+        return substitute(*given) if threading.get_ident() == owner else original(*given)
+
+    return either
 
 
 @contextmanager

@@ -93,11 +93,13 @@ class Config:
         """Keeps secrets of the environment from being sent to an address of somebody's choice."""
         if self.variables is None or any(dataset.source == address for dataset in self.datasets.values()):
             return
+        kept = set(VARIABLE.findall(" ".join([self.ledger, self.mark or "", *map(str, self.server.values())])))
         for name in VARIABLE.findall(address):
-            if name not in self.variables and not name.startswith(OWN_VARIABLES):
+            if name not in self.variables and (name in kept or not name.startswith(OWN_VARIABLES)):
+                why = "is one that the server itself needs" if name in kept else "does neither"
                 raise CatalogError(
                     f"addresses may name variables that begin with {OWN_VARIABLES} or stand in server.variables; "
-                    f"{name} does neither"
+                    f"{name} {why}"
                 )
 
 
