@@ -32,7 +32,7 @@ RUN_ELSEWHERE = {
     ("ledger", "accept"): "is for restored ledgers alone: tests/cli/test_books.py",
 }
 """Commands that end only when somebody acts, and the tests that run them; here their options are read."""
-EXTRA = re.compile(r"blowfishdb(?:\[([\w,-]+)\])?$")
+EXTRA = re.compile(r"(?:blowfishdb|\.)(?:\[([\w,-]+)\])?$")
 
 
 class Unknown(AssertionError):
