@@ -34,8 +34,11 @@ from blowfishdb.plan.problem import Problem
 from blowfishdb.plan.stages import Allowance, Ask, MeasurementStage, Program, Reply
 
 SELECT, MEASURE, REFINE = "partition", "buckets", "pieces"
-SHARES = (Fraction(1, 8), Fraction(3, 8), Fraction(1, 2))
-"""The parts of epsilon that find the buckets, measure them, and count the pieces of those that hold many records."""
+SHARES = (Fraction(1, 8), Fraction(1, 2), Fraction(3, 8))
+"""The parts of epsilon that find the buckets, measure them, and count the pieces of those that hold many records.
+
+Found by `python -m benchmarks tune-spatial` on synthetic grids.
+"""
 BOXES_TRIED = 200
 """So many boxes decide how the tree is measured."""
 
