@@ -54,7 +54,10 @@ def _uses(ledger: Ledger, account: Account) -> list[Callable[[], object]]:
     ]
 
 
-def test_damage_under_a_running_ledger_is_found_at_the_next_look(place: Place) -> None:
+def test_damage_under_a_running_ledger_is_found_at_the_next_look(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever asks is told that, and not what: other people's names and balances are for the curator's log."""
     seconds = [0.0]
     with place.open() as first:
         ledger = Ledger(first.store, first.mark, first.id, BooksWatch(Path("nowhere"), clock=lambda: seconds[0]))
@@ -64,8 +67,10 @@ def test_damage_under_a_running_ledger_is_found_at_the_next_look(place: Place) -
         seconds[0] = watch.EVERY - 1
         ledger.charge(charge_of(account, "1/10", "b"))
         seconds[0] = watch.EVERY
-        with pytest.raises(LedgerCorrupt, match="spent budget"):
+        with pytest.raises(LedgerCorrupt, match="do not add up") as told:
             ledger.charge(charge_of(account, "1/10", "c"))
+        assert account.id not in str(told.value)
+    assert "spent budget" in caplog.text
 
 
 def test_a_missing_balance_is_not_opened_again_at_nothing(ledger: Ledger) -> None:
@@ -132,6 +137,17 @@ def test_a_checkpoint_that_was_changed_or_belongs_elsewhere_is_not_believed(ledg
     write_checkpoint(path, Checkpoint(Head(ledger.id, 2, "not its hash"), Books()))
     BooksWatch(path).check_if_due(ledger.store, lambda: None)
     write_checkpoint(tmp_path / "no folder" / "books", Checkpoint(ledger.head(), Books()))
+
+
+def test_a_wrong_checkpoint_stops_no_sound_ledger(ledger: Ledger, tmp_path: Path) -> None:
+    path = tmp_path / "kept"
+    opened(ledger, 1)
+    write_checkpoint(path, Checkpoint(ledger.head(), Books()))
+    assert path.stat().st_mode & 0o077 == 0
+    BooksWatch(path).check_if_due(ledger.store, lambda: None)
+    damaged(ledger, "UPDATE account SET limit_top = '50'")
+    with pytest.raises(LedgerCorrupt):
+        BooksWatch(path).check_if_due(ledger.store, lambda: None)
 
 
 def test_checkpoints_are_kept_as_the_ledger_grows(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

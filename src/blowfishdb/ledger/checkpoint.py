@@ -52,6 +52,8 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     beside = path.with_name(f"{path.name}.{os.getpid()}")
     with suppress(OSError):
         try:
+            # Like the ledger, it tells who spent what: nobody else on this machine reads it.
+            os.close(os.open(beside, os.O_WRONLY | os.O_CREAT, 0o600))
             beside.write_text(json.dumps({"checkpoint": written, "check": digest(written)}), encoding="ascii")
             os.replace(beside, path)
         finally:

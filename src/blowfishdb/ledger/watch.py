@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from blowfishdb.ledger.checkpoint import Checkpoint, read_checkpoint, write_chec
 from blowfishdb.ledger.records import load_entry
 from blowfishdb.ledger.values import Head
 from blowfishdb.ledger.verification import verify_since
+
+logger = logging.getLogger("blowfishdb.curator")
 
 EVERY = 60.0
 """Seconds between two checks of a ledger that stays open."""
@@ -53,8 +56,13 @@ class BooksWatch:
                     known = None
             start = None if known is None else Checkpoint(known.head, copy.deepcopy(known.books))
             found, reached = verify_since(cursor, mark, start)
+            if found.fault is not None and start is not None:
+                # Entries are the truth: a checkpoint that they contradict stops nobody.
+                found, reached = verify_since(cursor, mark, None)
         if found.fault is not None:
-            raise LedgerCorrupt(found.fault.reason, sequence=found.fault.sequence)
+            # Whoever asks hears of the fault, and not of other people's balances.
+            logger.error("the ledger's books, entry %s: %s", found.fault.sequence, found.fault.reason)
+            raise LedgerCorrupt("the books do not add up", sequence=found.fault.sequence)
         self._last, self._at = reached, self.clock()
         if reached.head.sequence - self._kept >= WORTH_KEEPING:
             write_checkpoint(self.path, reached)
