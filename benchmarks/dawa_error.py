@@ -21,8 +21,6 @@ from blowfishdb.mechanisms import hierarchy, optimized
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.model.arrays import Floats, Ints
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload import Identity, Intervals
 from blowfishdb.noise.distribution import variance
@@ -137,12 +135,6 @@ def ranges(cells: int, seed: int) -> Intervals:
     """Uniform random ranges."""
     ends = np.sort(np.random.default_rng(seed).integers(0, cells, (QUERIES, 2)), axis=1)
     return Intervals(cells, ends[:, 0], ends[:, 1] + 1)
-
-
-def absence(cells: int) -> CellGraph:
-    """Classical differential privacy: one record more or less."""
-    window = WindowGraph(np.arange(cells), np.empty(0, dtype=np.int64))
-    return CellGraph((window,), "record", np.zeros(cells, dtype=np.bool_), "only")
 
 
 def _geometric_mean(values: list[float]) -> float:

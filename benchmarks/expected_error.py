@@ -15,7 +15,6 @@ from functools import cache, lru_cache
 import numpy as np
 from scipy.special import erf
 
-from benchmarks.dawa_error import absence
 from blowfishdb.mechanisms import hierarchy, optimized
 from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets, row_variances
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
@@ -27,6 +26,7 @@ from blowfishdb.model.workload import Identity, Intervals
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.merged import merge_graph
 from blowfishdb.plan.problem import Problem
+from blowfishdb.reproduce.releasing import one_record
 
 QUERIES = 400
 LONGEST_SHORT = 64
@@ -74,7 +74,7 @@ class Merged:
 
 def merged(case: Case, share: Fraction, rule: CutRule, draws: int) -> Merged:
     """The buckets that a part of epsilon finds, and what they do to the workload."""
-    graph, workload = absence(case.cells), make_workload(case.cells, case.workload)
+    graph, workload = one_record(case.cells), make_workload(case.cells, case.workload)
     stage = l1_refinement(case.cells, graph, case.epsilon * share, rule)
     biases, variances = [], []
     for draw in range(draws):
@@ -91,7 +91,7 @@ def merged(case: Case, share: Fraction, rule: CutRule, draws: int) -> Merged:
 def bucket_variances(cells: int, workload: str, starts: bytes) -> Floats:
     """The variances of the answers when these buckets are measured at epsilon 1."""
     buckets = Buckets(cells, np.frombuffer(starts, dtype=np.int64))
-    graph = merge_graph(absence(cells), buckets.of_cells)
+    graph = merge_graph(one_record(cells), buckets.of_cells)
     return plan_buckets(graph, buckets, make_workload(cells, workload), Fraction(1)).answer_variances
 
 
@@ -131,13 +131,13 @@ def make_workload(cells: int, name: str) -> Rows:
 @cache
 def problem_of(cells: int, workload: str) -> Problem:
     """The problem that a case puts."""
-    return Problem(absence(cells), make_workload(cells, workload))
+    return Problem(one_record(cells), make_workload(cells, workload))
 
 
 @cache
 def kept_error(cells: int, workload: str) -> float:
     """The error at epsilon 1 where every cell is a bucket."""
-    graph, rows = absence(cells), make_workload(cells, workload)
+    graph, rows = one_record(cells), make_workload(cells, workload)
     planned = plan_buckets(graph, Buckets(cells, np.arange(cells)), rows, Fraction(1))
     return mean_absolute(np.zeros(1), planned.answer_variances)
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from benchmarks import tune_dawa, tune_spatial, tune_transform
-from benchmarks.dawa_error import absence
 from benchmarks.expected_error import WORKLOADS, Case, keep_chance, make_workload, merged
 from benchmarks.synthetic import Histogram, histograms
 from benchmarks.synthetic_grids import grids
@@ -24,6 +23,7 @@ from blowfishdb.mechanisms.data_aware.running_sums import RUN_RULE
 from blowfishdb.mechanisms.select.l1_refinement import CUT_RULE
 from blowfishdb.model.arrays import Floats
 from blowfishdb.plan.problem import Problem
+from blowfishdb.reproduce.releasing import one_record
 
 
 def in_use() -> dict[str, dict[str, float]]:
@@ -123,7 +123,7 @@ def test_the_gate_of_the_search_is_the_gate_of_the_mechanism() -> None:
     cases = list(tune_dawa.cases(few_tables()[:3]))
     chances = tune_dawa.DawaErrors(cases).keeps(setting)
     for case, chance in zip(cases, chances, strict=True):
-        problem = Problem(absence(case.cells), make_workload(case.cells, case.workload))
+        problem = Problem(one_record(case.cells), make_workload(case.cells, case.workload))
         stage = gate_stage(problem, case.epsilon * GATE_RULE.share, case.epsilon)
         excess = np.array(stage.unevenness(case.counts) - stage.threshold)
         assert float(keep_chance(excess, np.array(float(stage.unit)))) == pytest.approx(chance)
@@ -151,7 +151,7 @@ def test_expected_errors_are_those_of_releases() -> None:
     table = next(table for table in few_tables() if table.counts.max() > 20)
     case = Case(table.counts, Fraction(1, 10), WORKLOADS[0], 3)
     workload = make_workload(case.cells, case.workload)
-    problem = Problem(absence(case.cells), workload)
+    problem = Problem(one_record(case.cells), workload)
     mechanism = Dawa()
     program = mechanism.program(problem, case.epsilon)
     errors = []
