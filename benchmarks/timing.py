@@ -106,8 +106,8 @@ def _compared(face: str, times: Times) -> Iterator[Row]:
 def _row(case: str, usual: Sequence[float], others: Sequence[float]) -> Row:
     found = difference(usual, others)
     note = (
-        f"{'seen' if found.is_seen else 'not seen'}; median {1000 * at(usual, 0.5):.1f} ms; shift {1000 * found.shift:+.2f} ms "
-        f"({1000 * found.low:+.2f} to {1000 * found.high:+.2f})"
+        f"{'seen' if found.is_seen else 'not seen'}; median {1000 * at(usual, 0.5):.1f} ms; "
+        f"shift {1000 * found.shift:+.2f} ms ({1000 * found.low:+.2f} to {1000 * found.high:+.2f})"
     )
     return Row(case, found.gap, found.by_chance, found.gap / found.by_chance, note=note)
 
