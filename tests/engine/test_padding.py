@@ -88,9 +88,7 @@ def held(tmp_path: Path) -> Bench:
     return replace(found, holding=replace(found.holding, pad_to=Fraction(1, 10)))
 
 
-def test_the_count_is_inside_and_the_charge_is_not(
-    held: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_count_is_inside_and_the_charge_is_not(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, steps = FakeTime(), []
 
     def reading() -> None:
