@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
-from blowfishdb.mechanisms.data_aware.dawa import Dawa
+from blowfishdb.mechanisms.data_aware.dawa import SELECT_SHARE, Dawa
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.reproduce.baselines.printed_dawa import PrintedDawa
 from blowfishdb.reproduce.charts import dots, legend_below, plain
@@ -30,7 +30,7 @@ MECHANISMS: dict[str, DataAware] = {
     LAPLACE: PrintedDawa(second="laplace"),
     GREEDY: PrintedDawa(first="cells"),
     OURS: Dawa(),
-    OURS_LAPLACE: PrintedDawa(first="ours", second="laplace", select_share=Fraction(1, 8)),
+    OURS_LAPLACE: PrintedDawa(first="ours", second="laplace", select_share=SELECT_SHARE),
     OURS_ALONE: PrintedDawa(first="cells", second="ours"),
 }
 ALGORITHMS: dict[str, Answers] = {
