@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -80,6 +81,8 @@ def local_desk(
     """
     quoted = quotes or Remembered()
     turn = RLock()
+    # What only looks things up waits for no release: waiting, it would hold threads that others need.
+    no_turn = nullcontext()
     ledger = live.now().ledger
 
     def names() -> list[str]:
@@ -102,7 +105,7 @@ def local_desk(
         return holding
 
     def budget(name: str) -> Budget:
-        return shielded(turn, lambda: _budget(live.now(), name, analyst))
+        return shielded(no_turn, lambda: _budget(live.now(), name, analyst))
 
     def prepared(holding: Holding, request: Request) -> Prepared | PreparedProgram:
         return quoted.quote(analyst, request.digest, lambda: prepare(holding, request))
@@ -167,16 +170,16 @@ def local_desk(
         return shielded(turn, work)
 
     def history(name: str) -> list[Past]:
-        return shielded(turn, lambda: past_charges(live.now(), name, analyst))
+        return shielded(no_turn, lambda: past_charges(live.now(), name, analyst))
 
     def reopen(name: str, number: int) -> Reopened:
-        return shielded(turn, lambda: reopened(live.now(), name, analyst, number))
+        return shielded(no_turn, lambda: reopened(live.now(), name, analyst, number))
 
     def synopses(name: str) -> list[Published]:
-        return shielded(turn, lambda: published_synopses(live.now(), name))
+        return shielded(no_turn, lambda: published_synopses(live.now(), name))
 
     def synopsis(name: str, number: int) -> Synopsis:
-        return shielded(turn, lambda: published_synopsis(live.now(), name, number))
+        return shielded(no_turn, lambda: published_synopsis(live.now(), name, number))
 
     def close() -> None:
         with turn:
@@ -200,7 +203,7 @@ def local_desk(
     )
 
 
-def shielded(turn: RLock, work: Callable[[], Result]) -> Result:
+def shielded(turn: AbstractContextManager[object], work: Callable[[], Result]) -> Result:
     """The result of the work; errors leave without the frames they passed through, which could hold counts."""
     failure: BlowfishError
     try:
