@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from importlib import metadata
+
+from packaging.requirements import Requirement
 
 from tools.dependencies import ROOT, USED, declared, needed, pins
 
@@ -23,3 +26,11 @@ def test_no_pin_names_a_place() -> None:
     text = (ROOT / "constraints.txt").read_text()
     assert "://" not in text
     assert "--" not in text
+
+
+def test_every_package_that_is_asked_for_has_its_reason() -> None:
+    rows = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs/dependencies.md").read_text(encoding="utf-8"), re.MULTILINE)
+    told = set(re.findall(r"[\w-]+", " ".join(rows)))
+    asked = {Requirement(line).name for line in declared("test", *USED)}
+    assert {"numpy", "schemathesis"} <= asked
+    assert asked - told == set()
