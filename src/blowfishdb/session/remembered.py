@@ -20,7 +20,7 @@ LEAST = 700
 
 @dataclass(eq=False)
 class Remembered:
-    """The newest quotes of all analysts that share a server. Each finds only their own: no wait tells who asked."""
+    """The newest quotes of all analysts that share a server; each finds only their own."""
 
     most_each: int = MOST_EACH
     most_cells: int = MOST_CELLS
