@@ -16,8 +16,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """Ends with the module: Playwright keeps an event loop running, beside which other tests cannot run theirs."""
     with sync_playwright() as playwright:
         browser = launch(playwright)
         yield browser
