@@ -12,7 +12,7 @@ from blowfishdb.engine.request import Prepared
 
 Quoted = Prepared | PreparedProgram
 MOST_EACH = 16
-MOST_CELLS = 2**21
+MOST_CELLS = 2**19
 """A remembered cell takes about a quarter of a kilobyte."""
 LEAST = 700
 """What the smallest question takes counts as so many cells."""
