@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -81,10 +82,11 @@ def _loss_of(ran: Selected, other: Ints, items: tuple[int, ...]) -> float:
     shares = scales / float(scales.max())
     if not ran.wins(other, _raised(ran.draws, items, shares, FAR)):
         return math.inf
-    levels = [
-        _least(lambda level, at=counts: ran.wins(at, _raised(ran.draws, items, shares, level)))  # type: ignore[misc]
-        for counts in (ran.counts, other)
-    ]
+
+    def wins_at(counts: Ints, level: int) -> bool:
+        return ran.wins(counts, _raised(ran.draws, items, shares, level))
+
+    levels = [_least(partial(wins_at, counts)) for counts in (ran.counts, other)]
     if ran.one_sided and len(items) == 1:
         # Noise below 0 never occurs, so it need not be told apart.
         levels = [max(level, -int(ran.draws[items[0]])) for level in levels]
@@ -154,9 +156,13 @@ def _log_chance(ran: Selected, counts: Ints) -> float:
             decided[item] = FAR if up else -FAR
     if not ran.wins(counts, decided):
         return -math.inf
+
+    def wins_with(item: int, side: int, value: int) -> bool:
+        return ran.wins(counts, _with(decided, item, side * value))
+
     total = 0.0
     for item, side in sides.items():
-        limit = _least(lambda value, at=item, to=side: ran.wins(counts, _with(decided, at, to * value)))  # type: ignore[misc]
+        limit = _least(partial(wins_with, item, side))
         # The noise is symmetric, so both sides ask for P(noise >= limit).
         total += _log_at_least(limit, float(ran.scales[item]))
     return total

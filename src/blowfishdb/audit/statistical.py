@@ -37,8 +37,8 @@ from blowfishdb.model.graphs.families import public
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import query
 from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
-from blowfishdb.plan.plan import Plan
-from blowfishdb.plan.stages import WORD_BITS
+from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
+from blowfishdb.plan.stages import WORD_BITS, Selection
 
 FALSE_ALARM = 1e-6
 """The chance that right code fails at least one statistical test of a run."""
@@ -183,10 +183,10 @@ def _residual(case: Case, payable: Prepared, plan: Plan, rows_wanted: int) -> Li
     return check("statistical", case.name, "noise on rows", said, int(noise.size))
 
 
-def _rows_of(part: object, counts: Ints) -> Ints:
+def _rows_of(part: Measurement | KroneckerMeasurement, counts: Ints) -> Ints:
     """The rows of a part, written out densely and multiplied by hand."""
-    factors = getattr(part, "factors", None)
-    matrices = [part.rows.dense()] if factors is None else [factor.rows.dense() for factor in factors]  # type: ignore[attr-defined]
+    factors = part.factors if isinstance(part, KroneckerMeasurement) else (part,)
+    matrices = [factor.rows.dense() for factor in factors]
     whole = matrices[0]
     for matrix in matrices[1:]:
         whole = np.kron(whole, matrix)
@@ -221,8 +221,8 @@ def selections(*, quick: bool) -> Iterator[Line]:
         yield worst_event(f"selection: {name}", comparisons, at_gate if name == "gate" else epsilon)
 
 
-def _outcomes(stage: object, counts: Ints, tries: int) -> Counter[str]:
-    noise = stage.noise  # type: ignore[attr-defined]
+def _outcomes(stage: Selection, counts: Ints, tries: int) -> Counter[str]:
+    noise = stage.noise
     draw = sample_geometric if noise.one_sided else sample
     items = int(noise.sizes.sum())
     by_class = [
@@ -231,4 +231,4 @@ def _outcomes(stage: object, counts: Ints, tries: int) -> Counter[str]:
     ]
     words = sample_words(noise.tie_words * items * tries, WORD_BITS).reshape(tries, -1)
     draws = np.concatenate([*by_class, words], axis=1)
-    return Counter(str(stage.choose(counts, row).tolist()) for row in draws)  # type: ignore[attr-defined]
+    return Counter(str(stage.choose(counts, row).tolist()) for row in draws)

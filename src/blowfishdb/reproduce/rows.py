@@ -43,6 +43,13 @@ def geometric_mean(values: Iterable[float]) -> float:
     return float(np.exp(np.mean(np.log(list(values)))))
 
 
+def mean_ratio(rows: Sequence[Row], column: str, above: str, below: str, sets: Iterable[str]) -> float:
+    """The geometric mean over data sets of one algorithm's number over another's."""
+    return geometric_mean(
+        one(rows, column, set=name, algorithm=above) / one(rows, column, set=name, algorithm=below) for name in sets
+    )
+
+
 def mean_and_error(trial: Callable[[int], float], trials: int) -> dict[str, float | int]:
     """The mean over trials and its standard error, as columns of a row."""
     found = np.array([trial(place) for place in range(trials)])

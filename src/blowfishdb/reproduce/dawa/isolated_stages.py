@@ -16,7 +16,7 @@ from blowfishdb.reproduce.dawa.comparison import average_error, intervals
 from blowfishdb.reproduce.dawa.histograms import EASY, HARD, NAMES, paper_histogram
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
-from blowfishdb.reproduce.rows import distinct, geometric_mean, mean_and_error, one, without
+from blowfishdb.reproduce.rows import distinct, mean_and_error, mean_ratio, one, without
 from blowfishdb.reproduce.settings import Settings
 
 if TYPE_CHECKING:
@@ -63,13 +63,7 @@ def measure(settings: Settings, case: Case) -> list[Row]:
 def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
     """Whether the partition helps on easy data and hardly hurts on hard data, and the weights help on hard data."""
     del settings
-
-    def ratio(above: str, below: str, names: Sequence[str]) -> float:
-        return geometric_mean(
-            one(rows, "error", set=name, algorithm=above) / one(rows, "error", set=name, algorithm=below)
-            for name in names
-        )
-
+    ratio = partial(mean_ratio, rows, "error")
     easy, hard, weights = (
         (ratio(GREEDY, BOTH, EASY), ratio(OURS_ALONE, OURS, EASY)),
         (ratio(BOTH, GREEDY, HARD), ratio(OURS, OURS_ALONE, HARD)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,7 @@ from blowfishdb.reproduce.dawa.published_noise import published_starts
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.releasing import one_record, release
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
-from blowfishdb.reproduce.rows import distinct, geometric_mean, mean_and_error, one, without
+from blowfishdb.reproduce.rows import distinct, mean_and_error, mean_ratio, one, without
 from blowfishdb.reproduce.settings import Settings
 
 if TYPE_CHECKING:
@@ -82,14 +83,8 @@ def measure(settings: Settings, case: Case) -> list[Row]:
 def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
     """Whether all intervals come close to the optimum, the subset is as good, and P-HP is far off on hard data."""
     del settings
-
-    def ratio(above: str, below: str, names: Sequence[str] = NAMES) -> float:
-        return geometric_mean(
-            one(rows, "cost", set=name, algorithm=above) / one(rows, "cost", set=name, algorithm=below)
-            for name in names
-        )
-
-    close, alike, far = ratio(EVERY, OPTIMAL), ratio(SUBSET, EVERY), ratio(PHP, SUBSET, FAR_ON)
+    ratio = partial(mean_ratio, rows, "cost")
+    close, alike, far = ratio(EVERY, OPTIMAL, NAMES), ratio(SUBSET, EVERY, NAMES), ratio(PHP, SUBSET, FAR_ON)
     verdict = Verdict(
         "DAWA-all is close to optimal, DAWA-subset is about as good, and P-HP's partitions cost orders of magnitude "
         "more on Income and Patents.",
@@ -97,7 +92,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         f"With the noise that the proof needs DAWA-all costs {close:.1f} times the optimum (geometric mean; "
         f"{ratio(EVERY, OPTIMAL, EASY):.1f} on easy histograms), DAWA-subset {alike:.2f} times DAWA-all, and P-HP "
         f"{far:.0f} times DAWA-subset on Income and Patents; the published code's noise, which is not private, gives "
-        f"{ratio(PUBLISHED, OPTIMAL):.1f} times the optimum, our dawa {ratio(OURS, OPTIMAL):.1f}.",
+        f"{ratio(PUBLISHED, OPTIMAL, NAMES):.1f} times the optimum, our dawa {ratio(OURS, OPTIMAL, NAMES):.1f}.",
     )
 
     def draw(figure: Figure) -> None:
