@@ -94,13 +94,15 @@ def test_a_torn_line_is_in_all_counts_or_in_none(tmp_path: Path, end: str) -> No
     assert len({sum(counts(url, *names)) for names in ((), ("age",), ("a b",), ("d",), ("age", "a b", "d"))}) == 1
 
 
-def test_each_file_is_counted_once_whatever_its_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_each_file_is_counted_once_whatever_its_name(tmp_path: Path, ending: str) -> None:
     folder = tmp_path / "deep" / "deeper"
     folder.mkdir(parents=True)
-    for age, name in enumerate(["a[1].csv", "a1.csv", "a*.csv", "a?.csv"]):
-        (folder / name).write_text(f"age,a b,d\n{age},x,2024-01-01\n")
-    (folder / "again.csv").symlink_to(folder / "a1.csv")
-    for pattern in ("deep/deeper/*.csv", "**/**/*.csv"):
+    for age, name in enumerate(["a[1]", "a1", "a*", "a?"]):
+        row = f"SELECT {age} AS age, 'x' AS \"a b\", DATE '2024-01-01' AS d"
+        duckdb.execute(f"COPY ({row}) TO '{folder / name}.{ending}' (FORMAT {ending})")
+    (folder / f"again.{ending}").symlink_to(folder / f"a1.{ending}")
+    for pattern in (f"deep/deeper/*.{ending}", f"**/**/*.{ending}"):
         assert counts(str(tmp_path / pattern), "age")[:5] == [1, 1, 1, 1, 0]
 
 

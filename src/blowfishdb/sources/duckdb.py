@@ -135,7 +135,8 @@ def open_files(location: Location) -> tuple[DuckDB, TableName]:
         return connection
 
     def connect() -> DuckDBPyConnection:
-        return seen(_parquet_reader(pattern) if is_parquet else _csv_reader(matched(pattern)))
+        files = matched(pattern)
+        return seen(_parquet_reader(files) if is_parquet else _csv_reader(files))
 
     @contextmanager
     def read() -> Iterator[DuckDBPyConnection]:
@@ -154,8 +155,8 @@ def open_files(location: Location) -> tuple[DuckDB, TableName]:
     return DuckDB(connect, pattern, files=True, read=read), FILES
 
 
-def _parquet_reader(pattern: str) -> str:
-    return f"read_parquet({_quoted(pattern)}, union_by_name = true)"
+def _parquet_reader(files: Sequence[str]) -> str:
+    return f"read_parquet([{_listed(files)}], union_by_name = true)"
 
 
 def _csv_reader(files: Sequence[str], texts: Sequence[str] = ()) -> str:
@@ -168,12 +169,15 @@ def _csv_reader(files: Sequence[str], texts: Sequence[str] = ()) -> str:
     if any(column_names(file) != names for file in files[1:]):
         raise SourceError("the first lines of CSV files that are one table name the same columns in the same order")
     columns = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in names)
-    listed = ", ".join(_quoted(_alone(text)) for text in texts or files)
     return (
-        f"read_csv([{listed}], auto_detect = false, header = true, delim = {_quoted(separator)}, quote = '\"', "
-        f"escape = '\"', columns = {{{columns}}}, null_padding = true, strict_mode = false, ignore_errors = true, "
+        f"read_csv([{_listed(texts or files)}], auto_detect = false, header = true, delim = {_quoted(separator)}, "
+        f"quote = '\"', escape = '\"', columns = {{{columns}}}, null_padding = true, strict_mode = false, ignore_errors = true, "
         f"parallel = false, max_line_size = {LONGEST_LINE})"
     )
+
+
+def _listed(files: Sequence[str]) -> str:
+    return ", ".join(_quoted(_alone(file)) for file in files)
 
 
 def _alone(path: str) -> str:
