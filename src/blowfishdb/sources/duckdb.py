@@ -171,7 +171,8 @@ def _csv_reader(files: Sequence[str], texts: Sequence[str] = ()) -> str:
     columns = ", ".join(f"{_quoted(name)}: 'VARCHAR'" for name in names)
     return (
         f"read_csv([{_listed(texts or files)}], auto_detect = false, header = true, delim = {_quoted(separator)}, "
-        f"quote = '\"', escape = '\"', columns = {{{columns}}}, null_padding = true, strict_mode = false, ignore_errors = true, "
+        f"quote = '\"', escape = '\"', columns = {{{columns}}}, null_padding = true, "
+        f"strict_mode = false, ignore_errors = true, "
         f"parallel = false, max_line_size = {LONGEST_LINE})"
     )
 
