@@ -96,10 +96,9 @@ def bucket_variances(cells: int, workload: str, starts: bytes) -> Floats:
 
 
 def keep_chance(excess: Floats, unit: Floats) -> Floats:
-    """P[a - b < excess], a and b exponential with means `unit` and half of it: the gate's two variables."""
-    above = 1.0 - 2 / 3 * np.exp(-np.maximum(excess, 0.0) / unit)
-    below = 1 / 3 * np.exp(2 * np.minimum(excess, 0.0) / unit)
-    return np.where(excess >= 0, above, below)
+    """The chance that noise of scale `unit` leaves the excess over the gate's threshold above 0."""
+    tail = np.exp(-np.abs(excess) / unit) / 2
+    return np.where(excess >= 0, 1.0 - tail, tail)
 
 
 def short_part(cells: int, workload: str, rule: GateRule) -> float:

@@ -71,6 +71,16 @@ def selection_at_full_budget(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RefinementNoise, "epsilon", halved(RefinementNoise.epsilon))
 
 
+def own_sensitivity_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Items of a selection pay for how far the others move and not for how far they move themselves."""
+    usual = SelectionNoise.epsilon
+    patch.setattr(
+        SelectionNoise,
+        "epsilon",
+        lambda noise, graph: usual(noise, graph) * Fraction(1, 2) if noise.sensitivities.min() else usual(noise, graph),
+    )
+
+
 def noise_halved(patch: pytest.MonkeyPatch) -> None:
     """The engine halves what the sampler drew."""
 

@@ -61,6 +61,12 @@ def test_exact_laws_catch_dawa_at_full_budget_on_moves(monkeypatch: pytest.Monke
     assert not any("vanishing" in subject for subject in caught)
 
 
+def test_exact_losses_catch_an_own_sensitivity_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    faults.own_sensitivity_forgotten(monkeypatch)
+    caught = {line.subject for line in selection_lines(quick=True) if line.is_violation}
+    assert caught == {"worst bucket of 16 cells, moves", "worst bucket of 16 cells, vanishing rows"}
+
+
 def test_replay_catches_dawa_at_full_budget_on_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     faults.selection_at_full_budget(monkeypatch)
     case = CASES["dawa, threshold"]

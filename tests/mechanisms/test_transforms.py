@@ -11,6 +11,7 @@ from blowfishdb.engine.measure import measure
 from blowfishdb.engine.run_program import run_program
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware.dawa_transform import DawaTransform, is_line
+from blowfishdb.mechanisms.data_aware.gate_rule import GATE_RULE, gate_stage
 from blowfishdb.mechanisms.data_aware.matching_transform import MatchingTransform
 from blowfishdb.mechanisms.data_aware.merged_strategy import MOST_MIXED, best_merged_plan
 from blowfishdb.mechanisms.data_aware.script import DataAware, Finding
@@ -109,9 +110,12 @@ def test_a_line_is_measured_once_with_all_of_epsilon() -> None:
 
 
 def test_uneven_tables_under_a_threshold_keep_their_cells_and_nearly_all_of_epsilon() -> None:
-    counts = np.random.default_rng(0).integers(0, 10**5, 256)
-    found = released(LINE, Problem(threshold(256, 9), Identity(256)), counts, Fraction(1, 10))
-    assert found.buckets[-1] == 255
+    counts = np.random.default_rng(0).integers(0, 10**5, 2048)
+    problem = Problem(threshold(2048, 9), Identity(2048))
+    gate = gate_stage(problem, GATE_RULE.share / 10, Fraction(1, 10))
+    assert gate.unevenness(counts) - gate.threshold > 16 * gate.unit  # it errs once in 10^7
+    found = released(LINE, problem, counts, Fraction(1, 10))
+    assert found.buckets[-1] == 2047
     assert float(np.sqrt(found.variances.mean())) < 1.05 * 2**1.5 / 0.1
 
 

@@ -22,6 +22,7 @@ from blowfishdb.mechanisms.data_aware.gate_rule import GATE_RULE, GateRule, gate
 from blowfishdb.mechanisms.data_aware.running_sums import RUN_RULE
 from blowfishdb.mechanisms.select.l1_refinement import CUT_RULE
 from blowfishdb.model.arrays import Floats
+from blowfishdb.noise.sampler import sample
 from blowfishdb.plan.problem import Problem
 from blowfishdb.reproduce.releasing import one_record
 
@@ -140,11 +141,12 @@ def test_the_procedure_for_dawa_runs_on_a_few_tables() -> None:
     assert found.mean < 1
 
 
-def test_the_chance_of_keeping_is_that_of_the_two_variables() -> None:
-    generator = np.random.default_rng(0)
-    drawn = generator.exponential(10.0, 200_000) - generator.exponential(5.0, 200_000)
-    for excess in (-7.0, 0.0, 12.0):
-        assert float(keep_chance(np.array(excess), np.array(10.0))) == pytest.approx((drawn < excess).mean(), abs=0.006)
+def test_the_chance_of_keeping_is_that_of_the_noise() -> None:
+    drawn = sample(Fraction(40), 1, 100_000)
+    for excess in (-28.0, 0.0, 48.0):
+        said = float(keep_chance(np.array(excess), np.array(40.0)))
+        assert said == pytest.approx((excess + drawn > 0).mean(), abs=0.012)
+        assert said != pytest.approx((excess + drawn / 2 > 0).mean(), abs=0.03) or excess == 0
 
 
 def test_expected_errors_are_those_of_releases() -> None:

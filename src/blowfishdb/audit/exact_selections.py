@@ -1,4 +1,4 @@
-"""Exact laws of the selections: partitions, matchings, gates and refinements on a few cells, on all neighbours."""
+"""Exact laws of the selections: partitions, matchings, gates, refinements, bounds, on few cells and all neighbours."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.select.l1_partition import L1Partition
 from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
 from blowfishdb.mechanisms.select.matching import MatchingPartition
+from blowfishdb.mechanisms.select.worst_bucket import worst_bucket
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cellgraph import CellGraph, Presence
 from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import Identity
-from blowfishdb.noise.sampler import sample
+from blowfishdb.noise.sampler import sample, sample_geometric
 from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.refinement import RefinementNoise
 
 EPSILON = Fraction(6)
 """Large, so that noise is small and all of it can be gone through; what is shown holds for the formulas as such."""
@@ -64,9 +66,12 @@ def selection_lines(*, quick: bool) -> Iterator[Line]:
         if not quick:
             yield _by_law(f"matching of 3 cells, {said}", _matching(3, graph3), _tables(3, quick=True), presence)
         gate, allowed = gate_of(16, presence, 4 * EPSILON)
-        tables = [tuple(range(16)), (0,) * 7 + (9,) + (0,) * 8, (2,) * 16]
-        yield _by_law(f"gate of 16 cells, {said}", gate, tables, presence, allowed)
-        yield _refinement(f"refinement of 16 cells, {said}", presence, quick=quick)
+        yield _drawn(f"gate of 16 cells, {said}", gate, presence, allowed, quick=quick)
+        graph16, third = line_graph(16, presence), EPSILON / 3
+        refinement = l1_refinement(16, graph16, third)
+        yield _drawn(f"refinement of 16 cells, {said}", refinement, presence, third, quick=quick)
+        bound = worst_bucket(16, np.zeros(1, dtype=np.int64), graph16, third)
+        yield _drawn(f"worst bucket of 16 cells, {said}", bound, presence, third, quick=quick)
 
 
 def _tables(cells: int, *, quick: bool) -> list[tuple[int, ...]]:
@@ -105,9 +110,7 @@ def gate_of(cells: int, presence: Presence, epsilon: Fraction) -> tuple[Any, Fra
     return next(mechanism.script(problem, program)).stage, program.allowances[0].epsilon
 
 
-def _by_law(
-    subject: str, stage: Any, tables: list[tuple[int, ...]], presence: Presence, epsilon: Fraction = EPSILON
-) -> Line:
+def _by_law(subject: str, stage: Any, tables: list[tuple[int, ...]], presence: Presence) -> Line:
     """The largest ratio of any outcome between any two neighbouring tables, against epsilon."""
     known: dict[tuple[int, ...], dict[Outcome, float]] = {}
     scales = item_scales(stage)
@@ -124,17 +127,17 @@ def _by_law(
         for moved in neighbours_of(counts, presence):
             ratio = worst_ratio(law(counts), law(moved))
             worst, tried = max(worst, ratio), tried + 1
-            if ratio > float(epsilon) + SLACK:
+            if ratio > float(EPSILON) + SLACK:
                 troubles.append(f"an outcome is e^{amount(ratio)} times likelier on {counts} than on {moved}")
-    said = f"largest log-ratio {amount(worst)} of {amount(epsilon)}"
+    said = f"largest log-ratio {amount(worst)} of {amount(EPSILON)}"
     return judged("exact", subject, "every outcome", troubles, said, tried)
 
 
-def _refinement(subject: str, presence: Presence, *, quick: bool) -> Line:
-    """Outcomes of a refinement have product laws: their exact ratio on tables that are even, steep or have a peak."""
-    cells = 16
-    graph = line_graph(cells, presence)
-    stage = l1_refinement(cells, graph, EPSILON / 3)
+def _drawn(subject: str, stage: Any, presence: Presence, epsilon: Fraction, *, quick: bool) -> Line:
+    """The loss of outcomes that were drawn, on tables that are even, uneven, steep or have a peak.
+
+    For gates and refinements it is their exact ratio; for a winner among items, that given the noise of the others.
+    """
     shapes: list[Callable[[int], int]] = [
         lambda i: i // 9 + 3,
         lambda i: 9 * (i % 2),
@@ -144,23 +147,25 @@ def _refinement(subject: str, presence: Presence, *, quick: bool) -> Line:
     worst, tried = 0.0, 0
     troubles: list[str] = []
     for shape in shapes:
-        counts = tuple(shape(i) for i in range(cells))
+        counts = tuple(shape(i) for i in range(stage.cells))
         listed = list(neighbours_of(counts, presence))
-        for moved in listed[:: 5 if quick else 1]:
+        for moved in listed[:: 2 if quick else 1]:
             for _ in range(2 if quick else 6):
                 ran = _ran(stage, np.array(counts, dtype=np.int64))
                 loss = selection_loss(ran, np.array(moved, dtype=np.int64))
                 worst, tried = max(worst, loss), tried + 1
-                if loss > float(EPSILON / 3) + SLACK:
-                    troubles.append(f"an outcome is e^{amount(loss)} times likelier on one of two neighbours")
-    said = f"largest log-ratio {amount(worst)} of {amount(EPSILON / 3)}"
+                if loss > float(epsilon) + SLACK:
+                    given = "" if ran.is_refinement else "given the noise of the others "
+                    troubles.append(f"{given}an outcome is e^{amount(loss)} times likelier on one of two neighbours")
+    said = f"largest log-ratio {amount(worst)} of {amount(epsilon)}"
     return judged("exact", subject, "outcomes that were drawn", troubles, said, tried)
 
 
 def _ran(stage: Any, counts: Ints) -> Selected:
     noise = stage.noise
-    draws = sample(noise.unit, 1, int(noise.sizes.sum()))
+    draw = sample_geometric if noise.one_sided else sample
+    draws = draw(noise.unit, 1, int(noise.sizes.sum()))
     scales = np.array(item_scales(stage))
-    return Selected(
-        stage, counts, draws, scales, one_sided=False, is_refinement=True, winner=stage.choose(counts, draws)
-    )
+    is_refinement = isinstance(noise, RefinementNoise)
+    winner = stage.choose(counts, draws)
+    return Selected(stage, counts, draws, scales, noise.one_sided, is_refinement, winner)

@@ -114,12 +114,16 @@ def _with(draws: Ints, item: int, value: int) -> Ints:
 
 
 def _own_items(ran: Selected) -> list[int]:
-    """The items that the winner consists of: raising their noise without end leaves it the winner."""
+    """The items that the winner consists of: it wins however much noise they get, and loses where they get too little.
+
+    Where none decides, because all candidates share it or none is near, the first condition has to do.
+    """
     order = np.argsort(-ran.scales, kind="stable")[:MOST_ITEMS].tolist()
     own = [item for item in order if ran.wins(ran.counts, _with(ran.draws, item, FAR))]
     if not own:
         raise WrongSign("no item's noise helps the candidate it belongs to")
-    return own[:MOST_OWN]
+    decisive = [item for item in own if not ran.wins(ran.counts, _with(ran.draws, item, -FAR))]
+    return (decisive or own)[:MOST_OWN]
 
 
 def _least(is_enough: Callable[[int], bool]) -> int:

@@ -42,7 +42,7 @@ class GateRule:
             raise PlanError("the gate's limits are positive parts of the cap")
 
 
-GATE_RULE = GateRule(Fraction(1, 100), 4, 15.0, 0.4, 0.2, 16)
+GATE_RULE = GateRule(Fraction(1, 100), 4, 20.0, 0.4, 0.2, 16)
 """Found by `python -m benchmarks tune-dawa` on synthetic tables; the loss does not depend on it."""
 
 

@@ -12,7 +12,7 @@ from blowfishdb.mechanisms.select.l1_refinement import deviations
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.plan.plan import digest
-from blowfishdb.plan.stages import SelectionNoise
+from blowfishdb.plan.refinement import RefinementNoise
 
 MERGE, KEEP = 0, 1
 """What the gate publishes: look for buckets, or measure every cell."""
@@ -22,7 +22,7 @@ MERGE, KEEP = 0, 1
 class L1Gate:
     """Compares the sum over blocks of `block` cells of min(deviation from the median, cap) with a public threshold.
 
-    One record changes the deviation of one block by at most 1.
+    One record changes the deviation of one block by at most 1, so this is a refinement of one node on one level.
     """
 
     cells: int
@@ -32,9 +32,9 @@ class L1Gate:
     unit: Fraction
 
     @property
-    def noise(self) -> SelectionNoise:
-        """One variable for each of the two outcomes; the threshold does not depend on the data."""
-        return SelectionNoise(self.unit, np.array([1, 2]), np.array([1, 0]), np.array([1, 1]), one_sided=True)
+    def noise(self) -> RefinementNoise:
+        """One variable for the one comparison. The sum is never negative, so nothing is clipped."""
+        return RefinementNoise(self.unit, np.ones(1, dtype=np.int64), self.threshold, 1, self.threshold)
 
     def epsilon(self, graph: CellGraph) -> Fraction:
         """The loss of publishing the outcome."""
@@ -51,8 +51,7 @@ class L1Gate:
 
     def choose(self, counts: Ints, draws: Ints) -> Ints:
         """MERGE or KEEP; a tie is MERGE."""
-        uneven = self.unevenness(counts)
-        return np.array([KEEP if self.threshold - int(draws[1]) < uneven - int(draws[0]) else MERGE])
+        return np.where(self.noise.cut(0, np.array([self.unevenness(counts)]), draws), KEEP, MERGE)
 
 
 def l1_gate(cells: int, graph: CellGraph, epsilon: Fraction, block: int, cap: float, share: float) -> L1Gate:
