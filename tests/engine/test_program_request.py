@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from blowfishdb.engine import program_request
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.demand import demand
 from blowfishdb.engine.preview import make_preview
+from blowfishdb.engine.program_request import PreparedProgram
 from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.errors import Declined, ReleaseFailed
 from blowfishdb.mechanisms.data_aware import table
@@ -132,3 +133,14 @@ def test_intervals_cover_a_bias_that_was_paid_for(held: Bench, monkeypatch: pyte
     assert "privately estimated" in answer.caveat
     tight = held.release(wanted=demand(epsilon=0.5, mechanism="bounded", beta=0.0005))
     assert "noise only" in tight.caveat
+
+
+def test_intervals_are_wider_by_what_answers_were_moved(held: Bench) -> None:
+    prepared = prepare(held.holding, make_request(held.holding, HISTOGRAM, demand(epsilon=0.5, mechanism="halves")))
+    assert isinstance(prepared, PreparedProgram)
+    plain = prepared.run(np.arange(prepared.compiled.problem.graph.cells))
+    by = np.arange(plain.answers.size, dtype=np.float64)
+    moved = prepared.answer(replace(plain, adjusted=by)).widths
+    narrow = prepared.answer(plain).widths
+    assert moved.per_answer == pytest.approx(narrow.per_answer + by)
+    assert moved.simultaneous == pytest.approx(narrow.simultaneous + by[-1])

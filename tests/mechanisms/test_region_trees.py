@@ -8,13 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import PlanError
+from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
 from blowfishdb.mechanisms.spatial.answer_variances import answer_variances, leaf_bound
 from blowfishdb.mechanisms.spatial.not_negative import not_negative
 from blowfishdb.mechanisms.spatial.product_levels import halving_levels, product_tree
 from blowfishdb.mechanisms.spatial.region_tree import RegionTree, cut, halvings, whole
 from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews, combined, least_squares
 from blowfishdb.model.workload import Identity, Kronecker, Sparse
-from tests.mechanisms.spatial_cases import random_boxes
+from blowfishdb.plan.problem import Problem
+from tests.mechanisms.spatial_cases import full, random_boxes
 
 SHAPES = st.one_of(
     st.tuples(st.integers(1, 40)),
@@ -190,3 +192,14 @@ def test_exact_counts_stay_exact() -> None:
     tree = cut(whole((4,)), np.array([0]), np.array([[2]]))
     views = NodeViews.none(3).add(np.array([0, 1, 2]), np.array([2.0, 7.0, -9.0]), np.array([1.0, 0.0, 1.0]))
     assert not_negative(least_squares(tree, views)).values[1:].tolist() == [7.0, 0.0]
+
+
+def test_a_finding_says_how_far_each_answer_was_moved_to_keep_counts_from_being_negative() -> None:
+    shape = (8, 8)
+    tree = grown(shape, 3)
+    views = some_views(tree, 3, exact_total=False)
+    problem = Problem(full(shape), random_boxes(shape, 30))
+    found, linear = tree_finding(problem, tree, views), least_squares(tree, views).cells
+    assert linear.min() < 0 <= found.cells.min()
+    assert found.adjusted is not None and found.adjusted.max() > 1
+    assert found.adjusted == pytest.approx(np.abs(found.answers - problem.workload.dot(linear)))

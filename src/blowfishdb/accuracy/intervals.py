@@ -30,6 +30,10 @@ class HalfWidths:
     per_answer: Floats
     simultaneous: float
 
+    def widened(self, by: Floats) -> HalfWidths:
+        """Those of answers that may be off by so much more, each by its own part."""
+        return HalfWidths(self.per_answer + by, self.simultaneous + float(by.max(initial=0.0)))
+
 
 def intervals(
     problem: Problem, strategy: Strategy, plan: Plan | EdgePlan, beta: float, promised: float | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.accuracy.noise_widths import noise_widths
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.answer_table import AnswerTable
@@ -93,9 +92,9 @@ class PreparedProgram:
         beta = float(self.demanded.beta)
         widths, caveat = noise_widths(found.variances, beta), NOISE_ONLY
         if found.bias is not None and beta > BIAS_BETA:
-            noise = noise_widths(found.variances, beta - BIAS_BETA)
-            most = noise.simultaneous + float(found.bias.max(initial=0.0))
-            widths, caveat = HalfWidths(noise.per_answer + found.bias, most), BIAS_TOO
+            widths, caveat = noise_widths(found.variances, beta - BIAS_BETA).widened(found.bias), BIAS_TOO
+        if found.adjusted is not None:
+            widths = widths.widened(found.adjusted)
         return Answer(
             kind=self.compiled.query.kind,
             title=self.title,

@@ -64,10 +64,8 @@ class PreparedSynopsis:
     def _measured(self, counts: Ints) -> tuple[Answer, Floats, Floats]:
         inner = self.inner
         if isinstance(inner, PreparedProgram):
-            found = inner.run(counts)
-            size = found.cells.size
-            cells = replace(found, answers=found.answers[:size], variances=found.variances[:size], bias=None)
-            return inner.answer(cells), found.cells, np.sqrt(cells.variances)
+            found = inner.run(counts).of_cells()
+            return inner.answer(found), found.cells, np.sqrt(found.variances)
         answer, plan = finish(inner.outline, counts), inner.best.plan
         scales = float(plan.unit) / plan.weights.astype(np.float64)
         discrete = np.asarray(variance(scales))

@@ -29,7 +29,8 @@ class Finding:
 
     `variances` are the variances of the answers' noise given the published partition; the bias of spreading a
     bucket's count over its cells is not in them. `buckets` is the published partition, one number per cell. `bias`,
-    where the script paid for it, bounds the bias of every answer with probability 1 - BIAS_BETA.
+    where the script paid for it, bounds the bias of every answer with probability 1 - BIAS_BETA. `adjusted`, where
+    counts were kept from being negative, is how far that moved each answer away from the one with these variances.
     """
 
     cells: Floats
@@ -37,14 +38,22 @@ class Finding:
     variances: Floats
     buckets: Ints
     bias: Floats | None = None
+    adjusted: Floats | None = None
 
     def __post_init__(self) -> None:
         if self.cells.shape != self.buckets.shape or self.answers.shape != self.variances.shape:
             raise PlanError("a finding has one bucket per cell and one variance per answer")
         if not np.all(self.variances >= 0):
             raise PlanError("variances are not negative")
-        if self.bias is not None and self.bias.shape != self.answers.shape:
-            raise PlanError("a finding has one bias for each answer, or none")
+        for part in (self.bias, self.adjusted):
+            if part is not None and part.shape != self.answers.shape:
+                raise PlanError("a finding has one bias and one adjustment for each answer, or none")
+
+    def of_cells(self) -> Finding:
+        """The same where only the first answers, those of the cells, are wanted, without a bound on bias."""
+        size = self.cells.size
+        adjusted = None if self.adjusted is None else self.adjusted[:size]
+        return Finding(self.cells, self.answers[:size], self.variances[:size], self.buckets, adjusted=adjusted)
 
 
 Script: TypeAlias = Generator[Ask, Reply, Finding]

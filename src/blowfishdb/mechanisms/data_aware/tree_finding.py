@@ -13,11 +13,9 @@ from blowfishdb.plan.problem import Problem
 
 
 def tree_finding(problem: Problem, tree: RegionTree, views: NodeViews) -> Finding:
-    """The least squares counts of the leaves, never negative, spread evenly over their cells.
-
-    The variances are those of least squares that may be negative.
-    """
+    """The least squares counts of the leaves, never negative, spread evenly over their cells."""
     estimate = least_squares(tree, views)
     cells = not_negative(estimate).cells
-    answers = np.asarray(problem.workload.dot(cells), dtype=np.float64)
-    return Finding(cells, answers, answer_variances(problem.workload, estimate, views), tree.labels)
+    answers, linear = (np.asarray(problem.workload.dot(each), dtype=np.float64) for each in (cells, estimate.cells))
+    spread = answer_variances(problem.workload, estimate, views)
+    return Finding(cells, answers, spread, tree.labels, adjusted=np.abs(answers - linear))
