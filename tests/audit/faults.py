@@ -19,7 +19,7 @@ from blowfishdb.model.graphs import families
 from blowfishdb.noise import sampler
 from blowfishdb.plan import certificate
 from blowfishdb.plan.refinement import RefinementNoise
-from blowfishdb.plan.stages import SelectionNoise
+from blowfishdb.plan.stages import Program, ProgramRun, SelectionNoise
 from blowfishdb.plan.worst_edge import WorstEdge
 
 Fault = Callable[[pytest.MonkeyPatch], None]
@@ -79,6 +79,20 @@ def own_sensitivity_forgotten(patch: pytest.MonkeyPatch) -> None:
         "epsilon",
         lambda noise, graph: usual(noise, graph) * Fraction(1, 2) if noise.sensitivities.min() else usual(noise, graph),
     )
+
+
+def allowances_ignored(patch: pytest.MonkeyPatch) -> None:
+    """Stages of a program are let through whatever they cost."""
+    usual = ProgramRun.admit
+
+    def admit(run: ProgramRun, name: str, stage: Any, graph: CellGraph, instead_of: tuple[str, ...] = ()) -> ProgramRun:
+        rich = Program(
+            run.program.mechanism, tuple(replace(each, epsilon=Fraction(99)) for each in run.program.allowances)
+        )
+        after = usual(ProgramRun(rich, rich.digest(), run.admitted), name, stage, graph, instead_of)
+        return replace(run, admitted=after.admitted)
+
+    patch.setattr(ProgramRun, "admit", admit)
 
 
 def noise_halved(patch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from blowfishdb.audit import noise
 from blowfishdb.audit.battery import battery
+from blowfishdb.audit.drills import drills
 from blowfishdb.audit.exact import largest_ratio
 from blowfishdb.audit.exact_selections import selection_lines
 from blowfishdb.audit.replay import Effort, replay
@@ -71,6 +72,13 @@ def test_replay_catches_dawa_at_full_budget_on_moves(monkeypatch: pytest.MonkeyP
     faults.selection_at_full_budget(monkeypatch)
     case = CASES["dawa, threshold"]
     assert any(line.is_violation for seed in range(3) for line in replay(case, Effort(6), seed))
+
+
+def test_drills_catch_stages_that_ignore_their_allowance(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CASES["dawa, threshold"]
+    assert not any(line.is_violation for line in drills(case, 1))
+    faults.allowances_ignored(monkeypatch)
+    assert [line.check for line in drills(case, 1) if line.is_violation] == ["a stage that wants too much"]
 
 
 def one_record_tables(cells: int) -> list[tuple[int, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +15,11 @@ from blowfishdb.audit.scratch import READ, SECRET, Scratch, scratch
 from blowfishdb.audit.stages import Recorder, watched_stages
 from blowfishdb.audit.tables import Pair, table_pair
 from blowfishdb.audit.verdicts import Line, judged
+from blowfishdb.engine.program_request import PreparedProgram
+from blowfishdb.engine.run_program import run_program
+from blowfishdb.errors import AllowanceExceeded
 from blowfishdb.model.arrays import Ints
+from blowfishdb.plan.stages import Program
 
 TELLTALE = 31_337_031
 """A count that no message may repeat."""
@@ -31,6 +36,7 @@ def drills(case: Case, seed: int) -> list[Line]:
     with scratch(case.domain, case.policy, case.accounting, limit) as world, watched_stages() as recorder:
         ready = made_ready(case, world.holding, case.asked)
         name = f"drills: {case.name}"
+        staged = [ready.payable] if isinstance(ready.payable, PreparedProgram) else []
         return [
             judged(
                 "replay", name, "a failing source", _failing_source(world, recorder, ready, pair), "tells nothing", 2
@@ -38,6 +44,7 @@ def drills(case: Case, seed: int) -> list[Line]:
             judged("replay", name, "failing noise", _failing_noise(world, recorder, ready, pair), "tells nothing", 2),
             judged("replay", name, "broken counts", list(_broken_counts(world, recorder, ready)), "tells nothing", 3),
             judged("replay", name, "the budget", _budget(world, recorder, ready, limit), "is never passed", 3),
+            *(judged("replay", name, "a stage that wants too much", _greedy(each), "is stopped", 1) for each in staged),
         ]
 
 
@@ -103,6 +110,19 @@ def _broken_counts(world: Scratch, recorder: Recorder, ready: Ready) -> Iterator
         except Exception as failure:  # noqa: BLE001  # whatever it is, its words are looked at
             if str(TELLTALE) in str(failure):
                 yield f"the message quotes counts: {str(failure)[:100]}"
+
+
+def _greedy(prepared: PreparedProgram) -> list[str]:
+    """A program that is charged a hundredth less than its stages need must be stopped before the last of them."""
+    *first, last = prepared.program.allowances
+    short = Program(prepared.program.mechanism, (*first, replace(last, epsilon=last.epsilon * Fraction(99, 100))))
+    graph = prepared.compiled.problem.graph
+    script = prepared.mechanism.script(prepared.compiled.problem, prepared.program)
+    try:
+        run_program(short, short.digest(), script, graph, np.zeros(graph.cells, dtype=np.int64))
+    except AllowanceExceeded:
+        return []
+    return ["a stage spent more than it was allowed"]
 
 
 def _budget(world: Scratch, recorder: Recorder, ready: Ready, limit: Fraction) -> list[str]:
