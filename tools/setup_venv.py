@@ -6,10 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+SAY_EVERY = 10
 
 
 def succeeds(command: Sequence[str]) -> bool:
@@ -17,10 +19,28 @@ def succeeds(command: Sequence[str]) -> bool:
     return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
+def progress(log: str) -> str:
+    """How far pip has come, read from its log: it names packages as it finds them, then installs them all at once."""
+    lines = [line.strip() for line in log.splitlines()]
+    last = [line for line in lines if line.startswith("Installing collected packages: ")][-1:]
+    if last:
+        return f"installing {last[0].count(',') + 1} packages"
+    return f"{sum(line.startswith('Collecting ') for line in lines)} packages found"
+
+
 def run_quietly(command: Sequence[str], log: Path) -> bool:
-    """Run a command with its output kept in a log, and show the log only if it fails."""
-    with log.open("wb") as output:
-        code = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT).returncode
+    """Run a command with its output kept in a log; say now and then how far it is, and show the log if it fails."""
+    started = time.monotonic()
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=ROOT) as running,
+    ):
+        while (code := running.poll()) is None:
+            try:
+                running.wait(SAY_EVERY)
+            except subprocess.TimeoutExpired:
+                so_far = progress(log.read_text(encoding="utf-8", errors="replace"))
+                print(f"  {so_far}, {time.monotonic() - started:.0f} s", flush=True)
     if code != 0:
         print(log.read_text(encoding="utf-8", errors="replace"), file=sys.stderr)
         print(f"failed: {' '.join(command)}", file=sys.stderr)
@@ -50,7 +70,10 @@ def make_environment(folder: Path) -> bool:
 
 def install(folder: Path) -> bool:
     """Install the pinned dependencies and the project itself; whether that worked."""
-    print(f"installing the pinned dependencies into {folder} (a minute or so the first time)", flush=True)
+    print(
+        f"installing the pinned dependencies into {folder} (a minute or two the first time, more on a slow machine)",
+        flush=True,
+    )
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-c", "constraints.txt"]
     log = folder / "setup.log"
     # The build backend is pinned like everything else, so the build must not fetch one of its own.
