@@ -46,14 +46,19 @@ def geometric_edges(scale: float, bins: int = 64) -> NDArray[np.float64]:
 
 
 def chi_square(draws: NDArray[np.int64], edges: NDArray[np.float64], cdf: NDArray[np.float64]) -> float:
-    """The p-value of the draws' counts between the edges; parts that expect fewer than 20 are joined."""
+    """The p-value of the draws' counts between the edges; parts that expect fewer than 20 are joined.
+
+    What is still rare joins its neighbour: a part that expects 0.0005, such as the 0 of a huge scale, would raise an
+    alarm whenever it is seen once.
+    """
     observed = np.diff(np.searchsorted(np.sort(draws), edges, side="right"), prepend=0, append=draws.size)
     expected = np.diff(cdf, prepend=0.0, append=1.0) * draws.size
     rare = expected < 20.0
     if rare.any():
         observed = np.append(observed[~rare], observed[rare].sum())
         expected = np.append(expected[~rare], expected[rare].sum())
-        observed, expected = observed[expected > 0.0], expected[expected > 0.0]
+    if expected[-1] < 20.0:
+        observed, expected = (np.append(found[:-2], found[-2:].sum()) for found in (observed, expected))
     statistic = float(((observed - expected) ** 2 / expected).sum())
     return float(stats.chi2.sf(statistic, observed.size - 1))
 

@@ -115,11 +115,12 @@ def with_wrong_digit(table: DigitTable, position: int, excess: float) -> DigitTa
 @pytest.mark.parametrize("scale", [Fraction(1, 3), Fraction(7, 3), Fraction(1000)], ids=str)
 def test_every_digit_has_its_probability_and_each_wrong_one_is_found(scale: Fraction) -> None:
     table = digit_table(scale, np.array([1]))
+    alarm = ALARM / table.digits**2
     right = draw_geometric(table, None, DRAWS, Keystream())
-    assert digit_p_values(right, scale, table.digits).min() > ALARM
+    assert digit_p_values(right, scale, table.digits).min() > alarm
     for position in range(table.digits):
         wrong = draw_geometric(with_wrong_digit(table, position, 0.01), None, DRAWS, Keystream())
-        found = np.flatnonzero(digit_p_values(wrong, scale, table.digits) < ALARM)
+        found = np.flatnonzero(digit_p_values(wrong, scale, table.digits) < alarm)
         assert found.tolist() == [position]
 
 

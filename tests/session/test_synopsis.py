@@ -76,11 +76,13 @@ def test_a_cut_cell_is_spread_evenly_and_says_so(synopsis: bf.Synopsis) -> None:
 
 
 def test_intervals_hold_for_the_noise(session: Session) -> None:
-    """A hundred cells of 30 records, epsilon small: the released cells must lie within their intervals of the truth."""
-    noisy = session["visits"].histogram("age").publish(epsilon="0.2", mechanism="identity")
-    cells = noisy.histogram("age")
-    assert np.all(np.abs(cells.raw - 30) <= cells.widths.simultaneous)
+    """Three hundred cells of 10 records and noise of scale 10: as few lie outside their intervals as the noise says."""
+    noisy = session["visits"].histogram("age", "ward").publish(epsilon="0.2", mechanism="identity")
+    cells = noisy.histogram2d("age", "ward")
+    assert np.all(cells.widths.per_answer < 41)
     assert cells.widths.simultaneous < 120
+    # Noise beyond 40 has chance 0.017: 27 cells or more have chance 1e-11. Thrice the noise puts 76 outside.
+    assert np.count_nonzero(np.abs(cells.raw - 10) > cells.widths.per_answer) < 27
     total = noisy.count()
     assert abs(total.raw[0] - ROWS) <= total.widths.simultaneous
 
