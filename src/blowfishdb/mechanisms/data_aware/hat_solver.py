@@ -7,10 +7,14 @@ from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cholesky_banded, solve_triangular
+from scipy.linalg.lapack import dtbtrs
 from scipy.sparse import csr_array
 
 from blowfishdb.mechanisms.one_axis.coarse_least_squares import CoarseCorrection
 from blowfishdb.model.arrays import Floats, Ints
+
+FEW_COLUMNS = 64
+"""Up to so many columns LAPACK is faster; beyond, its order of memory costs more than a loop over whole rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +32,10 @@ class System:
 
     def solve(self, narrow: Floats, wide: Floats) -> tuple[Floats, Floats]:
         """The inverse of the whole system times the columns."""
-        halfway = _forward(self.band, narrow.copy())
+        halfway = _forward(self.band, narrow)
         wide = _lower(self.rest, wide - self.cross.T @ halfway)
         wide = np.asarray(solve_triangular(self.rest, wide, lower=True, trans=1, check_finite=False))
-        return _backward(self.band, halfway - self.cross @ wide), wide
+        return _banded(self.band, halfway - self.cross @ wide, "T"), wide
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +55,18 @@ class HatSolver(CoarseCorrection):
         """The other hats and the free totals."""
         return csr_array(self._rows[self.narrow.shape[0] :])
 
+    @cached_property
+    def _systems(self) -> dict[bytes, System]:
+        return {}
+
     def system(self, variances: Floats) -> System:
-        """The factors for the given variances of the noisy rows."""
+        """The factors for the given variances of the noisy rows; both variances and estimates ask for the same."""
+        key = variances.tobytes()
+        if key not in self._systems:
+            self._systems[key] = self._factors(variances)
+        return self._systems[key]
+
+    def _factors(self, variances: Floats) -> System:
         spread, noise = self._spreads(variances)
         rows = self.narrow.shape[0]
         weighted = csr_array(self.narrow.multiply(spread[None, :]))
@@ -61,7 +75,7 @@ class HatSolver(CoarseCorrection):
         band[0] = overlap.diagonal() + noise[:rows]
         band[1, :-1] = overlap.diagonal(-1)
         band = cholesky_banded(band, lower=True, check_finite=False) if rows else band
-        cross = _forward(band, np.array((weighted @ self.wide.T).toarray()))
+        cross = _forward(band, (weighted @ self.wide.T).toarray())
         left = np.asarray((self.wide.multiply(spread[None, :]) @ self.wide.T).toarray())
         left[np.diag_indices_from(left)] += noise[rows:]
         return System(spread, band, cross, np.asarray(np.linalg.cholesky(left - cross.T @ cross), dtype=np.float64))
@@ -116,21 +130,21 @@ class HatSolver(CoarseCorrection):
 
 
 def _forward(band: Floats, columns: Floats) -> Floats:
-    """The inverse of the lower factor with the given diagonal and entries below it, times the columns, in place."""
-    for row in range(columns.shape[0]):
-        if row:
-            columns[row] -= band[1, row - 1] * columns[row - 1]
-        columns[row] /= band[0, row]
-    return columns
+    """The inverse of the lower factor with the given diagonal and entries below it, times the columns."""
+    if columns.ndim == 1 or columns.shape[1] <= FEW_COLUMNS:
+        return _banded(band, columns, "N")
+    found, ratios = columns / band[0][:, None], band[1, :-1] / band[0, 1:]
+    for row, ratio in enumerate(ratios.tolist()):
+        found[row + 1] -= ratio * found[row]
+    return np.asarray(found)
 
 
-def _backward(band: Floats, columns: Floats) -> Floats:
-    """The inverse of the same factor transposed, times the columns, in place."""
-    for row in range(columns.shape[0] - 1, -1, -1):
-        if row + 1 < columns.shape[0]:
-            columns[row] -= band[1, row] * columns[row + 1]
-        columns[row] /= band[0, row]
-    return columns
+def _banded(band: Floats, columns: Floats, transposed: str) -> Floats:
+    """The inverse of the factor, or of its transpose ("T"), times the columns."""
+    if not columns.size:
+        return columns
+    found, _ = dtbtrs(band, columns.reshape(columns.shape[0], -1), uplo="L", trans=transposed)
+    return np.asarray(found).reshape(columns.shape)
 
 
 def _lower(factor: Floats, columns: Floats) -> Floats:
