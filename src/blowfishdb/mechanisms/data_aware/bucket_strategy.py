@@ -49,9 +49,11 @@ class BucketPlan:
     answer_variances: Floats
 
     def totals(self, noisy: Ints, exact: Ints) -> Floats:
-        """The least-squares count of each bucket."""
-        spread = row_variances(self.plan)
-        return self.strategy.estimate_cells(noisy.astype(np.float64), exact.astype(np.float64), spread)
+        """The least-squares count of each bucket, by the variances that those of the answers come from."""
+        measured, free, spread = noisy.astype(np.float64), exact.astype(np.float64), row_variances(self.plan)
+        if isinstance(self.strategy, IdentityStrategy):
+            return self.strategy.estimate_cells(measured, free, spread)
+        return self.strategy.estimator.estimate(measured, free, spread)
 
 
 def plan_buckets(graph: CellGraph, buckets: Buckets, workload: Rows, epsilon: Fraction) -> BucketPlan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from blowfishdb.mechanisms.one_axis.energies import LevelPlan, block_energy, probe
-from blowfishdb.mechanisms.one_axis.shares import balanced_shares, level_error
+from blowfishdb.mechanisms.one_axis.shares import balanced_shares
 from blowfishdb.model.rows import Rows
 
 FAN_OUTS = (8, 12, 16, 24)
@@ -20,23 +20,32 @@ def quick_levels(workload: Rows, length: int, *, free: bool) -> LevelPlan:
 
     Trees may lack their topmost level, or all levels: then the buckets alone are measured.
     """
-    probed = probe(workload)
-    energy = {length: block_energy(probed, length)}
+    candidates = _candidates(length)
+    energy = _energies(workload, {length, *(size for sizes in candidates for size in sizes)})
+    sizes = np.zeros((len(candidates), max(map(len, candidates))))
+    energies = np.zeros_like(sizes)
+    for row, tree in enumerate(candidates):
+        sizes[row, : len(tree)] = tree
+        own = np.array([*(energy[size] for size in tree), energy[length] if free else 0.0])
+        energies[row, : len(tree)] = np.maximum(-np.diff(own), 0.0)
+    shares = balanced_shares(energies, sizes)
+    errors = 2 * np.sum(energies / np.cumsum(shares**2 * sizes, axis=1), axis=1)
+    best = int(np.argmin(errors))
+    levels = len(candidates[best])
+    return LevelPlan(tuple(candidates[best][1:]), shares[best, :levels], float(errors[best]))
 
-    def plan(sizes: list[int]) -> LevelPlan:
-        for size in sizes:
-            if size not in energy:
-                energy[size] = block_energy(probed, size)
-        above = [*(energy[size] for size in sizes[1:]), energy[length] if free else 0.0]
-        energies = np.maximum(np.array([energy[size] for size in sizes]) - np.array(above), 0.0)
-        lengths = np.array(sizes, dtype=np.float64)
-        shares = balanced_shares(energies, lengths)
-        return LevelPlan(tuple(sizes[1:]), shares, level_error(energies, lengths)(shares)[0])
 
+def _candidates(length: int) -> list[list[int]]:
+    """The sizes of the nodes of each tree, single buckets first."""
     candidates = [[1]]
     for fan_out in SHORT_FAN_OUTS if length <= SHORT else FAN_OUTS:
         sizes = [1]
         while sizes[-1] * fan_out < length:
             sizes.append(sizes[-1] * fan_out)
         candidates.extend(part for part in (sizes, sizes[:-1]) if len(part) > 1 and part not in candidates)
-    return min((plan(sizes) for sizes in candidates), key=lambda found: found.error)
+    return candidates
+
+
+def _energies(workload: Rows, sizes: set[int]) -> dict[int, float]:
+    probed = probe(workload)
+    return {size: block_energy(probed, size) for size in sizes}

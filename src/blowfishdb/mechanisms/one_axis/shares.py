@@ -83,14 +83,16 @@ def level_error(energies: Floats, sizes: Floats) -> Callable[[Floats], tuple[flo
 def balanced_shares(energies: Floats, sizes: Floats) -> Floats:
     """The shares, summing to 1, at which one more bit of loss helps equally on every level of a balanced tree.
 
-    Each step moves shares towards the levels that gain most; the error is about cubic in them, hence the root.
+    Several trees may be given at once, a row each; levels of size 0 are not there. Each step moves shares towards the
+    levels that gain most; the error is about cubic in them, hence the root.
     """
-    shares = np.full(sizes.size, 1.0 / sizes.size)
+    used = sizes > 0
+    shares = used / used.sum(axis=-1, keepdims=True)
     for _ in range(BALANCING_STEPS):
-        precision = np.cumsum(shares**2 * sizes)
-        gain = shares * sizes * np.cumsum((energies / precision**2)[::-1])[::-1]
-        if not gain.any():
-            break
-        shares = np.maximum(shares * np.cbrt(gain / gain.max()), LEAST_SHARE)
-        shares /= shares.sum()
-    return shares
+        precision = np.cumsum(shares**2 * sizes, axis=-1)
+        gain = shares * sizes * np.cumsum((energies / precision**2)[..., ::-1], axis=-1)[..., ::-1]
+        most = gain.max(axis=-1, keepdims=True)
+        moved = shares * np.cbrt(gain / np.where(most > 0, most, 1.0))
+        shares = np.where(used, np.maximum(np.where(most > 0, moved, shares), LEAST_SHARE), 0.0)
+        shares /= shares.sum(axis=-1, keepdims=True)
+    return np.asarray(shares)
