@@ -111,17 +111,33 @@ def independence_tests(law: NoiseLaw, first: Ints, second: Ints) -> list[Test]:
     pairs["places 16 apart"] = (first[:-16], first[16:])
     found = []
     for name, (one, two) in pairs.items():
-        for how in (_signs, _sizes):
-            found.append(Test(f"{name} {how.__name__.strip('_')}", _uncorrelated(how(one), how(two))))
+        found += [Test(f"{name} {test.name}", test.chance) for test in _together(one, two, two_sided=law.two_sided)]
+        found.append(Test(f"{name} sizes", _uncorrelated(_sizes(one), _sizes(two))))
     if law.scale >= 1000:
         expected = 1.0 / (2.0 * law.scale)
         same = int((first == second).sum())
         found.append(Test("repeated draws", float(stats.binom.sf(same - 1, first.size, min(1.0, 2 * expected)))))
+    if law.scale >= 10**8:
+        # Two draws are equal with a chance of at most 1 / scale, wherever in the call they stand.
+        equal = first.size - np.unique(first).size
+        most = first.size * (first.size - 1) / 2 / law.scale
+        found.append(Test("draws that repeat others", float(stats.poisson.sf(equal - 1, most))))
     return found
 
 
-def _signs(values: Ints) -> Floats:
-    return np.sign(values).astype(np.float64)
+def _together(one: Ints, two: Ints, *, two_sided: bool) -> list[Test]:
+    """How often both are not 0, given how often each is; and then, how often with the same sign.
+
+    Counts and not a correlation: where few draws differ from 0, one coincidence would look like a strong one.
+    """
+    first, second = one != 0, two != 0
+    both = int((first & second).sum())
+    law = stats.hypergeom(first.size, int(first.sum()), int(second.sum()))
+    found = [Test("zeros", min(1.0, 2.0 * float(min(law.cdf(both), law.sf(both - 1)))))]
+    if two_sided and both:
+        same = int((np.sign(one) * np.sign(two) > 0).sum())
+        found.append(Test("signs", _binomial(same, both, 0.5)))
+    return found
 
 
 def _sizes(values: Ints) -> Floats:

@@ -1,0 +1,43 @@
+"""The tests of the sampler: what happens by chance passes, what no right sampler does is flagged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from blowfishdb.audit import noise
+from blowfishdb.audit.noise_laws import NoiseLaw
+from blowfishdb.model.arrays import Ints
+
+pytestmark = pytest.mark.audit
+DRAWS = 75_000
+
+
+def sparse(places: range) -> Ints:
+    """Draws of a tiny scale: hardly any differs from 0."""
+    found = np.zeros(DRAWS, dtype=np.int64)
+    found[list(places)] = 1
+    return found
+
+
+def flagged(law: NoiseLaw, first: Ints, second: Ints) -> set[str]:
+    return {test.name for test in noise.independence_tests(law, first, second) if test.chance < noise.LEVEL}
+
+
+@pytest.mark.parametrize("two_sided", [True, False])
+def test_one_coincidence_of_rare_draws_is_no_violation(two_sided: bool) -> None:
+    first, second = sparse(range(0, 50_000, 2_000)), sparse(range(48_000, 75_000, 1_100))
+    assert int((first * second).sum()) == 1
+    assert flagged(NoiseLaw(0.125, two_sided), first, second) == set()
+
+
+def test_rare_draws_that_come_together_are_flagged() -> None:
+    first = sparse(range(0, 50_000, 2_000))
+    assert flagged(NoiseLaw(0.125), first, first) == {"two calls zeros"}
+
+
+def test_a_block_of_draws_that_repeats_another_is_flagged() -> None:
+    fresh = np.random.default_rng(5).laplace(0.0, 1e9, (2, DRAWS)).astype(np.int64)
+    assert flagged(NoiseLaw(1e9), fresh[0], fresh[1]) == set()
+    again = np.concatenate([fresh[0][:40_000], fresh[0][: DRAWS - 40_000]])
+    assert flagged(NoiseLaw(1e9), again, fresh[1]) == {"draws that repeat others"}
