@@ -51,7 +51,7 @@ def _edges(cells: Cells, name: str) -> tuple[tuple[float, ...], bool]:
         case Integers():
             return tuple((attribute.low + ends - 0.5).tolist()), False
         case Bins():
-            return tuple(float(attribute.edge(int(end))) for end in ends), False
+            return tuple(attribute.edge_doubles(ends).tolist()), False
         case Dates():
             return tuple(attribute.starts(ends).astype(np.float64).tolist()), True
         case Timestamps():

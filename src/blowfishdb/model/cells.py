@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -52,6 +53,9 @@ class Labels(Sequence[str]):
         if self.names:
             return self.names[place]
         return self.attribute.run_label(int(self.firsts[place]), int(self.lasts[place]))
+
+    def __iter__(self) -> Iterator[str]:
+        return itertools.chain(self.names or self.attribute.run_labels(self.firsts, self.lasts), self.special)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import importlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from blowfishdb.errors import SourceError
+from blowfishdb.model.arrays import Floats
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.location import TableName
 
 Expr: TypeAlias = Any
 """An Ibis expression; Ibis ships no types."""
-Columns: TypeAlias = Sequence[Sequence[object]]
 
 TEXT_MARK = "blowfish_text"
 """A function that exists in no engine: `settle` replaces it by what makes text compare byte by byte."""
@@ -60,7 +60,7 @@ class Engine(ABC):
         del column
         raise SourceError(f"time stamps ({kind}) cannot be counted on this engine yet; declare a column of dates")
 
-    def bucket(self, number: Expr, edges: Sequence[float]) -> Expr | None:
+    def bucket(self, number: Expr, edges: Floats) -> Expr | None:
         """How many of the edges lie at or below the number, where the engine has a search of its own."""
         del number, edges
         return None

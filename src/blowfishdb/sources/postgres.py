@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from blowfishdb.model.arrays import Floats
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.engine import Engine, Expr, replace_text_marks
 from blowfishdb.sources.failures import driver
@@ -89,13 +90,13 @@ class Postgres(Engine):
         whole = function_of_two("date_trunc", "timestamp")("second", column)
         return function_of_two("date_part", "float64")("epoch", whole)
 
-    def bucket(self, number: Expr, edges: Sequence[float]) -> Expr | None:
+    def bucket(self, number: Expr, edges: Floats) -> Expr | None:
         """PostgreSQL fails where a quotient of doubles underflows; its own search only compares."""
         import ibis
 
-        if not edges:
+        if not edges.size:
             return ibis.literal(0, "int64")
-        listed = ibis.array([ibis.literal(edge, "float64") for edge in edges])
+        listed = ibis.array([ibis.literal(edge, "float64") for edge in edges.tolist()])
         return function_of_two("width_bucket", "int64")(number, listed)
 
 

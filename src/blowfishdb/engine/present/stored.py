@@ -139,8 +139,8 @@ def _from_document(written: Mapping[str, Any], make: type[Kept]) -> Kept:
         certificate=certificate,
         dataset=_text(written["dataset"]),
         policy_version=None if version is None else int(version),
-        protected=tuple(map(_text, written["protected"])),
-        unprotected=tuple(map(_text, written["unprotected"])),
+        protected=_texts(written["protected"]),
+        unprotected=_texts(written["unprotected"]),
         released=_text(written["released"]),
         version=_text(written["version"]),
         together=_read_bounds(written["together"]),
@@ -163,9 +163,9 @@ def _read_table(written: Mapping[str, Any]) -> AnswerTable:
     axes = tuple(
         AnswerAxis(
             name=_text(axis["name"]),
-            labels=tuple(map(_text, axis["labels"])),
+            labels=_texts(axis["labels"]),
             plain=int(axis["plain"]),
-            edges=tuple(map(float, axis["edges"])),
+            edges=tuple(_floats(axis["edges"]).tolist()),
             in_days=_truth(axis["in_days"]),
         )
         for axis in written["axes"]
@@ -179,6 +179,12 @@ def _text(value: object) -> str:
     return value
 
 
+def _texts(values: object) -> tuple[str, ...]:
+    if not isinstance(values, list) or not set(map(type, values)) <= {str}:
+        raise TypeError("a list of texts was expected")
+    return tuple(values)
+
+
 def _truth(value: object) -> bool:
     if not isinstance(value, bool):
         raise TypeError("true or false was expected")
@@ -186,6 +192,6 @@ def _truth(value: object) -> bool:
 
 
 def _floats(values: object) -> Floats:
-    if not isinstance(values, list) or not all(type(value) in (int, float) for value in values):
+    if not isinstance(values, list) or not set(map(type, values)) <= {int, float}:
         raise TypeError("a list of numbers was expected")
     return np.array(values, dtype=np.float64)

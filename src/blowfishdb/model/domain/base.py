@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Self, TypeAlias
 
@@ -79,6 +79,10 @@ class Attribute(ABC):
     @abstractmethod
     def run_label(self, first: int, last: int) -> str:
         """How the values first .. last are named in an answer."""
+
+    def run_labels(self, firsts: Ints, lasts: Ints) -> Iterable[str]:
+        """The names of many runs."""
+        return map(self.run_label, firsts.tolist(), lasts.tolist())
 
     def value_at(self, index: int) -> Value:
         """A value that `locate` finds at this index."""

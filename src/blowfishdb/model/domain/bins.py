@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from blowfishdb.errors import DomainError
-from blowfishdb.model.arrays import Floats, Ints, check_sum
+from blowfishdb.model.arrays import Floats, Ints, check_sum, distinct
 from blowfishdb.model.domain.base import CELL, CLAMP, Attribute, Encoded, Value
 from blowfishdb.model.domain.integers import read_number
 from blowfishdb.model.numbers import LARGEST, common_denominator, exact, show
@@ -129,7 +129,10 @@ class Bins(Attribute):
     def _float_edges(self) -> Floats:
         return np.array([float(edge) for edge in self.edges], dtype=np.float64)
 
-    def _edge_floats(self, index: Ints) -> Floats:
+    def edge_doubles(self, index: Ints) -> Floats:
+        """The left edges of many bins, each the nearest double."""
+        if self.width is None:
+            return np.asarray(self._float_edges[index], dtype=np.float64)
         # Numerators and denominators below 2^53 are exact doubles, and their quotient is correctly rounded.
         start, width, scale = self._scaled
         return np.asarray((start + index * width) / scale, dtype=np.float64)
@@ -149,8 +152,8 @@ class Bins(Attribute):
         else:
             guess = np.floor((inside - low) / float(self.width)).astype(np.int64)
             guess = np.clip(guess, 0, self.count - 1)
-            guess = guess - (inside < self._edge_floats(guess))
-            index = guess + (inside >= self._edge_floats(guess + 1))
+            guess = guess - (inside < self.edge_doubles(guess))
+            index = guess + (inside >= self.edge_doubles(guess + 1))
         index = np.where(is_outside, np.where(number < low, 0, self.count - 1), index)
         return index.astype(np.int64), is_null, is_outside
 
@@ -159,6 +162,12 @@ class Bins(Attribute):
 
     def run_label(self, first: int, last: int) -> str:
         return f"[{show(self.edge(first))}, {show(self.edge(last + 1))})"
+
+    def run_labels(self, firsts: Ints, lasts: Ints) -> Iterable[str]:
+        # Neighbours share an edge, which is written once.
+        used = distinct(np.concatenate([firsts, lasts + 1])).tolist()
+        text = {index: show(self.edge(index)) for index in used}
+        return (f"[{text[low]}, {text[high]})" for low, high in zip(firsts.tolist(), (lasts + 1).tolist(), strict=True))
 
 
 def _to_double(number: Fraction | float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -78,6 +79,11 @@ class Integers(Attribute):
 
     def run_label(self, first: int, last: int) -> str:
         return str(self.low + first) if first == last else f"{self.low + first}-{self.low + last}"
+
+    def run_labels(self, firsts: Ints, lasts: Ints) -> Iterable[str]:
+        if np.array_equal(firsts, lasts):
+            return map(str, (self.low + firsts).tolist())
+        return super().run_labels(firsts, lasts)
 
 
 def read_number(value: object) -> Fraction | float | None:

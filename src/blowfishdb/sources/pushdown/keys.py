@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.domain import Attribute
 from blowfishdb.model.segments import Segments
 from blowfishdb.sources.engine import Expr
@@ -20,6 +20,8 @@ CHOICE_LIMIT = 256
 """Edges that are compared one by one; a choice of 256 is eight comparisons deep."""
 STEP_LIMIT = 2**16
 """Steps beyond which fewer, compared segments are grouped rather than the steps themselves."""
+NUMBERS = {int, float, Decimal, type(None)}
+"""What drivers give for numbers; numpy reads None as NaN."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,11 @@ def as_objects(values: Sequence[object]) -> object:
     return column
 
 
-def _double(value: object) -> float:
-    return float(value) if isinstance(value, int | float | Decimal) else np.nan
+def _doubles(values: Sequence[object]) -> Floats:
+    """A column of numbers as doubles; whatever is no number is NaN."""
+    if not set(map(type, values)) <= NUMBERS:
+        values = [value if isinstance(value, int | float | Decimal) else None for value in values]
+    return np.array(values, dtype=np.float64)
 
 
 def segment_decoder(cut: Segments) -> Callable[[Fetched], Ints]:
@@ -63,7 +68,7 @@ def step_decoder(attribute: Attribute, firsts: Ints | int, origin: int) -> Calla
     """Reads numbers of steps from `origin` on, given the first value of each step, or how many values each has."""
 
     def decode(fetched: Fetched) -> Ints:
-        found = np.array([_double(value) for value in fetched[0]], dtype=np.float64)
+        found = _doubles(fetched[0])
         is_null = np.isnan(found)
         count = -(-attribute.size // firsts) if isinstance(firsts, int) else int(firsts.size)
         clamped = np.clip(np.where(is_null, origin, found), origin - 1, origin + count)

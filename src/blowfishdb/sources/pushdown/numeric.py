@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from blowfishdb.model.arrays import Ints
+import numpy as np
+
+from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.domain import Bins, Integers
 from blowfishdb.model.numbers import LARGEST
 from blowfishdb.model.segments import Segments
@@ -127,7 +129,7 @@ def _whole(attribute: Integers, column: Expr) -> Number:
 
 def _double_key(attribute: Integers | Bins, cut: Segments, number: Number, engine: Engine) -> Key:
     segments = int(cut.starts.size)
-    search = engine.bucket(number.value, [float(_edge(attribute, int(start))) for start in cut.starts[1:]])
+    search = engine.bucket(number.value, _edge_doubles(attribute, cut.starts[1:]))
     if search is not None:
         return Key((number.guarded(search, 0, segments),), segment_decoder(cut))
     by_steps = _step_key(attribute, cut, number, engine)
@@ -171,6 +173,13 @@ def _edge(attribute: Integers | Bins, index: int) -> Fraction:
         return attribute.edge(index)
     number = attribute.low + index
     return Fraction(number if number <= LARGEST else LARGEST + 2)
+
+
+def _edge_doubles(attribute: Integers | Bins, index: Ints) -> Floats:
+    """The left edges of declared values, each the nearest double."""
+    if isinstance(attribute, Bins):
+        return attribute.edge_doubles(index)
+    return (attribute.low + index).astype(np.float64)
 
 
 def _dynamic_key(attribute: Integers | Bins, cut: Segments, column: Expr, engine: Engine) -> Key:

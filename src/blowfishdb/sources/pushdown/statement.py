@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from operator import itemgetter
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -84,8 +85,8 @@ class Statement(Generic[Asked]):
 
     def codes(self, rows: Sequence[tuple[object, ...]]) -> tuple[dict[str, Ints], Ints]:
         """The value codes of each fetched group by attribute, and its number of rows."""
-        columns: list[Sequence[object]] = list(zip(*rows, strict=True)) if rows else []
-        numbers = np.array([_whole(value) for value in columns[-1]] if rows else [], dtype=np.int64)
+        columns = [list(map(itemgetter(place), rows)) for place in range(len(rows[0]))] if rows else []
+        numbers = _whole_numbers(columns[-1] if rows else [])
         codes, place = {}, 0
         for name, key in self.keys.items():
             codes[name] = key.decode(columns[place : place + key.fetched]) if rows else np.empty(0, dtype=np.int64)
@@ -93,8 +94,10 @@ class Statement(Generic[Asked]):
         return codes, numbers
 
 
-def _whole(value: object) -> int:
-    return int(value) if isinstance(value, int | Decimal) else 0
+def _whole_numbers(values: Sequence[object]) -> Ints:
+    if not set(map(type, values)) <= {int}:
+        values = [int(value) if isinstance(value, int | Decimal) else 0 for value in values]
+    return np.array(values, dtype=np.int64)
 
 
 def make_statement(tables: Tables, asked: Asked, unit: Row | Person, engine: Engine) -> Statement[Asked]:
