@@ -1,33 +1,56 @@
-"""The sampler's digits against probabilities worked out anew, and its ties and carries fed with chosen random bits."""
+"""What the sampler draws from chosen random bits, against probabilities worked out anew: digits, ties and carries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from blowfishdb.noise.digits import DigitTable, digit_table
-from blowfishdb.noise.sampler import draw_geometric, draw_laplace
+from blowfishdb.audit.tape import REAL, replaced
+from blowfishdb.noise.digits import digit_table
+from blowfishdb.noise.keystream import Keystream
 
 HEAD, FULL = 16, 256
 NO = 2**16 - 1
 """A first random number that leaves every digit 0: no digit is 1 with a chance above one half."""
 PRECISE = Context(prec=140)
-SCALES = (Fraction(1, 1000), Fraction(1, 3), Fraction(2), Fraction(355, 113), Fraction(1000), Fraction(10**9))
+SCALES: tuple[tuple[Fraction, int], ...] = (
+    (Fraction(1, 1000), 1),
+    (Fraction(1, 3), 1),
+    (Fraction(2), 1),
+    (Fraction(355, 113), 1),
+    (Fraction(1000), 1),
+    (Fraction(10**9), 1),
+    (Fraction(10**15 + 37, 10**13 + 51), 7),
+)
+"""Units and weights; the last unit is one that no short fraction and no float is equal to."""
+HALVES: dict[str, tuple[tuple[int, int], ...]] = {"sample": ((0, 1), (1, -1)), "sample_geometric": ((0, 1),)}
+"""Which half of the random bits counts for the draw, and with which sign."""
 
 
 class Scripted:
-    """Random bits that are chosen: one first number per digit, highest digit first, then the bits that settle ties."""
+    """Random bits that are chosen: one first number per digit, highest digit first, then the bits that settle ties.
 
-    def __init__(self, heads: list[int], ties: list[int]) -> None:
+    They go to one half of the draws; the digits of the other half are all 0.
+    """
+
+    def write(self, heads: Sequence[int], ties: Sequence[int], half: int) -> None:
+        """What comes next."""
         self._heads = list(heads)
         self._ties = list(ties)
+        self._half = half
+
+    def opened(self) -> Scripted:
+        """Stands for a new keystream."""
+        return self
 
     def fill(self, lanes: NDArray[np.uint16]) -> None:
-        lanes[...] = self._heads.pop(0) if self._heads else NO
+        lanes[...] = NO
+        if self._heads:
+            lanes[self._half] = self._heads.pop(0)
 
     def integer(self, bits: int) -> int:
         return self._ties.pop(0) if self._ties else 2**bits - 1
@@ -41,46 +64,59 @@ def chance(rate: Fraction, *, of_digit: bool) -> int:
     return int(PRECISE.multiply(power, Decimal(2**FULL)))
 
 
-def digit_troubles() -> Iterator[str]:
+def digit_troubles() -> list[str]:
     """What is wrong with a digit, a tie or a carry at any of the scales."""
-    for scale in SCALES:
-        table = digit_table(scale, np.ones(1, dtype=np.int64))
-        for position in range(table.digits):
+    bits = Scripted()
+    with replaced({Keystream: bits.opened}):
+        return list(_all_troubles(bits))
+
+
+def _all_troubles(bits: Scripted) -> Iterator[str]:
+    for unit, weight in SCALES:
+        digits = digit_table(unit, np.array([weight])).digits
+        scale = unit / weight
+        for position in range(digits):
             whole = chance(Fraction(2**position) / scale, of_digit=True)
-            yield from _digit_troubles(table, position, whole, f"scale {float(scale):g}, digit {position}")
-        yield from _carry_troubles(table, chance(Fraction(2**table.digits) / scale, of_digit=False), scale)
-        if scale > 1:
-            yield from _pair_troubles(table, scale)
+            before = [NO] * (digits - 1 - position)
+            for heads, ties, times in _digit_probes(whole):
+                said = f"scale {float(scale):g}, digit {position}"
+                yield from _troubles(said, bits, (unit, weight), [*before, *heads], ties, times << position)
+        whole = chance(Fraction(2**digits) / scale, of_digit=False)
+        if whole >> (FULL - HEAD):
+            yield f"scale {float(scale):g}: a carry is likelier than 2^-16"
+            continue
+        for ties, times in _carry_probes(whole):
+            said = f"scale {float(scale):g}, carry"
+            yield from _troubles(said, bits, (unit, weight), [*[NO] * digits, 0], ties, times << digits)
 
 
-def _digit_troubles(table: DigitTable, position: int, whole: int, said: str) -> Iterator[str]:
+def _digit_probes(whole: int) -> Iterator[tuple[list[int], list[int], int]]:
+    """First bits and further bits on either side of the chance of a digit, and the digit that must come of them."""
     head, rest = divmod(whole, 2 ** (FULL - HEAD))
-    before = [NO] * (table.digits - 1 - position)
-    probes = [(head + 1, [], 0), (head, [rest + 1], 0)]
-    probes += [(head - 1, [], 1)] if head else []
-    probes += [(head, [rest - 1], 1)] if rest else []
-    for first, ties, digit in probes:
-        drawn = int(draw_geometric(table, None, 1, Scripted([*before, first], list(ties)))[0])
-        if drawn != digit << position:
-            yield f"{said}: random bits {first} {ties} give {drawn}, not {digit << position}"
-
-
-def _carry_troubles(table: DigitTable, whole: int, scale: Fraction) -> Iterator[str]:
-    head, rest = divmod(whole, 2 ** (FULL - HEAD))
+    yield [head + 1], [], 0
+    yield [head], [rest + 1], 0
     if head:
-        yield f"scale {float(scale):g}: a carry is likelier than 2^-16"
-        return
-    before = [NO] * table.digits
-    probes = [([rest + 1], 0), ([0, 1], 1)] if rest else []
-    probes += [([rest - 1, 1], 1), ([rest - 1, 0, rest - 1, 1], 2)] if rest else []
-    for ties, times in probes:
-        drawn = int(draw_geometric(table, None, 1, Scripted([*before, 0], list(ties)))[0])
-        if drawn != times << table.digits:
-            yield f"scale {float(scale):g}: a carry with bits {ties[:1]} gives {drawn}, not {times << table.digits}"
+        yield [head - 1], [], 1
+    if rest:
+        yield [head], [rest - 1], 1
 
 
-def _pair_troubles(table: DigitTable, scale: Fraction) -> Iterator[str]:
-    """Two-sided noise is the difference of two geometrics; equal bits for both must cancel."""
-    drawn = draw_laplace(table, None, 4, Scripted([0] * (table.digits - 1), []))
-    if drawn.any():
-        yield f"scale {float(scale):g}: two equal halves do not cancel"
+def _carry_probes(rest: int) -> Iterator[tuple[list[int], int]]:
+    """Bits on either side of the chance of a carry, and how many carries must come of them."""
+    if rest:
+        yield [rest + 1], 0
+        yield [0, 1], 1
+        yield [rest - 1, 1], 1
+        yield [rest - 1, 0, rest - 1, 1], 2
+
+
+def _troubles(
+    said: str, bits: Scripted, law: tuple[Fraction, int], heads: Sequence[int], ties: Sequence[int], wanted: int
+) -> Iterator[str]:
+    """The sampler itself with these bits for its keystream, one-sided and on either side."""
+    for function, halves in HALVES.items():
+        for half, sign in halves:
+            bits.write(heads, ties, half)
+            drawn = int(REAL[function](*law, 1)[0])
+            if drawn != sign * wanted:
+                yield f"{said}, {function}: chosen random bits give {drawn}, not {sign * wanted}"

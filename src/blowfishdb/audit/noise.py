@@ -10,9 +10,10 @@ import numpy as np
 from scipy import stats
 
 from blowfishdb.audit.exact_digits import digit_troubles
+from blowfishdb.audit.noise_keys import key_troubles
 from blowfishdb.audit.noise_laws import NoiseLaw
 from blowfishdb.audit.tape import REAL
-from blowfishdb.audit.verdicts import Line, clean, violation
+from blowfishdb.audit.verdicts import Line, clean, judged, violation
 from blowfishdb.model.arrays import Floats, Ints
 
 FALSE_ALARM = 1e-6
@@ -51,13 +52,12 @@ def noise_lines(*, quick: bool) -> Iterator[Line]:
         yield _mixed(function, draws, two_sided=two_sided)
         yield _fresh(function)
     yield _words(draws)
+    for function in REAL:
+        troubles = list(key_troubles(function))
+        yield judged("noise", function, "key", troubles, "32 new bytes a call, every bit matters", 257)
     yield _power(draws)
-    found = list(digit_troubles())
     said = "every digit's probability to 2^-256, ties and carries"
-    if found:
-        yield violation("noise", "digits", "exact probabilities", found[0], len(found))
-    else:
-        yield clean("noise", "digits", "exact probabilities", said)
+    yield judged("noise", "digits", "exact probabilities", digit_troubles(), said, 1)
 
 
 def _judged(function: str, unit: Fraction, weight: int, draws: int, *, two_sided: bool) -> Line:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from blowfishdb.audit.cases import Case, Ready
+from blowfishdb.audit.listening import listening
 from blowfishdb.audit.scratch import CHARGED, READ, Scratch
 from blowfishdb.audit.stages import Access
 from blowfishdb.engine.charged_release import Run, charged_payload
@@ -38,56 +38,36 @@ class Outcome:
     troubles: list[str] = field(default_factory=list)
 
 
-class Listener(logging.Handler):
-    """Hears what is said to anybody but the curator."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.heard: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        if not record.name.startswith("blowfishdb.curator"):
-            self.heard.append(record.getMessage())
-
-
-def released(world: Scratch, ready: Ready, key: str, *, run: Run | None = None) -> Outcome:
+def released(world: Scratch, ready: Ready, key: str) -> Outcome:
     """Charges and runs a release as an analyst's session does."""
     world.watch.clear()
     before, payload, error = world.spent, b"", ""
-    listener = Listener()
-    logger = logging.getLogger("blowfishdb")
-    curator, usual = logging.getLogger("blowfishdb.curator"), logging.getLogger("blowfishdb.curator").disabled
-    logger.addHandler(listener)
-    curator.disabled = True
-    try:
-        wanted = run or Run(key=key)
-        # Every release is a request of its own; otherwise the second one would be answered from the record.
-        request = hashlib.sha256(f"{ready.digest} {key}".encode()).hexdigest()
-        payload = charged_payload(world.ledger, world.holding, ANALYST, request, lambda: ready.payable, wanted)
-    except BlowfishError as failure:
-        error = f"{failure.code}: {failure.message}"
-    except Exception as failure:  # noqa: BLE001  # whatever leaves the release would reach the analyst
-        error = f"{type(failure).__name__}: {failure}"
-    finally:
-        curator.disabled = usual
-        logger.removeHandler(listener)
+    with listening() as heard:
+        try:
+            # Every release is a request of its own; otherwise the second one would be answered from the record.
+            request = hashlib.sha256(f"{ready.digest} {key}".encode()).hexdigest()
+            run = Run(key=key, progress=world.watch.events.append)
+            payload = charged_payload(world.ledger, world.holding, ANALYST, request, lambda: ready.payable, run)
+        except BlowfishError as failure:
+            error = f"{failure.code}: {failure.message}"
+        except Exception as failure:  # noqa: BLE001  # whatever leaves the release would reach the analyst
+            error = f"{type(failure).__name__}: {failure}"
     charges = world.ledger.charges_of(world.holding.account, ANALYST, 1)
     receipt = charges[0][0] if charges and charges[0][0].charge.key == key else None
     spent = world.spent - before
-    return Outcome(
-        payload, error, list(world.watch.events), list(world.watch.statements), receipt, spent, listener.heard
-    )
+    return Outcome(payload, error, list(world.watch.events), list(world.watch.statements), receipt, spent, heard)
 
 
 def counted_and_measured(world: Scratch, payable: Payable, counting: Counting) -> Outcome:
     """The part of a release that reads data, with a statement at hand; nothing is charged."""
     world.watch.clear()
     payload, error = b"", ""
-    try:
-        payload = payable.payload(counting.run(None), world.holding)
-    except Exception as failure:  # noqa: BLE001  # a failure that depends on data is what is looked for
-        error = f"{type(failure).__name__}: {failure}"
-    return Outcome(payload, error, list(world.watch.events), list(world.watch.statements), None, Fraction(0), [])
+    with listening() as heard:
+        try:
+            payload = payable.payload(counting.run(None), world.holding)
+        except Exception as failure:  # noqa: BLE001  # a failure that depends on data is what is looked for
+            error = f"{type(failure).__name__}: {failure}"
+    return Outcome(payload, error, list(world.watch.events), list(world.watch.statements), None, Fraction(0), heard)
 
 
 def charge_troubles(ready: Ready, case: Case, found: Outcome) -> list[str]:
@@ -123,7 +103,7 @@ def repeat_troubles(world: Scratch, ready: Ready, key: str, first: Outcome) -> l
     found = []
     if again.error or again.payload != first.payload:
         found.append("the same request again is answered differently")
-    if again.spent or again.events:
+    if again.spent or {CHARGED, READ} & set(again.events):
         found.append("the same request again is charged or counted again")
     return found
 
@@ -146,11 +126,11 @@ def public_troubles(first: Outcome, second: Outcome) -> list[str]:
     if first.statements != second.statements:
         found.append("neighbours are asked in different statements")
     if first.events != second.events:
-        found.append("charging and reading happen in another order")
+        found.append("charging, reading and what is told of it happen in another order")
     if first.spent != second.spent:
         found.append("neighbours are charged differently")
     if first.logged or second.logged:
-        found.append(f"something was logged beside the curator's log: {(first.logged or second.logged)[0][:120]}")
+        found.append(f"something was said beside the curator's log: {(first.logged or second.logged)[0][:120]}")
     if first.receipt is not None and second.receipt is not None:
         one, two = first.receipt.charge, second.receipt.charge
         if (one.certificate, one.losses, one.program_digest) != (two.certificate, two.losses, two.program_digest):

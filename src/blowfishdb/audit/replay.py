@@ -24,10 +24,10 @@ from blowfishdb.audit.one_release import (
     released,
     repeat_troubles,
 )
-from blowfishdb.audit.scratch import Scratch, scratch
+from blowfishdb.audit.scratch import READ, Scratch, scratch
 from blowfishdb.audit.selection_loss import SLACK
 from blowfishdb.audit.stages import Recorder, watched_stages
-from blowfishdb.audit.tables import Pair, table_pair
+from blowfishdb.audit.tables import Pair, crowd, table_pair
 from blowfishdb.audit.verdicts import Line, amount, clean, judged, not_tested, violation
 from blowfishdb.engine.node_release import PreparedNodes
 from blowfishdb.errors import Declined, InvalidInput
@@ -54,9 +54,12 @@ def replay(case: Case, effort: Effort, seed: int) -> list[Line]:
         try:
             ready = made_ready(case, world.holding, case.asked)
             price = ready.payable.epsilon
+            read = READ in world.watch.events
         except (Declined, InvalidInput) as refusal:
             return [not_tested("replay", case.name, "release", f"refused: {refusal.message[:160]}")]
-        return _Replay(case, effort, world, recorder, ready, price, random).lines()
+        found = _Replay(case, effort, world, recorder, ready, price, random).lines()
+        early = [violation("replay", case.name, "charge", "rows were read before anything was charged")] if read else []
+        return [*early, *found]
 
 
 @dataclass
@@ -89,7 +92,7 @@ class _Replay:
         worst: Fraction | float = Fraction(0)
         base = [everyone[int(i)] for i in self.random.integers(len(everyone), size=self.case.rows)]
         for number, change in enumerate(chosen):
-            pair = table_pair(setting, base, change, self.random)
+            pair = table_pair(setting, crowd(setting, base, change, number), change, self.random)
             if number == 0:
                 first, second = self._both_charged(pair)
                 charging += [*charge_troubles(self.ready, self.case, first), *first.troubles]

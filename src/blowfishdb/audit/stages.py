@@ -26,6 +26,8 @@ from blowfishdb.plan.plan import EdgePlan
 from blowfishdb.plan.refinement import RefinementNoise
 from blowfishdb.plan.stages import Measured, MeasurementStage
 
+LARGE = 2**50 + 1
+"""Added to noise: no rounding to a shorter type leaves it as it is."""
 WHEN = "2000-01-01T00:00:00+00:00"
 """All releases of an audit happen at this time, so that what they publish can be compared."""
 
@@ -136,9 +138,10 @@ class Recorder:
     def _check_every_row(
         self, before: Access, run: Callable[[], tuple[Ints, Ints]], first: Ints, troubles: list[str]
     ) -> None:
-        """Noise that is 1 more everywhere must show as 1 more in every row, moved or not."""
-        more, _ = self._played(before, [draw.values + 1 for draw in before.draws], run, troubles)
-        if not np.array_equal(more, first + 1):
+        """Noise that is more by another large number in every row must show as just that, moved or not."""
+        added = [LARGE + np.arange(draw.values.size, dtype=np.int64) for draw in before.draws]
+        more, _ = self._played(before, [d.values + a for d, a in zip(before.draws, added, strict=True)], run, troubles)
+        if not np.array_equal(more, first + np.concatenate(added)):
             troubles.append(f"{before.name}: some rows do not carry the noise that was drawn for them")
 
     def _played(

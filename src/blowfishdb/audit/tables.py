@@ -12,6 +12,11 @@ from blowfishdb.audit.neighbours import Change, Setting
 from blowfishdb.audit.scratch import TableRow, raw_values
 from blowfishdb.model.policy import Person
 
+COUNTS: tuple[tuple[int, int] | None, ...] = ((0, 3), None, (4, 1), (9, 6))
+"""How many other records share the place that the changing one leaves, and the one it goes to; None: nobody is there.
+
+So that what only shows when a count becomes 0, or passes a small limit, or when nothing is left to count, does show.
+"""
 SPARE = 2
 """So many rows more than count does a person have in made-up tables."""
 
@@ -24,6 +29,19 @@ class Pair:
     after: list[TableRow]
     records_before: list[Record]
     records_after: list[Record]
+
+
+def crowd(setting: Setting, base: Sequence[Record], change: Change, number: int) -> list[Record]:
+    """The records beside a change: those given, but as many where it happens as this number of a change wants."""
+    if number >= len(COUNTS):
+        return list(base)
+    wanted = COUNTS[number]
+    if wanted is None:
+        return []
+    places = {setting.place(record) for record in (*change.before, *change.after)} | {None}
+    elsewhere = [record for record in base if setting.place(record) not in places]
+    ends = zip((change.before[0], change.after[0]), wanted, strict=True)
+    return [*elsewhere, *(record for record, times in ends if record is not None for _ in range(times))]
 
 
 def table_pair(setting: Setting, base: Sequence[Record], change: Change, random: np.random.Generator) -> Pair:
