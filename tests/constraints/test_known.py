@@ -111,7 +111,7 @@ def counted(seed: int, *, women: int = 30, men: int = 70) -> Ints:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_released_histogram_meets_a_known_marginal_exactly_at_no_further_cost(seed: int) -> None:
     asked = compiled("histogram", ["sex", "age"], SEX)
-    offer = bf.accuracy_at(asked.problem, Fraction(1, 2), 1e-6).best
+    offer = bf.accuracy_at(asked.problem, Fraction(1, 2), 1e-9).best
     answer = release(asked, offer, counted(seed))
     assert answer.consistent.feasible
     found = answer.consistent.values.reshape(2, 10)
@@ -126,7 +126,7 @@ def test_running_counts_and_ranges_meet_known_ones() -> None:
     counts = np.array([3, 0, 1, 0, 0, 5, 0, 0, 0, 0])
     for kind in ("cdf", "ranges"):
         asked = compiled(kind, ["age"], "count(age < 3) = 4", "rows = 9")
-        offer = bf.accuracy_at(asked.problem, Fraction(1), 1e-6).best
+        offer = bf.accuracy_at(asked.problem, Fraction(1), 1e-9).best
         answer = release(asked, offer, counts)
         told = known_answers(asked)
         assert answer.consistent.feasible
@@ -138,7 +138,7 @@ def test_known_counts_beside_special_cells() -> None:
     policy = Policy(constraints=["count(age is null) = 2", "count(age < 3) = 4"])
     asked = compile_query(with_null, policy, query("cdf", ["age"]))
     counts = np.array([3, 0, 1, 0, 0, 5, 0, 0, 0, 0, 2])
-    answer = release(asked, bf.accuracy_at(asked.problem, Fraction(1), 1e-6).best, counts)
+    answer = release(asked, bf.accuracy_at(asked.problem, Fraction(1), 1e-9).best, counts)
     assert answer.consistent.feasible and answer.consistent.values[[2, 10]] == pytest.approx([4, 2])
 
 

