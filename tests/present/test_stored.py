@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.present.compact_json import compact_json
 from blowfishdb.errors import DigestMismatch, DocumentError
 from tests.present.cases import DOMAIN, POLICY, QUESTIONS, answers, constructed, released
 
@@ -97,3 +98,26 @@ def test_damaged_answers_are_refused(name: str) -> None:
 def test_anything_else_is_refused(text: str | bytes) -> None:
     with pytest.raises(DocumentError):
         Answer.from_json(text)
+
+
+LONG_LISTS = {
+    "all kinds": np.random.default_rng(5).integers(0, 2**64, 40_000, dtype=np.uint64).view(np.float64),
+    "whole": np.arange(-20_000.0, 20_000.0),
+    "minus zero": np.concatenate([np.arange(1.0, 30_000.0), [-0.0]]),
+    "ends": np.tile([5e-324, -1.7976931348623157e308, 2.0**53 + 2, 1e22, 1e23, 0.1], 5_000),
+}
+
+
+@pytest.mark.parametrize("name", LONG_LISTS)
+def test_long_lists_of_numbers_read_back_to_the_last_bit(name: str) -> None:
+    values = LONG_LISTS[name]
+    values = np.ascontiguousarray(values[np.isfinite(values)])
+    read = np.array(json.loads(compact_json({"a": [{"values": values}]}))["a"][0]["values"], dtype=np.float64)
+    assert read.tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("size", [1, 30_000])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_numbers_that_json_has_not_are_refused(size: int, wrong: float) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        compact_json({"values": np.append(np.ones(size), wrong)})

@@ -15,6 +15,7 @@ from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer_bounds import Bounds
 from blowfishdb.engine.answer_table import AnswerAxis, AnswerTable
 from blowfishdb.engine.evidence import Evidence, worked_out
+from blowfishdb.engine.present.compact_json import compact_json
 from blowfishdb.engine.released import Released
 from blowfishdb.errors import DocumentError, InvalidInput
 from blowfishdb.inference.consistent import Consistent
@@ -28,8 +29,10 @@ SCHEMA = "blowfishdb-answer/1"
 
 def to_json(answer: Released, *, indent: int | None = None) -> str:
     """The whole answer as JSON: exact numbers as text such as "41/100", floats in the digits that read back equal."""
-    separators = (",", ":") if indent is None else (",", ": ")
-    return json.dumps(to_document(answer), allow_nan=False, indent=indent, separators=separators)
+    document = _document(answer)
+    if indent is None:
+        return compact_json(document)
+    return json.dumps(document, allow_nan=False, indent=indent, default=np.ndarray.tolist)
 
 
 def from_json(text: str | bytes, make: type[Kept]) -> Kept:
@@ -53,8 +56,8 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is no number of an answer")
 
 
-def to_document(answer: Released) -> dict[str, Any]:
-    """The answer as dictionaries and lists."""
+def _document(answer: Released) -> dict[str, Any]:
+    """The answer as dictionaries, lists and arrays."""
     proof = answer.certificate
     return {
         "schema": SCHEMA,
@@ -81,9 +84,9 @@ def to_document(answer: Released) -> dict[str, Any]:
             "together": proof.together,
         },
         "tables": [_table(table) for table in answer.tables],
-        "values": answer.values.tolist(),
-        "raw": answer.raw.tolist(),
-        "half_widths": answer.widths.per_answer.tolist(),
+        "values": answer.values,
+        "raw": answer.raw,
+        "half_widths": answer.widths.per_answer,
         "together": _bounds(answer.together),
         "alone": _bounds(answer.alone),
         "stages": [[allowance.stage, str(allowance.epsilon)] for allowance in answer.stages],
@@ -92,8 +95,8 @@ def to_document(answer: Released) -> dict[str, Any]:
     }
 
 
-def _bounds(bounds: Bounds | None) -> dict[str, list[float]] | None:
-    return None if bounds is None else {"low": bounds.low.tolist(), "high": bounds.high.tolist()}
+def _bounds(bounds: Bounds | None) -> dict[str, Floats] | None:
+    return None if bounds is None else {"low": bounds.low, "high": bounds.high}
 
 
 def _table(table: AnswerTable) -> dict[str, Any]:
@@ -102,7 +105,7 @@ def _table(table: AnswerTable) -> dict[str, Any]:
             "name": axis.name,
             "labels": list(axis.labels),
             "plain": axis.plain,
-            "edges": list(axis.edges),
+            "edges": np.array(axis.edges, dtype=np.float64),
             "in_days": axis.in_days,
         }
         for axis in table.axes
