@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -9,14 +10,14 @@ import numpy as np
 
 from blowfishdb.audit.definitions import Record
 from blowfishdb.audit.neighbours import Change, Setting
-from blowfishdb.audit.stages import Recorder
+from blowfishdb.audit.stages import Looked, Recorder
 from blowfishdb.engine.measure import measure
 from blowfishdb.engine.payable import Payable
 from blowfishdb.engine.request import Prepared
 from blowfishdb.engine.synopsis.request import PreparedSynopsis
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cells import Cells
-from blowfishdb.plan.certificate import certify
+from blowfishdb.plan.certificate import Certificate, certify
 from blowfishdb.plan.plan import Plan
 
 MOST_CELLS = 600
@@ -41,31 +42,63 @@ def moved_by_all(recorder: Recorder, payable: Payable, listed: list[Change], set
     plan, proof, cells = inner.best.plan, inner.best.certificate, inner.compiled.cells
     if not isinstance(plan, Plan) or cells.graph.cells > MOST_CELLS:
         return None
+    rows = _rows(recorder, plan, proof)
+    if not rows.scales.size:
+        return Moved(listed, [Fraction(0) for _ in listed], False, proof.epsilon)
+    each = setting.policy.rows_per_person
+    losses = [each * rows.loss(_steps(cells, change)) for change in listed]
+    again = certify(plan, cells.graph).epsilon
+    return Moved(listed, losses, proof.is_tight and not setting.policy.facts, again)
+
+
+def moved_by_stages(
+    recorder: Recorder, looked: Sequence[Looked], cells: Cells, listed: list[Change], each: int
+) -> list[Fraction]:
+    """The loss of every change over the fixed rows of all stages that measured some, in buckets or in cells."""
+    losses = [Fraction(0)] * len(listed)
+    for stage in looked:
+        if not isinstance(stage.plan, Plan) or cells.graph.cells > MOST_CELLS:
+            continue
+        rows = _rows(recorder, stage.plan, Certificate(Fraction(0), None, False, stage.plan.digest(), ""))
+        for place, change in enumerate(listed):
+            steps = [(stage.bucket(old), stage.bucket(new)) for old, new in _steps(cells, change)]
+            losses[place] += each * rows.loss(steps)
+    return losses
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What each cell adds to every row, 0 in the last line for absence; and the noise that the rows get."""
+
+    columns: Ints
+    scales: Ints
+    unit: Fraction
+
+    def loss(self, steps: Iterable[tuple[int, int]]) -> Fraction:
+        """What moves between these cells, all at once, lose."""
+        if not self.scales.size:
+            return Fraction(0)
+        moved = sum((self.columns[new] - self.columns[old] for old, new in steps), np.zeros_like(self.columns[0]))
+        return Fraction(int(np.abs(moved) @ self.scales)) / self.unit
+
+
+def _rows(recorder: Recorder, plan: Plan, proof: Certificate) -> _Rows:
+    """The rows as the engine measures them, a cell at a time."""
     recorder.quiet()
-    columns = np.zeros((cells.graph.cells + 1, plan.weights.size), dtype=np.int64)
-    scales = np.zeros(0, dtype=np.int64)
-    unit = Fraction(1)
-    for cell in range(cells.graph.cells):
-        only = np.zeros(cells.graph.cells, dtype=np.int64)
+    columns = np.zeros((plan.cells + 1, plan.weights.size), dtype=np.int64)
+    scales, unit = np.zeros(0, dtype=np.int64), Fraction(1)
+    for cell in range(plan.cells):
+        only = np.zeros(plan.cells, dtype=np.int64)
         only[cell] = 1
         columns[cell] = measure(plan, proof, only).noisy
         for draw in recorder.tape.take():
             scales, unit = draw.weights, draw.unit
-    if not scales.size:
-        return Moved(listed, [Fraction(0) for _ in listed], False, proof.epsilon)
-    each = setting.policy.rows_per_person
-    losses = []
-    for change in listed:
-        step = sum(
-            (
-                columns[cell_of(cells, new)] - columns[cell_of(cells, old)]
-                for old, new in zip(change.before, change.after, strict=True)
-            ),
-            np.zeros(columns.shape[1], dtype=np.int64),
-        )
-        losses.append(Fraction(each * int(np.abs(step) @ scales)) / unit)
-    again = certify(plan, cells.graph).epsilon
-    return Moved(listed, losses, proof.is_tight and not setting.policy.facts, again)
+    return _Rows(columns, scales, unit)
+
+
+def _steps(cells: Cells, change: Change) -> list[tuple[int, int]]:
+    """The cells between which the records of a change move."""
+    return [(cell_of(cells, old), cell_of(cells, new)) for old, new in zip(change.before, change.after, strict=True)]
 
 
 def cell_of(cells: Cells, record: Record | None) -> int:

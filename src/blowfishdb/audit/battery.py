@@ -71,6 +71,8 @@ def battery(*, quick: bool) -> list[Case]:
         presence_and_people(),
         public_facts(),
         data_aware(quick=quick),
+        data_aware_elsewhere(),
+        long_axes(),
         other_releases(),
         accounts(),
     )
@@ -135,6 +137,9 @@ def joint() -> Iterator[Case]:
             f"kronecker by structure, joint {shape}", small, policy, TABLE, mechanism="kronecker", by_structure=True
         )
         yield Case(f"hierarchy of one side, joint {shape}", small, policy, query("cdf", "x"), mechanism="hierarchy")
+        fine = Policy(joint=[grid(["x", "y"], "4.1", shape)])
+        said = f"kronecker by structure, joint {shape}, a long threshold"
+        yield Case(said, SQUARE, fine, TABLE, mechanism="kronecker", by_structure=True)
     filtered = query("histogram", "x", Column("y") >= 3)
     yield Case("filter on the other side, joint l1", small, Policy(joint=[grid(["x", "y"], 1, "l1")]), filtered)
 
@@ -263,6 +268,36 @@ def data_aware(*, quick: bool) -> Iterator[Case]:
     yield Case("auto", LONG, Policy({"x": line()}), RANGES, Fraction(1), "auto")
 
 
+def data_aware_elsewhere() -> Iterator[Case]:
+    """Programs where records leave a filter, where NULL is hidden among all values, and on graphs without windows."""
+    special = domain({"x": integers(0, 14), "y": categorical(["a", "b"], null="a", outside="a")})
+    filtered = query("histogram", "x", Column("y") == "a")
+    for name in ("dawa", "dawa-transform", "kdtree", "matching-transform"):
+        policy = Policy({"x": threshold(2)})
+        yield Case(f"{name}, filter, NULL hidden", special, policy, filtered, Fraction(2), name, rows=40)
+    odd = Policy({"x": custom([(cell, cell + 5) for cell in range(11)])})
+    yield Case("dawa, custom", LONG, odd, RANGES, Fraction(2), "dawa", rows=40)
+    near = Policy(joint=[grid(["x", "y"], 2, "l1")])
+    yield Case("kdtree, joint l1", SMALL_SQUARE, near, TABLE, Fraction(2), "kdtree", rows=40)
+
+
+def long_axes() -> Iterator[Case]:
+    """Short axes, certified as long ones are: by sweeping over them instead of listing edges."""
+    for family in ("threshold", "full", "line"):
+        policy = Policy({"x": FAMILIES[family]})
+        for name in ("hierarchy", "ordered"):
+            said = f"{name} by structure, {family}, ranges"
+            yield Case(said, ONE, policy, RANGES, Fraction(1, 2), name, by_structure=True)
+    hidden = Policy({"x": threshold(2)})
+    for name in ("hierarchy", "ordered"):
+        yield Case(
+            f"{name} by structure, NULL and outside hidden", SPECIAL, hidden, CDF, mechanism=name, by_structure=True
+        )
+    known = Policy(constraints=["range(x, 0, 3)"])
+    for name in ("identity", "hierarchy"):
+        yield Case(f"{name} by structure, a range known", ONE, known, CDF, mechanism=name, by_structure=True)
+
+
 def other_releases() -> Iterator[Case]:
     """Sums, means, quantiles, synopses and weights for k-means."""
     kinds: tuple[Kind, ...] = ("sum", "mean")
@@ -270,6 +305,8 @@ def other_releases() -> Iterator[Case]:
         yield Case(f"{kind}, threshold", ONE, Policy({"x": threshold(3)}), query(kind, "x"))
         filtered = query(kind, "x", Column("y") == "b")
         yield Case(f"{kind}, filter", TWO, Policy({"x": line()}), filtered)
+    awkward = Fraction(333_333_333_331, 10**12)
+    yield Case("a price of twelve places", ONE, Policy({"x": threshold(3)}), HISTOGRAM, awkward, "identity")
     median = Query("quantiles", as_axes("x"), levels=levels_of(["0.25", "0.5"]))
     yield Case("quantiles", ONE, Policy({"x": threshold(2)}), median)
     yield Case("synopsis", ONE, Policy({"x": threshold(2)}), HISTOGRAM, as_synopsis=True)
@@ -279,6 +316,7 @@ def other_releases() -> Iterator[Case]:
         "record": Policy({"x": threshold(2), "y": line()}),
         "attribute": Policy({"x": threshold(2), "y": line()}, "attribute"),
         "joint": Policy(joint=[grid(["x", "y"], 2, "l1")]),
+        "joint l2": Policy(joint=[grid(["x", "y"], "4.3", "l2")]),
         "presence secret": Policy({"x": threshold(1), "y": threshold(1)}, presence="secret"),
         "partition": Policy({"x": partition(cuts=[4]), "y": line()}),
         "people": Policy({"x": line(), "y": line()}, unit=person("who", at_most=2, order_by="nr")),

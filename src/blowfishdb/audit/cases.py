@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from types import ModuleType
 
 from blowfishdb.accuracy import ranking
 from blowfishdb.audit.neighbours import Setting
@@ -20,7 +21,7 @@ from blowfishdb.ledger.edge_books import SUM
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
-from blowfishdb.plan import certificate
+from blowfishdb.plan import certificate, columns, constraint_loss, interval_loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,16 +73,27 @@ def made_ready(case: Case, holding: Holding, asked: Query | NodeQuestion) -> Rea
     return Ready(request.digest, prepare(holding, request))
 
 
+LIMITS: tuple[tuple[ModuleType, str], ...] = (
+    (certificate, "LISTED_EDGES"),
+    (columns, "TABLE_CELLS"),
+    (constraint_loss, "LISTED_PAIRS"),
+    (interval_loss, "TABLE_CELLS"),
+)
+"""Below these numbers edges are compared one by one; above, structure decides."""
+
+
 @contextmanager
 def certified_as(case: Case) -> Iterator[None]:
     """Small questions certified as large ones are, where the case wants it, so that all pairs can still be tried."""
-    usual = certificate.LISTED_EDGES
+    usual = [getattr(module, name) for module, name in LIMITS]
     if case.by_structure:
-        certificate.LISTED_EDGES = -1
+        for module, name in LIMITS:
+            setattr(module, name, -1)
     # What was certified in the other way must not be remembered.
     ranking.forget()
     try:
         yield
     finally:
-        certificate.LISTED_EDGES = usual
+        for (module, name), limit in zip(LIMITS, usual, strict=True):
+            setattr(module, name, limit)
         ranking.forget()

@@ -11,7 +11,7 @@ from fractions import Fraction
 from blowfishdb.audit.cases import Case, Ready
 from blowfishdb.audit.listening import listening
 from blowfishdb.audit.scratch import CHARGED, READ, Scratch
-from blowfishdb.audit.stages import Access
+from blowfishdb.audit.stages import Access, Looked
 from blowfishdb.engine.charged_release import Run, charged_payload
 from blowfishdb.engine.payable import Payable
 from blowfishdb.errors import BlowfishError
@@ -35,6 +35,7 @@ class Outcome:
     spent: Fraction
     logged: list[str]
     accesses: list[Access] = field(default_factory=list)
+    looked: list[Looked] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
 
 

@@ -12,10 +12,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.audit.all_changes import Moved, moved_by_all
+from blowfishdb.audit.all_changes import Moved, moved_by_all, moved_by_stages
 from blowfishdb.audit.cases import Case, Ready, certified_as, made_ready
 from blowfishdb.audit.counts import placing_troubles, source_troubles
-from blowfishdb.audit.neighbours import MOST_RECORDS, Change, changes, sample_records
+from blowfishdb.audit.neighbours import MOST_RECORDS, Change, Setting, changes, sample_records
 from blowfishdb.audit.one_release import (
     Outcome,
     charge_troubles,
@@ -26,10 +26,12 @@ from blowfishdb.audit.one_release import (
 )
 from blowfishdb.audit.scratch import READ, Scratch, scratch
 from blowfishdb.audit.selection_loss import SLACK
-from blowfishdb.audit.stages import Recorder, watched_stages
+from blowfishdb.audit.stages import Looked, Recorder, watched_stages
 from blowfishdb.audit.tables import Pair, crowd, table_pair
 from blowfishdb.audit.verdicts import Line, amount, clean, judged, not_tested, violation
 from blowfishdb.engine.node_release import PreparedNodes
+from blowfishdb.engine.program_request import PreparedProgram
+from blowfishdb.engine.synopsis.request import PreparedSynopsis
 from blowfishdb.errors import Declined, InvalidInput
 from blowfishdb.model.policy import Person
 from blowfishdb.sources.base import Counting
@@ -90,6 +92,7 @@ class _Replay:
         moving, public, charging, counting = list[str](), list[str](), list[str](), list[str]()
         counting += placing_troubles(setting, payable, everyone)
         worst: Fraction | float = Fraction(0)
+        runs: list[list[Looked]] = []
         base = [everyone[int(i)] for i in self.random.integers(len(everyone), size=self.case.rows)]
         for number, change in enumerate(chosen):
             pair = table_pair(setting, crowd(setting, base, change, number), change, self.random)
@@ -99,6 +102,7 @@ class _Replay:
             else:
                 first, second = self._both_counted(pair, self._statement())
             public += public_troubles(first, second)
+            runs.append(first.looked)
             if number < 2:
                 counting += source_troubles(self.world, setting, payable, self._statement(), pair)
             loss: Fraction | float = Fraction(0)
@@ -113,6 +117,7 @@ class _Replay:
         name, tried = self.case.name, len(chosen)
         return [
             *found,
+            *self._every_stage(runs, listed, setting),
             judged("replay", name, "movement", moving, f"loss {amount(worst)} of {amount(price)} charged", tried),
             judged("replay", name, "public outputs", public, "the same once noisy outputs are", tried),
             judged("replay", name, "charge", charging, f"{amount(price)}: certificate, entry, account agree", tried),
@@ -129,7 +134,7 @@ class _Replay:
         self.recorder.record()
         self.world.fill(pair.before)
         first = released(self.world, self.ready, "before")
-        first.accesses = list(self.recorder.accesses)
+        first.accesses, first.looked = list(self.recorder.accesses), list(self.recorder.looked)
         first.troubles = repeat_troubles(self.world, self.ready, "before", first)
         self.recorder.repeat(first.accesses)
         self.world.fill(pair.after)
@@ -140,7 +145,7 @@ class _Replay:
         self.recorder.record()
         self.world.fill(pair.before)
         first = counted_and_measured(self.world, self.ready.payable, counting)
-        first.accesses = list(self.recorder.accesses)
+        first.accesses, first.looked = list(self.recorder.accesses), list(self.recorder.looked)
         self.recorder.repeat(first.accesses)
         self.world.fill(pair.after)
         return first, counted_and_measured(self.world, self.ready.payable, counting)
@@ -161,6 +166,26 @@ class _Replay:
             return violation("replay", name, check, said, tried)
         exact = ", attained" if worst == price else ""
         return clean("replay", name, check, f"loss {amount(worst)} of {amount(price)} charged{exact}", tried)
+
+    def _every_stage(self, runs: list[list[Looked]], listed: list[Change], setting: Setting) -> list[Line]:
+        """What all changes lose in the rows of every stage, and what selections may cost beside, for each run."""
+        inner = self.ready.payable.inner if isinstance(self.ready.payable, PreparedSynopsis) else self.ready.payable
+        if not isinstance(inner, PreparedProgram):
+            return []
+        allowed = {each.stage: each.epsilon for each in inner.program.allowances}
+        worst, troubles = Fraction(0), list[str]()
+        for looked in runs:
+            chosen = sum((allowed[stage.name] for stage in looked if stage.plan is None), Fraction(0))
+            losses = moved_by_stages(
+                self.recorder, looked, inner.compiled.cells, listed, setting.policy.rows_per_person
+            )
+            most = max(losses, default=Fraction(0))
+            worst = max(worst, most + chosen)
+            if most + chosen > self.price:
+                said = _said(listed[losses.index(most)])
+                troubles.append(f"loss {amount(most)} and {amount(chosen)} for selections on {said}")
+        said = f"loss {amount(worst)} of {amount(self.price)} charged"
+        return [judged("replay", self.case.name, "every edge", troubles, said, len(runs) * len(listed))]
 
     def _chosen(self, listed: list[Change], moved: Moved | None) -> list[Change]:
         """The dearest changes, and others at random."""

@@ -106,7 +106,8 @@ def run_audit(plan: AuditPlan, *, jobs: int = 1, progress: Progress | None = Non
     """Runs every task of a plan and collects the lines in order."""
     started = time.monotonic()
     tasks = tasks_of(plan)
-    results = _in_one(plan, tasks, progress) if jobs <= 1 else _in_several(plan, tasks, jobs, progress)
+    # What a process prints is listened to, so a bar is never drawn in one that audits.
+    results = _in_one(plan, tasks) if jobs <= 1 and progress is None else _in_several(plan, tasks, jobs, progress)
     title = "the built-in battery" if plan.subject is None else f"the dataset {plan.subject.name}"
     powers = [f"Sampler: at least 0.9999 for a scale 10 % off, at a false alarm of at most {FALSE_ALARM:g}."]
     if "statistical" in plan.sections:
@@ -122,14 +123,9 @@ def run_audit(plan: AuditPlan, *, jobs: int = 1, progress: Progress | None = Non
     )
 
 
-def _in_one(plan: AuditPlan, tasks: Sequence[Task], progress: Progress | None) -> dict[Task, list[Line]]:
-    works, results = _works(plan), dict[Task, list[Line]]()
-    for done, task in enumerate(tasks):
-        name, work = works[task.section][task.number]
-        results[task] = _run(task.section, name, work)
-        if progress is not None:
-            progress(name, done + 1, len(tasks))
-    return results
+def _in_one(plan: AuditPlan, tasks: Sequence[Task]) -> dict[Task, list[Line]]:
+    works = _works(plan)
+    return {task: _run(task.section, *works[task.section][task.number]) for task in tasks}
 
 
 def _in_several(plan: AuditPlan, tasks: Sequence[Task], jobs: int, progress: Progress | None) -> dict[Task, list[Line]]:

@@ -22,7 +22,7 @@ from blowfishdb.audit.tape import Draw, Function, Tape, replaced, taped
 from blowfishdb.engine import described, node_release, run_program
 from blowfishdb.engine.measure import measure
 from blowfishdb.model.arrays import Ints
-from blowfishdb.plan.plan import EdgePlan
+from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.refinement import RefinementNoise
 from blowfishdb.plan.stages import Measured, MeasurementStage
 
@@ -44,6 +44,19 @@ class Access:
     selected: Selected | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """A stage of a program that ran: the plan that it measured, None for a selection, and in which buckets."""
+
+    name: str
+    plan: Plan | EdgePlan | None
+    buckets: Ints | None
+
+    def bucket(self, cell: int) -> int:
+        """The row of a cell among those of the plan; -1, the last one, for what does not count."""
+        return cell if cell < 0 or self.buckets is None else int(self.buckets[cell])
+
+
 @dataclass
 class Replayed:
     """What an access cost on the neighbour, and what was wrong with it."""
@@ -61,12 +74,13 @@ class Recorder:
     accesses: list[Access] = field(default_factory=list)
     past: list[Access] | None = None
     replayed: list[Replayed] = field(default_factory=list)
+    looked: list[Looked] = field(default_factory=list)
     allowed: dict[str, float] = field(default_factory=dict)
     """What each selection may cost, by its name; only saves looking for a cheaper proof."""
 
     def record(self) -> None:
         """From now on releases draw noise of their own."""
-        self.accesses, self.past, self.replayed = [], None, []
+        self.accesses, self.past, self.replayed, self.looked = [], None, [], []
         self.tape.draw_for_real()
         self.tape.take()
 
@@ -210,7 +224,9 @@ def watched_stages() -> Iterator[Recorder]:
             return Measured(*recorder.access("measurement", plan.digest(), run, plan))
 
         def replying(asked: Any, graph: Any, counts: Ints) -> Any:
-            if isinstance(asked.stage, MeasurementStage):
+            is_measurement = isinstance(asked.stage, MeasurementStage)
+            recorder.looked.append(Looked(asked.name, asked.stage.plan if is_measurement else None, asked.buckets))
+            if is_measurement:
                 return reply(asked, graph, counts)
             return recorder.select(asked.name, asked.stage, counts, lambda: np.asarray(reply(asked, graph, counts)))
 
