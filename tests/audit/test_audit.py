@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from blowfishdb.audit.drills import drills
 from blowfishdb.audit.exact_digits import digit_troubles
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.report import as_html, as_markdown, write_report
-from blowfishdb.audit.run import AuditPlan, run_audit
+from blowfishdb.audit.run import AuditPlan, Task, run_audit
 from blowfishdb.audit.verdicts import Audit, Line, clean, violation
 from blowfishdb.cli import run
 from blowfishdb.errors import InvalidInput
@@ -87,6 +88,18 @@ def test_code_that_cannot_be_audited_does_not_pass(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("blowfishdb.audit.run.noise_lines", broken)
     assert not run_audit(AuditPlan(quick=True, sections=("noise",), seed=77)).is_clean
+
+
+def test_a_bar_is_not_drawn_where_prints_are_listened_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def elsewhere(plan: AuditPlan, tasks: Sequence[Task], jobs: int, progress: object) -> dict[Task, list[Line]]:
+        asked.append(jobs)
+        return {task: [] for task in tasks}
+
+    monkeypatch.setattr("blowfishdb.audit.run._in_several", elsewhere)
+    run_audit(AuditPlan(quick=True, sections=("exact",)), jobs=1, progress=lambda name, done, total: None)
+    assert asked == [1]
 
 
 def test_unknown_sections_are_refused() -> None:
