@@ -38,6 +38,21 @@ def test_a_failing_source_leaves_an_incident_and_a_log(
     assert LOG not in logging.getLogger(CURATOR).handlers
 
 
+@pytest.mark.parametrize(("address", "is_shown"), [("postgresql://h/d#t", True), ("people.csv", False)])
+def test_only_a_server_that_read_no_row_is_quoted_to_who_adds_a_dataset(
+    blowfish: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, address: str, is_shown: bool
+) -> None:
+    monkeypatch.setattr("blowfishdb.sources.postgres.Postgres._connect", fail)
+    monkeypatch.setattr("blowfishdb.sources.duckdb.DuckDB.columns", fail)
+    ended = blowfish("dataset", "add", "people", "--source", address, "--domain", "age=0..99")
+    assert ended.code == 6
+    assert ("The database says: could not convert" in ended.err) is is_shown
+    assert SECRET in (folder / "blowfish.log").read_text()
+    assert LOG.last == ""
+    told = blowfish("dataset", "add", "people", "--source", address, "--domain", "age=0..99", "--json")
+    assert told.error["code"] == "source-failed" and SECRET not in told.err
+
+
 def test_without_a_log_nothing_is_printed_either() -> None:
     code = (
         "from blowfishdb.errors import SourceFailed\nfrom blowfishdb.sources.failures import shielded\n"

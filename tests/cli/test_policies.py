@@ -113,3 +113,16 @@ def test_a_policy_that_hides_what_was_open_is_refused(people: Run) -> None:
     assert dry.code == 5
     assert people(*change).code == 5
     assert people("policy", "set", "people", "--reason", "nothing said").code == 3
+
+
+def test_an_edit_of_the_file_is_not_shown_as_what_is_in_force(people: Run, folder: Path) -> None:
+    config = folder / "blowfish.toml"
+    as_it_was = people("policy", "show", "people").out
+    config.write_text(
+        config.read_text().replace("theta = 5\n", "theta = 7\n").replace('epsilon = "2"', 'epsilon = "3"')
+    )
+    shown, whole = people("policy", "show", "people").out, people("dataset", "show", "people").out
+    assert shown.startswith(as_it_was)
+    for said in (shown, whole):
+        assert "The configuration says another policy." in said and "at most 5 apart" in said
+        assert "blowfish dataset budget people --epsilon 3 --reason TEXT" in " ".join(said.split())

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+from blowfishdb.cli.answering import rounded_down
 from tests.cli.conftest import Run
 
 ANA = ("--analyst", "ana")
@@ -35,6 +37,29 @@ def test_a_release_is_charged_once_and_replayed_free(people: Run) -> None:
     assert first.code == second.code == 0
     assert first.json == second.json
     assert spent(people) == "0.125"
+
+
+def test_an_answer_that_comes_again_says_so(people: Run) -> None:
+    ask = ("release", "people", "--histogram", "bin(age, 10)", "--epsilon", "0.125", *ANA)
+    first, second = people(*ask), people(*ask)
+    assert "asked this before" not in first.out
+    assert "asked this before" in second.out
+    assert "You have epsilon 0.375 left" in second.out
+
+
+def test_a_preview_that_is_too_dear_names_what_the_budget_buys(people: Run) -> None:
+    dear = people("preview", "people", "--histogram", "age", "--within", "1", *ANA).out
+    assert "this is too dear" in dear and "Run it with" not in dear
+    assert "What your budget buys: blowfish preview people --histogram age --epsilon 0.5 --analyst ana" in dear
+    people("release", "people", "--count", "--where", "age > 30", "--epsilon", "0.5", *ANA)
+    spent_up = people("preview", "people", "--histogram", "age", "--within", "1", *ANA).out
+    assert "this is too dear" in spent_up and "What your budget buys" not in spent_up
+
+
+@pytest.mark.parametrize(("amount", "said"), [("1129/1000", "1.12"), ("2/3", "0.666"), ("1/100000", "0.00001")])
+def test_what_is_left_is_rounded_down(amount: str, said: str) -> None:
+    assert rounded_down(Fraction(amount)) == said
+    assert Fraction(said) <= Fraction(amount)
 
 
 def test_sql_asks_the_same_as_options(people: Run) -> None:

@@ -99,8 +99,8 @@ def test_a_first_password_opens_nothing_but_its_own_change(place: Place) -> None
     me = client.post("/api/v1/sessions", json={"name": "nina", "password": PASSWORD}).json()
     assert me["must_change"] and me["scopes"] == []
     client.headers["X-Blowfish-Proof"] = me["proof"]
-    assert code(client.get("/api/v1/datasets")) == "not-allowed"
-    assert code(client.get("/api/v1/tokens")) == "not-allowed"
+    assert code(client.get("/api/v1/datasets")) == "password-must-change"
+    assert code(client.get("/api/v1/tokens")) == "password-must-change"
     wrong = {"password": "not the right one", "new_password": "a new long password"}
     assert code(client.put("/api/v1/sessions/current/password", json=wrong)) == "sign-in-refused"
     right = {"password": PASSWORD, "new_password": "a new long password"}

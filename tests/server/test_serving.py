@@ -25,7 +25,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 import blowfishdb as bf
-from blowfishdb.cli.opening_server import free_port
+from blowfishdb.cli.opening_server import check_port, free_port
+from blowfishdb.errors import CatalogError
 from blowfishdb.server.app import rest_app
 from blowfishdb.server.office import open_office
 from blowfishdb.server.running import listening
@@ -101,6 +102,29 @@ def test_a_free_port_is_found() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         assert free_port(taken.getsockname()[1]) != taken.getsockname()[1]
+
+
+def test_a_taken_port_is_said_before_anybody_gets_a_password(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from blowfishdb.cli import run
+
+    config = tmp_path / "blowfish.toml"
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert run(["serve", "--port", port, "--config", str(config)]) == 3
+    said = capsys.readouterr().err
+    assert f"port {port} of 127.0.0.1: somebody listens there already" in " ".join(said.split())
+    assert run(["user", "list", "--json", "--config", str(config)]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no host"])
+def test_a_place_where_nobody_can_listen_is_said(host: str) -> None:
+    with pytest.raises(CatalogError, match="does not let it"):
+        check_port(host, 8000)
 
 
 def test_people_who_are_there_get_no_new_curator(tmp_path: Path) -> None:

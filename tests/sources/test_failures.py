@@ -220,3 +220,22 @@ def test_types_of_postgres_that_look_like_text(postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as connection:
         connection.execute("UPDATE people SET n = '-Infinity' WHERE a = 7; UPDATE people SET n = '1e-400' WHERE a = 8")
     assert list(source.prepare(cells_of("n", bins(0, 1, width=1, outside="cell"))).run()) == [1, 0, 1]
+
+
+@pytest.mark.postgres
+def test_what_an_account_of_postgres_may_not_select_is_not_there(postgres_url: str) -> None:
+    """Else a dataset could be added whose every release fails after it was charged."""
+    import psycopg
+
+    name = postgres_url.rsplit("/", 1)[1]
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("CREATE TABLE closed (a INTEGER); CREATE TABLE half (a INTEGER, b INTEGER)")
+        connection.execute("CREATE SCHEMA inner_room; CREATE TABLE inner_room.t (a INTEGER)")
+        connection.execute(f"CREATE ROLE reader_{name} LOGIN".encode())
+        connection.execute(f"GRANT SELECT (a) ON half TO reader_{name}".encode())
+        connection.execute(f"GRANT SELECT ON inner_room.t TO reader_{name}".encode())
+    address = postgres_url.replace("postgres@", f"reader_{name}@")
+    assert list(open_source(f"{address}#half").columns()) == ["a"]
+    for table in ("closed", "inner_room.t"):
+        with pytest.raises(SourceError, match="may read"):
+            open_source(f"{address}#{table}").columns()

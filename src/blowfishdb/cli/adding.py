@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from blowfishdb.catalog import Dataset
+from blowfishdb.catalog import Curator, Dataset
 from blowfishdb.catalog.declaring import HINT, attribute_words, family_words, named, read_attribute, read_family
 from blowfishdb.cli.asking import ask_budget, ask_columns
+from blowfishdb.cli.logs import LOG
 from blowfishdb.cli.output import console, exact, print_json, table
-from blowfishdb.errors import BlowfishError, CatalogError, DocumentError
+from blowfishdb.errors import BlowfishError, CatalogError, DocumentError, SourceFailed
 from blowfishdb.ledger.values import Account
 from blowfishdb.model.document import Document, read_document
 from blowfishdb.model.domain import Attribute, Domain
@@ -20,6 +21,8 @@ from blowfishdb.model.policy import ROW, Person, Policy, Row
 from blowfishdb.sources.base import ColumnType
 
 USUAL_LIMIT = "1"
+SERVERS = ("postgresql", "postgres", "mysql", "mariadb")
+"""Schemes whose columns come from a catalogue, so that a failure to get them cannot quote a row."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,16 @@ class Wish:
     order_by: str | None
     epsilon: str | None
     per_analyst: str | None
+
+
+def look_up(curator: Curator, source: str, *, as_json: bool) -> Mapping[str, ColumnType]:
+    """The columns at an address. What a server says that cannot be asked for them is shown: it has read no row."""
+    try:
+        return curator.columns(source)
+    except SourceFailed:
+        if not as_json and source.partition(":")[0] in SERVERS:
+            console(error=True).print(f"The database says: {LOG.last}", markup=False)
+        raise
 
 
 def declare(wish: Wish, columns: Mapping[str, ColumnType], known: Account | None, *, ask: bool) -> Dataset:

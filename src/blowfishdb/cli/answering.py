@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import ROUND_DOWN, Context, Decimal
+from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
 
 from blowfishdb.cli.output import console, print_json, short, table
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.present.numbers import readable
 from blowfishdb.engine.preview import HOW_KNOWN, Preview
 from blowfishdb.errors import ExtraMissing, InvalidInput
 from blowfishdb.session import Question, Session
@@ -72,8 +75,10 @@ class Keeping:
             raise ExtraMissing("matplotlib", "plot")
 
 
-def show_preview(question: Question, wanted: Accuracy, command: str, *, as_json: bool) -> None:
-    """Previews a question; `command` is how its answer is asked for."""
+def show_preview(
+    question: Question, wanted: Accuracy, command: Callable[[str, Accuracy], str], *, as_json: bool
+) -> None:
+    """Previews a question; `command` writes how `release` or `preview` is asked for at an accuracy."""
     with steps("pricing", quiet=as_json):
         found = question.preview(
             wanted.within,
@@ -84,9 +89,22 @@ def show_preview(question: Question, wanted: Accuracy, command: str, *, as_json:
             per_query=wanted.per_query,
         )
     print_preview(found, as_json=as_json)
-    if not as_json:
-        # Wrapped by the terminal and not by us, so that it can be copied in one piece.
-        console().print(f"Run it with: {command}", style="dim", markup=False, soft_wrap=True)
+    if as_json:
+        return
+    if found.left is None or found.epsilon <= found.left:
+        said = f"Run it with: {command('release', wanted)}"
+    elif found.left > 0:
+        what_is_left = replace(wanted, within=None, epsilon=rounded_down(found.left))
+        said = f"What your budget buys: {command('preview', what_is_left)}"
+    else:
+        return
+    # Wrapped by the terminal and not by us, so that it can be copied in one piece.
+    console().print(said, style="dim", markup=False, soft_wrap=True)
+
+
+def rounded_down(amount: Fraction) -> str:
+    """A positive amount with three digits that count, never more than it is."""
+    return f"{Context(prec=3, rounding=ROUND_DOWN).divide(Decimal(amount.numerator), Decimal(amount.denominator)):f}"
 
 
 def print_preview(found: Preview, *, as_json: bool) -> None:
@@ -123,7 +141,7 @@ def run_release(
     as_json: bool,
 ) -> None:
     """Releases a question, prints the answer and keeps what was wished."""
-    with steps("asking", quiet=as_json) as report:
+    with heard_steps(quiet=as_json) as (heard, report):
         answer = question.release(
             wanted.within,
             wanted.beta,
@@ -135,7 +153,7 @@ def run_release(
             progress=report,
             deadline=deadline,
         )
-    print_answer(session, answer, keeping, as_json=as_json)
+    print_answer(session, answer, keeping, heard, as_json=as_json)
 
 
 def run_sql(
@@ -149,7 +167,7 @@ def run_sql(
     as_json: bool,
 ) -> None:
     """Answers a statement, or shows the preview of one that begins with EXPLAIN."""
-    with steps("asking", quiet=as_json) as report:
+    with heard_steps(quiet=as_json) as (heard, report):
         found = session.sql(
             statement,
             alpha=wanted.within,
@@ -165,12 +183,13 @@ def run_sql(
     if isinstance(found, Preview):
         print_preview(found, as_json=as_json)
     else:
-        print_answer(session, found, keeping, as_json=as_json)
+        print_answer(session, found, keeping, heard, as_json=as_json)
 
 
-def print_answer(session: Session, answer: Answer, keeping: Keeping, *, as_json: bool) -> None:
-    """Prints an answer and what is left of the budget, and keeps what was wished."""
-    show_answer(answer, keeping, as_json=as_json)
+def print_answer(session: Session, answer: Answer, keeping: Keeping, heard: Sequence[str], *, as_json: bool) -> None:
+    """Prints an answer and what is left of the budget, and keeps what was wished; `heard` are the steps it took."""
+    again = "" if "charge" in heard else "You asked this before: the same answer again, free."
+    show_answer(answer, keeping, caveat=again, as_json=as_json)
     if not as_json:
         show_remaining(session, answer.dataset)
 
@@ -194,7 +213,8 @@ def show_answer(answer: Answer, keeping: Keeping, *, caveat: str = "", as_json: 
 def show_remaining(session: Session, name: str) -> None:
     """Says what the analyst may still spend on a dataset."""
     left = session.budget(name)
-    console().print(f"You have epsilon {short(left.remaining)} left for {name}.", style="dim", markup=False)
+    said = readable(float(left.remaining))
+    console().print(f"You have epsilon {said} left for {name}.", style="dim", markup=False)
 
 
 def _keep(answer: Answer, keeping: Keeping) -> list[Path]:
@@ -239,3 +259,16 @@ def steps(first: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
             status.update(f"{STEP_WORDS.get(step, step)} ...")
 
         yield report
+
+
+@contextmanager
+def heard_steps(*, quiet: bool) -> Iterator[tuple[list[str], Callable[[str], None]]]:
+    """The same, and a list of the steps that were taken."""
+    heard: list[str] = []
+    with steps("asking", quiet=quiet) as report:
+
+        def listen(step: str) -> None:
+            heard.append(step)
+            report(step)
+
+        yield heard, listen

@@ -75,7 +75,7 @@ def add(
           --source 'mysql://ana:${PASSWORD}@host/shop#orders' \\
           --person customer --at-most 5 --order-by order_id
     """
-    from blowfishdb.cli.adding import Wish, declare, show_added
+    from blowfishdb.cli.adding import Wish, declare, look_up, show_added
     from blowfishdb.cli.opening import new_or_existing
     from blowfishdb.errors import CatalogError
 
@@ -83,7 +83,7 @@ def add(
     with new_or_existing(config, by) as curator:
         if name in curator.datasets():
             raise CatalogError(f"there is a dataset {name} already; `blowfish dataset show {name}` shows it")
-        columns = curator.columns(source)
+        columns = look_up(curator, source, as_json=as_json)
         ask = sys.stdin.isatty() and not (domain or document or as_json)
         dataset = declare(wish, columns, curator.known_account(source), ask=ask)
         account = curator.add(dataset)
@@ -142,16 +142,18 @@ def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> 
       blowfish dataset show visits
     """
     from blowfishdb.cli.opening import existing
-    from blowfishdb.cli.showing import dataset_content, show_dataset
+    from blowfishdb.cli.showing import dataset_content, show_dataset, show_edits
 
     with existing(config) as curator:
-        dataset, account, analysts = curator.dataset(name), curator.account(name), curator.analysts(name)
+        written, analysts = curator.dataset(name), curator.analysts(name)
+        account, dataset = curator.in_force(name)
     if as_json:
         from blowfishdb.cli.output import print_json
 
         print_json(dataset_content(dataset, account, analysts))
     else:
         show_dataset(dataset, account, analysts)
+        show_edits(written, dataset, account)
 
 
 app.command()(budget)

@@ -13,14 +13,19 @@ CURATOR = "blowfishdb.curator"
 
 
 class CuratorLog(logging.Handler):
-    """Appends to the log of the configuration in use; what cannot be written is dropped, never printed."""
+    """Appends to the log of the configuration in use; what cannot be written is dropped, never printed.
+
+    `last` is what the last failure said. It may quote a row: only a command that read none may show it, to a curator.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.path: Path | None = None
+        self.last = ""
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
 
     def emit(self, record: logging.LogRecord) -> None:
+        self.last = str(record.exc_info[1]).strip() if record.exc_info else ""
         if self.path is None:
             return
         try:
@@ -51,6 +56,6 @@ def curator_log() -> Iterator[None]:
     try:
         yield
     finally:
-        LOG.path = before
+        LOG.path, LOG.last = before, ""
         if is_outermost:
             logger.removeHandler(LOG)

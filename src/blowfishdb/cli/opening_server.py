@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import webbrowser
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from blowfishdb.catalog.config import USUAL_LEDGER, read_config
 from blowfishdb.cli.logs import keep_log
@@ -25,6 +26,12 @@ def run_from(config: Path, host: str | None, port: int | None, curator: str, *, 
     if not config.exists():
         config.write_text(f'ledger = "{USUAL_LEDGER}"\n', encoding="utf-8")
     office = opened(config, host, port)
+    try:
+        # Before the first curator is made: a password that no server gets to print would be lost.
+        check_port(office.settings.host, office.settings.port)
+    except CatalogError:
+        office.close()
+        raise
     log_to_stderr()
     password = first_curator(office, curator)
 
@@ -38,6 +45,8 @@ def run_from(config: Path, host: str | None, port: int | None, curator: str, *, 
             screen.print("Nobody has an account yet. The first curator signs in with", markup=False)
             screen.print(f"  name      {curator}\n  password  {password}", style="bold", markup=False)
             screen.print("which is changed at the first sign-in. It is shown this once.", markup=False)
+        elif not any(person.role == "curator" and not person.is_disabled for person in office.people.all()):
+            screen.print("Nobody can sign in as a curator: blowfish user add NAME --role curator", markup=False)
         screen.print(f"BlowfishDB is at {office.settings.url} (Ctrl-C stops it)", markup=False)
 
     _run(office, say)
@@ -92,15 +101,45 @@ def run_demo(place: Path, port: int | None, *, browser: bool, as_json: bool) -> 
 def free_port(wanted: int = 8000) -> int:
     """The usual port, or another one where somebody listens there already."""
     for port in (wanted, 0):
-        with socket.socket() as probe:
-            # As the server does: a port whose last connections were just closed is free.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
+        try:
+            return _bound(socket.AF_INET, ("127.0.0.1", port))
+        except OSError:
+            continue
     raise CatalogError("no port is free; name one with --port")
+
+
+def check_port(host: str, port: int) -> None:
+    """CatalogError where a server cannot listen, with what to do about it."""
+    faults: list[int | None] = []
+    try:
+        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, OverflowError):
+        places = []
+    for family, *_, place in places:
+        try:
+            _bound(family, place)
+            faults.append(None)
+        except OSError as fault:
+            faults.append(fault.errno)
+    if errno.EADDRINUSE in faults:
+        why = "somebody listens there already"
+    elif None not in faults:
+        why = "this machine does not let it"
+    else:
+        return
+    said = f"the server cannot listen on port {port} of {host}: {why}"
+    raise CatalogError(f"{said}. Name another with --port or --host, or in [server] of the configuration.")
+
+
+def _bound(family: int, place: tuple[Any, ...]) -> int:
+    """The port, once something was bound to it for a moment; OSError where that does not work."""
+    with socket.socket(family) as probe:
+        # As the server does: a port whose last connections were just closed is free, and IPv6 stands for itself.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        probe.bind(place)
+        return int(probe.getsockname()[1])
 
 
 def _person(office: Office, name: str, role: str) -> str:

@@ -27,17 +27,19 @@ def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> 
     """
     from blowfishdb.cli.opening import existing
     from blowfishdb.cli.output import print_json
-    from blowfishdb.cli.showing import show_words
+    from blowfishdb.cli.showing import show_edits, show_words
     from blowfishdb.model.explain import explain
     from blowfishdb.model.written import write_policy
 
     with existing(config) as curator:
-        dataset, account = curator.dataset(name), curator.account(name)
+        written = curator.dataset(name)
+        account, dataset = curator.in_force(name)
     if as_json:
         words = list(explain(dataset.domain, dataset.policy))
         print_json({"version": account.policy_version, "policy": write_policy(dataset.policy), "words": words})
     else:
         show_words(dataset, account)
+        show_edits(written, dataset, account)
 
 
 @app.command()

@@ -90,7 +90,10 @@ def preview(
         *(["--analyst", analyst] if analyst else []),
         *(["--config", str(config)] if config != USUAL_CONFIG else []),
     ]
-    command = shlex.join(["blowfish", "release", *asked.words(), *wanted.words(), *chosen])
+
+    def command(verb: str, at: Accuracy) -> str:
+        return shlex.join(["blowfish", verb, *asked.words(), *at.words(), *chosen])
+
     with analyst_session(config, analyst) as session:
         show_preview(asked.question(session), wanted, command, as_json=as_json)
 

@@ -67,3 +67,32 @@ def show_words(dataset: Dataset, account: Account) -> None:
     screen = console()
     screen.print(f"Policy (version {account.policy_version}), in words", style="bold", markup=False)
     screen.print(bullets(explain(dataset.domain, dataset.policy)))
+
+
+def show_edits(written: Dataset, in_force: Dataset, account: Account) -> None:
+    """Warns of what the configuration says and the ledger does not have in force, with the command that changes it."""
+    name, screen = written.name, console()
+    documents = (
+        ("policy", written.policy_document(), in_force.policy_document()),
+        ("domain", written.domain_document(), in_force.domain_document()),
+    )
+    for kind, edited, kept in documents:
+        if edited != kept:
+            screen.print(
+                f"The configuration says another {kind}. This one is in force. Nobody is answered until you put the "
+                f"other in force (blowfish policy set {name} --document FILE --reason TEXT) or take the edit back.",
+                style="yellow",
+                markup=False,
+            )
+    limits = (
+        ("--epsilon", written.epsilon, account.limit),
+        ("--per-analyst", written.per_analyst, account.analyst_limit),
+    )
+    for option, said, limit in limits:
+        if said is not None and said != limit:
+            screen.print(
+                f"The configuration says {exact(said)}, which only the ledger can change: "
+                f"blowfish dataset budget {name} {option} {exact(said)} --reason TEXT",
+                style="yellow",
+                markup=False,
+            )

@@ -129,11 +129,12 @@ class Preview:
         return "\n".join([self._head(), *self._offer_lines(), *self._notes()])
 
     def _head(self) -> str:
+        number = "1 answer" if self.answers == 1 else f"{self.answers:,} answers"
         scope = "every answer" if self.demanded.guarantee == "simultaneous" else "each answer"
         if self.demanded.epsilon is not None:
-            return f"{self.title}: {self.answers:,} answers for epsilon {show(self.demanded.epsilon)}"
+            return f"{self.title}: {number} for epsilon {show(self.demanded.epsilon)}"
         return (
-            f"{self.title}: {self.answers:,} answers, {scope} within {readable(float(self.demanded.alpha or 0))} "
+            f"{self.title}: {number}, {scope} within {readable(float(self.demanded.alpha or 0))} "
             f"({self.demanded.confidence})"
         )
 

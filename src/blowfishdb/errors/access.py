@@ -41,6 +41,18 @@ class NotAllowed(AccessError):
         self.scope = scope
 
 
+class PasswordMustChange(AccessError):
+    """Somebody who still has the one-time password that a curator gave them."""
+
+    code = "password-must-change"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "change the one-time password first: sign in on the server's web page, or send both passwords to "
+            "PUT /api/v1/sessions/current/password"
+        )
+
+
 class AccountsUnavailable(AccessError):
     """The database of people and visits does not answer."""
 

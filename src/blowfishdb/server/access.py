@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 
-from blowfishdb.errors import NotAllowed, NotSignedIn, ProofMissing
+from blowfishdb.errors import NotAllowed, NotSignedIn, PasswordMustChange, ProofMissing
 from blowfishdb.server.accounts.roles import Scope, Visitor
 from blowfishdb.server.accounts.visits import Visit
 from blowfishdb.server.limits import Lanes
@@ -73,10 +73,12 @@ def _check_proof(visitor: Visitor, sent: str) -> None:
 
 
 def needs(*scopes: Scope) -> Callable[[Visitor], Coroutine[Any, Any, Visitor]]:
-    """Lets a visitor pass who has one of these rights."""
+    """Lets a visitor pass who has one of these rights, and a password of their own."""
 
     # No function of a worker thread: it waits for nothing.
     async def allowed(visitor: Annotated[Visitor, Depends(signed_in)]) -> Visitor:
+        if visitor.must_change:
+            raise PasswordMustChange
         if not visitor.may(*scopes):
             raise NotAllowed(" or to ".join(scopes))
         return visitor

@@ -23,6 +23,7 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.NotSignedIn, 401),
     (errors.SignInRefused, 401),
     (errors.NotAllowed, 403),
+    (errors.PasswordMustChange, 403),
     (errors.ProofMissing, 403),
     (errors.ForeignOrigin, 403),
     (errors.UnknownAnswer, 404),

@@ -20,7 +20,7 @@ from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.synopsis.file import from_bytes
 from blowfishdb.engine.synopsis.synopsis import Synopsis
 from blowfishdb.engine.written_query import write_query
-from blowfishdb.errors import BlowfishError, ExtraMissing, InvalidInput, NotSignedIn, ServerUnreachable
+from blowfishdb.errors import BlowfishError, ExtraMissing, InvalidInput, PasswordMustChange, ServerUnreachable
 from blowfishdb.model.document import read_document
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
@@ -84,7 +84,7 @@ def remote_desk(
             client.headers["X-Blowfish-Proof"] = str(signed["proof"])
         me = ask("GET", "/sessions/current").json()
         if me.get("must_change"):
-            raise NotSignedIn
+            raise PasswordMustChange
     except BaseException:
         client.close()
         raise

@@ -35,7 +35,9 @@ COLUMNS = """
     JOIN pg_type t ON t.oid = a.atttypid
     WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'v', 'm', 'p', 'f')
         AND a.attnum > 0 AND NOT a.attisdropped
+        AND has_schema_privilege(n.oid, 'USAGE') AND has_column_privilege(c.oid, a.attnum, 'SELECT')
     ORDER BY a.attnum"""
+"""Only what this account may select: a column that it may not would fail a release after it was charged."""
 
 
 class Postgres(Engine):
