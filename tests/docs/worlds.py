@@ -12,6 +12,7 @@ import duckdb
 import blowfishdb as bf
 from blowfishdb.cli import run
 from blowfishdb.model.document import Document
+from tests.docs.blocks import ROOT
 
 ROWS = 4000
 WARDS = ["A1", "A2", "A3"]
@@ -46,12 +47,19 @@ class World:
     has_servers: bool = False
 
 
+def clone(folder: Path) -> World:
+    """The same beside the census table that a clone of the repository has."""
+    place = folder / "src" / "blowfishdb" / "data"
+    place.mkdir(parents=True)
+    (place / "adult.parquet").symlink_to(ROOT / "src" / "blowfishdb" / "data" / "adult.parquet")
+    return empty(folder)
+
+
 def empty(folder: Path) -> World:
     """Tables and files, and a configuration without a dataset."""
     with duckdb.connect(str(folder / "clinic.duckdb")) as connection:
         connection.execute(CLINIC)
         connection.execute(f"COPY ({PEOPLE}) TO '{folder / 'people.parquet'}'")
-        connection.execute(f"COPY ({PEOPLE}) TO '{folder / 'census.parquet'}'")
     with duckdb.connect(str(folder / "shop.duckdb")) as connection:
         connection.execute("CREATE TABLE sales AS SELECT range AS id, range % 10 AS price FROM range(100)")
     (folder / "data").mkdir()
@@ -110,7 +118,7 @@ def visits(epsilon: str = "1000") -> bf.Dataset:
 
 
 WORLDS: dict[str, Callable[[Path], World]] = {
-    "README.md": empty,
+    "README.md": clone,
     "docs/python.md": empty,
     "docs/policies.md": empty,
     "docs/ledger.md": modest,

@@ -45,7 +45,7 @@ class Tokens:
         allowed = SCOPES_OF[person.role]
         wanted = tuple(scope for scope in SCOPES if scope in set(scopes))
         if not wanted or not set(scopes) <= allowed:
-            raise InvalidInput(f"a token of a {person.role} has some of the scopes {', '.join(sorted(allowed))}")
+            raise InvalidInput(f"the role {person.role} gives tokens some of the scopes {', '.join(sorted(allowed))}")
         if isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= LONGEST_DAYS:
             raise InvalidInput(f"a token lasts 1 to {LONGEST_DAYS} days")
         secret = PREFIX + secrets.token_urlsafe(32)
