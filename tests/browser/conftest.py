@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser.clinic import Place, launch, make_folder, serve
+
+# What is expected is waited for and no longer; Playwright's own 5 seconds pass on a busy machine.
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="session")

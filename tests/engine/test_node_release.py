@@ -94,7 +94,7 @@ def test_a_source_that_fails_is_charged_and_may_be_tried_again(tmp_path: Path) -
     with pytest.raises(ReleaseFailed) as failed:
         released(ledger, holding, key="again")
     assert failed.value.can_retry
-    assert "17" not in str(failed.value)
+    assert "row 17" not in str(failed.value)
     assert ledger.account(holding.account).spent == Fraction(1, 2)
     released(ledger, holding, key="again")
     assert ledger.account(holding.account).spent == Fraction(1, 2)

@@ -192,7 +192,7 @@ def test_every_point_of_every_domain_is_a_policy(size: int) -> None:
 def test_an_example_is_drawn_on_made_up_counts_that_depend_on_the_question_alone() -> None:
     domain = bf.domain({"age": AGE})
     asked = query("histogram", bf.col("age").bins(10))
-    wanted = Demand(None, Fraction(1))
+    wanted = Demand(None, Fraction(1, 4))
     found = example(domain, bf.Policy(), asked, wanted)
     assert np.array_equal(found.exact, made_up_counts(compile_query(domain, bf.Policy(), asked).cells))
     assert np.abs(found.answer.raw - found.exact).max() > 0

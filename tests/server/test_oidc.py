@@ -20,6 +20,7 @@ from blowfishdb.errors import CatalogError
 from blowfishdb.server.accounts.oidc import Provider
 from tests.server.places import NO_CERTIFICATES, Place, code, opened, served
 
+WORD = "the client's own word"
 NAME = "ana@example.org"
 FAR = 4_102_444_800
 KEY = ECKey.generate_key("P-256", {"kid": "1"})
@@ -57,7 +58,7 @@ def provider_app(elsewhere: Elsewhere) -> FastAPI:
         code: Annotated[str, Form()], code_verifier: Annotated[str, Form()], client_secret: Annotated[str, Form()]
     ) -> dict[str, str]:
         challenge = base64.urlsafe_b64encode(hashlib.sha256(code_verifier.encode()).digest()).rstrip(b"=").decode()
-        is_fit = (code, client_secret, challenge) == ("right", "word", elsewhere.asked["code_challenge"])
+        is_fit = (code, client_secret, challenge) == ("right", WORD, elsewhere.asked["code_challenge"])
         return {"id_token": elsewhere.token()} if is_fit else {}
 
     return app
@@ -73,7 +74,7 @@ def elsewhere() -> Iterator[Elsewhere]:
 
 @pytest.fixture
 def place(tmp_path: Path, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    monkeypatch.setenv("WORD", "word")
+    monkeypatch.setenv("WORD", WORD)
     keys = {"oidc_issuer": elsewhere.address, "oidc_client": "blowfish", "oidc_secret": "${WORD}"}
     with opened(tmp_path, server="\n".join(f'{name} = "{value}"' for name, value in keys.items())) as found:
         found.office.people.add(NAME, "analyst", None)
@@ -87,7 +88,7 @@ def asked(place: Place, elsewhere: Elsewhere) -> httpx.Client:
     sent = browser.get("/api/v1/sessions/oidc")
     assert sent.status_code == 303
     assert sent.headers["location"].startswith(f"{elsewhere.address}/authorize?")
-    assert "word" not in sent.headers["location"]
+    assert WORD not in sent.headers["location"]
     elsewhere.asked = {name: value[0] for name, value in parse_qs(urlsplit(sent.headers["location"]).query).items()}
     return browser
 
