@@ -57,6 +57,7 @@ FEW = query("ranges", "x", boxes=[((0, 5),), ((3, 10),)])
 CDF = query("cdf", "x")
 HISTOGRAM = query("histogram", "x")
 TABLE = query("histogram2d", ("x", "y"))
+CORNERS = query("ranges", ("x", "y"), boxes=[((0, a), (0, b)) for a in range(1, 9) for b in range(1, 9)])
 PAIRWISE = query("marginals", ("x", "y"), ways=1)
 
 
@@ -139,7 +140,7 @@ def joint() -> Iterator[Case]:
         yield Case(f"hierarchy of one side, joint {shape}", small, policy, query("cdf", "x"), mechanism="hierarchy")
         fine = Policy(joint=[grid(["x", "y"], "4.1", shape)])
         said = f"kronecker by structure, joint {shape}, a long threshold"
-        yield Case(said, SQUARE, fine, TABLE, mechanism="kronecker", by_structure=True)
+        yield Case(said, SQUARE, fine, CORNERS, mechanism="kronecker", by_structure=True)
     filtered = query("histogram", "x", Column("y") >= 3)
     yield Case("filter on the other side, joint l1", small, Policy(joint=[grid(["x", "y"], 1, "l1")]), filtered)
 

@@ -18,7 +18,7 @@ from blowfishdb.model.arrays import Floats, Ints
 
 FALSE_ALARM = 1e-6
 """The chance that a right sampler fails at least one test of a run."""
-TESTS = 400
+TESTS = 600
 """More tests than a run makes; each has this share of the false alarm."""
 LEVEL = FALSE_ALARM / TESTS
 SCALES: tuple[tuple[Fraction, int], ...] = (
@@ -184,7 +184,7 @@ def _words(draws: int) -> Line:
     """Uniform words: every bit, and neighbouring words."""
     words = REAL["sample_words"](draws, WORD_BITS)
     tests = [Test("range", 1.0 if int(words.min()) >= 0 and int(words.max()) < 2**WORD_BITS else 0.0)]
-    for bit in range(0, WORD_BITS, 6):
+    for bit in range(WORD_BITS):
         tests.append(Test(f"bit {bit}", _binomial(int(((words >> bit) & 1).sum()), draws, 0.5)))
     tests.append(Test("repeated", 1.0 if np.unique(words).size == draws else 0.0))
     return _line("words", f"{WORD_BITS} bits", tests, draws)

@@ -12,8 +12,10 @@ from importlib import metadata
 
 from blowfishdb.audit.accounts import replay_account
 from blowfishdb.audit.battery import battery
+from blowfishdb.audit.books import book_lines
 from blowfishdb.audit.cases import Case
 from blowfishdb.audit.dataset_cases import Subject, dataset_cases
+from blowfishdb.audit.digests import digest_lines
 from blowfishdb.audit.drills import drills
 from blowfishdb.audit.exact import exact_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
@@ -71,8 +73,9 @@ def _works(plan: AuditPlan) -> dict[Section, list[tuple[str, Work]]]:
             found["replay"].append((case.name, partial(replay_account, case, plan.seed)))
         if case.name in DRILLED or (plan.subject is not None and case is listed[0]):
             found["replay"].append((f"drills: {case.name}", partial(drills, case, plan.seed)))
+    found["replay"].append(("drills: the ledger", book_lines))
     quick = plan.quick
-    found["exact"] = [("tiny domains", partial(exact_lines, quick=quick))]
+    found["exact"] = [("tiny domains, by hand", partial(exact_lines, quick=quick)), ("digests", digest_lines)]
     found["statistical"] = [
         ("published histograms", partial(published, quick=quick)),
         ("noise on rows", partial(residuals, quick=quick)),

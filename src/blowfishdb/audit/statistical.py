@@ -21,9 +21,11 @@ from blowfishdb.audit.exact_selections import gate_of, line_graph
 from blowfishdb.audit.noise_laws import NoiseLaw
 from blowfishdb.audit.one_release import released
 from blowfishdb.audit.scratch import Scratch, TableRow, scratch
-from blowfishdb.audit.verdicts import Line, amount, clean, violation
+from blowfishdb.audit.tape import taped
+from blowfishdb.audit.verdicts import Line, amount, clean, judged, violation
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.measure import measure
+from blowfishdb.engine.payable import Payable
 from blowfishdb.engine.request import Prepared
 from blowfishdb.errors import Declined, InvalidInput
 from blowfishdb.mechanisms.select.l1_partition import l1_partition
@@ -82,6 +84,7 @@ def published(*, quick: bool) -> Iterator[Line]:
     )
     with scratch(case.domain, case.policy) as world:
         ready = made_ready(case, world.holding, case.asked)
+        yield _row_by_row(case, ready.payable)
         seen = {}
         for side in (0, 1):
             _fill_groups(world, groups, side)
@@ -95,6 +98,21 @@ def published(*, quick: bool) -> Iterator[Line]:
         charged = ready.payable.epsilon
     yield _events(seen[0], seen[1], charged)
     yield from _ratios(seen[0], seen[1], charged)
+
+
+def _row_by_row(case: Case, payable: Payable) -> Line:
+    """Noise that is another number in each of thousands of rows must show in its own row."""
+    troubles = []
+    with taped() as tape:
+        plan = payable.best.plan if isinstance(payable, Prepared) else None
+        if isinstance(payable, Prepared) and isinstance(plan, Plan):
+            tape.play([2**50 + np.arange(plan.weights.size)])
+            found = measure(plan, payable.best.certificate, np.ones(plan.cells, dtype=np.int64)).noisy
+            if not np.array_equal(found, 2**50 + 1 + np.arange(plan.weights.size)):
+                troubles.append("rows share their noise, or do not get all of it")
+        else:
+            troubles.append("no fixed plan is offered")
+    return judged("statistical", case.name, "noise row by row", troubles, "each row has its own", 2 * GROUPS[True][0])
 
 
 def _fill_groups(world: Scratch, groups: int, side: int) -> None:

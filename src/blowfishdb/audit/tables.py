@@ -83,6 +83,12 @@ def _people(
         others.append({**row, unit.id: f"person {person}", unit.order_by: each - place})
         by_person.setdefault(person, []).insert(0, record)
     kept = [record for own in by_person.values() for record in own[: unit.at_most]]
+    # Rows whose keys tie where the limit falls do not count, whatever they hold; nor do rows of nobody.
+    keys = [*range(unit.at_most - 1), *[unit.at_most] * SPARE]
+    if len(base) >= len(keys):
+        others += [{**row, unit.id: "tied", unit.order_by: key} for row, key in zip(keep, keys, strict=False)]
+        kept += base[: unit.at_most - 1]
+    others += [{**row, unit.id: None, unit.order_by: key} for key, row in enumerate(keep[:SPARE])]
     sides: list[tuple[list[TableRow], list[Record]]] = []
     for (moved,) in (change.before, change.after):
         own = [] if moved is None else [moved] * each
