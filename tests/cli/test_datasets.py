@@ -142,3 +142,42 @@ def test_a_look_makes_no_ledger(blowfish: Run, folder: Path) -> None:
     for look in (("dataset", "list"), ("ledger", "show"), ("ledger", "verify"), ("policy", "show", "people")):
         assert blowfish(*look).code == 3
     assert sorted(path.name for path in folder.iterdir()) == ["people.csv"]
+
+
+def test_a_wrong_domain_can_be_mended_before_anything_was_released(people: Run) -> None:
+    ended = people("dataset", "domain", "people", "--domain", "age=0..120 null=0", "--reason", "a typing error")
+    assert ended.code == 0 and "Domain version 2 of people" in ended.out
+    shown = people("dataset", "show", "people", "--json").json
+    assert shown["domain"]["age"]["high"] == 120
+    assert shown["domain"]["cost"]["high"] == 400 and shown["domain_version"] == 2
+    typed = people("dataset", "domain", "people", "--domain", "agee=0..9", "--reason", "x")
+    assert typed.code == 3 and "did you mean 'age'?" in typed.err
+
+
+def test_a_domain_that_was_asked_stays(people: Run) -> None:
+    assert people("release", "people", "--histogram", "age", "--epsilon", "0.1", "--analyst", "ana").code == 0
+    refused = people("dataset", "domain", "people", "--domain", "age=0..120 null=0", "--reason", "x")
+    assert refused.code == 5
+    assert people("dataset", "show", "people", "--json").json["domain"]["age"]["high"] == 99
+
+
+def test_data_that_was_removed_comes_back_as_it_was_declared(people: Run, template: Path) -> None:
+    before = people("dataset", "show", "people", "--json").json
+    assert people("dataset", "remove", "people", "--yes").code == 0
+    address = ("--source", str(template / "people.csv"))
+    other = people("dataset", "add", "again", *address, "--domain", "age=0..120")
+    assert other.code == 5
+    assert "blowfish dataset add NAME --source ADDRESS takes it as it was declared" in " ".join(other.err.split())
+    assert people("dataset", "add", "again", *address, "--epsilon", "3").code == 5
+    assert people("dataset", "add", "again", *address).code == 0
+    after = people("dataset", "show", "again", "--json").json
+    for field in ("account", "domain", "policy", "epsilon", "policy_version"):
+        assert after[field] == before[field]
+
+
+def test_a_configuration_elsewhere_is_named_in_the_next_command(blowfish: Run, folder: Path) -> None:
+    (folder / "clinic").mkdir()
+    place = ("--config", "clinic/blowfish.toml")
+    said = blowfish("dataset", "add", "people", "--source", "../people.csv", "--domain", "age=0..99", *place)
+    assert "Written to clinic/blowfish.toml" in said.out
+    assert "Next: blowfish policy show people --config clinic/blowfish.toml" in said.out

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from blowfishdb.cli import run
 from blowfishdb.cli.app import app
 from blowfishdb.cli.exits import EXIT_CODES, KINDS, exit_code
 from blowfishdb.errors import BlowfishError
@@ -36,10 +37,17 @@ def commands() -> Iterator[tuple[str, object]]:
 COMMANDS = dict(commands())
 
 
+@pytest.mark.parametrize("group", ["", "dataset", "policy", "synopsis", "ledger", "user"])
+def test_a_list_of_commands_ends_no_sentence_in_dots(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*group.split(), "--help"]) == 0
+    listed = capsys.readouterr().out.partition("Commands:")[2]
+    assert listed and "..." not in listed
+
+
 def test_the_commands_are_those_we_know() -> None:
     assert set(COMMANDS) == {
         *(f"blowfish {name}" for name in ("demo", "serve", "preview", "release", "sql", "reproduce", "audit")),
-        *(f"blowfish dataset {name}" for name in ("add", "list", "show", "budget", "refreshed", "remove")),
+        *(f"blowfish dataset {name}" for name in ("add", "list", "show", "budget", "domain", "refreshed", "remove")),
         *(f"blowfish policy {name}" for name in ("show", "check", "draw", "risk", "what-if", "set", "edit")),
         *(f"blowfish synopsis {name}" for name in ("make", "show", "ask", "rows")),
         *(f"blowfish user {name}" for name in ("add", "list", "disable", "password")),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_config, write_dataset
 from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.catalog.opening import Catalog, read_asked_domains, read_in_force
+from blowfishdb.catalog.opening import Catalog, read_asked_domains, read_in_force, read_known
 from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch, with_past_attributes
 from blowfishdb.engine.demand import Demand, Number, short_number
 from blowfishdb.errors import CatalogError, ChangeRefused, SourceError, StaleVersion, UnknownAccount
@@ -109,6 +109,11 @@ class Curator:
             return self.ledger.account(account_id(open_source(self.config.reachable(source), joins).identity()))
         except UnknownAccount:
             return None
+
+    def as_known(self, name: str, source: str) -> Dataset:
+        """The data at an address under a name, as the ledger has it in force; UnknownAccount when it has none."""
+        account = self.ledger.account(account_id(open_source(self.config.reachable(source)).identity()))
+        return read_known(name, source, account, self.ledger)
 
     def add(self, dataset: Dataset) -> Account:
         """Registers a dataset: its account in the ledger first, then its place in the configuration."""

@@ -12,7 +12,7 @@ from blowfishdb.engine.holding import Holding
 from blowfishdb.errors import CatalogError, NotInForce
 from blowfishdb.ledger import Ledger, account_id, open_ledger
 from blowfishdb.ledger.values import Account
-from blowfishdb.model.document import read_document
+from blowfishdb.model.document import Document, read_document
 from blowfishdb.sources.base import Join, Source
 from blowfishdb.sources.registry import open_source
 
@@ -78,11 +78,31 @@ def read_asked_domains(dataset: Dataset, account: Account, ledger: Ledger) -> li
     return [_declared(dataset, ledger.document(account.id, "domain", version), "{}") for version in versions]
 
 
-def _declared(dataset: Dataset, domain: str, policy: str) -> Dataset:
+def read_known(name: str, source: str, account: Account, ledger: Ledger) -> Dataset:
+    """The data of an account as a dataset, with everything that the ledger has in force."""
+    policy = ledger.document(account.id, "policy", account.policy_version)
+    document, joins = _read(ledger.document(account.id, "domain", account.domain_version), policy)
+    return Dataset(
+        name,
+        source=source,
+        domain=document.domain,
+        policy=document.policy,
+        epsilon=account.limit,
+        per_analyst=account.analyst_limit,
+        joins=joins,
+        accounting=account.accounting,
+    )
+
+
+def _read(domain: str, policy: str) -> tuple[Document, list[Join]]:
     declared = json.loads(domain)
     written = json.dumps({"version": 1, "domain": declared["attributes"], "policy": json.loads(policy)})
-    document = read_document(written, "json")
     joins = [Join(j["table"], j["foreign_key"], j["key"], j["attributes"]) for j in declared["joins"]]
+    return read_document(written, "json"), joins
+
+
+def _declared(dataset: Dataset, domain: str, policy: str) -> Dataset:
+    document, joins = _read(domain, policy)
     # The ledger keeps names sorted; the curator sees them in the order of the configuration.
     order = [name for name in dataset.domain if name in document.domain]
     order += [name for name in document.domain if name not in dataset.domain]

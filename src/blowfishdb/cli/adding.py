@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 
 from blowfishdb.catalog import Curator, Dataset
 from blowfishdb.catalog.declaring import HINT, attribute_words, family_words, named, read_attribute, read_family
 from blowfishdb.cli.asking import ask_budget, ask_columns
 from blowfishdb.cli.logs import LOG
+from blowfishdb.cli.options import USUAL_CONFIG
 from blowfishdb.cli.output import console, exact, print_json, table
+from blowfishdb.engine.demand import short_number
 from blowfishdb.errors import BlowfishError, CatalogError, DocumentError, SourceFailed
 from blowfishdb.ledger.values import Account
 from blowfishdb.model.document import Document, read_document
@@ -40,6 +43,11 @@ class Wish:
     epsilon: str | None
     per_analyst: str | None
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing is said about the columns, so that data which is known stays as it was declared."""
+        return not (self.domain or self.policy or self.document or self.person or self.at_most or self.order_by)
+
 
 def look_up(curator: Curator, source: str, *, as_json: bool) -> Mapping[str, ColumnType]:
     """The columns at an address. What a server says that cannot be asked for them is shown: it has read no row."""
@@ -64,11 +72,7 @@ def declare(wish: Wish, columns: Mapping[str, ColumnType], known: Account | None
         if unit is not None:
             policy = replace(policy, unit=unit)
         return _dataset(wish, document.domain, policy)
-    words = named(wish.domain, "--domain")
-    for name in words:
-        if name not in columns:
-            raise CatalogError(f"the data has no column {name!r}; {suggest(name, columns)}")
-    attributes = {name: _attribute(name, said, columns[name]) for name, said in words.items()}
+    attributes = declared_columns(named(wish.domain, "--domain"), columns)
     families = {name: read_family(said, attributes.get(name)) for name, said in named(wish.policy, "--policy").items()}
     if ask:
         said = ask_columns(wish.name, columns)
@@ -80,6 +84,13 @@ def declare(wish: Wish, columns: Mapping[str, ColumnType], known: Account | None
         limit, own = ask_budget()
         wish = replace(wish, epsilon=show(limit), per_analyst=None if own is None else show(own))
     return _dataset(wish, Domain(tuple(attributes.items())), Policy(families, unit=unit or ROW))
+
+
+def limited(dataset: Dataset, wish: Wish) -> Dataset:
+    """A known dataset with the budgets that the options name; the ledger refuses other ones than it has."""
+    limit = dataset.epsilon if wish.epsilon is None else short_number(wish.epsilon, "epsilon")
+    own = dataset.per_analyst if wish.per_analyst is None else short_number(wish.per_analyst, "per analyst")
+    return dataset.limited_to(limit, own)
 
 
 def _adopted(wish: Wish, known: Account) -> Wish:
@@ -99,6 +110,14 @@ def read_file(path: Path) -> Document:
     except (OSError, UnicodeDecodeError):
         raise DocumentError(f"the file {path.name} cannot be read") from None
     return read_document(text, "json" if path.suffix == ".json" else "toml")
+
+
+def declared_columns(words: Mapping[str, str], columns: Mapping[str, ColumnType]) -> dict[str, Attribute]:
+    """What is said of each column; CatalogError for one that the data does not have."""
+    for name in words:
+        if name not in columns:
+            raise CatalogError(f"the data has no column {name!r}; {suggest(name, columns)}")
+    return {name: _attribute(name, said, columns[name]) for name, said in words.items()}
 
 
 def _attribute(name: str, words: str, column: ColumnType) -> Attribute:
@@ -180,8 +199,15 @@ def show_added(
     own = "" if account.analyst_limit is None else f", {exact(account.analyst_limit)} per analyst"
     spent = "" if not account.spent else f" ({exact(account.spent)} of it spent: this data had an account already)"
     screen.print(f"Budget: epsilon {exact(account.limit)} in all{own}{spent}.", markup=False)
-    screen.print(f"Written to {path.name} (policy version {account.policy_version}).", markup=False)
-    screen.print(f"Next: blowfish policy show {dataset.name}", style="dim", markup=False)
+    screen.print(f"Written to {near(path)} (policy version {account.policy_version}).", markup=False)
+    chosen = "" if path.name == str(USUAL_CONFIG) and near(path) == path.name else f" --config {quote(near(path))}"
+    screen.print(f"Next: blowfish policy show {quote(dataset.name)}{chosen}", style="dim", markup=False, soft_wrap=True)
+
+
+def near(path: Path) -> str:
+    """A path as it is typed from here."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def thwarted(dataset: Dataset) -> list[str]:

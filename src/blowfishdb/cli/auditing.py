@@ -54,7 +54,7 @@ def audit(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Tests what is claimed about privacy: by replay, exactly, by statistics, and the noise itself.
+    """Tests what is claimed about privacy. By replay, exactly, by statistics, and the noise itself.
 
     Tables are made up in memory from the declared domain and charges go to a scratch ledger: no real row is read,
     nothing real is charged. Ends with code 8 when a violation is found.

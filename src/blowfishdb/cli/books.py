@@ -19,7 +19,7 @@ def show(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Shows what happened: who asked, what it cost, what changed, and what is left.
+    """Shows who asked, what it cost, what changed, and what is left.
 
     \b
     Examples
@@ -102,7 +102,7 @@ def export(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Writes every entry with its hashes, one JSON object per line, for auditors. Answers are not included.
+    """Writes every entry with its hashes. One JSON object per line, for auditors; answers are not included.
 
     \b
     Examples

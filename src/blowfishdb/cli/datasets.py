@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, Curator, Name
-from blowfishdb.cli.upkeep import budget, refreshed
+from blowfishdb.cli.upkeep import budget, domain, refreshed
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -50,7 +50,7 @@ def add(
     """Adds a dataset. Its schema is read, its rows are not: nothing is inferred from the data.
 
     Columns without a domain are not used. In a terminal, without --domain and --document, you are asked about each
-    column, what is hidden of it, and the budget.
+    column, what is hidden of it, and the budget. Data that was added before is then taken as it was declared.
 
     \b
     Words for --domain
@@ -75,7 +75,7 @@ def add(
           --source 'mysql://ana:${PASSWORD}@host/shop#orders' \\
           --person customer --at-most 5 --order-by order_id
     """
-    from blowfishdb.cli.adding import Wish, declare, look_up, show_added
+    from blowfishdb.cli.adding import Wish, declare, limited, look_up, show_added
     from blowfishdb.cli.opening import new_or_existing
     from blowfishdb.errors import CatalogError
 
@@ -84,8 +84,12 @@ def add(
         if name in curator.datasets():
             raise CatalogError(f"there is a dataset {name} already; `blowfish dataset show {name}` shows it")
         columns = look_up(curator, source, as_json=as_json)
-        ask = sys.stdin.isatty() and not (domain or document or as_json)
-        dataset = declare(wish, columns, curator.known_account(source), ask=ask)
+        known = curator.known_account(source)
+        if known is not None and wish.is_silent:
+            dataset = limited(curator.as_known(name, source), wish)
+        else:
+            ask = sys.stdin.isatty() and not (domain or document or as_json)
+            dataset = declare(wish, columns, known, ask=ask)
         account = curator.add(dataset)
         show_added(dataset, account, columns, curator.config.path, as_json=as_json)
 
@@ -135,7 +139,7 @@ def list_datasets(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> Non
 
 @app.command()
 def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
-    """Shows a dataset: its domain, its policy in words, its budget and who spent it.
+    """Shows domain, policy and budget of a dataset, and who spent it.
 
     \b
     Example
@@ -157,6 +161,7 @@ def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> 
 
 
 app.command()(budget)
+app.command()(domain)
 app.command()(refreshed)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from blowfishdb.cli.logs import LOG_NAME
 from blowfishdb.errors import (
+    AccountConflict,
     BlowfishError,
     BudgetExceeded,
     ChangeRefused,
@@ -27,6 +28,11 @@ SIGNIFICANT = 3
 COMMANDS: tuple[tuple[type[BlowfishError], str], ...] = (
     (LedgerRolledBack, "blowfish ledger accept --reason TEXT"),
     (NotInForce, "blowfish policy set NAME --document FILE --reason TEXT"),
+    (
+        AccountConflict,
+        "blowfish dataset add NAME --source ADDRESS takes it as it was declared; then change it with "
+        "blowfish dataset domain, blowfish policy set or blowfish dataset budget",
+    ),
     (ChangeRefused, "blowfish policy set NAME ... --dry-run shows what a change would do"),
 )
 """Errors whose remedy is a command."""

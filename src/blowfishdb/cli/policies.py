@@ -19,7 +19,7 @@ app.command()(risk)
 
 @app.command()
 def show(name: Name, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
-    """Shows in words what is hidden about a record, what is not, and what that costs.
+    """Shows in words what is hidden about a record and what is not.
 
     \b
     Example
@@ -50,7 +50,7 @@ def check(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Checks a document, or the whole configuration, and says at which line the first mistake is.
+    """Finds mistakes in a document or in the configuration. Says at which line the first one is.
 
     \b
     Examples
@@ -100,7 +100,7 @@ def what_if(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Compares policies of one attribute: what an accuracy costs under each, and what an adversary may learn.
+    """Compares policies of one attribute. Shows what an accuracy costs under each, and what an adversary may learn.
 
     The odds are how much more likely one of two values may look than the other after the release: e to the power of
     epsilon times the steps between the values. Reads no data and changes nothing.
@@ -165,7 +165,7 @@ def edit(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Asks what is hidden of each attribute, shows what that does to past loss, and puts it in force if you agree.
+    """Asks what is hidden of each attribute. Shows what that does to past loss, and puts it in force if you agree.
 
     \b
     Example

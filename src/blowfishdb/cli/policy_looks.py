@@ -21,7 +21,7 @@ def draw(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Draws which values of an attribute are hidden from each other, and warns of parts that nothing joins.
+    """Draws which values are hidden from each other. Warns of parts that nothing joins.
 
     Small attributes are drawn whole, of larger ones a window. Reads no data.
 
@@ -60,7 +60,7 @@ def risk(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Tells how much better somebody can guess between two values after releases, or which budget keeps a bound.
+    """Tells how much releases help to guess, or the budget for a bound.
 
     \b
     Examples

@@ -124,7 +124,7 @@ def release(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Answers a question: charged before any data is read, recorded, and free when you ask the same again.
+    """Answers a question, charged. The charge comes before any data is read; the same question again is free.
 
     \b
     Examples

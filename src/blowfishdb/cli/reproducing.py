@@ -28,7 +28,7 @@ def reproduce(
     restart: Annotated[bool, typer.Option("--restart", help="Forget what earlier runs have finished.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Runs the papers' experiments again: tables, figures, and whether each claim holds.
+    """Runs the papers' experiments again. Gives tables, figures, and whether each claim holds.
 
     What is finished is kept: the same command goes on where it was stopped.
 

@@ -21,7 +21,7 @@ def serve(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Serves the web pages and the REST API until Ctrl-C; a first curator gets a one-time password.
+    """Serves the web pages and the REST API until Ctrl-C. A first curator gets a one-time password.
 
     \b
     Examples

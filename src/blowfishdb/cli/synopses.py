@@ -48,7 +48,7 @@ def make(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Publishes a private table of counts: charged once, then anybody may ask it for ever.
+    """Publishes a private table of counts. It is charged once; then anybody may ask it for ever.
 
     \b
     Examples
@@ -66,7 +66,7 @@ def make(
 
 @app.command()
 def show(file: File, as_json: AsJson = False) -> None:
-    """Shows what a synopsis holds, what it cost, and what it hides and does not.
+    """Shows what a synopsis holds, cost, hides and does not hide.
 
     \b
     Example
@@ -118,7 +118,7 @@ def rows(
     seed: Annotated[int, typer.Option(metavar="NUMBER", help="Another seed draws other rows.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Draws synthetic records with the counts of a synopsis; the same file and seed give the same rows.
+    """Draws synthetic records with the counts of a synopsis. The same file and seed give the same rows.
 
     \b
     Example

@@ -21,7 +21,7 @@ def demo(
     browser: Annotated[bool, typer.Option(help="Open the pages in a browser.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """The web pages over real census data, in a scratch folder, with a curator and an analyst to sign in as.
+    """Opens the web pages over real census data. In a scratch folder, with a curator and an analyst to sign in as.
 
     \b
     Examples

@@ -1,4 +1,4 @@
-"""blowfish dataset budget and refreshed: what a curator does from time to time, on record."""
+"""blowfish dataset budget, domain and refreshed: what a curator does from time to time, on record."""
 
 from __future__ import annotations
 
@@ -64,6 +64,41 @@ def budget(
         _show(name, curator.account(name), curator.analysts(name), as_json=as_json)
 
 
+def domain(
+    name: Name,
+    reason: Reason,
+    domain: Annotated[
+        list[str], typer.Option(metavar="COLUMN=WORDS", help="What the public may know of a column; repeat it.")
+    ],
+    by: Curator = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Declares columns anew, or more of them. What was released under the old ones must still be bounded.
+
+    Until something was released a column may be declared in any other way; afterwards columns may only be added.
+
+    \b
+    Examples
+      blowfish dataset domain visits --domain "age=0..120 null=0" --reason "a typing error"
+      blowfish dataset domain visits --domain "ward=@wards.txt" --reason "two new wards"
+    """
+    from blowfishdb.catalog.declaring import named
+    from blowfishdb.cli.adding import declared_columns
+    from blowfishdb.cli.opening import existing
+    from blowfishdb.cli.output import console, print_json
+
+    with existing(config, by) as curator:
+        _, dataset = curator.in_force(name)
+        said = declared_columns(named(domain, "--domain"), curator.columns(dataset.source, dataset.joins))
+        wanted = {**{column: dataset.domain[column] for column in dataset.domain}, **said}
+        change = curator.set_domain(name, wanted, reason=reason)
+    if as_json:
+        print_json({"name": name, "domain_version": change.next_version, "attributes": list(said)})
+    else:
+        console().print(f"Domain version {change.next_version} of {name} is the one in force.", markup=False)
+
+
 def refreshed(
     name: Name,
     description: Annotated[str, typer.Option(metavar="TEXT", help="What changed, for the record.")],
@@ -71,7 +106,7 @@ def refreshed(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Notes that the rows were refreshed: stored answers are no longer replayed, and the spent budget stays spent.
+    """Notes that the rows changed. Stored answers are no longer replayed, and the spent budget stays spent.
 
     \b
     Example

@@ -24,7 +24,7 @@ def add(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Adds a person and prints a one-time password, which they change when they first sign in.
+    """Adds a person and prints a one-time password. They change it when they first sign in.
 
     \b
     Examples
