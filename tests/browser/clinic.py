@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from blowfishdb.server.accounts.clock import Clock
 from blowfishdb.server.office import Office, open_office
 from blowfishdb.server.running import server_config
 from blowfishdb.server.settings import read_settings
+from tests.server.places import free_door
 
 WARDS = {"Ash": 7_321, "Beech": 4_817, "Cedar": 9_463, "Elm": 2_759}
 """The true counts: no other number of a page looks like them."""
@@ -89,24 +89,17 @@ def make_folder(folder: Path) -> Path:
     return config
 
 
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @contextmanager
 def serve(config: Path) -> Iterator[Place]:
     """Runs the server in a thread while the block lasts."""
     clock = MovedClock()
-    settings = replace(read_settings(read_config(config)), port=free_port(), sign_ins_per_minute=1000)
+    door = free_door()
+    settings = replace(read_settings(read_config(config)), port=door.getsockname()[1], sign_ins_per_minute=1000)
     office = open_office(config, Clock(clock.seconds), settings)
     for name, role in PEOPLE.items():
         office.people.add(name, role, PASSWORD, must_change=False)
     server = uvicorn.Server(server_config(office, settings))
-    thread = threading.Thread(target=server.run, daemon=True)
+    thread = threading.Thread(target=server.run, args=([door],), daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.02)

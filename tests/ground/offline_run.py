@@ -98,7 +98,7 @@ def _served(config: Path) -> str:
     office.warm_up()
     with (
         served(create_app(office), office.settings) as address,
-        httpx.Client(base_url=address, verify=NO_CERTIFICATES, trust_env=False) as client,
+        httpx.Client(base_url=address, verify=NO_CERTIFICATES, trust_env=False, timeout=60.0) as client,
     ):
         page = client.get("/sign-in")
         slash = client.get("/sign-in/", headers={"Host": "evil.example"})

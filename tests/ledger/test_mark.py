@@ -85,12 +85,12 @@ def test_who_waited_marks_for_all_who_wait_behind(tmp_path: Path) -> None:
 
     mark.advance(at(1), newest)
     assert (mark.read(), asked) == (at(1), [])
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with mark._held():
         waiters = [threading.Thread(target=mark.advance, args=(at(n), newest)) for n in (10, 20, 30)]
         for waiter in waiters:
             waiter.start()
-        while threading.active_count() < before + 2 * len(waiters):
+        while len(set(threading.enumerate()) - before) < 2 * len(waiters):
             time.sleep(0.001)
     for waiter in waiters:
         waiter.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 import time
@@ -15,7 +16,6 @@ import uvicorn
 from fastapi import FastAPI
 
 import blowfishdb as bf
-from blowfishdb.cli.opening_server import free_port
 from blowfishdb.server.accounts.clock import Clock
 from blowfishdb.server.app import rest_app
 from blowfishdb.server.office import Office, open_office
@@ -28,6 +28,8 @@ PEOPLE = {"cora": "curator", "ana": "analyst", "bob": "analyst", "aude": "audito
 SCOPES = {"curator": ["curate", "audit"], "analyst": ["ask"], "auditor": ["audit"]}
 NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Loading the usual certificates takes longer than most tests here."""
+PATIENCE = 60.0
+"""Seconds; on a busy machine an answer may take more than the 5 that clients usually wait."""
 AGES = {"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": "1/10"}}
 
 
@@ -44,7 +46,7 @@ class Place:
 
     def visitor(self, name: str | None = None) -> httpx.Client:
         """A browser in which somebody has signed in, or nobody."""
-        client = httpx.Client(base_url=self.address, verify=NO_CERTIFICATES)
+        client = httpx.Client(base_url=self.address, verify=NO_CERTIFICATES, timeout=PATIENCE)
         self.clients.append(client)
         if name is not None:
             visit = self.office.visits.begin(name)
@@ -59,7 +61,7 @@ class Place:
     def bearing(self, secret: str) -> httpx.Client:
         """A program with any token."""
         headers = {"Authorization": f"Bearer {secret}"}
-        client = httpx.Client(base_url=self.address, headers=headers, verify=NO_CERTIFICATES)
+        client = httpx.Client(base_url=self.address, headers=headers, verify=NO_CERTIFICATES, timeout=PATIENCE)
         self.clients.append(client)
         return client
 
@@ -85,14 +87,22 @@ def opened(folder: Path, dataset: bf.Dataset | None = None, server: str = "") ->
     office.close()
 
 
+def free_door() -> socket.socket:
+    """A socket on a port of its own, which nobody can take before the server listens there; the server closes it."""
+    door = socket.socket()
+    door.bind(("127.0.0.1", 0))
+    return door
+
+
 @contextmanager
 def served(app: FastAPI, settings: Settings | None = None) -> Iterator[str]:
     """The address of a server that runs the app; its office is closed by whoever opened it."""
-    chosen = replace(settings or Settings(), host="127.0.0.1", port=free_port(0))
+    door = free_door()
+    chosen = replace(settings or Settings(), host="127.0.0.1", port=door.getsockname()[1])
     config = listening(app, chosen)
     config.lifespan = "off"
     server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run)
+    thread = threading.Thread(target=server.run, args=([door],))
     thread.start()
     while not server.started:
         time.sleep(0.01)

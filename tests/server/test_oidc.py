@@ -18,7 +18,7 @@ from joserfc.jwk import ECKey, KeySet, OctKey
 
 from blowfishdb.errors import CatalogError
 from blowfishdb.server.accounts.oidc import Provider
-from tests.server.places import NO_CERTIFICATES, Place, code, opened, served
+from tests.server.places import NO_CERTIFICATES, PATIENCE, Place, code, opened, served
 
 WORD = "the client's own word"
 NAME = "ana@example.org"
@@ -83,7 +83,7 @@ def place(tmp_path: Path, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch)
 
 def asked(place: Place, elsewhere: Elsewhere) -> httpx.Client:
     """A browser that was sent to the provider."""
-    browser = httpx.Client(base_url=place.address, verify=NO_CERTIFICATES)
+    browser = httpx.Client(base_url=place.address, verify=NO_CERTIFICATES, timeout=PATIENCE)
     place.clients.append(browser)
     sent = browser.get("/api/v1/sessions/oidc")
     assert sent.status_code == 303

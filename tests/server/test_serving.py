@@ -31,6 +31,7 @@ from blowfishdb.server.app import rest_app
 from blowfishdb.server.office import open_office
 from blowfishdb.server.running import listening
 from blowfishdb.sources.duckdb import DuckDB
+from tests.server.places import PATIENCE, free_door
 from tests.session.places import clinic
 
 
@@ -82,7 +83,7 @@ def test_a_server_over_tls_from_its_first_curator_to_its_end(tmp_path: Path) -> 
     try:
         first = said["first_curator"]
         assert said["url"].startswith("https://localhost:")
-        with httpx.Client(base_url=said["url"], verify=trusted) as client:
+        with httpx.Client(base_url=said["url"], verify=trusted, timeout=PATIENCE) as client:
             assert client.get("/ready").json() == {"status": "ready"}
             assert client.get("/").headers["strict-transport-security"]
             signed = client.post("/api/v1/sessions", json={"name": "curator", "password": first["password"]})
@@ -165,9 +166,10 @@ def test_a_release_that_runs_is_finished_when_the_server_stops(tmp_path: Path, m
         return fetch(self, sql, deadline)
 
     monkeypatch.setattr(DuckDB, "fetch", slow)
-    settings = replace(office.settings, port=free_port(0))
+    door = free_door()
+    settings = replace(office.settings, port=door.getsockname()[1])
     server = uvicorn.Server(listening(rest_app(office), settings))
-    runs = threading.Thread(target=server.run)
+    runs = threading.Thread(target=server.run, args=([door],))
     runs.start()
     while not server.started:
         time.sleep(0.01)
