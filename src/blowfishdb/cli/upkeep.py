@@ -81,7 +81,7 @@ def domain(
     \b
     Examples
       blowfish dataset domain visits --domain "age=0..120 null=0" --reason "a typing error"
-      blowfish dataset domain visits --domain "ward=@wards.txt" --reason "two new wards"
+      blowfish dataset domain visits --domain "stay=0..90 null=0" --reason "asked for in May"
     """
     from blowfishdb.catalog.declaring import named
     from blowfishdb.cli.adding import declared_columns

@@ -111,9 +111,7 @@ def database_file(location: Location) -> Path:
     for candidate in (Path(path).expanduser(), Path(location.path)):
         if candidate.is_file():
             return candidate.resolve()
-    raise SourceError(
-        f"there is no file {Path(path).name!r} where the address says; relative ones begin at the configuration's folder"
-    )
+    raise SourceError(f"there is no file {Path(path).name!r} where the address says, seen from the configuration")
 
 
 def real_pattern(path: str) -> str:

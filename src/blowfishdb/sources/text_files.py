@@ -26,9 +26,7 @@ def matched(pattern: str) -> list[str]:
     """The files of a pattern, in one order and each once, also where two names lead to it; SourceError for none."""
     found = {os.path.realpath(name): name for name in sorted(glob.glob(pattern, recursive=True), reverse=True)}
     if not found:
-        raise SourceError(
-            f"no file matches {Path(pattern).name!r} where the address says; relative ones begin at the configuration's folder"
-        )
+        raise SourceError(f"no file matches {Path(pattern).name!r} where the address says, seen from the configuration")
     return sorted(found.values())
 
 
