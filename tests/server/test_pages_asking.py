@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from blowfishdb.engine.written_query import write_query
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.domain import domain
 from blowfishdb.server.pages.asking import Asking, Chosen, Filtered, Wanted, asked, literal
+from blowfishdb.server.pages.curator_parts import figure
 from blowfishdb.server.pages.ready import ready
 from blowfishdb.server.pages.sign_in import local_path
 from blowfishdb.server.pages.snippet import snippet
@@ -119,3 +121,20 @@ def test_literals_have_the_type_of_their_attribute() -> None:
 def test_signing_in_never_leads_to_another_site(wanted: str) -> None:
     assert local_path(wanted) == "/"
     assert local_path("/history?of=1+clinic") == "/history?of=1+clinic"
+
+
+def test_what_is_left_buys_what_it_says(db: Session) -> None:
+    dear = ready(db, Asking("clinic", "histogram", (AGE,)), Wanted(alpha="1"), "", "")
+    assert dear.preview().epsilon > 1
+    within = dear.within(Fraction(1, 3))
+    assert within is not None
+    again = ready(db, Asking("clinic", "histogram", (AGE,)), Wanted(alpha=str(within)), "", "").preview()
+    assert again.epsilon <= Fraction(1, 3)
+    assert dear.within(Fraction(1, 10_000)) is None, "less than any price"
+
+
+def test_curators_see_what_is_left_exactly() -> None:
+    assert figure(Fraction(22_625, 10_000)) == "2.2625", "2.263 would promise more than there is"
+    assert figure(Fraction(0)) == "0"
+    assert figure(None) == "–"
+    assert figure(77_850.0) == "77,850"

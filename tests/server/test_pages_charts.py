@@ -100,3 +100,10 @@ def test_files_hold_all_of_the_answer(answers: dict[str, Answer]) -> None:
     assert file_of(answer, "parquet").startswith(b"PAR1")
     assert b"<img" not in file_of(answer, "svg"), "a label is text in a picture"
     assert name_of(answer, "csv") == "clinic-histogram-of-ward.csv"
+
+
+def test_a_heat_map_names_both_its_axes_and_its_largest_number(answers: dict[str, Answer]) -> None:
+    answer = answers["heat"]
+    drawn = chart_of(answer)
+    assert (drawn["xAxis"]["name"], drawn["yAxis"]["name"]) == ("ward", "age")
+    assert drawn["visualMap"]["text"] == [f"{round(float(answer.values.max())):,}", "0"]

@@ -140,7 +140,7 @@ def _value_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
             return Stretch(None, f"{name}: {error}")
         if found is None:
             return Stretch(None, f"{name}: values that were not hidden from each other would be hidden now")
-        if found > max(factors, default=1):
+        if found > max([1, *factors]):
             worst = f"{name}: values one new step apart were {found} old steps apart"
         factors.append(found)
     if old.composition == "attribute" and new.composition == "record":

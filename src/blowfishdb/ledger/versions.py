@@ -19,6 +19,7 @@ from blowfishdb.ledger.records import (
     save_edge_books,
 )
 from blowfishdb.ledger.values import VERSION_KINDS, Account, VersionChange, VersionKind, check_document
+from blowfishdb.model.numbers import show
 
 
 def what_would_change(
@@ -123,8 +124,8 @@ def _refusal(cursor: Cursor, known: Account, kind: VersionKind, document: str, a
         )
     if after.value > known.limit:
         return (
-            f"past loss would count as {after.value} under the new {kind}, more than the limit of {known.limit}. "
-            "Renew the budget first, or choose another policy."
+            f"past loss would count as {show(after.value)} under the new {kind}, more than the limit of "
+            f"{show(known.limit)}. Renew the budget first, or choose another policy."
         )
     return None
 

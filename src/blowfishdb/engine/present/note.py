@@ -10,8 +10,13 @@ ALWAYS_UNPROTECTED = "What is true of many records alike is not hidden, and what
 
 def note(answer: Released) -> str:
     """Plain sentences, in one paragraph."""
-    said = [_asked(answer), _cost(answer), _accuracy(answer), *_policy(answer), *_made(answer)]
-    return printable(" ".join(part for part in said if part))
+    return " ".join(note_parts(answer))
+
+
+def note_parts(answer: Released) -> list[str]:
+    """The same sentences as a few paragraphs: what it is, what is hidden, what is not, and who made it."""
+    said = [[_asked(answer), _cost(answer), _accuracy(answer)], *_policy(answer), [_made(answer)]]
+    return [printable(" ".join(part for part in sentences if part)) for sentences in said]
 
 
 def _asked(answer: Released) -> str:
@@ -55,11 +60,11 @@ def _width(answer: Released) -> str:
     return digits_of(answer).high(answer.widths.simultaneous)
 
 
-def _policy(answer: Released) -> list[str]:
-    said = ["What the policy says:", *answer.protected] if answer.protected else []
-    return [*said, "Not protected:", *answer.unprotected, ALWAYS_UNPROTECTED]
+def _policy(answer: Released) -> list[list[str]]:
+    said = [["What the policy says:", *answer.protected]] if answer.protected else []
+    return [*said, ["Not protected:", *answer.unprotected, ALWAYS_UNPROTECTED]]
 
 
-def _made(answer: Released) -> list[str]:
+def _made(answer: Released) -> str:
     day = f", {answer.released[:10]}" if answer.released else ""
-    return [f"Made with BlowfishDB {answer.version}{day}; plan {answer.certificate.plan_digest[:12]}."]
+    return f"Made with BlowfishDB {answer.version}{day}; plan {answer.certificate.plan_digest[:12]}."

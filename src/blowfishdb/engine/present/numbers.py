@@ -93,7 +93,11 @@ def accuracy_words(answer: Released) -> str:
         return f"intervals for the noise alone ({percent(answer.beta)})"
     if answer.together is not None and answer.raw.size == 1:
         low, high = digits.low(float(answer.bounds.low[0])), digits.high(float(answer.bounds.high[0]))
-        return f"between {low} and {high} ({percent(answer.beta)})"
+        return (
+            f"{low} exactly ({percent(answer.beta)})"
+            if low == high
+            else f"between {low} and {high} ({percent(answer.beta)})"
+        )
     if answer.together is not None:
         return f"all intervals hold together ({percent(answer.beta)})"
     if answer.widths.simultaneous == 0.0:

@@ -26,7 +26,7 @@ NAMED_BARS = 40
 """More bars than this stand on a number line, where there is one, instead of over their names."""
 CAPS = 150
 """More error bars than this become a band."""
-PIXELS = 2_000
+PIXELS = 600
 """Of more bars than this, the tallest of neighbours is drawn."""
 TICKS = 24
 USUAL_WIDTH = 6.2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from datetime import datetime
+from fractions import Fraction
 from urllib.parse import quote
 
 from nicegui import ui
@@ -30,8 +31,15 @@ from blowfishdb.server.pages.limits_form import ask_limit
 from blowfishdb.server.pages.shell import empty, heading, notice, page
 
 SHOWN = 100
-LOG = (Column("No.", True), Column("When (UTC)"), Column("Who"), Column("What"), Column("Epsilon", True))
-ACTIONS = (Column("No.", True), Column("When (UTC)"), Column("Who"), Column("Did"), Column("To"), Column("Detail"))
+LOG = (Column("No.", True), Column("When (UTC)", is_short=True), Column("Who"), Column("What"), Column("Epsilon", True))
+ACTIONS = (
+    Column("No.", True),
+    Column("When (UTC)", is_short=True),
+    Column("Who"),
+    Column("Did", is_short=True),
+    Column("To"),
+    Column("Detail"),
+)
 
 
 @page("/books", "Budget and log", "curate", "audit", lead="Who asked what, what it cost, and what is left.")
@@ -88,7 +96,7 @@ def _verification(here: Here, name: str) -> None:
     ui.label("Every entry is chained to the one before it. A check recomputes all hashes and all balances.").classes(
         "bf-small bf-quiet"
     ).style("margin:4px 0 12px")
-    room = ui.element("div").props("aria-live=polite").style("min-height:64px;margin-bottom:12px")
+    room = ui.element("div").props("aria-live=polite").style("margin-bottom:12px")
 
     async def check() -> None:
         curator = here.auditor()
@@ -168,7 +176,7 @@ async def _logs(here: Here, curator: Curator, name: str) -> None:
     told = (entry for entry in curator.entries(name) if entry.kind != "answer")
     found = await here.run(lambda: deque(told, maxlen=SHOWN))
     actions = await here.run(lambda: here.office.actions.last(SHOWN))
-    with ui.tabs().props("dense align=left no-caps") as tabs:
+    with ui.tabs().props("dense align=left no-caps inline-label") as tabs:
         ledger = ui.tab("What the data lost", icon="receipt_long")
         doing = ui.tab("What people did", icon="history_edu")
     with ui.tab_panels(tabs, value=ledger).classes("w-full"):
@@ -191,18 +199,13 @@ def _entries(entries: list[Entry]) -> None:
         fields = entry.fields
         amount = fields.get("epsilon")
         who = str(fields.get("by") or fields.get("analyst") or "")
-        cost = "" if amount is None else figure(_fraction(amount))
+        cost = "" if amount is None else figure(Fraction(str(amount)))
         rows.append([str(entry.sequence), _time(str(fields.get("at", ""))), who, entry_words(entry), cost])
     plain_table(LOG, rows, "Ledger entries")
     if len(entries) == SHOWN:
         ui.label(f"The newest {SHOWN} entries; the export has them all.").classes("bf-small bf-quiet").style(
             "margin-top:8px"
         )
-
-
-def _fraction(written: object) -> float:
-    top, _, bottom = str(written).partition("/")
-    return float(top) / float(bottom or 1)
 
 
 def _time(text: str) -> str:

@@ -67,7 +67,9 @@ def _dataset(here: Here, found: Budget) -> None:
         ui.label("What typical questions would cost, every count within ±").classes("bf-label").style("margin:0")
         within = ui.input(value="100").props('outlined dense debounce=300 aria-label="Within"').style("width:96px")
         ui.label("with 95 % confidence").classes("bf-quiet bf-small")
-    box = ui.element("div").style("min-height:120px")
+    box = ui.element("div").style("min-height:120px").props("aria-live=polite")
+    with box:
+        ui.label("Working out the prices …").classes("bf-quiet bf-small")
 
     async def price() -> None:
         try:
@@ -119,4 +121,4 @@ def _table(listed: list[Typical]) -> None:
         )
     ]
     rows = [{"title": one.title, "price": one.price, "times": one.times} for one in listed]
-    ui.table(columns=columns, rows=rows, row_key="title").props("flat dense hide-bottom").classes("w-full")
+    ui.table(columns=columns, rows=rows, row_key="title").props("flat dense hide-bottom").classes("w-full bf-wraps")

@@ -21,7 +21,7 @@ from blowfishdb.model.arrays import Floats
 
 Options: TypeAlias = dict[str, Any]
 
-BAR, WHISKER, BAND, WORDS, GRID = "#3d92b8", "#d4762f", "rgba(61,146,184,0.26)", "#788894", "rgba(128,146,158,0.22)"
+BAR, WHISKER, BAND, WORDS, GRID = "#3d92b8", "#d4762f", "rgba(61,146,184,0.26)", "#6e7f8b", "rgba(128,146,158,0.22)"
 LINES = ("#3d92b8", "#d4762f", "#4b9b6e", "#9a6fc0", "#c25566", "#8a8f3c", "#5b7fd0")
 """For several lines in one chart, told apart with any kind of colour vision together with their marks."""
 MOST_BARS, MOST_POINTS, MOST_DOTS = 800, 1500, 60
@@ -123,7 +123,7 @@ def _numbers(name: str, top: float | None = None, low: float | None = None) -> O
         "type": "value",
         "name": name,
         "nameTextStyle": {"color": WORDS, "fontSize": 12.5, "align": "left"},
-        "axisLabel": {"color": WORDS, "fontSize": 12, ":formatter": NUMBER},
+        "axisLabel": {"color": WORDS, "fontSize": 12, "hideOverlap": True, ":formatter": NUMBER},
         "splitLine": {"lineStyle": {"color": GRID}},
         **({} if top is None else {"max": top}),
         **({} if low is None else {"min": low}),
@@ -227,6 +227,7 @@ def _heat(answer: Released, values: Floats, top: float | None) -> Options:
     plane = pooled(values, table, SQUARES)
     digits = digits_of(answer)
     rows, columns = plane.values.shape
+    most = max(float(plane.values.max(initial=0.0)), 1.0) if top is None else top
     squares = [
         {
             "value": [column, row, float(plane.values[row, column])],
@@ -241,20 +242,26 @@ def _heat(answer: Released, values: Floats, top: float | None) -> Options:
         for column in range(columns)
     ]
     return _sheet(
-        grid={"left": 12, "right": 92, "top": 12, "bottom": 36, "containLabel": True},
+        grid={"left": 12, "right": 78, "top": 30, "bottom": 36, "containLabel": True},
         xAxis=_names(plane.columns, table.names[1], splitArea={"show": False}),
-        yAxis=_names(plane.rows, table.names[0], nameGap=14, nameLocation="end", nameTextStyle={"fontSize": 0}),
+        yAxis=_names(
+            plane.rows,
+            table.names[0],
+            nameGap=10,
+            nameLocation="end",
+            nameTextStyle={"color": WORDS, "fontSize": 12.5, "align": "right"},
+        ),
         visualMap={
             "type": "continuous",
             "min": 0,
-            "max": max(float(plane.values.max(initial=0.0)), 1.0) if top is None else top,
+            "max": most,
             "orient": "vertical",
             "right": 6,
             "top": "middle",
             "itemHeight": 220,
             "itemWidth": 14,
             "calculable": False,
-            "text": ["more", "0"],
+            "text": [digits.value(most), "0"],
             "textStyle": {"color": WORDS},
             "inRange": {"color": [f"rgb{stop}" for stop in STOPS]},
         },
@@ -280,7 +287,14 @@ def _dots(answer: Released, values: Floats, top: float | None) -> Options:
     return _sheet(
         grid={"left": 12, "right": 24, "top": 8, "bottom": 40, "containLabel": True},
         yAxis=names,
-        xAxis={**_numbers(title, top), "nameLocation": "middle", "nameGap": 30, "scale": not answer.is_counts},
+        xAxis={
+            **_numbers(title, top),
+            "nameLocation": "middle",
+            "nameGap": 30,
+            "nameTextStyle": {"color": WORDS, "fontSize": 12.5},
+            "splitNumber": 4,
+            "scale": not answer.is_counts,
+        },
         series=[
             {"type": "custom", "data": lines, ":renderItem": LYING, "silent": True, "encode": {"x": [1, 2], "y": 0}},
             {"type": "scatter", "data": dots, "symbolSize": 9, "itemStyle": {"color": BAR}, "z": 3},
@@ -309,7 +323,7 @@ def line_chart(
             for number, (name, points) in enumerate(lines.items())
         ],
     )
-    options["grid"] = {"left": 12, "right": 22, "top": 46, "bottom": 36, "containLabel": True}
+    options["grid"] = {"left": 12, "right": 22, "top": 70, "bottom": 36, "containLabel": True}
     options["tooltip"] |= {
         "trigger": "axis",
         ":formatter": "items => [items[0].name, ...items.map(item => item.seriesName + ': ' + "

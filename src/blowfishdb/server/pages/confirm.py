@@ -25,7 +25,8 @@ async def confirmed(what: str, price: Fraction, left: Fraction | None) -> bool:
         f"It is charged before any data is read, and there is no refund.{rest} What you asked before in the same way "
         "is given again, free."
     )
-    with ui.dialog() as dialog, ui.card().props('role="alertdialog" aria-label="Confirm the price"'):
+    named = 'aria-label="Confirm the price"'
+    with ui.dialog().props(named) as dialog, ui.card().props(f'role="alertdialog" {named}'):
         ui.label(f"Spend epsilon {figure(price)}?").classes("bf-title").style("font-size:18px")
         ui.label(what).style("margin-top:6px")
         ui.label(said).classes("bf-quiet bf-small").style("margin-top:8px")

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from nicegui import ui
 
+from blowfishdb.engine.present.numbers import epsilon_words, readable
 from blowfishdb.server.pages.here import Here
 from blowfishdb.server.pages.shell import empty
 from blowfishdb.server.pages.theme import address
@@ -36,15 +37,23 @@ def called(element: Element, label: str = "", test_id: str = "") -> Element:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its heading, and whether it holds numbers."""
+    """A column of a table: its heading, and whether it holds numbers, or short words that are never broken."""
 
     name: str
     is_number: bool = False
+    is_short: bool = False
+
+    @property
+    def looks(self) -> str:
+        """The classes of its cells."""
+        return "is-number" if self.is_number else "is-short" if self.is_short else ""
 
 
 def figure(number: Fraction | float | None) -> str:
-    """A number for people: four digits, no trailing noughts."""
-    return "–" if number is None else f"{float(number):,.4g}"
+    """A number for people: epsilon as analysts see it, anything else to four digits."""
+    if number is None:
+        return "–"
+    return epsilon_words(number) if isinstance(number, Fraction) and number > 0 else readable(float(number))
 
 
 def budget_bar(spent: Fraction, limit: Fraction | None, label: str) -> None:
@@ -66,13 +75,15 @@ def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], label
     with ui.element("div").classes("bf-scroll"), ui.element("table").classes("bf-table").props(f'aria-label="{label}"'):
         with ui.element("thead"), ui.element("tr"):
             for column in columns:
-                with ui.element("th").classes("is-number" if column.is_number else "").props("scope=col"):
+                with ui.element("th" if column.name else "td").classes(column.looks) as head:
                     ui.label(column.name)
+                if column.name:
+                    head.props("scope=col")
         with ui.element("tbody"):
             for row in rows:
                 with ui.element("tr"):
                     for column, cell in zip(columns, row, strict=True):
-                        with ui.element("td").classes("is-number" if column.is_number else ""):
+                        with ui.element("td").classes(column.looks):
                             _ = ui.label(cell) if isinstance(cell, str) else cell()
 
 
@@ -102,7 +113,7 @@ def dataset_choice(path: str, names: Sequence[str], current: str) -> None:
 
 def ask_reason(title: str, said: str, action: str, work: Work, *, is_grave: bool = False) -> None:
     """A dialog that asks why, for the record, before something is done."""
-    with ui.dialog() as dialog, ui.card().style("width:460px"):
+    with called(ui.dialog(), title) as dialog, ui.card().style("width:460px"):
         ui.label(title).classes("bf-title")
         ui.label(said).classes("bf-quiet bf-small").style("margin-top:4px")
         reason = ui.input("Why, for the record").props('outlined dense autofocus maxlength=200 data-testid="reason"')

@@ -15,7 +15,7 @@ from blowfishdb.model.policy import ROW, Person, Policy, Row
 from blowfishdb.server.curating.uploads import ENDINGS, address_of, check_size, place_for, without_user
 from blowfishdb.server.pages.column_editor import FIELD, ColumnEditor
 from blowfishdb.server.pages.controls import choice
-from blowfishdb.server.pages.curator_parts import dress
+from blowfishdb.server.pages.curator_parts import called, dress
 from blowfishdb.server.pages.here import Here
 from blowfishdb.server.pages.shell import heading, notice, page
 from blowfishdb.sources.base import ColumnType
@@ -142,17 +142,18 @@ def _by_file(adding: Adding, later: ui.element) -> None:
         adding.source = address
         _show_columns(adding, columns, later)
 
-    ui.upload(
-        label=f"A file of rows: {', '.join(ENDINGS)}",
+    choose = ui.button("Choose a file", icon="upload_file").props("unelevated").style("margin-bottom:10px")
+    drop = ui.upload(
         max_file_size=settings.largest_upload,
         max_files=1,
         auto_upload=True,
         on_upload=take,
         on_rejected=lambda: ui.notify("This file is too large, or of another kind.", type="negative", position="top"),
-    ).props(f'flat bordered accept="{",".join(ENDINGS)}" data-testid="file"').style("width:100%;max-width:520px")
-    ui.label("It is kept beside the configuration, readable by the server alone.").classes("bf-small bf-quiet").style(
-        "margin-top:8px"
-    )
+    ).props(f'flat bordered accept="{",".join(ENDINGS)}" data-testid="file"')
+    drop.classes("bf-drop").style("width:100%;max-width:520px")
+    choose.on("click", js_handler=f"() => getElement({drop.id}).pickFiles()")
+    said = f"{', '.join(ENDINGS)}. It is kept beside the configuration, readable by the server alone."
+    ui.label(said).classes("bf-small bf-quiet").style("margin-top:8px")
 
 
 def _show_columns(adding: Adding, columns: Mapping[str, ColumnType], later: ui.element) -> None:
@@ -253,8 +254,9 @@ def _ask_to_look(adding: Adding, editor: ColumnEditor) -> None:
         seen = await here.run(lambda: curator.look_at_column(adding.source, editor.name))
         editor.fill(seen)
 
-    with ui.dialog() as dialog, ui.card().style("width:520px"):
-        ui.label(f"Read {editor.name} from the data?").classes("bf-title")
+    title = f"Read {editor.name} from the data?"
+    with called(ui.dialog(), title) as dialog, ui.card().style("width:520px"):
+        ui.label(title).classes("bf-title")
         notice(WARNING, "is-accent", "warning").style("margin-top:12px")
         ui.label(
             "What is read is only filled in here, marked, and yours to change. The look itself is logged."

@@ -18,11 +18,11 @@ from blowfishdb.server.pages.confirm import confirmed, progress_bar
 from blowfishdb.server.pages.here import Here
 from blowfishdb.server.pages.history import all_past
 from blowfishdb.server.pages.question_form import QuestionForm
-from blowfishdb.server.pages.quote import show_failure, show_quote, show_refusal
+from blowfishdb.server.pages.quote import Priced, show_failure, show_quote, show_refusal
 from blowfishdb.server.pages.ready import Ready, ready
 from blowfishdb.server.pages.result import show_answer
 from blowfishdb.server.pages.shell import empty, page
-from blowfishdb.session.desk import Budget, Past
+from blowfishdb.session.desk import Past
 from blowfishdb.session.session import Session
 
 PAUSE = 0.15
@@ -112,12 +112,11 @@ class Explorer:
         except BlowfishError as error:
             self._show(turn, error, partial(show_refusal, error))
             return
-        asked, preview, budget, before = found
         if turn == self._turn:
-            self._quoted = asked, preview
-        self._show(turn, None, partial(show_quote, preview, budget, before, self._confirm))
+            self._quoted = found.asked, found.preview
+        self._show(turn, None, partial(show_quote, found, self._confirm))
 
-    def _price(self, asking: Asking, wanted: Wanted, sql: str) -> tuple[Ready, Preview, Budget, Past | None]:
+    def _price(self, asking: Asking, wanted: Wanted, sql: str) -> Priced:
         session = self._here.session()
         asked = ready(session, asking, wanted, sql, self._here.office.settings.url)
         preview = asked.preview()
@@ -129,7 +128,9 @@ class Explorer:
             for past in self._past
             if (past.dataset, past.question, past.mechanism, past.epsilon, past.is_current) == alike
         )
-        return asked, preview, session.budget(preview.dataset), next(before, None)
+        is_over = preview.left is not None and preview.epsilon > preview.left
+        instead = asked.within(preview.left) if is_over and preview.left is not None else None
+        return Priced(asked, preview, session.budget(preview.dataset), next(before, None), instead)
 
     def _show(self, turn: int, error: BlowfishError | None, draw: Callable[[], None]) -> None:
         if turn != self._turn or self._root.is_deleted:

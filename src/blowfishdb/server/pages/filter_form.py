@@ -55,7 +55,7 @@ class FilterForm:
                             lambda e: self._put(place, replace(self._filters[place], condition=e.value))
                         )
                     else:
-                        ui.label("from .. to, both included").classes("bf-quiet bf-small").style("align-self:center")
+                        ui.label("from … to, both included").classes("bf-quiet bf-small").style("align-self:center")
                 if isinstance(attribute, Categorical):
                     self._values(place, attribute)
                 else:

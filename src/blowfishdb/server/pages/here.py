@@ -98,7 +98,7 @@ def _outcome(work: Callable[[], Result]) -> tuple[tuple[Result, ...], BlowfishEr
 
 def _ended(path: str) -> None:
     """Says that the visit is over; what is on the page stays readable until they go on."""
-    with ui.dialog().props("persistent") as dialog, ui.card():
+    with ui.dialog().props('persistent aria-label="Your visit has ended"') as dialog, ui.card():
         ui.label("Your visit has ended").classes("bf-title")
         ui.label("Nothing was charged. Sign in again to go on; your answers are kept in the history.").classes(
             "bf-quiet"

@@ -25,6 +25,7 @@ LINKED = (
     '<q-td :props="props"><a :href="props.row.link">{{ props.value }}</a>'
     '<span v-if="!props.row.current" class="bf-pill" style="margin-left:8px">older version</span></q-td>'
 )
+TICKED = """<q-checkbox v-model="props.selected" :aria-label="'Compare ' + props.row.question" />"""
 
 
 @page("/history", "History", "ask", lead="Everything you asked. To open an answer again, or to compare two, is free.")
@@ -63,9 +64,10 @@ async def history(here: Here) -> None:
             on_select=choose,
             pagination=PER_PAGE,
         )
-        table.props('flat hide-selected-banner aria-label="Answers of the past"').classes("w-full")
+        table.props('flat hide-selected-banner aria-label="Answers of the past"').classes("w-full bf-wraps")
         table.add_slot("body-cell-question", LINKED)
-        table.add_slot("header-selection", "")
+        table.add_slot("header-selection", '<span class="bf-unseen">To compare</span>')
+        table.add_slot("body-selection", TICKED)
         if len(found) <= PER_PAGE:
             table.props("hide-bottom")
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from nicegui import ui
 
+from blowfishdb.server.pages.curator_parts import called
 from blowfishdb.server.pages.here import Here
 
 Whose = Literal["all", "everyone", "analyst"]
@@ -23,8 +24,9 @@ NOTES: dict[Whose, str] = {
 
 def ask_limit(here: Here, name: str, whose: Whose, analyst: str = "") -> None:
     """Asks for a number and a reason, and sets the limit."""
-    with ui.dialog() as dialog, ui.card().style("width:460px"):
-        ui.label(TITLES[whose].format(name=name, analyst=analyst)).classes("bf-title")
+    title = TITLES[whose].format(name=name, analyst=analyst)
+    with called(ui.dialog(), title) as dialog, ui.card().style("width:460px"):
+        ui.label(title).classes("bf-title")
         ui.label(NOTES[whose]).classes("bf-quiet bf-small").style("margin-top:4px")
         amount = ui.input("Epsilon", placeholder="0.5").props('outlined dense autofocus data-testid="amount"')
         amount.classes("w-full").style("margin-top:14px")

@@ -96,8 +96,9 @@ def _buttons(here: Here, person: Person) -> None:
 
 def _show_password(name: str, password: str) -> None:
     """The one time that a password is shown."""
-    with ui.dialog().props("persistent") as dialog, ui.card().style("width:440px"):
-        ui.label(f"The first password of {name}").classes("bf-title")
+    title = f"The first password of {name}"
+    with called(ui.dialog().props("persistent"), title) as dialog, ui.card().style("width:440px"):
+        ui.label(title).classes("bf-title")
         ui.label("It is shown this once and must be changed at the first visit. Pass it on in person.").classes(
             "bf-small bf-quiet"
         ).style("margin:4px 0 12px")

@@ -18,6 +18,8 @@ from blowfishdb.server.pages.here import sentence
 from blowfishdb.server.pages.shell import notice
 
 CURVE_POINTS = 40
+WINDOW = 15
+"""So many values of a large domain are drawn: as many as have readable names at the width of the card."""
 SIZE = re.compile(r'(<svg[^>]*?) width="[\d.]+" height="[\d.]+"')
 
 
@@ -27,6 +29,8 @@ def draw_graph(domain: Domain, policy: Policy, name: str, around: str = "") -> N
     try:
         place = read_value(around, attribute) if around.strip() else None
         view = view_graph(domain, policy, name, place)
+        if not view.is_whole:
+            view = view_graph(domain, policy, name, place, WINDOW)
         picture = to_svg(view)
     except BlowfishError as error:
         notice(sentence(error.message), "is-accent", "edit")
@@ -53,6 +57,8 @@ def _distance_curve(domain: Domain, policy: Policy, name: str, around: str) -> N
     ui.label(f"Hidden steps from {attribute.run_label(centre, centre)} to every other value").classes("bf-label")
     options = line_chart(labels, {"steps": steps}, name, "steps")
     options["legend"]["show"] = False
+    options["yAxis"]["minInterval"] = 1
+    options["grid"]["top"] = 34
     ui.echart(options).style("height:210px").props('role=img aria-label="Steps between one value and the others"')
     if None in steps:
         ui.label("Where the curve has a gap, the two are not hidden from each other at all.").classes(

@@ -20,7 +20,7 @@ TILES: tuple[Tile, ...] = (
     Tile("heat", "Heat map", "grid_on", "Counts of two attributes together"),
     Tile("ranges", "Ranges", "straighten", "Counts of ranges that you list, or of all of them"),
     Tile("marginals", "Marginals", "view_module", "The tables of all pairs of several attributes"),
-    Tile("sql", "SQL", "code", "A SELECT with COUNT(*)"),
+    Tile("sql", "SQL", "code", "A statement in SQL"),
 )
 ORDERED: tuple[Template, ...] = ("cdf", "ranges")
 MOST_ATTRIBUTES = 4

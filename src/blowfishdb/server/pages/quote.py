@@ -3,28 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from urllib.parse import urlencode
 
 from nicegui import ui
 
-from blowfishdb.engine.present.numbers import epsilon_words
+from blowfishdb.engine.present.numbers import epsilon_words, readable
 from blowfishdb.engine.preview import Offer, Preview
 from blowfishdb.errors import BlowfishError
 from blowfishdb.server.pages.here import sentence
+from blowfishdb.server.pages.ready import Ready
 from blowfishdb.server.pages.shell import heading, notice
 from blowfishdb.session.desk import Budget, Past
 
 SHOWN_OFFERS = 6
+BEHIND = {"mean": "the sum behind it", "quantiles": "the counts behind them"}
+"""What the accuracy of some questions speaks of, where that is not the answer itself."""
 
 
-def show_quote(preview: Preview, budget: Budget, before: Past | None, on_run: Callable[[], object]) -> None:
-    """The quote of a question that could be run; `before` is an answer of the past that looks the same."""
+@dataclass(frozen=True, eq=False)
+class Priced:
+    """A question with its quote and what is left of the budget.
+
+    `before` is an answer of the past that looks the same; `instead` is how near the truth what is left would bring
+    one that costs too much.
+    """
+
+    asked: Ready
+    preview: Preview
+    budget: Budget
+    before: Past | None
+    instead: float | None
+
+
+def show_quote(priced: Priced, on_run: Callable[[], object]) -> None:
+    """The quote of a question that could be run."""
+    preview, before = priced.preview, priced.before
     after = None if preview.left is None else preview.left - preview.epsilon
     with ui.element("div").classes("bf-top"):
         with ui.element("div"):
             ui.label(preview.title).classes("bf-title")
-            ui.label(_promise(preview)).classes("bf-quiet bf-small").props('data-testid="promise"')
+            ui.label(_promise(preview, priced.asked.question.query.kind)).classes("bf-quiet bf-small").props(
+                'data-testid="promise"'
+            )
         run = ui.button("Run", icon="play_arrow", on_click=on_run).props('unelevated data-testid="run"')
         run.set_enabled(after is None or after >= 0)
     with ui.element("div").classes("bf-row").style("align-items:baseline;gap:10px;margin:12px 0 10px"):
@@ -32,7 +54,10 @@ def show_quote(preview: Preview, budget: Budget, before: Past | None, on_run: Ca
         ui.label("epsilon" if preview.epsilon else "epsilon: free and exact").classes("bf-quiet")
         if after is not None and after < 0:
             ui.label("more than you have").classes("bf-pill is-bad")
-    budget_bar(budget, preview.epsilon, preview.left)
+    budget_bar(priced.budget, preview.epsilon, preview.left)
+    if priced.instead is not None:
+        said = f"What is left would bring it within ±{readable(priced.instead)}."
+        notice(said, "is-accent", "lightbulb").style("margin-top:12px").props('data-testid="instead"')
     if before is not None:
         said = f"You have an answer like this, of {before.at[:10]}. If nothing differs, it is given again, free."
         with notice(said, icon="history").style("margin-top:12px"):
@@ -48,9 +73,9 @@ def show_quote(preview: Preview, budget: Budget, before: Past | None, on_run: Ca
         if preview.unprotected:
             ui.label("Not protected: " + " ".join(preview.unprotected)).classes("bf-small bf-quiet")
         if preview.worst_pair:
-            ui.label(f"Hardest pair to hide: {preview.worst_pair}.").classes("bf-small bf-quiet").style(
-                "margin-top:4px"
-            )
+            ui.label(f"Hardest pair to hide: {preview.worst_pair.replace('<->', '↔')}.").classes(
+                "bf-small bf-quiet"
+            ).style("margin-top:4px")
 
 
 def answer_link(past: Past) -> str:
@@ -63,15 +88,18 @@ def answer_name(past: Past) -> str:
     return f"{past.number} {past.dataset}"
 
 
-def _promise(preview: Preview) -> str:
+def _promise(preview: Preview, kind: str) -> str:
     """How good the answers would be, in words."""
     many = f"{preview.answers:,} answer{'' if preview.answers == 1 else 's'}"
     if preview.epsilon == 0:
         return f"{many}, exact: the policy hides nothing that they depend on"
     if preview.alpha is None:
         return f"{many}; how near the truth depends on the data"
-    every = "each" if preview.demanded.guarantee == "per-query" or preview.answers == 1 else "all of them"
-    return f"{many}, {every} within ±{preview.alpha:,.4g} with {preview.demanded.confidence} confidence"
+    every = "each " if preview.demanded.guarantee == "per-query" else "all of them "
+    near = f"within ±{preview.alpha:,.4g} with {preview.demanded.confidence} confidence"
+    if kind in BEHIND:
+        return f"{many}; {BEHIND[kind]} {near}"
+    return f"{many}, {near}" if preview.answers == 1 else f"{many}, {every}{near}"
 
 
 def figure(epsilon: Fraction) -> str:
@@ -109,7 +137,11 @@ def _offers(preview: Preview) -> None:
     """The mechanism that would run, and those that lose."""
     by_price = preview.demanded.epsilon is None
     with ui.element("div").style("margin-top:16px"):
-        ui.label("Mechanisms").classes("bf-label").style("margin:0 0 4px")
+        with ui.element("div").classes("bf-offer-head"):
+            ui.label("Mechanisms").style("font-weight:600")
+            ui.element("div").classes("bf-offer-bar")
+            ui.label("epsilon").classes("is-number")
+            ui.label("error").classes("is-number")
         top = max([_size(offer, by_price=by_price) for offer in preview.offers[:SHOWN_OFFERS]] + [1e-12])
         for place, offer in enumerate(preview.offers[:SHOWN_OFFERS]):
             size = _size(offer, by_price=by_price)
@@ -137,7 +169,9 @@ def _within(offer: Offer) -> str:
 def show_refusal(error: BlowfishError) -> None:
     """Why there is no quote, and what to do."""
     heading("No price yet").classes("bf-title")
-    notice(sentence(error.message), "is-accent", "lightbulb").style("margin-top:12px").props('data-testid="refusal"')
+    # The page calls alpha by the name of its field.
+    said = f"within ± {error.message[6:]}" if error.message.startswith("alpha ") else error.message
+    notice(sentence(said), "is-accent", "lightbulb").style("margin-top:12px").props('data-testid="refusal"')
 
 
 def show_failure(error: BlowfishError) -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charged_release import Progress
 from blowfishdb.engine.demand import Number
 from blowfishdb.engine.preview import Preview
+from blowfishdb.errors import BlowfishError
 from blowfishdb.server.pages.asking import Asking, Wanted, asked
 from blowfishdb.server.pages.snippet import snippet, sql_snippet
 from blowfishdb.session.question import Question
 from blowfishdb.session.session import Session
 from blowfishdb.sql import ask, parse, read_question
+
+SHORT = 1000
+"""What is left is rounded down to so many parts of one: a price with few digits."""
+SPARED = Fraction(99, 100)
+"""Prices of an accuracy are rounded up, so a little is spared for the one that is named to be affordable."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +46,18 @@ class Ready:
             mechanism=self.mechanism,
             per_query=self.per_query,
         )
+
+    def within(self, left: Fraction) -> float | None:
+        """How near the truth the answers would be for what is left of a budget; None where nobody can promise it."""
+        epsilon = Fraction(math.floor(left * SPARED * SHORT), SHORT)
+        if epsilon <= 0:
+            return None
+        try:
+            return self.question.preview(
+                beta=self.beta, epsilon=epsilon, confidence=self.confidence, per_query=self.per_query
+            ).alpha
+        except BlowfishError:
+            return None
 
     def release(self, progress: Progress) -> Answer:
         """The answer, charged."""

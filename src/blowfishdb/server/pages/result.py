@@ -7,6 +7,7 @@ from collections.abc import Callable
 from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.present.note import note_parts
 from blowfishdb.engine.present.numbers import accuracy_words, digits_of, epsilon_words
 from blowfishdb.engine.present.text import column_names, row_labels
 from blowfishdb.errors import BlowfishError
@@ -25,12 +26,11 @@ CONSISTENT, RAW = "Consistent", "As measured"
 def show_answer(here: Here, answer: Answer, code: str, *, free: bool = False) -> None:
     """Fills the card around it with the answer."""
     with ui.element("div").classes("bf-top"):
-        with ui.element("div"):
-            heading(answer.title)
-            _pills(answer, free=free)
+        heading(answer.title)
         _downloads(here, answer)
+    _pills(answer, free=free)
     if answer.caveat:
-        notice(answer.caveat, "is-accent").style("margin-top:12px")
+        notice(answer.caveat, "" if free else "is-accent").style("margin-top:12px")
     with ui.tabs().props("dense align=left no-caps inline-label").style("margin-top:10px") as tabs:
         picture, table = ui.tab("Chart"), ui.tab("Table")
         meaning, python = ui.tab("What it means"), ui.tab("Python")
@@ -108,15 +108,17 @@ def _table(answer: Answer) -> None:
         }
         for place in range(size)
     ]
-    table = ui.table(columns=columns, rows=rows, row_key="id", pagination=PER_PAGE).props("flat dense wrap-cells")
-    table.classes("w-full").props("" if size > PER_PAGE else "hide-bottom")
+    table = ui.table(columns=columns, rows=rows, row_key="id", pagination=PER_PAGE).props("flat dense")
+    table.classes("w-full").props("" if size > PER_PAGE else "hide-bottom").props('aria-label="The numbers"')
     if answer.raw.size > size:
         ui.label(f"The first {size:,} of {answer.raw.size:,} rows; a file holds them all.").classes("bf-quiet bf-small")
 
 
 def _meaning(answer: Answer) -> None:
     with ui.element("div").classes("bf-stack").style("max-width:78ch"):
-        ui.label(answer.note())
+        for part in note_parts(answer):
+            ui.label(part)
+        copy_button(answer.note(), "Copy as a note")
         certificate = answer.certificate
         heading("Certificate", 3).classes("bf-title")
         facts = {
@@ -137,14 +139,20 @@ def _meaning(answer: Answer) -> None:
 
 def code_block(code: str) -> None:
     """Code to copy."""
-    with ui.element("pre").classes("bf-code"):
+    with ui.element("pre").classes("bf-code").props('tabindex=0 role=region aria-label="Code"'):
         ui.label(code).style("white-space:pre")
 
+    copy_button(code, "Copy").style("margin-top:8px")
+
+
+def copy_button(text: str, label: str) -> ui.button:
+    """Copies the text."""
+
     def copy() -> None:
-        ui.clipboard.write(code)
+        ui.clipboard.write(text)
         ui.notify("Copied", position="top")
 
-    ui.button("Copy", icon="content_copy", on_click=copy).props("flat dense").style("margin-top:8px")
+    return ui.button(label, icon="content_copy", on_click=copy).props("flat dense").style("align-self:flex-start")
 
 
 def _downloads(here: Here, answer: Answer) -> None:

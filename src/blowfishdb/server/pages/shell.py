@@ -74,7 +74,7 @@ def page(path: str, title: str, *scopes: Scope, lead: str = "") -> Callable[[Bui
     """Registers a page for visitors with one of the scopes: others are sent to sign in, or refused."""
 
     def register(build: Builder) -> Builder:
-        @ui.page(path, title=f"{title} · BlowfishDB", response_timeout=LONGEST_BUILD)
+        @ui.page(path, title=f"{title} · BlowfishDB", language="en-US", response_timeout=LONGEST_BUILD)
         async def built(request: Request) -> Response | None:
             found = _entered(request, scopes)
             if isinstance(found, Response):
@@ -120,6 +120,8 @@ def _frame(here: Here, title: str, lead: str) -> Iterator[None]:
     """The navigation, the heading, and room for the page."""
     dark = add_theme(here.request)
     ui.on_exception(here.tell)
+    # The framework wraps every page in a main of its own; ours is the one to announce.
+    ui.query("main.q-page").props("role=presentation")
     with ui.element("div").classes("bf-shell w-full"):
         ui.link("Skip to the page", "#page").classes("bf-skip")
         with ui.element("nav").classes("bf-side").props('aria-label="Pages"'):
@@ -160,9 +162,10 @@ def _person(here: Here, dark: ui.dark_mode) -> None:
         ui.navigate.to(SIGN_IN)
 
     with ui.element("div").classes("bf-who"):
-        with ui.link(target="/account").classes("bf-who-name").props('aria-label="Your account"'):
+        with ui.link(target="/account").classes("bf-who-name"):
             ui.label(here.visitor.name).props('data-testid="who"').classes("bf-who-own")
             ui.html(here.visitor.role, sanitize=False, tag="span")
+            ui.label("Your account").classes("bf-unseen")
         icon_button("contrast", "Light or dark", change_theme)
         icon_button("logout", "Sign out", leave)
 

@@ -13,6 +13,7 @@ from blowfishdb.server.pages.shell import PASSWORD, SIGN_IN, home_of
 from blowfishdb.server.pages.theme import plain_page, refusal_page
 
 OTHER_WAY = '<p class="bf-small"><a href="/api/v1/sessions/oidc">Sign in with your organisation</a></p>'
+BACK = '<p class="bf-small"><a href="/account">Leave it as it is</a></p>'
 FOOT = '<p class="bf-foot">Counts with privacy that is proven, and accuracy that you choose.</p>'
 
 
@@ -58,11 +59,12 @@ def change_password(request: Request) -> Response:
         f'data-proof="{proof}"><h1>Choose a password</h1><p class="bf-quiet bf-small">{why}</p>'
         '<label for="password">The one in use now</label>'
         '<input id="password" name="password" type="password" autocomplete="current-password" required autofocus>'
-        '<label for="new">The new one</label>'
+        '<label for="new">The new one, of at least 12 characters</label>'
         '<input id="new" name="new_password" type="password" autocomplete="new-password" required minlength="12">'
         '<label for="again">The new one again</label>'
         '<input id="again" name="again" type="password" autocomplete="new-password" required minlength="12">'
-        '<button type="submit">Change it</button><p class="bf-said" role="alert"></p></form>'
+        '<button type="submit">Change it</button><p class="bf-said" role="alert"></p>'
+        f"{'' if visitor.must_change else BACK}</form>"
     )
     return plain_page("Choose a password", body)
 

@@ -23,7 +23,7 @@ from blowfishdb.model.query import Query
 from blowfishdb.server.curating.example import Example, example
 from blowfishdb.server.curating.family_form import form_of
 from blowfishdb.server.pages.charts import Options, chart_of
-from blowfishdb.server.pages.curator_parts import figure, pill
+from blowfishdb.server.pages.curator_parts import called, figure, pill
 from blowfishdb.server.pages.here import Here, sentence
 from blowfishdb.server.pages.policies import LONGEST_TEXT
 from blowfishdb.server.pages.shell import heading, notice
@@ -68,8 +68,8 @@ def _price(view: PointView, price: PolicyPrice) -> None:
         notice(sentence(price.refusal), "is-accent", "block").style("margin-top:10px")
         return
     with ui.element("div").classes("bf-row").style("margin:8px 0 2px;align-items:baseline"):
-        ui.label(f"ε {figure(price.epsilon)}").classes("bf-big")
-        ui.label(f"every count within {figure(price.alpha)}, by {price.mechanism}").classes("bf-quiet")
+        ui.label(figure(price.epsilon)).classes("bf-big")
+        ui.label(f"epsilon: every count within {figure(price.alpha)}, by {price.mechanism}").classes("bf-quiet")
     said = form_of(view.policy.family(view.attribute))
     place = {
         "dataset": view.dataset.name,
@@ -168,7 +168,7 @@ async def _example(view: PointView) -> None:
         compiled = compile_query(domain, view.policy, view.asked)
         await draw(await here.run(lambda: curator.true_counts(name, compiled)))
 
-    with ui.dialog() as dialog, ui.card().style("width:520px"):
+    with called(ui.dialog(), "Show true answers?") as dialog, ui.card().style("width:520px"):
         ui.label("Show true answers?").classes("bf-title")
         notice(WARNING, "is-bad", "warning").style("margin-top:12px")
         with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin-top:18px"):
