@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import sys
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -181,10 +182,11 @@ def test_a_basis_that_grows_too_large_is_given_up(monkeypatch: pytest.MonkeyPatc
 def test_the_kernel_is_plain_python_that_agrees_with_its_compiled_form(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = importlib.util.spec_from_file_location("plain_graver_kernel", graver_kernel.__file__)
     assert spec is not None and spec.loader is not None
-    monkeypatch.setitem(sys.modules, "numba", type(sys)("numba"))
-    sys.modules["numba"].njit = lambda cache: lambda function: function  # type: ignore[attr-defined]
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    stub, module = ModuleType("numba"), importlib.util.module_from_spec(spec)
+    stub.njit = lambda cache: lambda function: function  # type: ignore[attr-defined]
+    with monkeypatch.context() as stubbed:
+        stubbed.setitem(sys.modules, "numba", stub)
+        spec.loader.exec_module(module)
     monkeypatch.setitem(sys.modules, "blowfishdb.model.constraints.graver_kernel", module)
     square = differences(list(itertools.product((0, 1), repeat=2)))
     assert most_changes(square, 10**6) == 4
