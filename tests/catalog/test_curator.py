@@ -53,7 +53,7 @@ def test_a_dataset_needs_its_columns(tmp_path: Path) -> None:
         with pytest.raises(SourceError, match="age"):
             keeper.add(wrong)
         listed = bf.Dataset("v", source="duckdb:///clinic.duckdb#visits", domain={"age": bf.categorical(["young"])})
-        with pytest.raises(SourceError, match="age is declared as categorical"):
+        with pytest.raises(SourceError, match="age: listed values are read from text"):
             keeper.add(listed)
         person = bf.Policy(unit=bf.person("nobody", at_most=2, order_by="id"))
         with pytest.raises(SourceError, match="nobody"):

@@ -181,3 +181,10 @@ def test_a_configuration_elsewhere_is_named_in_the_next_command(blowfish: Run, f
     said = blowfish("dataset", "add", "people", "--source", "../people.csv", "--domain", "age=0..99", *place)
     assert "Written to clinic/blowfish.toml" in said.out
     assert "Next: blowfish policy show people --config clinic/blowfish.toml" in said.out
+
+
+def test_numbers_in_text_are_said_to_be_so(blowfish: Run) -> None:
+    said = blowfish(
+        *("dataset", "add", "people", "--source", "people.csv"), *("--domain", "age=0..99", "--domain", "state=NC, VA")
+    )
+    assert "Read from text: age. What cannot be read as declared counts as NULL." in said.out

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from blowfishdb.cli.output import print_error
+from blowfishdb.errors import InvalidInput
 from tests.cli.conftest import Ended, Run
 
 ADD = ("dataset", "add", "people", "--source", "people.csv")
@@ -104,3 +106,19 @@ def test_names_of_datasets_complete(people: Run, monkeypatch: pytest.MonkeyPatch
 
 def test_the_version(blowfish: Run) -> None:
     assert blowfish("--version").out.startswith("blowfish 0.")
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ("datasets.visits has no key 'x'", "datasets.visits has no key 'x'."),
+        ("max_age is no attribute", "max_age is no attribute."),
+        ("ward: unknown", "ward: unknown."),
+        ("unknown.", "Unknown."),
+    ],
+)
+def test_a_message_begins_with_a_capital_unless_with_a_name(
+    message: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_error(InvalidInput(message), as_json=False)
+    assert capsys.readouterr().err.strip() == said

@@ -17,11 +17,11 @@ from blowfishdb.engine.demand import short_number
 from blowfishdb.errors import BlowfishError, CatalogError, DocumentError, SourceFailed
 from blowfishdb.ledger.values import Account
 from blowfishdb.model.document import Document, read_document
-from blowfishdb.model.domain import Attribute, Domain
+from blowfishdb.model.domain import Attribute, Categorical, Domain
 from blowfishdb.model.graphs.families import Line, Threshold
 from blowfishdb.model.numbers import show, suggest
 from blowfishdb.model.policy import ROW, Person, Policy, Row
-from blowfishdb.sources.base import ColumnType
+from blowfishdb.sources.base import ColumnType, Kind
 
 USUAL_LIMIT = "1"
 SERVERS = ("postgresql", "postgres", "mysql", "mariadb")
@@ -182,6 +182,13 @@ def show_added(
         for name in dataset.domain
     ]
     screen.print(table("", ("attribute", "column", "the public may know", "hidden"), rows))
+    texts = [name for name in dataset.domain if is_read_from_text(dataset.domain[name], columns[name])]
+    if texts:
+        screen.print(
+            f"Read from text: {', '.join(texts)}. What cannot be read as declared counts as NULL.",
+            style="dim",
+            markup=False,
+        )
     for name in thwarted(dataset):
         screen.print(
             f"{name}: NULL or values outside are hidden among all values, which brings any two within 2 steps, so that "
@@ -208,6 +215,11 @@ def near(path: Path) -> str:
     """A path as it is typed from here."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def is_read_from_text(attribute: Attribute, column: ColumnType) -> bool:
+    """Whether numbers or dates are read from a column of text."""
+    return column.kind == Kind.TEXT and not isinstance(attribute, Categorical)
 
 
 def thwarted(dataset: Dataset) -> list[str]:

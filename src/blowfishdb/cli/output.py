@@ -70,7 +70,8 @@ def print_error(error: BlowfishError, *, as_json: bool) -> None:
     message = _budget_words(error) if isinstance(error, BudgetExceeded) else error.message
     said = "".join(sign if sign.isprintable() or sign == "\n" else ascii(sign)[1:-1] for sign in message)
     # A message that starts with a name keeps it as it is written.
-    named = said.partition(" ")[0].endswith(":")
+    first = said.partition(" ")[0]
+    named = first.endswith(":") or "_" in first or "." in first[:-1]
     said = (said if named else said[:1].upper() + said[1:]) + ("" if said.endswith((".", "?", "!")) else ".")
     style = "yellow" if isinstance(error, BudgetExceeded) else "red"
     console(error=True).print(Text(said, style=style))

@@ -37,9 +37,11 @@ def check_type(name: str, attribute: Attribute, column: ColumnType) -> None:
     else:
         allowed = ALLOWED[type(attribute)]
     if column.kind not in allowed:
-        declared = type(attribute).__name__.lower()
+        declared = "listed values" if isinstance(attribute, Categorical) else type(attribute).__name__.lower()
         wanted = ", ".join(allowed)
-        raise SourceError(f"{name} is declared as {declared}, which is read from {wanted}, not from {column.native}")
+        zoned = column.kind == Kind.INSTANT and Kind.TIMESTAMP in allowed
+        advice = "; declare timestamps in a time zone" if zoned else ""
+        raise SourceError(f"{name}: {declared} are read from {wanted}, not from {column.native}{advice}")
 
 
 def make_key(cut: Segments, column: Expr, kind: ColumnType, engine: Engine) -> Key:
