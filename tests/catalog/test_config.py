@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from fractions import Fraction
 from pathlib import Path
@@ -227,3 +228,26 @@ def test_secrets_of_the_server_itself_are_sent_nowhere(tmp_path: Path, monkeypat
             config.reachable(f"postgresql://x:${{{name}}}@elsewhere/db#t")
         assert "hush" not in str(told.value)
     assert config.reachable("postgresql://x:${BLOWFISH_CLINIC}@elsewhere/db#t") == "postgresql://x:hush@elsewhere/db#t"
+
+
+def test_long_lists_are_written_as_short_ones_are(tmp_path: Path) -> None:
+    odd = ['a"b', "tab\tback\\slash", "\x7f", "\x01", "é😀", "'", "line\nend"]
+    names = [*odd, *(f"v{number}" for number in range(600))]
+    pairs = list(itertools.pairwise(names))
+    path = tmp_path / "blowfish.toml"
+    sizes = {}
+    for name, kept in (("short", 20), ("long", len(names))):
+        declared = bf.Dataset(
+            name,
+            source="rows.csv",
+            domain={"x": names[:kept]},
+            policy=bf.Policy({"x": bf.custom(pairs[: kept - 1])}),
+            epsilon=1,
+        )
+        write_dataset(path, declared)
+        read = read_config(path).datasets[name]
+        assert (read.domain, read.policy) == (declared.domain, declared.policy)
+        sizes[name] = len(path.read_text(encoding="utf-8"))
+    assert sizes["long"] > sizes["short"]
+    write_dataset(path, declared)
+    assert len(path.read_text(encoding="utf-8")) == sizes["long"]

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from blowfishdb.errors import DocumentError
 from blowfishdb.model.distance import stretch
-from blowfishdb.model.document import Document, Format, read_document, schema, write_document
+from blowfishdb.model.document import Document, Format, read_content, read_document, schema, write_document
 from blowfishdb.model.domain import bins, categorical, dates, domain, integers, timestamps
 from blowfishdb.model.graphs.families import custom, full, grid, line, partition, public, threshold
 from blowfishdb.model.policy import Policy, person
@@ -231,3 +231,20 @@ def test_the_examples_of_the_guide_work() -> None:
     scope: dict[str, Any] = {}
     exec(blocks["python"], scope)
     scope["policy"].check(scope["people"])
+
+
+WRONG_EDGES = [["a"], ["a", "b", "c"], "ab", ["a", None], ["a", ["b"]], [{}, "a"], 5]
+
+
+@pytest.mark.parametrize("wrong", WRONG_EDGES)
+@pytest.mark.parametrize("place", [0, 7, 900])
+def test_one_wrong_edge_among_many_is_found_where_it_stands(wrong: object, place: int) -> None:
+    edges: list[object] = [["a", "b"]] * 1000
+    edges[place] = wrong
+    policy = {"attributes": {"x": {"kind": "custom", "edges": edges}}}
+    content = {"version": 1, "domain": {"x": {"kind": "categorical", "values": ["a", "b"]}}, "policy": policy}
+    with pytest.raises(DocumentError) as refused:
+        read_document(json.dumps(content), "json")
+    assert refused.value.path.startswith(f"policy.attributes.x.edges[{place}]")
+    with pytest.raises(DocumentError, match="edges"):
+        read_content(content)

@@ -18,9 +18,10 @@ import tomlkit
 from tomlkit.items import Table
 
 from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.catalog.long_lists import with_long_lists
 from blowfishdb.errors import CatalogError, DocumentError, InvalidInput, UnknownDataset
 from blowfishdb.ledger.edge_books import SUM
-from blowfishdb.model.document import read_document
+from blowfishdb.model.document import read_content
 from blowfishdb.model.numbers import suggest
 from blowfishdb.model.parsing import parse_toml
 from blowfishdb.model.positions import line_of, toml_lines
@@ -145,7 +146,7 @@ def write_dataset(path: Path, dataset: Dataset) -> None:
         datasets = document["datasets"]
         if not isinstance(datasets, Table | dict):
             raise CatalogError("datasets is a table of the configuration")
-        datasets[dataset.name] = dataset.written()
+        datasets[dataset.name] = with_long_lists(dataset.written())
         _replace(path, tomlkit.dumps(document))
 
 
@@ -190,7 +191,7 @@ def _dataset(name: str, entry: Mapping[str, Any], text: str) -> Dataset:
             raise CatalogError(f"{where}: the key {key!r} is missing")
     declared = {"version": 1, "domain": entry["domain"], "policy": entry.get("policy", {})}
     try:
-        document = read_document(tomlkit.dumps(_written(declared)))
+        document = read_content(_written(declared))
         return Dataset(
             name,
             source=_text(entry["source"], f"{where}.source"),
@@ -204,9 +205,8 @@ def _dataset(name: str, entry: Mapping[str, Any], text: str) -> Dataset:
         )
     except DocumentError as error:
         path = (*where.split(".", 1), *error.path.split("."))
-        said = str(error).partition(": ")[2] if error.line is not None else str(error)
         raise DocumentError(
-            f"{where}.{said}", path=f"{where}.{error.path}", line=line_of(toml_lines(text), path)
+            f"{where}.{error}", path=f"{where}.{error.path}", line=line_of(toml_lines(text), path)
         ) from None
     except InvalidInput as error:
         raise CatalogError(f"{where}: {error}") from None

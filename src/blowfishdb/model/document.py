@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from importlib import resources
 from typing import Any, Literal
 
@@ -59,7 +60,15 @@ def write_document(document: Document, form: Format = "toml") -> str:
 
 def read_document(text: str, form: Format = "toml") -> Document:
     """The domain and policy written in the text; DocumentError with the line of the first mistake."""
-    content, lines = _parse_toml(text) if form == "toml" else _parse_json(text)
+    return _read(*(_parse_toml(text) if form == "toml" else _parse_json(text)))
+
+
+def read_content(content: Mapping[str, Any]) -> Document:
+    """The domain and policy of a document that was parsed already; DocumentError with the path of the first mistake."""
+    return _read(_plain(content), {})
+
+
+def _read(content: dict[str, Any], lines: Lines) -> Document:
     mistakes = list(_mistakes(content, lines))
     if mistakes:
         raise min(mistakes, key=lambda mistake: (mistake[0], mistake[1].line or 0))[1]
@@ -126,12 +135,30 @@ def _plain(value: Any) -> Any:
 
 def _mistakes(content: object, lines: Lines) -> Iterator[tuple[int, DocumentError]]:
     """Every mistake with its rank: a misspelt key is also a missing one, and the key that is there says more."""
-    for error in Draft202012Validator(schema()).iter_errors(content):
+    for error in Draft202012Validator(schema()).iter_errors(_abridged(content)):
         path: Path = tuple(error.absolute_path)
         for where, said in _readable(error, path):
             place = f"{dotted(where)}: " if where else ""
             rank = 0 if error.validator == "additionalProperties" else 1
             yield rank, DocumentError(f"{place}{said}", path=dotted(where), line=line_of(lines, where))
+
+
+def _abridged(content: Any) -> Any:
+    """The content with one edge of each listed graph whose edges are all well formed: the validator takes 0.1 ms each.
+
+    Well formed is what the schema says of edges: pairs of texts, numbers and truth values.
+    """
+    if isinstance(content, dict):
+        if content.get("kind") == "custom" and _are_edges(content.get("edges")):
+            return {**content, "edges": content["edges"][:1]}
+        return {key: _abridged(inner) if isinstance(inner, dict) else inner for key, inner in content.items()}
+    return content
+
+
+def _are_edges(edges: object) -> bool:
+    if not isinstance(edges, list) or not all(type(edge) is list and len(edge) == 2 for edge in edges):
+        return False
+    return {type(value) for edge in edges for value in edge} <= {str, int, Decimal, bool}
 
 
 def _readable(error: ValidationError, path: Path) -> Iterator[tuple[Path, str]]:
