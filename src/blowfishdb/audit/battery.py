@@ -24,6 +24,7 @@ ONE = domain({"x": integers(0, LENGTH - 1, null=0)})
 TWO = domain({"x": integers(0, 3, null=0), "y": categorical(["a", "b", "c"], null="a", outside="a")})
 SPECIAL = domain({"x": integers(0, 5, outside="cell"), "y": categorical(["a", "b"])})
 LONG = domain({"x": integers(0, 15, null=0)})
+TWO_LONG = domain({"x": integers(0, 15, null=0), "y": categorical(["a", "b"], null="a", outside="a")})
 SMALL_SQUARE = domain({"x": integers(0, 3, null=0), "y": integers(0, 3, null=0)})
 SQUARE = domain({"x": integers(0, 7, null=0), "y": integers(0, 7, null=0)})
 
@@ -57,7 +58,6 @@ FEW = query("ranges", "x", boxes=[((0, 5),), ((3, 10),)])
 CDF = query("cdf", "x")
 HISTOGRAM = query("histogram", "x")
 TABLE = query("histogram2d", ("x", "y"))
-CORNERS = query("ranges", ("x", "y"), boxes=[((0, a), (0, b)) for a in range(1, 9) for b in range(1, 9)])
 PAIRWISE = query("marginals", ("x", "y"), ways=1)
 
 
@@ -138,9 +138,6 @@ def joint() -> Iterator[Case]:
             f"kronecker by structure, joint {shape}", small, policy, TABLE, mechanism="kronecker", by_structure=True
         )
         yield Case(f"hierarchy of one side, joint {shape}", small, policy, query("cdf", "x"), mechanism="hierarchy")
-        fine = Policy(joint=[grid(["x", "y"], "4.1", shape)])
-        said = f"kronecker by structure, joint {shape}, a long threshold"
-        yield Case(said, SQUARE, fine, CORNERS, mechanism="kronecker", by_structure=True)
     filtered = query("histogram", "x", Column("y") >= 3)
     yield Case("filter on the other side, joint l1", small, Policy(joint=[grid(["x", "y"], 1, "l1")]), filtered)
 
@@ -270,12 +267,14 @@ def data_aware(*, quick: bool) -> Iterator[Case]:
 
 
 def data_aware_elsewhere() -> Iterator[Case]:
-    """Programs where records leave a filter, where NULL is hidden among all values, and on graphs without windows."""
-    special = domain({"x": integers(0, 14), "y": categorical(["a", "b"], null="a", outside="a")})
+    """Programs where records leave a filter, where NULL is hidden, for people, and on graphs without windows."""
     filtered = query("histogram", "x", Column("y") == "a")
     for name in ("dawa", "dawa-transform", "kdtree", "matching-transform"):
-        policy = Policy({"x": threshold(2)})
-        yield Case(f"{name}, filter, NULL hidden", special, policy, filtered, Fraction(2), name, rows=40)
+        yield Case(f"{name}, filter", TWO_LONG, Policy({"x": line()}), filtered, Fraction(2), name, rows=40)
+    with_null = domain({"x": integers(0, 14)})
+    yield Case("dawa, NULL hidden", with_null, Policy({"x": line()}), HISTOGRAM, Fraction(2), "dawa", rows=40)
+    people = Policy({"x": line()}, unit=person("who", at_most=2, order_by="nr"))
+    yield Case("kdtree, 2 rows a person", SMALL_SQUARE, people, TABLE, Fraction(2), "kdtree", rows=40)
     odd = Policy({"x": custom([(cell, cell + 5) for cell in range(11)])})
     yield Case("dawa, custom", LONG, odd, RANGES, Fraction(2), "dawa", rows=40)
     near = Policy(joint=[grid(["x", "y"], 2, "l1")])
@@ -344,7 +343,17 @@ def accounts() -> Iterator[Case]:
         only_c,
         mechanism="identity",
         accounting=f"{BY}y",
-        further=(only_a, query("histogram", "y")),
+        further=(only_a, query("cdf", "x", Column("y") == "c"), query("histogram", "y")),
+    )
+    nothing_else = Policy({"x": public(), "y": public()}, "attribute", "secret")
+    yield Case(
+        "per-edge, nothing but presence",
+        TWO,
+        nothing_else,
+        HISTOGRAM,
+        mechanism="identity",
+        accounting=PER_EDGE,
+        further=other[:2],
     )
     counts = tuple(query("count", (), Column("y") == value) for value in ("a", "b"))
     kind = query("histogram", "y")

@@ -35,11 +35,19 @@ def drills(case: Case, seed: int) -> list[Line]:
     limit = case.epsilon * Fraction(5, 2)
     with scratch(case.domain, case.policy, case.accounting, limit) as world, watched_stages() as recorder:
         ready = made_ready(case, world.holding, case.asked)
+        dear = Ready(
+            ready.digest, made_ready(replace(case, epsilon=2 * case.epsilon), world.holding, case.asked).payable
+        )
         name = f"drills: {case.name}"
         staged = [ready.payable] if isinstance(ready.payable, PreparedProgram) else []
         return [
             judged(
-                "replay", name, "a failing source", _failing_source(world, recorder, ready, pair), "tells nothing", 2
+                "replay",
+                name,
+                "a failing source",
+                _failing_source(world, recorder, ready, dear, pair),
+                "tells nothing",
+                2,
             ),
             judged("replay", name, "failing noise", _failing_noise(world, recorder, ready, pair), "tells nothing", 2),
             judged("replay", name, "broken counts", list(_broken_counts(world, recorder, ready)), "tells nothing", 3),
@@ -55,8 +63,11 @@ def _told(outcome: Outcome) -> list[str]:
     return [f"the message repeats {word}: {heard[:120]}" for word in secrets if word in heard]
 
 
-def _failing_source(world: Scratch, recorder: Recorder, ready: Ready, pair: Pair) -> list[str]:
-    """The engine fails and quotes rows: both tables must be told the same, and the charge must stay, once."""
+def _failing_source(world: Scratch, recorder: Recorder, ready: Ready, dear: Ready, pair: Pair) -> list[str]:
+    """The engine fails and quotes rows: both tables must be told the same, and the charge must stay, once.
+
+    What was charged for then pays for this release alone, and not for a `dear` one.
+    """
     recorder.record()
     found, outcomes = list[str](), list[Outcome]()
     for number, rows in enumerate((pair.before, pair.after)):
@@ -71,6 +82,8 @@ def _failing_source(world: Scratch, recorder: Recorder, ready: Ready, pair: Pair
         found.append("the message of a failing source depends on the data")
     if outcomes[0].spent != ready.payable.epsilon or outcomes[1].spent != 0:
         found.append("a failed release must be charged once, however often it is tried again")
+    if not released(world, dear, "failing source").error:
+        found.append("what was charged for one release paid for another that costs twice as much")
     again = released(world, ready, "failing source")
     if again.error or again.spent:
         found.append("a release whose count failed must be free to try again")

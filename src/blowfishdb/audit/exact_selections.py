@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -72,6 +73,20 @@ def selection_lines(*, quick: bool) -> Iterator[Line]:
         yield _drawn(f"refinement of 16 cells, {said}", refinement, presence, third, quick=quick)
         bound = worst_bucket(16, np.zeros(1, dtype=np.int64), graph16, third)
         yield _drawn(f"worst bucket of 16 cells, {said}", bound, presence, third, quick=quick)
+        yield _for_people(said, presence, {"gate": gate, "refinement": refinement, "worst bucket": bound})
+
+
+def _for_people(said: str, presence: Presence, stages: dict[str, Any]) -> Line:
+    """Three rows a person must cost three times as much, since all of them may change at once."""
+    graph = line_graph(16, presence)
+    wrong = [
+        f"the {name} costs {amount(stage.epsilon(replace(graph, rows_per_person=3)))}, not three times its price"
+        for name, stage in stages.items()
+        if stage.epsilon(replace(graph, rows_per_person=3)) < 3 * stage.epsilon(graph)
+    ]
+    return judged(
+        "exact", f"selections for people, {said}", "price", wrong, "that of all rows of a person", len(stages)
+    )
 
 
 def _tables(cells: int, *, quick: bool) -> list[tuple[int, ...]]:

@@ -95,7 +95,8 @@ class _Replay:
         runs: list[list[Looked]] = []
         base = [everyone[int(i)] for i in self.random.integers(len(everyone), size=self.case.rows)]
         for number, change in enumerate(chosen):
-            pair = table_pair(setting, crowd(setting, base, change, number), change, self.random)
+            others = crowd(setting, base, change, number, len(self.case.name))
+            pair = table_pair(setting, others, change, self.random)
             if number == 0:
                 first, second = self._both_charged(pair)
                 charging += [*charge_troubles(self.ready, self.case, first), *first.troubles]

@@ -103,15 +103,15 @@ def published(*, quick: bool) -> Iterator[Line]:
 def _row_by_row(case: Case, payable: Payable) -> Line:
     """Noise that is another number in each of thousands of rows must show in its own row."""
     troubles = []
+    plan = payable.best.plan if isinstance(payable, Prepared) else None
+    if not isinstance(payable, Prepared) or not isinstance(plan, Plan):
+        return violation("statistical", case.name, "noise row by row", "no fixed plan is offered")
+    counts = np.resize(np.array([0, 1, 7, 1_001, 10**6 + 1, 2**52 + 1]), plan.cells)
+    noise = 2**50 + np.arange(plan.weights.size)
     with taped() as tape:
-        plan = payable.best.plan if isinstance(payable, Prepared) else None
-        if isinstance(payable, Prepared) and isinstance(plan, Plan):
-            tape.play([2**50 + np.arange(plan.weights.size)])
-            found = measure(plan, payable.best.certificate, np.ones(plan.cells, dtype=np.int64)).noisy
-            if not np.array_equal(found, 2**50 + 1 + np.arange(plan.weights.size)):
-                troubles.append("rows share their noise, or do not get all of it")
-        else:
-            troubles.append("no fixed plan is offered")
+        tape.play([noise])
+        if not np.array_equal(measure(plan, payable.best.certificate, counts).noisy, counts + noise):
+            troubles.append("rows share their noise, or do not get all of it, or not at every count")
     return judged("statistical", case.name, "noise row by row", troubles, "each row has its own", 2 * GROUPS[True][0])
 
 

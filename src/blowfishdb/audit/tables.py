@@ -12,10 +12,10 @@ from blowfishdb.audit.neighbours import Change, Setting
 from blowfishdb.audit.scratch import TableRow, raw_values
 from blowfishdb.model.policy import Person
 
-COUNTS: tuple[tuple[int, int] | None, ...] = ((0, 3), None, (4, 1), (9, 6))
-"""How many other records share the place that the changing one leaves, and the one it goes to; None: nobody is there.
+COUNTS: tuple[tuple[int, int], ...] = ((4, 1), (9, 6), (10, 2), (19, 14), (99, 49), (29, 24))
+"""How many other records share the place that the changing one leaves, and the one it goes to.
 
-So that what only shows when a count becomes 0, or passes a small limit, or when nothing is left to count, does show.
+So that what only shows when a count passes a limit that people like does show; each case tries another one.
 """
 SPARE = 2
 """So many rows more than count does a person have in made-up tables."""
@@ -31,13 +31,16 @@ class Pair:
     records_after: list[Record]
 
 
-def crowd(setting: Setting, base: Sequence[Record], change: Change, number: int) -> list[Record]:
-    """The records beside a change: those given, but as many where it happens as this number of a change wants."""
-    if number >= len(COUNTS):
-        return list(base)
-    wanted = COUNTS[number]
-    if wanted is None:
+def crowd(setting: Setting, base: Sequence[Record], change: Change, number: int, turn: int) -> list[Record]:
+    """The records beside the first changes of a case: so that a count becomes 0, that nobody else is there, and so on.
+
+    Later changes happen among the given records.
+    """
+    if number == 1:
         return []
+    if number > 2:
+        return list(base)
+    wanted = COUNTS[turn % len(COUNTS)] if number else (0, 3)
     places = {setting.place(record) for record in (*change.before, *change.after)} | {None}
     elsewhere = [record for record in base if setting.place(record) not in places]
     ends = zip((change.before[0], change.after[0]), wanted, strict=True)
