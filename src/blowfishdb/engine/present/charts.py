@@ -176,8 +176,9 @@ def _dots(answer: Released) -> tuple[Frame, list[str]]:
     places = list(range(size)) if size <= LISTED else largest(answer.values, LISTED)
     frame = Frame(height=ROW * len(places) + 76.0, left=230.0)
     low, high = float(answer.bounds.low[places].min()), float(answer.bounds.high[places].max())
-    low = min(low, 0.0) if answer.is_counts else low - 0.05 * (high - low)
-    high = high + 0.05 * ((high - low) or 1.0)
+    low = min(low, 0.0) if answer.is_counts else low
+    spare = 0.05 * ((high - low) or 1.0)
+    low, high = low if answer.is_counts else low - spare, high + spare
 
     def across(value: float) -> float:
         return frame.left + frame.across * (value - low) / (high - low)

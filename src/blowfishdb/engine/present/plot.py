@@ -237,16 +237,14 @@ def _heat(answer: Released, ax: Axes) -> None:
     )
     bar = ax.figure.colorbar(shown, ax=ax, pad=0.02)
     width = digits_of(answer).high(answer.widths.simultaneous)
-    bar.set_label(
-        f"{answer.value_name}, each ± {width} (the orange length)" if answer.together is None else answer.value_name,
-        color=INK,
-    )
+    marked = " (the orange length)" if _mark_width(answer, bar.ax) else ""
+    said = f"{answer.value_name}, each ± {width}{marked}" if answer.together is None else answer.value_name
+    bar.set_label(said, color=INK)
     bar.outline.set_visible(False)
     bar.ax.yaxis.set_major_formatter(
         needed("matplotlib.ticker", "plot").FuncFormatter(lambda value, _: f"{value:,.10g}")
     )
     bar.ax.tick_params(colors=INK, labelsize=9, length=3)
-    _mark_width(answer, bar.ax)
     _name_ticks(ax, across, "x")
     _name_ticks(ax, down, "y")
     for side in ax.spines.values():
@@ -259,12 +257,14 @@ def _heat(answer: Released, ax: Axes) -> None:
         _write_values(answer, table, ax)
 
 
-def _mark_width(answer: Released, ax: Axes) -> None:
-    """A bracket on the colour bar as long as an interval, so that one sees which colours mean different counts."""
+def _mark_width(answer: Released, ax: Axes) -> bool:
+    """Whether the colour bar got a line as long as an interval, which shows what colours mean different counts."""
     wide = 2 * answer.widths.simultaneous
     low, high = ax.get_ylim()
-    if answer.together is None and 0 < wide < high - low:
+    fits = answer.together is None and 0 < wide < high - low
+    if fits:
         ax.plot([0.5, 0.5], [low, low + wide], color="#d1603d", linewidth=2.5, solid_capstyle="butt")
+    return fits
 
 
 def _write_values(answer: Released, table: AnswerTable, ax: Axes) -> None:
