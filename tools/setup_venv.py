@@ -24,8 +24,8 @@ def progress(log: str) -> str:
     lines = [line.strip() for line in log.splitlines()]
     last = [line for line in lines if line.startswith("Installing collected packages: ")][-1:]
     if last:
-        return f"installing {last[0].count(',') + 1} packages"
-    return f"{sum(line.startswith('Collecting ') for line in lines)} packages found"
+        return f"packages to install: {last[0].count(',') + 1}"
+    return f"packages found: {sum(line.startswith('Collecting ') for line in lines)}"
 
 
 def run_quietly(command: Sequence[str], log: Path) -> bool:

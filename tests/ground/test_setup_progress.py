@@ -12,9 +12,10 @@ from tools import setup_venv
 
 def test_packages_are_counted_until_pip_installs_them() -> None:
     found = "Collecting ibis\n  Downloading ibis.whl\nCollecting duckdb\n"
-    assert setup_venv.progress(found) == "2 packages found"
+    assert setup_venv.progress(found) == "packages found: 2"
     assert (
-        setup_venv.progress(found + "Installing collected packages: duckdb, sqlglot, ibis\n") == "installing 3 packages"
+        setup_venv.progress(found + "Installing collected packages: duckdb, sqlglot, ibis\n")
+        == "packages to install: 3"
     )
 
 
@@ -24,7 +25,7 @@ def test_a_long_step_is_not_silent(
     monkeypatch.setattr(setup_venv, "SAY_EVERY", 0.05)
     slow = [sys.executable, "-c", "import time; print('Collecting ibis', flush=True); time.sleep(1)"]
     assert setup_venv.run_quietly(slow, tmp_path / "log")
-    assert "1 packages found" in capsys.readouterr().out
+    assert "packages found: 1" in capsys.readouterr().out
 
 
 def test_a_failure_shows_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
