@@ -49,6 +49,11 @@ class EdgeStrategy:
         """The largest weighted column norm of the strategy: the plan's loss at unit 1."""
         return int((abs(self.strategy).T @ self.weights).max(initial=0))
 
+    @property
+    def steady_scale(self) -> int:
+        """The answers combine the noise in one way at every level."""
+        return 0
+
     def plan(self, unit: Fraction) -> EdgePlan:
         return EdgePlan(unit, self.problem.workload, self.edges, self.strategy, self.decoder, self.weights)
 

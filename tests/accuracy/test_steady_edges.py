@@ -1,0 +1,45 @@
+"""Noise on edges is combined in one way at every level, so its bounds are made once; they are those made anew."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from blowfishdb.accuracy.bound import Bound, tails_of
+from blowfishdb.accuracy.setting import Candidate, certified
+from blowfishdb.accuracy.sum_tails import LaplaceSums
+from blowfishdb.mechanisms.edge_transform import EdgeStrategy, propose
+from blowfishdb.model.workload import Identity
+from tests.accuracy.cases import on_threshold
+
+EPSILONS = [Fraction(1, 1000), Fraction(1, 10), Fraction(1), Fraction(9)]
+
+
+def candidate() -> Candidate:
+    found = certified(on_threshold(Identity(20), 4), propose)
+    assert isinstance(found.strategy, EdgeStrategy)
+    return found
+
+
+def same(one: object, two: object) -> bool:
+    return all(np.array_equal(getattr(one, field.name), getattr(two, field.name)) for field in fields(LaplaceSums))
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_kept_bounds_are_those_made_anew_at_every_level(epsilon: Fraction) -> None:
+    setting = candidate()
+    kept = Bound(setting, together=True)._tails_at(epsilon)
+    anew, _ = tails_of(setting, setting.variances(epsilon))
+    assert isinstance(kept, LaplaceSums) and same(kept, anew)
+    assert not same(kept, anew.inflated(1.01))
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_the_answers_themselves_do_not_look_at_the_level(epsilon: Fraction) -> None:
+    setting = candidate()
+    noise, nothing = np.arange(setting.weights.size, dtype=np.float64) ** 2, np.empty(0)
+    there = setting.strategy.decode(noise, nothing, setting.variances(epsilon))
+    assert np.array_equal(there, setting.strategy.decode(noise, nothing, setting.coarse_variances))
