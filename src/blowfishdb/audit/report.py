@@ -39,14 +39,17 @@ HOW = (
     "Nothing real was touched: tables were made up in memory from the declared domain, charges went to a scratch "
     "ledger that is gone.",
 )
+METAS = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem;color:#1b1f24;background:#fff}
 h1{font-size:1.5rem}h2{margin-top:2.2rem;font-size:1.15rem}table{border-collapse:collapse;width:100%;font-size:13.5px}
+.wide{overflow-x:auto}
 th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #d8dee4;vertical-align:top}td.n{text-align:right}
 .verdict{font-weight:600;padding:.8rem 1rem;border-radius:6px}.clean{background:#dafbe1}.violation{background:#ffebe9}
 td.clean{background:none;color:#1a7f37}td.violation{color:#cf222e;font-weight:600}td.not{color:#6e7781}
 @media(prefers-color-scheme:dark){body{color:#e6edf3;background:#0d1117}th,td{border-color:#30363d}
-.verdict.clean{background:#12261e}.verdict.violation{background:#3c1618}}
+.verdict.clean{background:#12261e}.verdict.violation{background:#3c1618}td.clean{color:#3fb950}td.violation{color:#ff7b72}
+td.not{color:#9198a1}}
 """
 
 
@@ -115,8 +118,8 @@ def as_html(audit: Audit) -> str:
     parts += ["<h2>How to read this</h2>", _html_list(HOW), "<h2>Power</h2>", _html_list(audit.powers)]
     for section, lines in groupby(audit.lines, key=lambda line: line.section):
         parts += [f"<h2>{section.capitalize()}</h2>", f"<p>{html.escape(WHAT[section])}</p>", _html_table(tuple(lines))]
-    head = f'<meta charset="utf-8"><title>Audit of {html.escape(audit.title)}</title><style>{STYLE}</style>'
-    return f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
+    head = f"{METAS}<title>Audit of {html.escape(audit.title)}</title><style>{STYLE}</style>"
+    return f'<!doctype html><html lang="en"><head>{head}</head><body><main>{"".join(parts)}</main></body></html>\n'
 
 
 def _html_list(sentences: tuple[str, ...]) -> str:
@@ -131,7 +134,7 @@ def _html_table(lines: tuple[Line, ...]) -> str:
         f'<td class="n">{line.tried:,}</td></tr>'
         for line in lines
     ]
-    return f"<table>{head}{''.join(rows)}</table>"
+    return f'<div class="wide" tabindex="0"><table>{head}{"".join(rows)}</table></div>'
 
 
 def as_document(audit: Audit) -> dict[str, object]:

@@ -41,7 +41,8 @@ def page(settings: Settings, finished: Finished) -> str:
     """The page for a browser."""
     parts = [
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>The papers' experiments</title>",
-        f"<style>{STYLE}</style>",
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>",
+        f"<style>{STYLE}</style><main>",
         f"<h1>The papers' experiments, run again</h1><p>{html.escape(_how(settings))}</p>",
     ]
     for experiment, done in finished:
@@ -59,7 +60,7 @@ def page(settings: Settings, finished: Finished) -> str:
             for name, text in done.pictures.items()
         ]
         parts.append("<p>Tables: " + ", ".join(_links(experiment, done, "<a href='{link}'>{title}</a>")) + "</p>")
-    return "\n".join([*parts, "</html>", ""])
+    return "\n".join([*parts, "</main></html>", ""])
 
 
 def _links(experiment: Experiment, done: Done, form: str) -> Iterator[str]:
