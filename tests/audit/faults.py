@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from blowfishdb.audit import cases
 from blowfishdb.audit.tape import REAL
-from blowfishdb.engine import charged_release, measure, release
+from blowfishdb.engine import charged_release, measure, release, request, run_program
 from blowfishdb.ledger import charging
-from blowfishdb.ledger.amounts import Balance
+from blowfishdb.ledger.amounts import NOTHING, Balance
+from blowfishdb.mechanisms.data_aware import dawa, dawa_transform, merged_strategy
+from blowfishdb.mechanisms.spatial import bucket_counts
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs import families
-from blowfishdb.noise import sampler
-from blowfishdb.plan import certificate
+from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.noise import keystream, sampler
+from blowfishdb.plan import certificate, interval_loss
+from blowfishdb.plan import merged as merge
 from blowfishdb.plan.refinement import RefinementNoise
 from blowfishdb.plan.stages import Program, ProgramRun, SelectionNoise
 from blowfishdb.plan.worst_edge import WorstEdge
@@ -132,3 +141,112 @@ def read_before_charge(patch: pytest.MonkeyPatch) -> None:
         return counting
 
     patch.setattr(charged_release, "_prepared_count", eager)
+
+
+def draws_clamped(patch: pytest.MonkeyPatch) -> None:
+    """Noise beyond twelve scales, which hardly ever comes, is cut off."""
+
+    def cut(unit: Fraction, weights: Any, size: int | None = None) -> Any:
+        most = int(12 * unit)
+        return np.clip(sampler.sample(unit, weights, size), -most, most)
+
+    patch.setitem(REAL, "sample", cut)
+
+
+def keys_of_four_bytes(patch: pytest.MonkeyPatch) -> None:
+    """The key of the noise can be guessed."""
+    patch.setattr(keystream, "os", SimpleNamespace(urandom=lambda size: os.urandom(4) * (size // 4)))
+
+
+def small_counts_left_out(patch: pytest.MonkeyPatch) -> None:
+    """Cells with fewer than five records are published as 0."""
+    usual = release.consistent_answers
+
+    def measured(plan: Any, proof: Any, counts: Any) -> Any:
+        found = measure.measure(plan, proof, counts)
+        patch.setattr(release, "consistent_answers", partial(_left_out, usual, counts))
+        return found
+
+    patch.setattr(release, "measure", measured)
+
+
+def _left_out(usual: Any, counts: Any, compiled: Any, raw: Any, widths: Any, total: Any) -> Any:
+    raw[counts < 5] = 0.0
+    return usual(compiled, raw, widths, total)
+
+
+def emptiness_told(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is answered where nothing is counted."""
+
+    def measured(plan: Any, proof: Any, counts: Any) -> Any:
+        if not counts.any():
+            raise ValueError("nothing to count")
+        return measure.measure(plan, proof, counts)
+
+    patch.setattr(release, "measure", measured)
+
+
+def counts_logged(patch: pytest.MonkeyPatch) -> None:
+    """The engine says what it counted to whoever listens."""
+
+    def measured(plan: Any, proof: Any, counts: Any) -> Any:
+        logging.getLogger("blowfishdb.engine").debug("counted %s", counts.max())
+        return measure.measure(plan, proof, counts)
+
+    patch.setattr(release, "measure", measured)
+
+
+def read_to_quote(patch: pytest.MonkeyPatch) -> None:
+    """The data is looked at before there is a price."""
+    usual = request.prepare
+
+    def prepare(holding: Any, asked: Any) -> Any:
+        ready = usual(holding, asked)
+        ready.counting(holding).run(None)
+        return ready
+
+    patch.setattr(cases, "prepare", prepare)
+
+
+def ties_counted(patch: pytest.MonkeyPatch) -> None:
+    """Of rows whose keys tie, as many count as still fit, whichever the engine meets first."""
+    import ibis
+
+    usual = ibis.window
+    patch.setattr(ibis, "window", lambda range=None, **given: usual(rows=range, **given))
+
+
+def leaving_forgotten_in_buckets(patch: pytest.MonkeyPatch) -> None:
+    """Once cells are merged, records are taken to stay in the filter."""
+
+    def merged(graph: CellGraph, buckets: Any) -> CellGraph:
+        return merge.merge_graph(replace(graph, outside=np.zeros(graph.cells, dtype=np.bool_)), buckets)
+
+    for user in (bucket_counts, dawa, dawa_transform, merged_strategy, run_program):
+        patch.setattr(user, "merge_graph", merged)
+
+
+def graphs_alike(patch: pytest.MonkeyPatch) -> None:
+    """What records leave is no part of a graph's digest."""
+    usual = CellGraph.digest
+    patch.setattr(CellGraph, "digest", lambda graph: usual(replace(graph, outside=np.array(False))))
+
+
+def balances_of_this_connection(patch: pytest.MonkeyPatch) -> None:
+    """Accounts are not read again from the books before they are debited."""
+    known: dict[str, Balance] = {}
+
+    def remembered(cursor: Any, account: str) -> Balance:
+        return known.setdefault(f"{id(cursor)} {account}", NOTHING)
+
+    patch.setattr(charging, "load_balance", remembered)
+
+
+def hubs_forgotten_on_long_axes(patch: pytest.MonkeyPatch) -> None:
+    """On long axes NULL counts as no neighbour of anything."""
+    usual = interval_loss._worst_window_edge
+
+    def without(intervals: Any, weights: Any, graph: WindowGraph) -> WorstEdge:
+        return usual(intervals, weights, replace(graph, hubs=np.empty(0, dtype=np.int64)))
+
+    patch.setattr(interval_loss, "_worst_window_edge", without)

@@ -10,9 +10,13 @@ import pytest
 
 from blowfishdb.audit import noise
 from blowfishdb.audit.battery import battery
+from blowfishdb.audit.books import book_lines
+from blowfishdb.audit.digests import digest_lines
 from blowfishdb.audit.drills import drills
 from blowfishdb.audit.exact import largest_ratio
+from blowfishdb.audit.exact_digits import digit_troubles
 from blowfishdb.audit.exact_selections import selection_lines
+from blowfishdb.audit.noise_keys import key_troubles
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.verdicts import Line
 from blowfishdb.plan.certificate import Certificate
@@ -33,6 +37,13 @@ REPLAYED: list[tuple[Fault, str, str]] = [
     (faults.secret_total_told, "histogram, presence secret", "public outputs"),
     (faults.charge_a_hundredth_short, "identity, full, histogram", "charge"),
     (faults.read_before_charge, "identity, full, histogram", "charge"),
+    (faults.read_to_quote, "identity, full, histogram", "charge"),
+    (faults.small_counts_left_out, "identity, threshold, histogram", "public outputs"),
+    (faults.emptiness_told, "hierarchy, filter on another attribute", "public outputs"),
+    (faults.counts_logged, "identity, full, histogram", "public outputs"),
+    (faults.ties_counted, "ordered, 3 rows a person", "counting"),
+    (faults.leaving_forgotten_in_buckets, "dawa-transform, filter", "every edge"),
+    (faults.hubs_forgotten_on_long_axes, "ordered by structure, NULL and outside hidden", "every edge"),
 ]
 
 
@@ -52,6 +63,29 @@ def test_the_sampler_battery_catches_a_scale_a_tenth_short(monkeypatch: pytest.M
     assert not noise._judged("sample", unit, 1, 20_000, two_sided=True).is_violation
     faults.sampler_a_tenth_short(monkeypatch)
     assert noise._judged("sample", unit, 1, 20_000, two_sided=True).is_violation
+
+
+def test_chosen_bits_catch_draws_that_are_clamped(monkeypatch: pytest.MonkeyPatch) -> None:
+    faults.draws_clamped(monkeypatch)
+    assert digit_troubles()
+
+
+def test_keys_that_can_be_guessed_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not list(key_troubles("sample"))
+    faults.keys_of_four_bytes(monkeypatch)
+    assert list(key_troubles("sample"))
+
+
+def test_digests_that_leave_something_out_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any(line.is_violation for line in digest_lines())
+    faults.graphs_alike(monkeypatch)
+    assert {line.subject for line in digest_lines() if line.is_violation} == {"digests of graphs"}
+
+
+def test_books_that_lose_something_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any(line.is_violation for line in book_lines())
+    faults.balances_of_this_connection(monkeypatch)
+    assert any(line.is_violation for line in book_lines())
 
 
 def test_exact_laws_catch_dawa_at_full_budget_on_moves(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,6 +170,8 @@ def filters_and_cells() -> Iterator[Case]:
     for mechanism in ("ordered", "hierarchy", "identity"):
         yield Case(f"{mechanism}, NULL and outside hidden", SPECIAL, Policy({"x": line()}), CDF, mechanism=mechanism)
     yield Case("ordered, NULL public", domain({"x": integers(0, 5, null_public=True)}), Policy({"x": line()}), CDF)
+    low = query("cdf", "x", Column("x") < 4)
+    yield Case("ordered, NULL beyond the filter", SPECIAL, Policy({"x": line()}), low, mechanism="ordered")
     yield Case("is null", SPECIAL, Policy({"x": line()}), query("histogram", "y", Column("x").is_null()))
     uneven = domain({"x": bins(edges=[0, 1, 3, 4, 8, 9, 20], null=0)})
     yield Case("ordered, uneven bins", uneven, Policy({"x": threshold("2.5")}), CDF, mechanism="ordered")

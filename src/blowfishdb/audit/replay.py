@@ -104,7 +104,7 @@ class _Replay:
                 first, second = self._both_counted(pair, self._statement())
             public += public_troubles(first, second)
             runs.append(first.looked)
-            if number < 2:
+            if number < 3:
                 counting += source_troubles(self.world, setting, payable, self._statement(), pair)
             loss: Fraction | float = Fraction(0)
             for step in self.recorder.replayed:
@@ -122,7 +122,7 @@ class _Replay:
             judged("replay", name, "movement", moving, f"loss {amount(worst)} of {amount(price)} charged", tried),
             judged("replay", name, "public outputs", public, "the same once noisy outputs are", tried),
             judged("replay", name, "charge", charging, f"{amount(price)}: certificate, entry, account agree", tried),
-            judged("replay", name, "counting", counting, "rows count where the definitions say", min(tried, 2)),
+            judged("replay", name, "counting", counting, "rows count where the definitions say", min(tried, 3)),
         ]
 
     def _statement(self) -> Counting:
@@ -197,9 +197,11 @@ class _Replay:
         if len(fits) <= most:
             return fits
         order = [int(i) for i in self.random.permutation(len(fits))]
+        # Changes to absence stand last; where no loss is known beforehand, one of them is tried in any case.
+        dear = [len(fits) - 1]
         if moved is not None:
             dear = sorted(range(len(fits)), key=lambda i: -moved.losses[i])[: max(1, most // 2)]
-            order = [*dear, *(i for i in order if i not in dear)]
+        order = [*dear, *(i for i in order if i not in dear)]
         return [fits[i] for i in order[:most]]
 
 

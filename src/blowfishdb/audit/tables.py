@@ -41,7 +41,7 @@ def crowd(setting: Setting, base: Sequence[Record], change: Change, number: int,
     if number > 2:
         return list(base)
     wanted = COUNTS[turn % len(COUNTS)] if number else (0, 3)
-    places = {setting.place(record) for record in (*change.before, *change.after)} | {None}
+    places = {setting.place(record) for record in (*change.before, *change.after)}
     elsewhere = [record for record in base if setting.place(record) not in places]
     ends = zip((change.before[0], change.after[0]), wanted, strict=True)
     return [*elsewhere, *(record for record, times in ends if record is not None for _ in range(times))]
