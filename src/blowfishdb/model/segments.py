@@ -35,7 +35,11 @@ class Segments:
 
     def of(self, codes: Ints) -> Ints:
         """The segment of each value code."""
-        place = np.searchsorted(self.starts, codes, side="right") - 1
+        if self.starts.size == self.attribute.size:
+            # Every value is a segment of its own.
+            place = np.clip(codes, -1, self.attribute.size - 1)
+        else:
+            place = np.searchsorted(self.starts, codes, side="right") - 1
         for offset, slot in enumerate(self.slots):
             place = np.where(codes == slot.code, self.starts.size + offset, place)
         return place.astype(np.int64)
