@@ -62,6 +62,8 @@ def plot(found: Bound, ax: Axes | None = None) -> Axes:
             )
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(needed("matplotlib.ticker", "plot").PercentFormatter(1.0, 0, " %"))
     ax.set_aspect("equal")
     ax.grid(color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)

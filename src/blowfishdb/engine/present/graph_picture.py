@@ -15,7 +15,7 @@ PARTS = (BAR, "#c8553d", "#4f7d3a", "#8a5a9e", "#b5862b", "#2f8f83", "#a3466c", 
 """One colour for each connected part, the first again after the last."""
 GAP = 34.0
 RADIUS = 6.0
-NAME = 18
+NAME = 24
 STEEPEST = 210.0
 
 
