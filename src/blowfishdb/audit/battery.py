@@ -170,6 +170,10 @@ def filters_and_cells() -> Iterator[Case]:
     for mechanism in ("ordered", "hierarchy", "identity"):
         yield Case(f"{mechanism}, NULL and outside hidden", SPECIAL, Policy({"x": line()}), CDF, mechanism=mechanism)
     yield Case("ordered, NULL public", domain({"x": integers(0, 5, null_public=True)}), Policy({"x": line()}), CDF)
+    upper = query("cdf", "x", Column("x") >= 2)
+    yield Case(
+        "hierarchy, filter inside a block", ONE, Policy({"x": FAMILIES["partition"]}), upper, mechanism="hierarchy"
+    )
     low = query("cdf", "x", Column("x") < 4)
     yield Case("ordered, NULL beyond the filter", SPECIAL, Policy({"x": line()}), low, mechanism="ordered")
     yield Case("is null", SPECIAL, Policy({"x": line()}), query("histogram", "y", Column("x").is_null()))
@@ -277,6 +281,8 @@ def data_aware_elsewhere() -> Iterator[Case]:
     yield Case("dawa, NULL hidden", with_null, Policy({"x": line()}), HISTOGRAM, Fraction(2), "dawa", rows=40)
     people = Policy({"x": line()}, unit=person("who", at_most=2, order_by="nr"))
     yield Case("kdtree, 2 rows a person", SMALL_SQUARE, people, TABLE, Fraction(2), "kdtree", rows=40)
+    known = Policy(constraints=["range(x, 0, 1)"])
+    yield Case("kdtree, a range known", SMALL_SQUARE, known, TABLE, Fraction(2), "kdtree", rows=40)
     odd = Policy({"x": custom([(cell, cell + 5) for cell in range(11)])})
     yield Case("dawa, custom", LONG, odd, RANGES, Fraction(2), "dawa", rows=40)
     near = Policy(joint=[grid(["x", "y"], 2, "l1")])
@@ -345,7 +351,12 @@ def accounts() -> Iterator[Case]:
         only_c,
         mechanism="identity",
         accounting=f"{BY}y",
-        further=(only_a, query("cdf", "x", Column("y") == "c"), query("histogram", "y")),
+        further=(
+            only_a,
+            query("cdf", "x", Column("y") == "c"),
+            query("count", (), (Column("y") == "c") & (Column("x") >= 2)),
+            query("histogram", "y"),
+        ),
     )
     nothing_else = Policy({"x": public(), "y": public()}, "attribute", "secret")
     yield Case(

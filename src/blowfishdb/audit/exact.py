@@ -87,7 +87,7 @@ def _measurements(subject: str, problem: Problem, pairs: Sequence[tuple[int, int
             troubles.append(f"{name}: an output is e^{amount(found)} times likelier, certified {amount(proof.epsilon)}")
         if proof.is_tight and found < proof.epsilon:
             troubles.append(f"{name}: certified as tight at {amount(proof.epsilon)}, largest ratio e^{amount(found)}")
-    if not tried:
+    if not tried and not troubles:
         return not_tested("exact", subject, "every output", "no mechanism measures fixed rows here")
     said = f"{tried} mechanisms, largest log-ratio {amount(worst)}"
     return judged("exact", subject, "every output", troubles, said, tried)
