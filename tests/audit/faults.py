@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +20,7 @@ from blowfishdb.engine import charged_release, measure, release, request, run_pr
 from blowfishdb.ledger import charging
 from blowfishdb.ledger.amounts import NOTHING, Balance
 from blowfishdb.mechanisms.data_aware import dawa, dawa_transform, merged_strategy
+from blowfishdb.mechanisms.select.l1_partition import L1Partition
 from blowfishdb.mechanisms.spatial import bucket_counts
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs import families
@@ -250,3 +251,11 @@ def hubs_forgotten_on_long_axes(patch: pytest.MonkeyPatch) -> None:
         return usual(intervals, weights, replace(graph, hubs=np.empty(0, dtype=np.int64)))
 
     patch.setattr(interval_loss, "_worst_window_edge", without)
+
+
+def partition_sensitivity_halved(patch: pytest.MonkeyPatch) -> None:
+    """One record is taken to move the cost of a bucket half as far as it does."""
+    usual = L1Partition.sensitivities.func
+    halved = cached_property(lambda partition: usual(partition) // 2)
+    halved.__set_name__(L1Partition, "sensitivities")
+    patch.setattr(L1Partition, "sensitivities", halved)

@@ -14,6 +14,7 @@ from blowfishdb.audit.books import book_lines
 from blowfishdb.audit.digests import digest_lines
 from blowfishdb.audit.drills import drills
 from blowfishdb.audit.exact import largest_ratio
+from blowfishdb.audit.exact_costs import cost_lines
 from blowfishdb.audit.exact_digits import digit_troubles
 from blowfishdb.audit.exact_selections import selection_lines
 from blowfishdb.audit.noise_keys import key_troubles
@@ -86,6 +87,13 @@ def test_books_that_lose_something_are_caught(monkeypatch: pytest.MonkeyPatch) -
     assert not any(line.is_violation for line in book_lines())
     faults.balances_of_this_connection(monkeypatch)
     assert any(line.is_violation for line in book_lines())
+
+
+def test_costs_catch_a_sensitivity_of_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any(line.is_violation for line in cost_lines())
+    faults.partition_sensitivity_halved(monkeypatch)
+    caught = [line.subject for line in cost_lines() if line.is_violation]
+    assert caught == [f"costs of a partition, {shape}" for shape in ("powers", "aligned", "all")]
 
 
 def test_exact_laws_catch_dawa_at_full_budget_on_moves(monkeypatch: pytest.MonkeyPatch) -> None:

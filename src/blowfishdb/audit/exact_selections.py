@@ -156,7 +156,7 @@ def _drawn(subject: str, stage: Any, presence: Presence, epsilon: Fraction, *, q
     shapes: list[Callable[[int], int]] = [
         lambda i: i // 9 + 3,
         lambda i: 9 * (i % 2),
-        lambda i: 40 * (i == 5),
+        lambda i: 40 * (i == 3),
         lambda i: i,
     ]
     worst, tried = 0.0, 0

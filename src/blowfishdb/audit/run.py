@@ -18,6 +18,7 @@ from blowfishdb.audit.dataset_cases import Subject, dataset_cases
 from blowfishdb.audit.digests import digest_lines
 from blowfishdb.audit.drills import drills
 from blowfishdb.audit.exact import exact_lines
+from blowfishdb.audit.exact_costs import cost_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.statistical import published, residuals, selections, statistical_power
@@ -76,6 +77,7 @@ def _works(plan: AuditPlan) -> dict[Section, list[tuple[str, Work]]]:
     found["replay"].append(("drills: the ledger", book_lines))
     quick = plan.quick
     found["exact"] = [("tiny domains, by hand", partial(exact_lines, quick=quick)), ("digests", digest_lines)]
+    found["exact"].append(("costs of selections", cost_lines))
     found["statistical"] = [
         ("published histograms", partial(published, quick=quick)),
         ("noise on rows", partial(residuals, quick=quick)),
