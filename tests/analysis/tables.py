@@ -9,7 +9,7 @@ import numpy as np
 
 import blowfishdb as bf
 from blowfishdb.engine.labels import cell_axes
-from blowfishdb.engine.synopsis.artefact import Artefact, SynopsisAxis
+from blowfishdb.engine.synopsis.artefact import Artefact, CellNoise, SynopsisAxis
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.predicate import Axis
 from blowfishdb.plan.certificate import Certificate
@@ -25,7 +25,7 @@ def synopsis_of(attributes: Mapping[str, object], counts: object, *axes: Axis) -
             title="a table",
             axes=tuple(SynopsisAxis(cells.layout[shown.name], shown) for shown in cell_axes(cells)),
             counts=values,
-            deviations=np.zeros(values.shape),
+            noise=CellNoise(np.zeros(values.shape), np.arange(values.size), np.zeros(values.shape)),
             mechanism="identity",
             certificate=Certificate(Fraction(1), None, False, "00", "00"),
             stages=(),

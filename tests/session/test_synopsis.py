@@ -7,9 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import blowfishdb as bf
+from blowfishdb.accuracy.noise_widths import noise_widths
 from blowfishdb.engine.synopsis.file import to_bytes
+from blowfishdb.engine.synopsis.reading import _by_blocks
 from blowfishdb.engine.synopsis.request import cells_and_ranges
 from blowfishdb.errors import AccuracyError, DocumentError, InvalidInput, QueryError
 from blowfishdb.session import Session
@@ -73,6 +77,29 @@ def test_a_cut_cell_is_spread_evenly_and_says_so(synopsis: bf.Synopsis) -> None:
     assert "spread evenly" not in synopsis.where(col("age") < 5).count().caveat
     either = synopsis.where((col("age") < 5) | (col("ward") == "A2")).count()
     assert either.values[0] == pytest.approx(1000 + 100, abs=2)
+
+
+@pytest.mark.parametrize(("mechanism", "part"), [("identity", 50**-0.5), ("dawa", 1.0)])
+def test_sums_have_the_intervals_of_independent_noise(session: Session, mechanism: str, part: float) -> None:
+    """Fifty cells that were measured one by one; and ages as frequent as others, which dawa measures as one."""
+    kept = session["visits"].histogram("age").publish(epsilon="0.21", mechanism=mechanism)
+    half = kept.where(col("age") < 50).count().widths.simultaneous
+    added = float(kept.artefact.noise.deviations[:50].sum())
+    assert half <= 1.001 * part * noise_widths(np.array([added**2]), 0.05).simultaneous
+
+
+@given(st.integers(0, 10**6))
+def test_variances_by_blocks_cover_every_weighting_of_cells(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    into, block, row = rng.integers(0, 6, 40), rng.integers(0, 9, 40), rng.normal(size=6)
+    deviations = rng.uniform(0, 3, 40)
+    exact = np.sum(np.bincount(block, row[into] * deviations) ** 2)
+    assert exact <= row**2 @ _by_blocks(into, block, deviations, 6) + 1e-9
+
+
+def test_variances_of_blocks_within_a_cell_are_exact() -> None:
+    found = _by_blocks(np.array([0, 0, 1]), np.array([0, 0, 1]), np.array([1.0, 2.0, 4.0]), 3)
+    assert found.tolist() == [9.0, 16.0, 0.0]
 
 
 def test_intervals_hold_for_the_noise(session: Session) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from blowfishdb.engine.answer_table import AnswerAxis
 from blowfishdb.engine.released import software_version
 from blowfishdb.errors import InvalidInput
-from blowfishdb.model.arrays import Floats
+from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.segments import AxisCells
 from blowfishdb.plan.certificate import Certificate
@@ -37,17 +37,39 @@ class SynopsisAxis:
 
 
 @dataclass(frozen=True, eq=False)
+class CellNoise:
+    """What noise does to each cell, and how far cells share it.
+
+    `deviations` are the standard deviations of the counts. Cells with the same number in `blocks` were measured
+    together; `alone` is the deviation that each cell would have if the measurement of its block were all that is known,
+    infinite where there is none. These measurements are independent from block to block.
+    """
+
+    deviations: Floats
+    blocks: Ints
+    alone: Floats
+
+    def __post_init__(self) -> None:
+        if not self.deviations.shape == self.blocks.shape == self.alone.shape:
+            raise InvalidInput("every cell has a deviation, a block and a deviation by its block")
+        if not np.all(np.isfinite(self.deviations)) or np.any(self.deviations < 0) or not np.all(self.alone >= 0):
+            raise InvalidInput("deviations are not negative")
+        if self.blocks.size and not 0 <= int(self.blocks.min()) <= int(self.blocks.max()) < self.blocks.size:
+            raise InvalidInput("blocks are numbered from 0")
+
+
+@dataclass(frozen=True, eq=False)
 class Artefact:
     """What a synopsis file holds; everything in it is public.
 
-    `counts` estimates each cell (row-major over the axes) and may be negative; noise of standard deviation
-    `deviations` is in them. `caveat` says what these leave out.
+    `counts` estimates each cell (row-major over the axes) and may be negative; `noise` is in them. `caveat` says what
+    its intervals leave out.
     """
 
     title: str
     axes: tuple[SynopsisAxis, ...]
     counts: Floats
-    deviations: Floats
+    noise: CellNoise
     mechanism: str
     certificate: Certificate
     stages: tuple[Allowance, ...]
@@ -63,12 +85,10 @@ class Artefact:
         if not self.axes:
             raise InvalidInput("a synopsis has at least one attribute")
         size = math.prod(self.shape)
-        if self.counts.shape != (size,) or self.deviations.shape != (size,):
+        if self.counts.shape != (size,) or self.noise.deviations.shape != (size,):
             raise InvalidInput(f"a synopsis of {size} cells has as many counts and deviations")
-        if not (np.all(np.isfinite(self.counts)) and np.all(np.isfinite(self.deviations))):
+        if not np.all(np.isfinite(self.counts)):
             raise InvalidInput("the counts of a synopsis are finite numbers")
-        if np.any(self.deviations < 0):
-            raise InvalidInput("deviations are not negative")
         if not self.version:
             object.__setattr__(self, "version", software_version())
 

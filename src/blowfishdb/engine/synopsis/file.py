@@ -13,7 +13,7 @@ import numpy as np
 from blowfishdb.engine.answer_table import AnswerAxis
 from blowfishdb.engine.present.columns import free_name
 from blowfishdb.engine.request import MOST_CELLS
-from blowfishdb.engine.synopsis.artefact import Artefact, SynopsisAxis
+from blowfishdb.engine.synopsis.artefact import Artefact, CellNoise, SynopsisAxis
 from blowfishdb.errors import BlowfishError, DocumentError, TooLarge
 from blowfishdb.model.arrays import Floats
 from blowfishdb.model.numbers import exact
@@ -29,7 +29,7 @@ DAMAGED = "the synopsis is incomplete or damaged; ask for the file again"
 
 
 def to_bytes(kept: Artefact) -> bytes:
-    """The file: one column of labels per attribute, then count and deviation."""
+    """The file: one column of labels per attribute, then counts and their noise."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -40,7 +40,9 @@ def to_bytes(kept: Artefact) -> bytes:
     }
     taken = set(columns)
     columns[free_name("count", taken)] = pa.array(kept.counts)
-    columns[free_name("deviation", taken)] = pa.array(kept.deviations)
+    columns[free_name("deviation", taken)] = pa.array(kept.noise.deviations)
+    columns[free_name("block", taken)] = pa.array(kept.noise.blocks, pa.int64())
+    columns[free_name("block_deviation", taken)] = pa.array(kept.noise.alone)
     table = pa.table(columns).replace_schema_metadata({KEY: json.dumps(_description(kept), ensure_ascii=False)})
     written = io.BytesIO()
     parquet.write_table(table, written, compression="zstd")
@@ -70,17 +72,20 @@ def from_bytes(content: bytes) -> Artefact:
     return kept
 
 
-def _numbers(file: Any) -> tuple[Floats, Floats]:
-    """Counts and deviations, the last two columns; a small file may claim to hold more than any memory does."""
+def _numbers(file: Any) -> tuple[Floats, CellNoise]:
+    """Counts and noise, the last four columns; a small file may claim to hold more than any memory does."""
     import pyarrow as pa
 
     if file.metadata.num_rows > MOST_CELLS:
         raise TooLarge("cells of a synopsis", file.metadata.num_rows, MOST_CELLS, "Ask for another file.")
-    last = list(file.schema_arrow)[-2:]
-    if [field.type for field in last] != [pa.float64(), pa.float64()]:
-        raise ValueError("counts and deviations are doubles")
-    counts, deviations = file.read(columns=[field.name for field in last]).columns
-    return np.asarray(counts, dtype=np.float64), np.asarray(deviations, dtype=np.float64)
+    last = list(file.schema_arrow)[-4:]
+    if [field.type for field in last] != [pa.float64(), pa.float64(), pa.int64(), pa.float64()]:
+        raise ValueError("counts and deviations are doubles, blocks are whole numbers")
+    read = file.read(columns=[field.name for field in last])
+    if any(column.null_count for column in read.columns):
+        raise ValueError("every cell has all its numbers")
+    counts, deviations, blocks, alone = (np.asarray(column) for column in read.columns)
+    return counts, CellNoise(deviations, blocks, alone)
 
 
 def _description(kept: Artefact) -> dict[str, Any]:
@@ -122,13 +127,13 @@ def _axis(axis: SynopsisAxis) -> dict[str, Any]:
     }
 
 
-def _artefact(written: Mapping[str, Any], counts: Any, deviations: Any) -> Artefact:
+def _artefact(written: Mapping[str, Any], counts: Floats, noise: CellNoise) -> Artefact:
     witness = written["witness"]
     return Artefact(
         title=str(written["title"]),
         axes=tuple(_read_axis(axis) for axis in written["axes"]),
         counts=counts,
-        deviations=deviations,
+        noise=noise,
         mechanism=str(written["mechanism"]),
         certificate=Certificate(
             epsilon=exact(written["epsilon"], "epsilon"),

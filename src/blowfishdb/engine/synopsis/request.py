@@ -16,10 +16,11 @@ from blowfishdb.engine.labels import cell_axes
 from blowfishdb.engine.program_request import PreparedProgram, prepare_program
 from blowfishdb.engine.release import finish
 from blowfishdb.engine.request import Prepared, Request, check_size, chosen, prepare
-from blowfishdb.engine.synopsis.artefact import Artefact, SynopsisAxis
+from blowfishdb.engine.synopsis.artefact import Artefact, CellNoise, SynopsisAxis
 from blowfishdb.engine.synopsis.file import to_bytes
 from blowfishdb.engine.written_query import request_digest, write_query
 from blowfishdb.errors import AccuracyError, QueryError
+from blowfishdb.mechanisms.own_noise import own_variances
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.query import Query
@@ -57,21 +58,25 @@ class PreparedSynopsis:
 
     def payload(self, counts: Ints, holding: Holding) -> bytes:
         """The finished file."""
-        answer, cells, deviations = self._measured(counts)
+        answer, cells, noise = self._measured(counts)
         answer = described(answer, holding, self.inner.compiled)
-        return to_bytes(_artefact(answer, cells, deviations, self.inner.compiled.cells))
+        return to_bytes(_artefact(answer, cells, noise, self.inner.compiled.cells))
 
-    def _measured(self, counts: Ints) -> tuple[Answer, Floats, Floats]:
+    def _measured(self, counts: Ints) -> tuple[Answer, Floats, CellNoise]:
         inner = self.inner
         if isinstance(inner, PreparedProgram):
             found = inner.run(counts).of_cells()
-            return inner.answer(found), found.cells, np.sqrt(found.variances)
-        answer, plan = finish(inner.outline, counts), inner.best.plan
+            shares = np.bincount(found.buckets)[found.buckets]
+            alone = np.full(shares.size, np.inf) if found.own is None else np.sqrt(found.own)[found.buckets] / shares
+            return inner.answer(found), found.cells, CellNoise(np.sqrt(found.variances), found.buckets, alone)
+        answer, plan, strategy = finish(inner.outline, counts), inner.best.plan, inner.best.strategy
         scales = float(plan.unit) / plan.weights.astype(np.float64)
         discrete = np.asarray(variance(scales))
         # Bounds for sums of these cells are proven for continuous noise, which varies at most by this factor more.
         factor = float(np.max(2.0 * scales**2 / discrete, initial=1.0))
-        return answer, answer.raw, np.sqrt(factor * inner.best.strategy.answer_variances(discrete))
+        deviations = np.sqrt(factor * strategy.answer_variances(discrete))
+        alone = np.sqrt(factor * own_variances(strategy, plan, discrete))
+        return answer, answer.raw, CellNoise(deviations, np.arange(deviations.size), alone)
 
 
 def synopsis_request(holding: Holding, asked: Query, demanded: Demand) -> Request:
@@ -110,12 +115,12 @@ def cells_and_ranges(cells: int) -> Intervals:
     return Intervals(cells, low, high)
 
 
-def _artefact(answer: Answer, counts: Floats, deviations: Floats, cells: Cells) -> Artefact:
+def _artefact(answer: Answer, counts: Floats, noise: CellNoise, cells: Cells) -> Artefact:
     return Artefact(
         title=answer.title,
         axes=tuple(SynopsisAxis(cells.layout[shown.name], shown) for shown in cell_axes(cells)),
         counts=counts,
-        deviations=deviations,
+        noise=noise,
         mechanism=answer.mechanism,
         certificate=answer.certificate,
         stages=answer.stages,

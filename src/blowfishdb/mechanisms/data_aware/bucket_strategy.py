@@ -20,6 +20,7 @@ from blowfishdb.mechanisms.one_axis.axis import Axis, read_axis
 from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy, Estimator
 from blowfishdb.mechanisms.one_axis.shape_search import choose
 from blowfishdb.mechanisms.one_axis.shapes import SmoothShape, TreeShape
+from blowfishdb.mechanisms.own_noise import own_variances
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
@@ -47,6 +48,11 @@ class BucketPlan:
     strategy: EstimatingStrategy | IdentityStrategy
     plan: Plan
     answer_variances: Floats
+
+    @property
+    def own(self) -> Floats:
+        """The variance of each bucket's own measurement."""
+        return own_variances(self.strategy, self.plan, row_variances(self.plan))
 
     def totals(self, noisy: Ints, exact: Ints) -> Floats:
         """The least-squares count of each bucket, by the variances that those of the answers come from."""

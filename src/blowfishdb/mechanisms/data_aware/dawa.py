@@ -90,4 +90,4 @@ def _measured(problem: Problem, buckets: Buckets, allowed: dict[str, Fraction], 
     estimate = buckets.spread(planned.totals(measured.noisy, measured.exact))
     answers = np.asarray(problem.workload.dot(estimate))
     bias = None if uneven is None else np.asarray(uneven * buckets.cut_counts(problem.workload), dtype=np.float64)
-    return Finding(estimate, answers, planned.answer_variances, buckets.of_cells, bias)
+    return Finding(estimate, answers, planned.answer_variances, buckets.of_cells, bias, own=planned.own)

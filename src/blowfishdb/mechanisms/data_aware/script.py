@@ -7,7 +7,7 @@ what has become public, and the script goes on from there.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol, TypeAlias
 
@@ -31,6 +31,7 @@ class Finding:
     bucket's count over its cells is not in them. `buckets` is the published partition, one number per cell. `bias`,
     where the script paid for it, bounds the bias of every answer with probability 1 - BIAS_BETA. `adjusted`, where
     counts were kept from being negative, is how far that moved each answer away from the one with these variances.
+    `own`, where answers are linear in least squares of buckets, is the variance of each bucket's own measurement.
     """
 
     cells: Floats
@@ -39,6 +40,7 @@ class Finding:
     buckets: Ints
     bias: Floats | None = None
     adjusted: Floats | None = None
+    own: Floats | None = None
 
     def __post_init__(self) -> None:
         if self.cells.shape != self.buckets.shape or self.answers.shape != self.variances.shape:
@@ -53,7 +55,8 @@ class Finding:
         """The same where only the first answers, those of the cells, are wanted, without a bound on bias."""
         size = self.cells.size
         adjusted = None if self.adjusted is None else self.adjusted[:size]
-        return Finding(self.cells, self.answers[:size], self.variances[:size], self.buckets, adjusted=adjusted)
+        answers, variances = self.answers[:size], self.variances[:size]
+        return replace(self, answers=answers, variances=variances, bias=None, adjusted=adjusted)
 
 
 Script: TypeAlias = Generator[Ask, Reply, Finding]

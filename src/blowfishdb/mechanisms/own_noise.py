@@ -1,0 +1,35 @@
+"""The noise of cells that a plan measures one by one, which is independent from cell to cell."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blowfishdb.mechanisms.identity import IdentityStrategy
+from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
+from blowfishdb.mechanisms.strategy import Strategy
+from blowfishdb.model.arrays import Floats
+from blowfishdb.model.workload import as_intervals
+from blowfishdb.plan.plan import EdgePlan, Measurement, Plan
+
+
+def own_variances(strategy: Strategy, plan: Plan | EdgePlan, variances: Floats) -> Floats:
+    """For each cell the variance of its own measurement: 0 where it is exact, infinite where it has none.
+
+    `variances` are those of the noisy rows. Where answers are least squares they vary no more than the same answers
+    from these measurements alone (Gauss and Markov); strategies that are not have infinite ones.
+    """
+    found = np.full(plan.cells if isinstance(plan, Plan) else plan.workload.shape[1], np.inf)
+    if not isinstance(plan, Plan) or not isinstance(strategy, IdentityStrategy | EstimatingStrategy):
+        return found
+    first = 0
+    for part in plan.parts:
+        own = variances[first : first + part.weights.size]
+        first += part.weights.size
+        spans = as_intervals(part.rows) if isinstance(part, Measurement) else None
+        if spans is not None:
+            single = spans.high - spans.low == 1
+            np.minimum.at(found, spans.low[single], own[single])
+    exact = None if plan.exact is None else as_intervals(plan.exact)
+    if exact is not None:
+        found[exact.low[exact.high - exact.low == 1]] = 0.0
+    return found

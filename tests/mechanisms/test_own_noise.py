@@ -1,0 +1,70 @@
+"""Least squares vary no more than the cells' own measurements do, and those are read off the plan."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from blowfishdb.mechanisms import edge_transform, hierarchy, identity, optimized
+from blowfishdb.mechanisms.entries import squared
+from blowfishdb.mechanisms.own_noise import own_variances
+from blowfishdb.mechanisms.strategy import Strategy
+from blowfishdb.model.arrays import Floats
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.rows import Rows
+from blowfishdb.model.workload import Identity, Intervals
+from blowfishdb.plan.problem import Problem
+
+CELLS = 60
+
+
+def line(theta: int) -> CellGraph:
+    reach = np.minimum(np.arange(CELLS) + theta, CELLS - 1)
+    return CellGraph((WindowGraph(reach, np.empty(0, dtype=np.int64)),), "record", np.array(False), "public")
+
+
+def ranges() -> Rows:
+    low, high = np.triu_indices(CELLS + 1, 1)
+    return Intervals(CELLS, low, high)
+
+
+def both(strategy: Strategy) -> tuple[Floats, Floats]:
+    """The variances of all ranges, and what the cells' own measurements make of them."""
+    plan = strategy.plan(Fraction(5))
+    variances = 2.0 * (5.0 / plan.weights) ** 2
+    own = own_variances(strategy, plan, variances)
+    return strategy.answer_variances(variances), np.asarray(squared(ranges()).dot(own))
+
+
+@pytest.mark.parametrize("theta", [4, 20, 59])
+@pytest.mark.parametrize("mechanism", [optimized, hierarchy], ids=["optimized", "hierarchy"])
+def test_least_squares_vary_no_more(mechanism: object, theta: int) -> None:
+    found, bound = both(mechanism.propose(Problem(line(theta), ranges())))  # type: ignore[attr-defined]
+    if np.all(np.isfinite(bound)):
+        assert np.all(found <= bound * (1 + 1e-9))
+        assert np.any(found < bound / 2)
+    else:
+        assert mechanism is optimized
+
+
+def test_separate_cells_vary_exactly_so() -> None:
+    found, bound = both(identity.propose(Problem(line(4), ranges())))
+    assert found == pytest.approx(bound)
+
+
+def test_cells_that_nothing_hides_have_no_noise() -> None:
+    reach = np.append(np.minimum(np.arange(CELLS - 1) + 1, CELLS - 2), CELLS - 1)
+    graph = CellGraph((WindowGraph(reach, np.empty(0, dtype=np.int64)),), "record", np.array(False), "public")
+    strategy = identity.propose(Problem(graph, Identity(CELLS)))
+    plan = strategy.plan(Fraction(5))
+    own = own_variances(strategy, plan, np.full(plan.weights.size, 50.0))
+    assert own.tolist() == [50.0] * (CELLS - 1) + [0.0]
+
+
+def test_noise_on_edges_belongs_to_no_cell() -> None:
+    strategy = edge_transform.propose(Problem(line(1), Identity(CELLS)))
+    plan = strategy.plan(Fraction(5))
+    assert np.all(np.isinf(own_variances(strategy, plan, np.ones(plan.weights.size))))
