@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from blowfishdb.audit.selection_law import Outcome, selection_law, worst_ratio
-from blowfishdb.audit.selection_loss import SLACK, Selected, selection_loss
+from blowfishdb.audit.selection_loss import FAR, SLACK, Selected, selection_loss
 from blowfishdb.audit.verdicts import Line, amount, judged
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+from blowfishdb.mechanisms.select.l1_gate import l1_gate
 from blowfishdb.mechanisms.select.l1_partition import L1Partition
 from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
 from blowfishdb.mechanisms.select.matching import MatchingPartition
@@ -69,6 +70,8 @@ def selection_lines(*, quick: bool) -> Iterator[Line]:
         gate, allowed = gate_of(16, presence, 4 * EPSILON)
         yield _drawn(f"gate of 16 cells, {said}", gate, presence, allowed, quick=quick)
         graph16, third = line_graph(16, presence), EPSILON / 3
+        wide = l1_gate(16, graph16, third, block=4, cap=100, share=0.1)
+        yield _drawn(f"gate of 16 cells with a high cap, {said}", wide, presence, third, quick=quick)
         refinement = l1_refinement(16, graph16, third)
         yield _drawn(f"refinement of 16 cells, {said}", refinement, presence, third, quick=quick)
         bound = worst_bucket(16, np.zeros(1, dtype=np.int64), graph16, third)
@@ -151,7 +154,8 @@ def _by_law(subject: str, stage: Any, tables: list[tuple[int, ...]], presence: P
 def _drawn(subject: str, stage: Any, presence: Presence, epsilon: Fraction, *, quick: bool) -> Line:
     """The loss of outcomes that were drawn, on tables that are even, uneven, steep or have a peak.
 
-    For gates and refinements it is their exact ratio; for a winner among items, that given the noise of the others.
+    For gates and refinements it is their exact ratio, also where everything or nothing is cut, however rare; for a
+    winner among items, that given the noise of the others.
     """
     shapes: list[Callable[[int], int]] = [
         lambda i: i // 9 + 3,
@@ -165,8 +169,7 @@ def _drawn(subject: str, stage: Any, presence: Presence, epsilon: Fraction, *, q
         counts = tuple(shape(i) for i in range(stage.cells))
         listed = list(neighbours_of(counts, presence))
         for moved in listed[:: 2 if quick else 1]:
-            for _ in range(2 if quick else 6):
-                ran = _ran(stage, np.array(counts, dtype=np.int64))
+            for ran in _runs(stage, np.array(counts, dtype=np.int64), 2 if quick else 6):
                 loss = selection_loss(ran, np.array(moved, dtype=np.int64))
                 worst, tried = max(worst, loss), tried + 1
                 if loss > float(epsilon) + SLACK:
@@ -176,11 +179,12 @@ def _drawn(subject: str, stage: Any, presence: Presence, epsilon: Fraction, *, q
     return judged("exact", subject, "outcomes that were drawn", troubles, said, tried)
 
 
-def _ran(stage: Any, counts: Ints) -> Selected:
+def _runs(stage: Any, counts: Ints, times: int) -> Iterator[Selected]:
     noise = stage.noise
-    draw = sample_geometric if noise.one_sided else sample
-    draws = draw(noise.unit, 1, int(noise.sizes.sum()))
-    scales = np.array(item_scales(stage))
-    is_refinement = isinstance(noise, RefinementNoise)
-    winner = stage.choose(counts, draws)
-    return Selected(stage, counts, draws, scales, noise.one_sided, is_refinement, winner)
+    items, scales = int(noise.sizes.sum()), np.array(item_scales(stage))
+    draw, is_refinement = sample_geometric if noise.one_sided else sample, isinstance(noise, RefinementNoise)
+    drawn = [draw(noise.unit, 1, items) for _ in range(times)]
+    if is_refinement:
+        drawn += [np.full(items, FAR), np.full(items, -FAR)]
+    for draws in drawn:
+        yield Selected(stage, counts, draws, scales, noise.one_sided, is_refinement, stage.choose(counts, draws))
