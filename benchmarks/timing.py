@@ -125,10 +125,15 @@ def _truth(folder: Path) -> dict[str, Floats]:
     return found
 
 
+def _names() -> list[str]:
+    """Every table, without padding and with it."""
+    return [name + ending for name in TABLES for ending in ("", "-padded")]
+
+
 def _orders(samples: int, title: str) -> Iterator[tuple[str, str]]:
     """Which dataset is asked next, and at what price: every release is new, and each table has its turn."""
-    chance = random.Random(7)
-    names = [name + ending for name in TABLES for ending in ("", "-padded")]
+    chance = random.Random()
+    names = _names()
     with progress(title, samples) as bar:
         for number in range(samples):
             for place, name in enumerate(chance.sample(names, len(names))):
@@ -145,7 +150,7 @@ def _note(times: Times, name: str, seconds: float, values: Floats, truth: dict[s
 def _through_python(place: Place, samples: int, truth: dict[str, Floats]) -> Times:
     times = Times()
     with bf.connect(place.config, analyst="python") as session:
-        for name in TABLES:
+        for name in _names():
             session[name].histogram("age").release(epsilon="0.01")
         for name, epsilon in _orders(samples, "Python"):
             question = session[name].histogram("age")
@@ -170,7 +175,7 @@ async def _through_rest(place: Place, running: Running, samples: int, truth: dic
                 raise RuntimeError(f"the server answered {reply.status}: {reply.body[:300]!r}")
         return reply.seconds, np.array(json.loads(reply.body)["values"], dtype=np.float64)
 
-    for name in TABLES:
+    for name in _names():
         await asked(name, "0.01")
     for name, epsilon in _orders(samples, "REST"):
         _note(times, name, *(await asked(name, epsilon)), truth)
