@@ -133,6 +133,11 @@ def test_a_preview_is_plain_data_too() -> None:
     assert Fraction(content["offers"][0]["epsilon"]) > 0
 
 
+def test_the_accuracy_of_a_mean_is_that_of_the_sum_behind_it() -> None:
+    assert "the sum behind it within 50" in str(preview(bf.query("mean", "age")))
+    assert "every answer within 50" in str(preview())
+
+
 def test_a_named_mechanism_that_does_not_serve_says_why() -> None:
     with pytest.raises(Declined, match="marginals"):
         preview(bf.query("cdf", "cost"), demand(alpha=50, mechanism="marginals")).best  # noqa: B018

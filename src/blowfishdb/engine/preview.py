@@ -22,6 +22,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.numbers import show
 from blowfishdb.model.policy import Policy
+from blowfishdb.model.query import Kind
 
 Known: TypeAlias = Method | Literal["not promised"]
 HOW_KNOWN: dict[Known, str] = {
@@ -48,11 +49,15 @@ class Offer:
     method: Known
 
 
+BEHIND: Mapping[Kind, str] = {"mean": "the sum behind it", "quantiles": "the counts behind them"}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Preview:
     """The price list of one question; no data was read, and nothing was charged."""
 
     dataset: str
+    kind: Kind
     title: str
     cells: int
     answers: int
@@ -87,6 +92,11 @@ class Preview:
         """How far off an answer may be, except with probability beta; None where nobody can tell beforehand."""
         return self.best.alpha
 
+    @property
+    def behind(self) -> str:
+        """What the accuracy speaks of where that is not the answers themselves."""
+        return BEHIND.get(self.kind, "")
+
     def with_budget(self, left: Fraction) -> Preview:
         """The same preview for somebody who has so much left."""
         return replace(self, left=left)
@@ -95,6 +105,7 @@ class Preview:
         """Everything as plain data, ready for JSON."""
         return {
             "dataset": self.dataset,
+            "kind": self.kind,
             "question": self.title,
             "cells": self.cells,
             "answers": self.answers,
@@ -130,7 +141,7 @@ class Preview:
 
     def _head(self) -> str:
         number = "1 answer" if self.answers == 1 else f"{self.answers:,} answers"
-        scope = "every answer" if self.demanded.guarantee == "simultaneous" else "each answer"
+        scope = self.behind or ("every answer" if self.demanded.guarantee == "simultaneous" else "each answer")
         if self.demanded.epsilon is not None:
             return f"{self.title}: {number} for epsilon {show(self.demanded.epsilon)}"
         return (
@@ -179,6 +190,7 @@ def make_preview(name: str, domain: Domain, policy: Policy, prepared: Prepared |
     best = quotes.best
     return Preview(
         dataset=name,
+        kind=compiled.query.kind,
         title=question_words(compiled.query),
         cells=compiled.problem.graph.cells,
         answers=compiled.answers,
@@ -206,6 +218,7 @@ def _program_preview(name: str, domain: Domain, policy: Policy, prepared: Prepar
     own = Offer(program.mechanism, program.epsilon, None, None, "not promised")
     return Preview(
         dataset=name,
+        kind=compiled.query.kind,
         title=prepared.title,
         cells=compiled.problem.graph.cells,
         answers=compiled.answers,

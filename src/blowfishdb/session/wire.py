@@ -80,6 +80,7 @@ def read_preview(written: Mapping[str, Any]) -> Preview:
     """The preview that `Preview.to_dict` wrote."""
     return Preview(
         dataset=str(written["dataset"]),
+        kind=written["kind"],
         title=str(written["question"]),
         cells=int(written["cells"]),
         answers=int(written["answers"]),

@@ -18,8 +18,6 @@ from blowfishdb.server.pages.shell import heading, notice
 from blowfishdb.session.desk import Budget, Past
 
 SHOWN_OFFERS = 6
-BEHIND = {"mean": "the sum behind it", "quantiles": "the counts behind them"}
-"""What the accuracy of some questions speaks of, where that is not the answer itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +42,7 @@ def show_quote(priced: Priced, on_run: Callable[[], object]) -> None:
     with ui.element("div").classes("bf-top"):
         with ui.element("div"):
             ui.label(preview.title).classes("bf-title")
-            ui.label(_promise(preview, priced.asked.question.query.kind)).classes("bf-quiet bf-small").props(
-                'data-testid="promise"'
-            )
+            ui.label(_promise(preview)).classes("bf-quiet bf-small").props('data-testid="promise"')
         run = ui.button("Run", icon="play_arrow", on_click=on_run).props('unelevated data-testid="run"')
         run.set_enabled(after is None or after >= 0)
     with ui.element("div").classes("bf-row").style("align-items:baseline;gap:10px;margin:12px 0 10px"):
@@ -88,7 +84,7 @@ def answer_name(past: Past) -> str:
     return f"{past.number} {past.dataset}"
 
 
-def _promise(preview: Preview, kind: str) -> str:
+def _promise(preview: Preview) -> str:
     """How good the answers would be, in words."""
     many = f"{preview.answers:,} answer{'' if preview.answers == 1 else 's'}"
     if preview.epsilon == 0:
@@ -97,8 +93,8 @@ def _promise(preview: Preview, kind: str) -> str:
         return f"{many}; how near the truth depends on the data"
     every = "each " if preview.demanded.guarantee == "per-query" else "all of them "
     near = f"within ±{preview.alpha:,.4g} with {preview.demanded.confidence} confidence"
-    if kind in BEHIND:
-        return f"{many}; {BEHIND[kind]} {near}"
+    if preview.behind:
+        return f"{many}; {preview.behind} {near}"
     return f"{many}, {near}" if preview.answers == 1 else f"{many}, {every}{near}"
 
 
