@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.mechanisms import edge_transform, hierarchy, identity, optimized
+from blowfishdb.mechanisms import edge_transform, hierarchy, identity, kronecker, optimized
 from blowfishdb.mechanisms.entries import squared
 from blowfishdb.mechanisms.own_noise import own_variances
 from blowfishdb.mechanisms.strategy import Strategy
@@ -17,6 +17,7 @@ from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload import Identity, Intervals
 from blowfishdb.plan.problem import Problem
+from tests.mechanisms.spatial_cases import full, random_boxes
 
 CELLS = 60
 
@@ -66,5 +67,22 @@ def test_cells_that_nothing_hides_have_no_noise() -> None:
 
 def test_noise_on_edges_belongs_to_no_cell() -> None:
     strategy = edge_transform.propose(Problem(line(1), Identity(CELLS)))
+    plan = strategy.plan(Fraction(5))
+    assert np.all(np.isinf(own_variances(strategy, plan, np.ones(plan.weights.size))))
+
+
+def test_cells_of_a_table_with_an_exact_total_vary_no_more() -> None:
+    strategy = kronecker.propose(Problem(full((5, 7)), Identity(35)))
+    plan = strategy.plan(Fraction(5))
+    own = own_variances(strategy, plan, np.full(35, 50.0))
+    coefficients = strategy.coefficients(np.arange(35), np.full(35, 50.0))
+    weights = np.random.default_rng(0).normal(1.0, 1.0, (200, 35))
+    found, bound = 50.0 * np.sum((weights @ coefficients) ** 2, axis=1), weights**2 @ own
+    assert np.all(found <= bound * (1 + 1e-9))
+    assert np.any(found < 0.9 * bound)
+
+
+def test_tables_measured_in_blocks_too_have_no_cells_of_their_own() -> None:
+    strategy = kronecker.propose(Problem(full((64, 64)), random_boxes((64, 64), 200)))
     plan = strategy.plan(Fraction(5))
     assert np.all(np.isinf(own_variances(strategy, plan, np.ones(plan.weights.size))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from blowfishdb.mechanisms.identity import IdentityStrategy
+from blowfishdb.mechanisms.kronecker import KroneckerStrategy
 from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
 from blowfishdb.mechanisms.strategy import Strategy
 from blowfishdb.model.arrays import Floats
@@ -19,7 +20,11 @@ def own_variances(strategy: Strategy, plan: Plan | EdgePlan, variances: Floats) 
     from these measurements alone (Gauss and Markov); strategies that are not have infinite ones.
     """
     found = np.full(plan.cells if isinstance(plan, Plan) else plan.workload.shape[1], np.inf)
-    if not isinstance(plan, Plan) or not isinstance(strategy, IdentityStrategy | EstimatingStrategy):
+    if not isinstance(plan, Plan):
+        return found
+    if isinstance(strategy, KroneckerStrategy):
+        return np.asarray(variances) if all(_is_cell_by_cell(axis.measurement) for axis in strategy.axes) else found
+    if not isinstance(strategy, IdentityStrategy | EstimatingStrategy):
         return found
     first = 0
     for part in plan.parts:
@@ -33,3 +38,12 @@ def own_variances(strategy: Strategy, plan: Plan | EdgePlan, variances: Floats) 
     if exact is not None:
         found[exact.low[exact.high - exact.low == 1]] = 0.0
     return found
+
+
+def _is_cell_by_cell(axis: Measurement) -> bool:
+    """Whether just the cells of an axis are measured, in their order and all alike."""
+    spans = as_intervals(axis.rows)
+    if spans is None or spans.shape[0] != spans.cells or np.ptp(axis.weights):
+        return False
+    cell = np.arange(spans.cells)
+    return bool(np.all(spans.low == cell) and np.all(spans.high == cell + 1))
