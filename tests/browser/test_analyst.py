@@ -210,6 +210,19 @@ def test_the_budget_runs_out(page: Page, place: Place) -> None:
     shoot(page, "explore-refused")
 
 
+def test_a_lost_connection_loses_nothing_that_was_typed(page: Page, place: Place) -> None:
+    """A laptop that sleeps, a busy machine: five seconds are more than the framework would wait by itself."""
+    sign_in(page, place)
+    ask_wards(page, "700")
+    price = page.get_by_test_id("price").inner_text()
+    page.evaluate("window.socket.disconnect(); setTimeout(() => window.socket.connect(), 5000); window.kept = true")
+    page.wait_for_timeout(7000)
+    assert page.evaluate("window.kept"), "the page was not loaded anew"
+    expect(page.get_by_test_id("price")).to_have_text(price)
+    page.get_by_label("Within ±").fill("350")
+    expect(page.get_by_test_id("promise")).to_contain_text("within ±350")
+
+
 def test_a_visit_ends(page: Page, place: Place) -> None:
     sign_in(page, place)
     settle(page)

@@ -57,6 +57,8 @@ ROUTERS = (
 )
 """The nouns of the API."""
 TITLE = "BlowfishDB"
+LONGEST_SILENCE = 30.0
+"""Seconds for which a page may lose its connection and keep what was typed and shown; then it loads anew."""
 DESCRIBED = [
     Depends(HTTPBearer(bearerFormat="bfdb_...", description="A token, for programs", auto_error=False)),
     Depends(APIKeyCookie(name=COOKIE, description=f"A visit, for browsers; {PROOF} with changes", auto_error=False)),
@@ -157,4 +159,5 @@ def _add_pages(app: FastAPI, *, is_secure: bool) -> None:
         storage_secret=new_password(),
         session_middleware_kwargs={"https_only": is_secure},
         show_welcome_message=False,
+        reconnect_timeout=LONGEST_SILENCE,
     )
