@@ -111,9 +111,9 @@ def test_no_cost_moves_further_than_its_sensitivity(data: st.DataObject) -> None
     counts = np.array(data.draw(st.lists(st.integers(0, 2**50), min_size=cells_of.size, max_size=cells_of.size)))
     matching = MatchingPartition(cells_of, Fraction(0), Fraction(2**24))
     bound = np.repeat(matching.noise.sensitivities[1:], matching.noise.sizes[1:])
-    before = matching._costs(counts)
+    before = matching.costs(counts)
     for bucket in range(cells_of.size):
-        after = matching._costs(counts + (np.arange(cells_of.size) == bucket))
+        after = matching.costs(counts + (np.arange(cells_of.size) == bucket))
         touched = np.any(matching.pairs == bucket, axis=1)
         assert np.all(np.abs(after - before) <= np.where(touched, bound, 0))
 
@@ -266,7 +266,7 @@ def test_many_buckets_join_near_ones_only() -> None:
 def test_unequal_buckets_are_compared_by_their_averages() -> None:
     matching = matching_partition(np.array([1, 4, 2]), Fraction(3), line(3), Fraction(1))
     assert matching.grid > 1
-    by_pair = dict(zip(map(tuple, matching.pairs.tolist()), matching._costs(np.array([10, 40, 21])), strict=True))
+    by_pair = dict(zip(map(tuple, matching.pairs.tolist()), matching.costs(np.array([10, 40, 21])), strict=True))
     assert by_pair == {(0, 1): 0, (0, 2): round(64 * 2 / 3), (1, 2): round(64 * 4 / 3)}
     assert matching.epsilon(line(3)) == 1
     assert matching.epsilon(only(3)) == Fraction(1, 2)

@@ -27,7 +27,7 @@ def cost_lines() -> Iterator[Line]:
         yield _judged(f"costs of a partition, {said}", partition.costs, _by_item(partition))
     buckets = MatchingPartition(np.array([1, 1, 2, 3, 1, 4, 2, 1]), Fraction(1), Fraction(2**24))
     noise = buckets.noise
-    yield _judged("costs of a matching", buckets._costs, np.repeat(noise.sensitivities[1:], noise.sizes[1:]))
+    yield _judged("costs of a matching", buckets.costs, np.repeat(noise.sensitivities[1:], noise.sizes[1:]))
     for size in (2, 4, CELLS):
         yield _judged(f"scores of blocks of {size}", partial(deviations, size=size), ONE)
     starts = np.array([0, 3, 5])

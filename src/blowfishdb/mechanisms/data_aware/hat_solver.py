@@ -56,15 +56,16 @@ class HatSolver(CoarseCorrection):
         return csr_array(self._rows[self.narrow.shape[0] :])
 
     @cached_property
-    def _systems(self) -> dict[bytes, System]:
+    def _last_system(self) -> dict[bytes, System]:
         return {}
 
     def system(self, variances: Floats) -> System:
         """The factors for the given variances of the noisy rows; both variances and estimates ask for the same."""
         key = variances.tobytes()
-        if key not in self._systems:
-            self._systems[key] = self._factors(variances)
-        return self._systems[key]
+        if key not in self._last_system:
+            self._last_system.clear()
+            self._last_system[key] = self._factors(variances)
+        return self._last_system[key]
 
     def _factors(self, variances: Floats) -> System:
         spread, noise = self._spreads(variances)

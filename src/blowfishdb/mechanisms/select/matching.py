@@ -113,9 +113,9 @@ class MatchingPartition:
         first, second = self.pairs[:, 0], self.pairs[:, 1]
         single, joint = draws[: self.cells], draws[self.cells : self.cells + self.pairs.shape[0]]
         saving = round(self.saving * self.grid)
-        return saving - self._costs(counts) + joint - single[first] - single[second]
+        return saving - self.costs(counts) + joint - single[first] - single[second]
 
-    def _costs(self, counts: Ints) -> Ints:
+    def costs(self, counts: Ints) -> Ints:
         """The cost of each pair in grid steps, rounded to the nearest."""
         capped = np.minimum(counts, LARGEST_COUNT)
         first, second = self.pairs[:, 0], self.pairs[:, 1]
