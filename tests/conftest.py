@@ -23,3 +23,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if STRICT el
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SystemParts(PARTS, strict=STRICT), "system-parts")
     config.pluginmanager.register(servers, "servers")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browsers come last: they watch the clock, and would share the cores with the heaviest tests."""
+    items.sort(key=lambda item: item.get_closest_marker("chromium") is not None)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import duckdb
 import uvicorn
-from playwright.sync_api import Browser, Page, Playwright
+from playwright.sync_api import Browser, Locator, Page, Playwright, TimeoutError
 
 import blowfishdb as bf
 from blowfishdb.catalog.config import read_config
@@ -113,6 +113,54 @@ def launch(playwright: Playwright) -> Browser:
     return playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
 
 
+ARRIVED = """async () => {
+  const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+  while (!window.did_handshake) await pause(20);
+  await document.fonts.ready;
+  let moved = performance.now();
+  const watch = new MutationObserver(() => { moved = performance.now(); });
+  watch.observe(document, {subtree: true, childList: true, attributes: true});
+  const last = moved + 5000;
+  while (performance.now() < Math.min(moved + 150, last)) await pause(30);
+  watch.disconnect();
+}"""
+"""Connected to the server, drawn, and still: a page that arranges itself can lose a click that comes too early."""
+HEARD = """async () => {
+  // Longer than any control waits before it tells the server; then twice there and back, so that its answer is here.
+  await new Promise((done) => setTimeout(done, 350));
+  const told = {client_id: window.clientId, next_message_id: 0};
+  for (const turn of [1, 2]) await new Promise((done) => window.socket.emit("ack", told, done));
+}"""
+"""The server has heard of everything that was done on the page, and the page shows that it has."""
+
+
+def visit(page: Page, place: Place, path: str) -> None:
+    """Opens a page and waits until it can be used."""
+    page.goto(f"{place.url}{path}")
+    page.evaluate(ARRIVED)
+
+
+def follow(page: Page, link: Locator) -> None:
+    """Goes where a link leads; like a person, clicks once more where nothing comes of the first click."""
+    before = page.url
+    for patience in (10_000, 20_000, 60_000):
+        link.click()
+        try:
+            page.wait_for_url(lambda url: url != before, timeout=patience)
+        except TimeoutError:
+            print(f"a click on a link led nowhere within {patience} ms")
+        else:
+            page.evaluate(ARRIVED)
+            return
+    raise AssertionError(f"no click on the link led away from {before}")
+
+
+def settle(page: Page) -> None:
+    """Waits until the price belongs to what the controls say."""
+    page.evaluate(HEARD)
+    page.wait_for_selector(".bf-quote:not(.is-stale)")
+
+
 def sign_in(page: Page, place: Place, name: str = "ana", password: str = PASSWORD, then: str = "/") -> None:
     """Fills in the form and waits for the first page."""
     page.goto(f"{place.url}/sign-in?then={then}")
@@ -120,6 +168,7 @@ def sign_in(page: Page, place: Place, name: str = "ana", password: str = PASSWOR
     page.fill("#password", password)
     page.click("button[type=submit]")
     page.wait_for_selector("main#page")
+    page.evaluate(ARRIVED)
 
 
 def shoot(page: Page, name: str, *, whole: bool = True) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -31,5 +32,23 @@ def chromium() -> Iterator[Browser]:
 @pytest.fixture
 def page(chromium: Browser) -> Iterator[Page]:
     context = chromium.new_context(viewport={"width": 1440, "height": 900})
-    yield context.new_page()
+    opened = context.new_page()
+    tell(opened)
+    yield opened
     context.close()
+
+
+def tell(page: Page) -> None:
+    """Prints what the browser does: who reads of a failure sees what led to it."""
+    begun = time.monotonic()
+
+    def say(*words: object) -> None:
+        print(f"{time.monotonic() - begun:7.2f}", *words)
+
+    page.on("console", lambda line: say("console:", line.text))
+    page.on("framenavigated", lambda frame: say("is at", frame.url))
+    page.on("requestfailed", lambda request: say("failed:", request.failure, request.url))
+    page.on("websocket", lambda socket: say("connects"))
+    page.on(
+        "request", lambda request: say("asks", request.method, request.url) if request.is_navigation_request() else None
+    )

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, Route, WebSocket, expect
 
 import blowfishdb as bf
 from blowfishdb.engine import measure
-from tests.browser.clinic import PASSWORD, SECRET_NOTE, WARDS, Place, shoot, sign_in
+from tests.browser.clinic import HEARD, PASSWORD, SECRET_NOTE, WARDS, Place, follow, settle, shoot, sign_in, visit
 
 pytestmark = pytest.mark.chromium
 
@@ -22,12 +22,6 @@ def choose(page: Page, label: str, option: str) -> None:
     """Picks an option of a select."""
     page.get_by_label(label, exact=True).first.click()
     page.get_by_role("option", name=option, exact=False).first.click()
-
-
-def settle(page: Page) -> None:
-    """Waits until the price belongs to what the controls say."""
-    page.wait_for_timeout(350)
-    page.wait_for_selector(".bf-quote:not(.is-stale)")
 
 
 def ask_wards(page: Page, within: str = "400") -> None:
@@ -143,8 +137,7 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
     session = place.office.session("hanna")
     sign_in(page, place, "hanna", then="/history")
     expect(page.get_by_role("heading", name="Nothing asked yet")).to_be_visible()
-    page.goto(f"{place.url}/synopses")
-    page.wait_for_selector("main#page")
+    visit(page, place, "/synopses")
     shoot(page, "synopses-empty")
 
     ages = session["clinic"].histogram(bf.col("age").bins(10))
@@ -161,7 +154,7 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
     shoot(page, "synopses")
     assert "asked for a synopsis" in {action for _, action, _ in audited(place)}
     spent = session.budget("clinic").spent
-    page.goto(f"{place.url}/history")
+    visit(page, place, "/history")
     boxes = page.get_by_role("checkbox")
     expect(boxes).to_have_count(3)
     shoot(page, "history")
@@ -172,17 +165,17 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
     expect(page.locator(".bf-chart canvas")).to_have_count(2)
     expect(page.get_by_text("with 90 % confidence")).to_be_visible()
     shoot(page, "compare")
-    page.goto(f"{place.url}/history")
-    page.get_by_role("link", name="Histogram of age in bins of 10", exact=True).first.click()
+    visit(page, place, "/history")
+    follow(page, page.get_by_role("link", name="Histogram of age in bins of 10", exact=True).first)
     expect(page.locator(".bf-chart canvas")).to_be_visible()
     shoot(page, "history-answer")
 
-    page.goto(f"{place.url}/budget")
+    visit(page, place, "/budget")
     expect(page.get_by_test_id("left").first).to_have_text(f"{float(1 - spent):g}")
     expect(page.get_by_text("CDF of cost")).to_be_visible()
     shoot(page, "budget")
 
-    page.goto(f"{place.url}/synopses")
+    visit(page, place, "/synopses")
     page.get_by_role("button", name="Ask it, free").first.click()
     expect(page.locator(".bf-chart canvas")).to_be_visible()
     page.get_by_role("radio", name="Cumulative").click()
@@ -345,15 +338,14 @@ def traffic_of(chromium: Browser, place: Place, visitor: str) -> tuple[str, set[
     expect(page.locator(".bf-chart canvas")).to_be_visible()
     for tab in ("Table", "What it means", "Python"):
         page.get_by_role("tab", name=tab).click()
-        page.wait_for_timeout(200)
+        page.evaluate(HEARD)
     page.get_by_role("button", name="Download").click()
     with page.expect_download() as waiting:
         page.get_by_role("menuitem", name="JSON").click()
     heard.append(Path(waiting.value.path()).read_text())
     for path in ("history", "budget", "synopses"):
-        page.goto(f"{place.url}/{path}")
-        page.wait_for_selector("main#page")
-        page.wait_for_timeout(500)
+        visit(page, place, f"/{path}")
+        page.evaluate(HEARD)
     page.unroute_all(behavior="wait")
     context.close()
     return "\n".join(heard), hosts

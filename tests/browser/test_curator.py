@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import blowfishdb as bf
 from blowfishdb.errors import BudgetExceeded, DatasetPaused
-from tests.browser.clinic import PASSWORD, Place, shoot, sign_in
+from tests.browser.clinic import HEARD, PASSWORD, Place, shoot, sign_in, visit
 
 pytestmark = pytest.mark.chromium
 KINDS = {"blood": 611, "bone": 1_283, "skin": 907}
@@ -43,7 +43,8 @@ def pick(page: Page, test_id: str, option: str) -> None:
     """Chooses an option of a select."""
     page.get_by_test_id(test_id).click()
     page.get_by_role("option", name=option, exact=True).click()
-    page.wait_for_timeout(200)  # the menu gives the focus back when it has closed
+    expect(page.locator(".q-menu")).to_have_count(0)  # it gives the focus back when it has closed
+    page.evaluate(HEARD)
 
 
 def did(place: Place, action: str) -> list[str]:
@@ -235,7 +236,7 @@ def test_names_are_never_taken_for_markup_and_a_dataset_can_go(page: Page, lab: 
     page.get_by_test_id("finish").click()
     page.wait_for_url(re.compile("/policies"))
     for path in ("/policies", "/trade-off", "/books", "/datasets"):
-        page.goto(f"{lab.url}{path}?dataset=%3Cb%3Eodd%3Cb%3E")
+        visit(page, lab, f"{path}?dataset=%3Cb%3Eodd%3Cb%3E")
         page.get_by_text("<b>odd<b>").first.wait_for()
     assert page.evaluate("window.bad") is None
     page.get_by_test_id("more-<b>odd<b>").click()
@@ -290,7 +291,7 @@ def test_auditors_read_and_change_nothing(page: Page, lab: Place) -> None:
     expect(page.get_by_role("heading", name="Budget and log")).to_be_visible()
     for test_id in ("pause", "revoke-ben"):
         assert page.get_by_test_id(test_id).count() == 0
-    page.goto(f"{lab.url}/policies?dataset=depot")
+    visit(page, lab, "/policies?dataset=depot")
     expect(page.get_by_text("values at most 10 apart")).to_be_visible()
     assert page.get_by_test_id("save").count() == page.get_by_test_id("family").count() == 0
     for path in ("/datasets/add", "/trade-off", "/people"):
