@@ -34,6 +34,7 @@ FLAGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-features=LocalNetworkAccessChecks",
 ]
 SHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 WIDTHS = (1440, 1024)
