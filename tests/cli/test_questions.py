@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from blowfishdb.cli.answering import rounded_down
+from blowfishdb.cli.shell_words import shell_line
 from tests.cli.conftest import Run
 
 ANA = ("--analyst", "ana")
@@ -76,6 +78,39 @@ def test_explain_is_the_preview(people: Run) -> None:
     shown = people("sql", "EXPLAIN SELECT CDF(cost) FROM people", "--within", "300", *ANA, "--json")
     assert shown.json["question"] == "CDF of cost"
     assert spent(people) == "0"
+
+
+def command_after(said: str, printed: str) -> list[str]:
+    """The arguments of the command that stands after these words, as a shell would read them."""
+    [line] = [line for line in printed.splitlines() if line.startswith(said)]
+    program, *words = shlex.split(line.removeprefix(said))
+    assert program == "blowfish"
+    return words
+
+
+def test_explain_ends_with_the_command_that_answers(people: Run) -> None:
+    text = "EXPLAIN SELECT bin(age, 10), COUNT(*) FROM people WHERE state = 'NC' GROUP BY 1"
+    shown = people("sql", text, "--within", "200", "--confidence", "0.9", *ANA).out
+    words = command_after("Run it with: ", shown)
+    assert words[:2] == ["sql", f"{text.removeprefix('EXPLAIN ')} OPTIONS (alpha = 200, beta = 0.1)"]
+    assert words[2:] == list(ANA)
+    answered = people(*words, "--json")
+    assert answered.code == 0
+    assert answered.json["beta"] == 0.1
+
+
+def test_explain_that_is_too_dear_names_what_the_budget_buys(people: Run) -> None:
+    dear = people("sql", "EXPLAIN SELECT age, COUNT(*) FROM people GROUP BY 1 OPTIONS (alpha = 1)", *ANA).out
+    assert "Run it with" not in dear
+    cheaper = people(*command_after("What your budget buys: ", dear)).out
+    assert "for epsilon 0.5" in cheaper
+    assert people(*command_after("Run it with: ", cheaper)).code == 0
+
+
+@pytest.mark.parametrize("word", ["a b", "it's", "cost = '$5'", "a \"b\" 'c'", "`x'`", "back\\slash'", "!'", "", "-"])
+def test_commands_are_quoted_as_a_shell_reads_them(word: str) -> None:
+    assert shlex.split(shell_line(["blowfish", word])) == ["blowfish", word]
+    assert ("'\"'\"'" in shell_line(["state = 'NC'"])) is False
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from blowfishdb.engine.affordable import instead
 from blowfishdb.engine.dear_filter import DearColumn
 from blowfishdb.engine.demand import Demand, demand
 from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.present.svg import words
 from blowfishdb.engine.preview import Preview, make_preview
 from blowfishdb.engine.request import Prepared, make_request, prepare
 from blowfishdb.engine.unprotected import not_protected
@@ -23,6 +24,7 @@ from blowfishdb.errors import Declined
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import Query
 from tests.engine.held import Rows
+from tests.present.test_pages import check_inert, read
 
 DOMAIN = bf.domain(
     {
@@ -57,6 +59,31 @@ def test_offers_are_sorted_and_the_first_would_run() -> None:
     assert "<- would run" in str(found).splitlines()[2]
     assert found.mechanism in found.why
     assert set(found.declined).isdisjoint(offer.mechanism for offer in found.offers)
+
+
+def test_a_notebook_shows_the_price_every_offer_and_the_notes() -> None:
+    found = preview().with_budget(Fraction(1))
+    html = found._repr_html_()
+    check_inert(read(html))
+    assert html.count("<tr>") == len(found.offers) + 1
+    assert html.count('scope="col"') == 5
+    assert f"Offers for {found.title}</caption>" in html
+    for said in (
+        found.head(),
+        "usual error",
+        found.offers[-1].mechanism,
+        "&lt;- would run",
+        *map(words, found.notes()),
+    ):
+        assert said in html
+    assert "rmse" not in html + str(found)
+
+
+def test_markup_in_a_condition_stays_text() -> None:
+    asked = filtered(bf.col("ward") == "A1")
+    html = replace(preview(asked), title="<script>alert(1)</script>", statement="SELECT '<img src=x>'")._repr_html_()
+    check_inert(read(html))
+    assert "<script" not in html and "<img" not in html
 
 
 def test_a_given_epsilon_ranks_by_accuracy() -> None:

@@ -133,6 +133,10 @@ def test_sql_asks_the_same(db: Session) -> None:
     assert np.array_equal(answer.raw, again.raw)
     preview = db.sql("EXPLAIN SELECT COUNT(*) FROM visits WHERE age < 10 OPTIONS (alpha = 50)")
     assert isinstance(preview, bf.Preview)
+    *_, last = str(preview).split("\n")
+    assert last == "Run it with: SELECT COUNT(*) FROM visits WHERE age < 10 OPTIONS (alpha = 50)"
+    asked = db["visits"].where(bf.col("age") < 10).count().release(alpha=50)
+    assert np.array_equal(db.sql(preview.statement).raw, asked.raw)
 
 
 def test_representations_are_readable(db: Session) -> None:

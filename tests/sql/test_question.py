@@ -8,7 +8,7 @@ import pytest
 
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.predicate import Axis, Comparison, Either, IsNull, IsOutside, Member, Negation, atoms, col
-from blowfishdb.sql import Accuracy, Asked, accuracy_of, merged, parse, read_question
+from blowfishdb.sql import Accuracy, Asked, accuracy_of, merged, parse, read_question, write_options
 
 ATTRIBUTES = ("age", "state", "Cost", "day", 'odd "name', "Größe")
 
@@ -99,6 +99,27 @@ def test_explain_and_options() -> None:
     other = parse("SELECT COUNT(*) FROM t OPTIONS (epsilon = 0.1, mechanism = 'identity', per_query = TRUE)")
     assert not other.explain
     assert other.options == Accuracy(epsilon=Fraction(1, 10), mechanism="identity", per_query=True)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        Accuracy(alpha=Fraction(50), beta=Fraction(1, 20)),
+        Accuracy(epsilon=Fraction(1, 3), mechanism="dawa"),
+        Accuracy(alpha=Fraction(1, 10**15), per_query=True),
+        Accuracy(epsilon=Fraction(1, 2), mechanism="it's", per_query=False),
+    ],
+)
+def test_options_are_written_as_they_are_read(wanted: Accuracy) -> None:
+    select = 'SELECT "odd ""name", COUNT(*) -- why\nFROM t WHERE state = \'a;b\' GROUP BY 1'
+    statement = parse(f"  EXPLAIN /* dear? */ {select} {write_options(wanted)};")
+    assert statement.text == select
+    again = parse(f"{statement.text} {write_options(statement.options)}")
+    assert (again.explain, again.options, again.text) == (False, wanted, select)
+
+
+def test_nothing_said_is_no_option() -> None:
+    assert write_options(Accuracy()) == ""
 
 
 def test_a_column_called_options_is_no_option() -> None:

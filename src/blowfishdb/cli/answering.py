@@ -18,6 +18,7 @@ from blowfishdb.engine.present.numbers import readable
 from blowfishdb.engine.preview import HOW_KNOWN, Preview
 from blowfishdb.errors import ExtraMissing, InvalidInput
 from blowfishdb.session import Question, Session
+from blowfishdb.sql import parse, write_options
 
 STEP_WORDS = {
     "quote": "choosing a mechanism",
@@ -89,13 +90,20 @@ def show_preview(
             per_query=wanted.per_query,
         )
     print_preview(found, as_json=as_json)
-    if as_json:
-        return
-    if found.left is None or found.epsilon <= found.left:
-        said = f"Run it with: {command('release', wanted)}"
-    elif found.left > 0:
-        what_is_left = replace(wanted, within=None, epsilon=rounded_down(found.left))
-        said = f"What your budget buys: {command('preview', what_is_left)}"
+    if not as_json:
+
+        def cheaper(epsilon: str) -> str:
+            return command("preview", replace(wanted, within=None, epsilon=epsilon))
+
+        say_next(found, command("release", wanted), cheaper)
+
+
+def say_next(found: Preview, runs: str, cheaper: Callable[[str], str]) -> None:
+    """Names the command that runs what was previewed, or previews what the rest of the budget buys."""
+    if found.is_affordable:
+        said = f"Run it with: {runs}"
+    elif found.left:
+        said = f"What your budget buys: {cheaper(rounded_down(found.left))}"
     else:
         return
     # Wrapped by the terminal and not by us, so that it can be copied in one piece.
@@ -119,15 +127,9 @@ def print_preview(found: Preview, *, as_json: bool) -> None:
         mark = "<- would run" if place == 0 else known
         rows.append((offer.mechanism, short(offer.epsilon), short(offer.alpha), short(offer.rmse), mark))
     columns = ("mechanism", "epsilon", "within", "usual error", "")
-    screen.print(table(str(found).partition("\n")[0], columns, rows, right=columns[1:4]))
-    for line in notes(found):
+    screen.print(table(found.head(), columns, rows, right=columns[1:4]))
+    for line in found.notes():
         screen.print(line, markup=False)
-
-
-def notes(found: Preview) -> list[str]:
-    """What a preview says below its offers."""
-    lines = str(found).split("\n")
-    return lines[2 + len(found.offers) :]
 
 
 def run_release(
@@ -161,12 +163,13 @@ def run_sql(
     statement: str,
     wanted: Accuracy,
     keeping: Keeping,
+    command: Callable[[str], str],
     *,
     key: str | None,
     deadline: float | None,
     as_json: bool,
 ) -> None:
-    """Answers a statement, or shows the preview of one that begins with EXPLAIN."""
+    """Answers a statement, or shows the preview of one that begins with EXPLAIN; `command` writes how one is asked."""
     with heard_steps(quiet=as_json) as (heard, report):
         found = session.sql(
             statement,
@@ -181,9 +184,17 @@ def run_sql(
             deadline=deadline,
         )
     if isinstance(found, Preview):
-        print_preview(found, as_json=as_json)
+        print_preview(found.run_by(""), as_json=as_json)
+        if not as_json:
+            say_next(found, command(found.statement), lambda epsilon: command(explained(found.statement, epsilon)))
     else:
         print_answer(session, found, keeping, heard, as_json=as_json)
+
+
+def explained(statement: str, epsilon: str) -> str:
+    """The statement that shows what an epsilon buys instead."""
+    asked = parse(statement)
+    return f"EXPLAIN {asked.text} {write_options(replace(asked.options, alpha=None, epsilon=Fraction(epsilon)))}"
 
 
 def print_answer(session: Session, answer: Answer, keeping: Keeping, heard: Sequence[str], *, as_json: bool) -> None:

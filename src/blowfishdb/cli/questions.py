@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -83,16 +82,13 @@ def preview(
     from blowfishdb.cli.answering import Accuracy, show_preview
     from blowfishdb.cli.asked import Asked
     from blowfishdb.cli.opening import analyst_session
+    from blowfishdb.cli.shell_words import shell_line
 
     asked = Asked(name, histogram, cdf, ranges, marginals, count, sum_, mean, quantiles, where)
     wanted = Accuracy(within, confidence, beta, epsilon, mechanism, per_query)
-    chosen = [
-        *(["--analyst", analyst] if analyst else []),
-        *(["--config", str(config)] if config != USUAL_CONFIG else []),
-    ]
 
     def command(verb: str, at: Accuracy) -> str:
-        return shlex.join(["blowfish", verb, *asked.words(), *at.words(), *chosen])
+        return shell_line(["blowfish", verb, *asked.words(), *at.words(), *_whose(analyst, config)])
 
     with analyst_session(config, analyst) as session:
         show_preview(asked.question(session), wanted, command, as_json=as_json)
@@ -175,8 +171,21 @@ def sql(
     """
     from blowfishdb.cli.answering import Accuracy, Keeping, run_sql
     from blowfishdb.cli.opening import analyst_session
+    from blowfishdb.cli.shell_words import shell_line
 
     wanted = Accuracy(within, confidence, beta, epsilon, mechanism, per_query)
     keeping = Keeping(plot, save, note)
+
+    def command(text: str) -> str:
+        return shell_line(["blowfish", "sql", text, *_whose(analyst, config)])
+
     with analyst_session(config, analyst) as session:
-        run_sql(session, statement, wanted, keeping, key=key, deadline=deadline, as_json=as_json)
+        run_sql(session, statement, wanted, keeping, command, key=key, deadline=deadline, as_json=as_json)
+
+
+def _whose(analyst: str | None, config: Path) -> list[str]:
+    """The options that name the analyst and the configuration, where they were given."""
+    return [
+        *(["--analyst", analyst] if analyst else []),
+        *(["--config", str(config)] if config != USUAL_CONFIG else []),
+    ]

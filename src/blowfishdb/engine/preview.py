@@ -71,6 +71,8 @@ class Preview:
     dear: tuple[DearColumn, ...]
     together: str = ""
     left: Fraction | None = None
+    statement: str = ""
+    """The statement that runs it, where it was asked in SQL."""
 
     @property
     def best(self) -> Offer:
@@ -100,6 +102,15 @@ class Preview:
     def with_budget(self, left: Fraction) -> Preview:
         """The same preview for somebody who has so much left."""
         return replace(self, left=left)
+
+    def run_by(self, statement: str) -> Preview:
+        """The same preview, which tells by which statement it runs."""
+        return replace(self, statement=statement)
+
+    @property
+    def is_affordable(self) -> bool:
+        """Whether what is left pays for it, as far as that is known."""
+        return self.left is None or self.epsilon <= self.left
 
     def to_dict(self) -> dict[str, object]:
         """Everything as plain data, ready for JSON."""
@@ -137,9 +148,15 @@ class Preview:
         return str(self)
 
     def __str__(self) -> str:
-        return "\n".join([self._head(), *self._offer_lines(), *self._notes()])
+        return "\n".join([self.head(), *self._offer_lines(), *self.notes()])
 
-    def _head(self) -> str:
+    def _repr_html_(self) -> str:
+        from blowfishdb.engine.present.preview_page import fragment
+
+        return fragment(self)
+
+    def head(self) -> str:
+        """What is asked, and how accurate or how dear it shall be."""
         number = "1 answer" if self.answers == 1 else f"{self.answers:,} answers"
         scope = self.behind or ("every answer" if self.demanded.guarantee == "simultaneous" else "each answer")
         if self.demanded.epsilon is not None:
@@ -149,19 +166,25 @@ class Preview:
             f"({self.demanded.confidence})"
         )
 
+    def offer_rows(self) -> list[tuple[str, str, str, str, str]]:
+        """Mechanism, epsilon, within, usual error and a remark of each offer, as text."""
+        rows = []
+        for place, offer in enumerate(self.offers):
+            how = HOW_KNOWN[offer.method] if offer.method in ("bound", "not promised") else ""
+            mark = ", ".join(part for part in (how, "<- would run" if place == 0 else "") if part)
+            figures = (readable(float(offer.epsilon)), _figure(offer.alpha), _figure(offer.rmse))
+            rows.append((offer.mechanism, *figures, mark))
+        return rows
+
     def _offer_lines(self) -> list[str]:
         wide = max(len(offer.mechanism) for offer in self.offers)
-        lines = [f"  {'mechanism':<{wide}}   {'epsilon':>9}   {'within':>9}   {'rmse':>9}"]
-        for place, offer in enumerate(self.offers):
-            mark = "   <- would run" if place == 0 else ""
-            how = f"   {HOW_KNOWN[offer.method]}" if offer.method in ("bound", "not promised") else ""
-            lines.append(
-                f"  {offer.mechanism:<{wide}}   {readable(float(offer.epsilon)):>9}   {_figure(offer.alpha):>9}   "
-                f"{_figure(offer.rmse):>9}{how}{mark}"
-            )
+        lines = [f"  {'mechanism':<{wide}}   {'epsilon':>9}   {'within':>9}   {'usual error':>11}"]
+        for name, epsilon, within, error, mark in self.offer_rows():
+            lines.append(f"  {name:<{wide}}   {epsilon:>9}   {within:>9}   {error:>11}   {mark}".rstrip())
         return lines
 
-    def _notes(self) -> list[str]:
+    def notes(self) -> list[str]:
+        """What there is to say below the offers, a sentence or two each."""
         said = [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
         if self.together:
             summed = ". The price is summed over these records" if self.epsilon else ""
@@ -179,6 +202,8 @@ class Preview:
             after = self.left - self.epsilon
             rest = f"this leaves {readable(float(after))}" if after >= 0 else "this is too dear"
             said.append(f"You have {readable(float(self.left))} left; {rest}.")
+        if self.statement and self.is_affordable:
+            said.append(f"Run it with: {self.statement}")
         return said
 
 

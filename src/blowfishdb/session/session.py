@@ -81,7 +81,7 @@ class Session:
         deadline: float | None = None,
     ) -> Answer | Preview:
         """The answer to a SELECT; for EXPLAIN SELECT the preview. The text is parsed, never executed."""
-        from blowfishdb.sql import accuracy_of, ask, merged, parse, read_question
+        from blowfishdb.sql import accuracy_of, ask, merged, parse, read_question, write_options
 
         statement = parse(text)
         table = self[statement.table]
@@ -90,9 +90,10 @@ class Session:
         wanted = merged(statement.options, given)
         each = bool(wanted.per_query)
         if statement.explain:
-            return question.preview(
+            found = question.preview(
                 wanted.alpha, wanted.beta, epsilon=wanted.epsilon, mechanism=wanted.mechanism, per_query=each
             )
+            return found.run_by(f"{statement.text} {write_options(wanted)}")
         return question.release(
             wanted.alpha,
             wanted.beta,

@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from blowfishdb.engine.demand import Number, short_number
 from blowfishdb.errors import AccuracyError, QueryError
-from blowfishdb.model.numbers import suggest
+from blowfishdb.model.numbers import show, suggest
 from blowfishdb.sql.literals import number
 from blowfishdb.sql.refusals import shown
 
@@ -77,6 +77,19 @@ def merged(written: Accuracy, given: Accuracy) -> Accuracy:
     return replace(given, **{name: value for name, value in asdict(written).items() if value is not None})
 
 
+def write_options(wanted: Accuracy) -> str:
+    """The OPTIONS (...) that say the same; nothing where nothing was said."""
+    said = [f"{name} = {_written(value)}" for name, value in asdict(wanted).items() if value is not None]
+    return f"OPTIONS ({', '.join(said)})" if said else ""
+
+
+def _written(value: Fraction | str | bool) -> str:
+    if isinstance(value, bool):
+        return str(value).upper()
+    text = show(value) if isinstance(value, Fraction) else value.replace("'", "''")
+    return text if isinstance(value, Fraction) and "/" not in text else f"'{text}'"
+
+
 def _pairs(tokens: Sequence[Token]) -> list[tuple[str, Token]]:
     pairs: list[tuple[str, Token]] = []
     rest = list(tokens)
@@ -104,6 +117,8 @@ def _known(name: str) -> tuple[str, Callable[[Token], Fraction | str | bool]]:
 def _fraction(token: Token) -> Fraction:
     if token.token_type not in (TokenType.NUMBER, TokenType.STRING):
         raise QueryError(f"an option is a number, not {shown(token.text)}: {EXAMPLE}")
+    if token.token_type == TokenType.STRING and "/" in token.text:
+        return short_number(token.text, "an option")
     return Fraction(number(token.text))
 
 

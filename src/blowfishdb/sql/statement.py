@@ -36,6 +36,8 @@ class Statement:
     select: exp.Select = field(repr=False)
     names: tuple[str, ...]
     """The dataset's name and its alias: what may stand before an attribute and a dot."""
+    text: str
+    """The SELECT as it was written, without EXPLAIN and OPTIONS."""
 
 
 def parse(text: str) -> Statement:
@@ -65,10 +67,11 @@ def _parsed(text: str) -> Statement:
         _refuse_first(tokens[0])
     _check_depth(tokens)
     body, options = _without_options(tokens)
-    select = _select(text[: body[-1].end + 1])
+    written = text[body[0].start : body[-1].end + 1]
+    select = _select(written)
     table, names = _table(select)
     _check_clauses(select, table)
-    return Statement(explain, table, read_options(options), select, names)
+    return Statement(explain, table, read_options(options), select, names, written)
 
 
 def _tokens(text: str) -> Sequence[Token]:

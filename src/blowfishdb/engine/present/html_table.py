@@ -1,0 +1,42 @@
+"""A small HTML table, the same look for answers and previews; styles are inline, because notebooks keep no sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blowfishdb.engine.present.colours import GRID, INK, PAPER, QUIET
+from blowfishdb.engine.present.svg import element, words
+
+BOX = f"font:13px system-ui,sans-serif;color:{INK};background:{PAPER};padding:10px 12px;max-width:744px"
+"""The style of what a notebook shows."""
+HEARD = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
+"""The style of words for those who hear a page."""
+
+
+def headline(title: str, below: str, tag: str) -> str:
+    """A title and a quiet line below it."""
+    named = element(tag, {"style": "font-size:16px;font-weight:600;margin:0"}, words(title))
+    return named + element("div", {"style": f"color:{QUIET};font-size:12px;margin:2px 0 8px"}, words(below))
+
+
+def html_table(caption: str, names: Sequence[str], rows: Sequence[Sequence[str] | str], lefts: Sequence[int]) -> str:
+    """The table; `lefts` are the columns that begin at the left. A row that is one text goes across all columns."""
+    head = _row(names, "th", lefts, {"scope": "col"})
+    body = [_across(row, len(names)) if isinstance(row, str) else _row(row, "td", lefts, {}) for row in rows]
+    style = {"style": "border-collapse:collapse;margin-top:8px;font-variant-numeric:tabular-nums"}
+    heard = element("caption", {"style": HEARD}, words(caption))
+    return element("table", style, heard, element("thead", {}, head), element("tbody", {}, *body))
+
+
+def _row(parts: Sequence[str], tag: str, lefts: Sequence[int], extra: dict[str, str]) -> str:
+    made = []
+    for place, part in enumerate(parts):
+        side = "left" if place in lefts else "right"
+        style = f"text-align:{side};padding:2px 10px;border-bottom:1px solid {GRID}"
+        made.append(element(tag, {**extra, "style": style}, words(part)))
+    return element("tr", {}, *made)
+
+
+def _across(text: str, columns: int) -> str:
+    gap = {"colspan": columns, "style": f"text-align:center;color:{QUIET};padding:2px 10px"}
+    return element("tr", {}, element("td", gap, words(text)))
