@@ -18,7 +18,7 @@ from blowfishdb.reproduce.baselines.drawing import least
 from blowfishdb.reproduce.baselines.efpa import efpa
 from blowfishdb.reproduce.baselines.hb import best_fan_out, consistent, hb
 from blowfishdb.reproduce.baselines.kernels import best_heads
-from blowfishdb.reproduce.baselines.mwem import mwem
+from blowfishdb.reproduce.baselines.mwem import BOX_UPDATES, UPDATES, _fit, mwem
 from blowfishdb.reproduce.baselines.php import php
 from blowfishdb.reproduce.baselines.printed_dawa import First, PrintedDawa, PrintedPartition
 from blowfishdb.reproduce.baselines.privelet import privelet
@@ -48,6 +48,29 @@ def test_mwem_learns_the_ranges_it_measures() -> None:
     start = workload.dot(np.full(64, COUNTS.mean()))
     found = mwem(COUNTS, Fraction(200), workload, rounds=30)
     assert np.abs(found - exact).mean() < 0.15 * np.abs(start - exact).mean()
+
+
+def random_boxes(grid: tuple[int, int], count: int) -> Rectangles:
+    ends = np.sort(np.random.default_rng(1).integers(0, 12, (count, 2, 2)), axis=2)
+    return Rectangles(grid, ends[:, :, 0], ends[:, :, 1] + 1)
+
+
+@pytest.mark.parametrize(
+    ("workload", "times"),
+    [(random_ranges(144, 9), UPDATES), (random_boxes((12, 12), 9), BOX_UPDATES)],
+    ids=["intervals", "boxes"],
+)
+def test_mwem_fits_blocks_as_it_would_fit_every_cell(workload: Intervals | Rectangles, times: int) -> None:
+    total, measured = 900.0, [float(value) for value in np.random.default_rng(2).integers(0, 900, 9)]
+    rows, cells = workload.dense(), np.full(144, total / 144)
+    for _ in range(times):
+        for row, value in zip(rows, measured, strict=True):
+            cells *= np.exp(row * (value - row @ cells) / (2 * total))
+            cells *= total / cells.sum()
+    found = np.full(144, total / 144)
+    _fit(found, workload, list(range(9)), measured, total)
+    assert found == pytest.approx(cells, rel=1e-6, abs=1e-9)
+    assert not np.allclose(found, total / 144)
 
 
 @pytest.mark.parametrize("baseline", [privelet, hb], ids=["privelet", "hb"])

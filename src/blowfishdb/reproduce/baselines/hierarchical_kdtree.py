@@ -17,16 +17,19 @@ from blowfishdb.reproduce.baselines.drawing import noisy
 
 HEIGHT = 8
 
-
 Piece = tuple[slice, ...]
 
 
 def hierarchical_kdtree(counts: Ints, epsilon: Fraction, boxes: Rectangles, height: int = HEIGHT) -> Floats:
     """Half of epsilon for the medians of all levels, half for the boxes at the end."""
     grid = counts.reshape(boxes.grid)
-    pieces: list[Piece] = [tuple(slice(0, size) for size in boxes.grid)]
+    open_pieces: list[Piece] = [tuple(slice(0, size) for size in boxes.grid)]
+    single: list[Piece] = []
     for _ in range(height):
-        pieces = _cut(grid, pieces, 2 * height / epsilon)
+        # A piece of one cell has no median: what would be drawn for it is never looked at.
+        single += [piece for piece in open_pieces if grid[piece].size == 1]
+        open_pieces = _cut(grid, [piece for piece in open_pieces if grid[piece].size > 1], 2 * height / epsilon)
+    pieces = [*open_pieces, *single]
     cells = np.empty(grid.shape)
     totals = noisy(np.array([grid[piece].sum() for piece in pieces]), 2 / epsilon)
     for piece, count in zip(pieces, totals, strict=True):
@@ -35,15 +38,14 @@ def hierarchical_kdtree(counts: Ints, epsilon: Fraction, boxes: Rectangles, heig
 
 
 def _cut(grid: Ints, pieces: list[Piece], scale: Fraction) -> list[Piece]:
-    """Every piece with two cells or more in two, at a noisy median of its longest axis."""
+    """Every piece in two, at a noisy median of its longest axis."""
+    if not pieces:
+        return []
     axes = [int(np.argmax(grid[piece].shape)) for piece in pieces]
     slices = [_along(grid[piece], axis) for piece, axis in zip(pieces, axes, strict=True)]
     drawn = np.split(noisy(np.concatenate(slices), scale), np.cumsum([own.size for own in slices])[:-1])
     found: list[Piece] = []
     for piece, axis, own in zip(pieces, axes, drawn, strict=True):
-        if own.size == 1:
-            found.append(piece)
-            continue
         place = piece[axis].start + median_cut(np.maximum(own, 0.0))
         ends = slice(piece[axis].start, place), slice(place, piece[axis].stop)
         found += [(*piece[:axis], end, *piece[axis + 1 :]) for end in ends]

@@ -40,18 +40,43 @@ def mwem(counts: Ints, epsilon: Fraction, workload: Intervals | Rectangles, roun
 def _fit(
     cells: Floats, workload: Intervals | Rectangles, chosen: list[int], measured: list[float], total: float
 ) -> None:
+    """Updates the cells in place.
+
+    No update tells cells apart that every chosen range has both or neither of. They are equal therefore, and are
+    fitted as one block.
+    """
     if isinstance(workload, Rectangles):
-        grid = cells.reshape(workload.grid)
-        boxes = [
-            tuple(slice(low, high) for low, high in zip(workload.low[one], workload.high[one], strict=True))
-            for one in chosen
-        ]
-        for _ in range(BOX_UPDATES):
-            for box, value in zip(boxes, measured, strict=True):
-                grid[box] *= np.exp((value - grid[box].sum()) / (2.0 * total))
-                grid *= total / grid.sum()
+        _fit_boxes(cells.reshape(workload.grid), workload.low[chosen], workload.high[chosen], measured, total)
         return
     from blowfishdb.reproduce.baselines.kernels import reweigh
 
-    low, high = np.array(workload.low[chosen]), np.array(workload.high[chosen])
-    reweigh(cells, low, high, np.array(measured), total, UPDATES)
+    low, high = workload.low[chosen], workload.high[chosen]
+    cuts = _cuts(low, high, cells.size)
+    lengths, sums = np.diff(cuts), np.add.reduceat(cells, cuts[:-1])
+    reweigh(sums, np.searchsorted(cuts, low), np.searchsorted(cuts, high), np.array(measured), total, UPDATES)
+    cells[:] = np.repeat(sums / lengths, lengths)
+
+
+def _fit_boxes(grid: Floats, low: Ints, high: Ints, measured: list[float], total: float) -> None:
+    cuts = [_cuts(low[:, axis], high[:, axis], size) for axis, size in enumerate(grid.shape)]
+    first, last = (
+        np.stack([np.searchsorted(own, end[:, axis]) for axis, own in enumerate(cuts)], axis=1) for end in (low, high)
+    )
+    boxes = [tuple(map(slice, *ends)) for ends in zip(first, last, strict=True)]
+    blocks = grid
+    for axis, own in enumerate(cuts):
+        blocks = np.add.reduceat(blocks, own[:-1], axis=axis)
+    before = blocks.copy()
+    for _ in range(BOX_UPDATES):
+        for box, value in zip(boxes, measured, strict=True):
+            blocks[box] *= np.exp((value - blocks[box].sum()) / (2.0 * total))
+            blocks *= total / blocks.sum()
+    factors = blocks / before
+    for axis, own in enumerate(cuts):
+        factors = np.repeat(factors, np.diff(own), axis=axis)
+    grid *= factors
+
+
+def _cuts(low: Ints, high: Ints, size: int) -> Ints:
+    """Where the blocks of one axis begin, and where the last one ends."""
+    return np.unique(np.concatenate([[0, size], low, high]))
