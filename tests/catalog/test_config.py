@@ -74,6 +74,45 @@ def test_a_mistake_in_a_domain_has_its_line(tmp_path: Path) -> None:
     assert "datasets.visits.domain.age" in str(mistake.value)
 
 
+JOINED = (
+    SMALL
+    + """
+[[datasets.visits.joins]]
+table = "wards"
+foreign_key = "ward_id"
+key = "id"
+attributes = { ward = "name" }
+
+[server]
+port = 8000
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "said"),
+    [
+        ("ledger =", "leger =", 1, "the configuration has no key 'leger'; did you mean 'ledger'?"),
+        ("ledger =", "mark = 7\nledger =", 1, "mark is a text"),
+        ("epsilon =", "# a remark\nepsilom =", 6, "datasets.visits has no key 'epsilom'; did you mean 'epsilon'?"),
+        ('"1/3"', '"much"', 5, "datasets.visits: epsilon is a number"),
+        ('source = "duckdb:///clinic.duckdb#visits"\n', "", 3, "datasets.visits: the key 'source' is missing"),
+        ('"1/3"', '"1/3"\npad_to = "100000"', 3, "datasets.visits: "),
+        ('"wards"', "['wards']", 13, "datasets.visits.joins[0].table is a text"),
+        ("foreign_key", "foreing_key", 14, "datasets.visits.joins[0] has no key 'foreing_key'"),
+        ('"name"', "5", 16, "datasets.visits.joins[0].attributes.ward is a text"),
+        ("[server]", "[serve]", 18, "the configuration has no key 'serve'; did you mean 'server'?"),
+        ("[server]\nport = 8000", "[[server]]\nport = 8000", 18, "server is a table"),
+    ],
+)
+def test_what_is_refused_has_its_line(tmp_path: Path, old: str, new: str, line: int, said: str) -> None:
+    assert read_config(written(tmp_path, JOINED)).dataset("visits").joins
+    with pytest.raises(CatalogError) as mistake:
+        read_config(written(tmp_path, JOINED.replace(old, new)))
+    assert mistake.value.line == line
+    assert str(mistake.value).startswith(f"line {line}: {said}")
+
+
 def test_no_file_and_no_dataset(tmp_path: Path) -> None:
     with pytest.raises(CatalogError, match="curator"):
         read_config(tmp_path / "none.toml")

@@ -63,6 +63,20 @@ def test_wrong_settings_are_told(tmp_path: Path, text: str, said: str) -> None:
         written(tmp_path, text)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("port = 8000\nprot = 1", "line 3: server has no key 'prot'; did you mean 'port'?"),
+        ("port = 8000\n# so\nhost = 5", "line 4: server.host is a text"),
+        ('port = 8000\n\nvariables = "X"', "line 4: server.variables is a list of texts"),
+    ],
+)
+def test_a_wrong_setting_has_its_line(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(CatalogError) as mistake:
+        written(tmp_path, text)
+    assert str(mistake.value) == said
+
+
 def test_every_setting_is_on_the_page() -> None:
     table = PAGE.split("## Settings")[1].split("## Running it")[0]
     keys = {key for line in re.findall(r"^\| (`.+?`) \|", table, re.MULTILINE) for key in re.findall(r"`(\w+)`", line)}

@@ -17,14 +17,14 @@ from urllib.parse import quote, unquote
 import tomlkit
 from tomlkit.items import Table
 
-from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.catalog.config_entry import Entry
+from blowfishdb.catalog.dataset import USUAL_EPSILON, Dataset
 from blowfishdb.catalog.long_lists import with_long_lists
 from blowfishdb.errors import CatalogError, DocumentError, InvalidInput, UnknownDataset
 from blowfishdb.ledger.edge_books import SUM
 from blowfishdb.model.document import read_content
 from blowfishdb.model.numbers import suggest
 from blowfishdb.model.parsing import parse_toml
-from blowfishdb.model.positions import line_of, toml_lines
 from blowfishdb.sources.base import Join
 
 USUAL_CONFIG = "blowfish.toml"
@@ -34,6 +34,7 @@ OWN_SCHEMAS = ("blowfish_ledger", "blowfish_people")
 """Where ledgers and people are kept in PostgreSQL."""
 KEYS = ("ledger", "mark", "datasets", "server")
 DATASET_KEYS = ("source", "epsilon", "per_analyst", "accounting", "pad_to", "domain", "policy", "joins")
+NEEDED_KEYS = ("source", "domain")
 JOIN_KEYS = ("table", "foreign_key", "key", "attributes")
 OWN_VARIABLES = "BLOWFISH_"
 """How variables begin that every curator may name."""
@@ -44,8 +45,9 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 class Config:
     """What a configuration file says. Addresses still hold ${NAME} where a secret comes from the environment.
 
-    `server` is passed on as it is written: the server reads it. `variables` are those that new addresses may name,
-    beside those that begin with BLOWFISH_; None lets whoever has this machine anyway name all of them.
+    `server` is passed on as it is written: the server reads it, and `text` tells its lines. `variables` are those
+    that new addresses may name, beside those that begin with BLOWFISH_; None lets whoever has this machine anyway name
+    all of them.
     """
 
     path: Path
@@ -54,6 +56,7 @@ class Config:
     datasets: Mapping[str, Dataset] = field(default_factory=dict)
     server: Mapping[str, Any] = field(default_factory=dict)
     variables: tuple[str, ...] | None = None
+    text: str = field(default="", repr=False, compare=False)
 
     def dataset(self, name: str) -> Dataset:
         """The dataset of that name; UnknownDataset names the nearest one."""
@@ -123,15 +126,16 @@ def read_config(path: str | Path) -> Config:
         raise CatalogError(f"there is no configuration {place.name}; a curator makes one by adding a dataset") from None
     except (OSError, UnicodeDecodeError):
         raise CatalogError(f"the configuration {place.name} cannot be read") from None
-    content = parse_toml(text)
-    _only(content, KEYS, "the configuration")
-    written = _table(content.get("datasets", {}), "datasets")
+    whole = Entry(text, (), parse_toml(text))
+    whole.check_keys(KEYS)
+    written = whole.table("datasets")
     return Config(
         path=place,
-        ledger=_text(content.get("ledger", USUAL_LEDGER), "ledger"),
-        mark=None if "mark" not in content else _text(content["mark"], "mark"),
-        datasets={name: _dataset(name, _table(entry, f"datasets.{name}"), text) for name, entry in written.items()},
-        server=_table(content.get("server", {}), "server"),
+        ledger=whole.word("ledger", USUAL_LEDGER),
+        mark=whole.word("mark") if "mark" in whole.content else None,
+        datasets={name: _dataset(name, written.table(name)) for name in written.content},
+        server=whole.table("server").content,
+        text=text,
     )
 
 
@@ -183,49 +187,39 @@ def located(address: str, folder: Path) -> str:
     return f"{scheme}:///{quote(str(folder / plain))}{mark}{table}"
 
 
-def _dataset(name: str, entry: Mapping[str, Any], text: str) -> Dataset:
-    where = f"datasets.{name}"
-    _only(entry, DATASET_KEYS, where)
-    for key in ("source", "domain"):
-        if key not in entry:
-            raise CatalogError(f"{where}: the key {key!r} is missing")
-    declared = {"version": 1, "domain": entry["domain"], "policy": entry.get("policy", {})}
+def _dataset(name: str, entry: Entry) -> Dataset:
+    entry.check_keys(DATASET_KEYS)
+    entry.check_present(NEEDED_KEYS)
+    epsilon, per_analyst, pad_to = (entry.number(key) for key in ("epsilon", "per_analyst", "pad_to"))
+    source, accounting = entry.word("source"), entry.word("accounting", SUM)
+    joins = [_join(join) for join in entry.tables("joins")]
+    declared = {"version": 1, "domain": entry.content["domain"], "policy": entry.content.get("policy", {})}
     try:
         document = read_content(_written(declared))
         return Dataset(
             name,
-            source=_text(entry["source"], f"{where}.source"),
+            source=source,
             domain=document.domain,
             policy=document.policy,
-            epsilon=entry.get("epsilon", 1),
-            per_analyst=entry.get("per_analyst"),
-            accounting=_text(entry.get("accounting", SUM), f"{where}.accounting"),
-            pad_to=entry.get("pad_to"),
-            joins=[_join(_table(join, f"{where}.joins"), where) for join in _listed(entry.get("joins", []), where)],
+            epsilon=USUAL_EPSILON if epsilon is None else epsilon,
+            per_analyst=per_analyst,
+            joins=joins,
+            accounting=accounting,
+            pad_to=pad_to,
         )
     except DocumentError as error:
-        path = (*where.split(".", 1), *error.path.split("."))
-        raise DocumentError(
-            f"{where}.{error}", path=f"{where}.{error.path}", line=line_of(toml_lines(text), path)
-        ) from None
+        line = entry.line(*error.path.split("."))
+        raise DocumentError(f"{entry.where}.{error}", path=f"{entry.where}.{error.path}", line=line) from None
     except InvalidInput as error:
-        raise CatalogError(f"{where}: {error}") from None
+        raise entry.wrong(f": {error}") from None
 
 
-def _join(entry: Mapping[str, Any], where: str) -> Join:
-    _only(entry, JOIN_KEYS, f"{where}.joins")
-    missing = [key for key in JOIN_KEYS if key not in entry]
-    if missing:
-        raise CatalogError(f"{where}.joins: the key {missing[0]!r} is missing")
-    attributes = _table(entry["attributes"], f"{where}.joins")
-    table, foreign_key, key = (_text(entry[name], f"{where}.joins") for name in JOIN_KEYS[:3])
-    return Join(table, foreign_key, key, {name: _text(column, f"{where}.joins") for name, column in attributes.items()})
-
-
-def _listed(joins: object, where: str) -> list[object]:
-    if not isinstance(joins, list):
-        raise CatalogError(f"{where}.joins is a list of tables")
-    return joins
+def _join(entry: Entry) -> Join:
+    entry.check_keys(JOIN_KEYS)
+    entry.check_present(JOIN_KEYS)
+    attributes = entry.table("attributes")
+    table, foreign_key, key = (entry.word(name) for name in JOIN_KEYS[:3])
+    return Join(table, foreign_key, key, {name: attributes.word(name) for name in attributes.content})
 
 
 def _written(value: Any) -> Any:
@@ -235,24 +229,6 @@ def _written(value: Any) -> Any:
     if isinstance(value, list):
         return [_written(inner) for inner in value]
     return str(value) if isinstance(value, Decimal) else value
-
-
-def _only(entry: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
-    for key in entry:
-        if key not in known:
-            raise CatalogError(f"{where} has no key {key!r}; {suggest(key, known)}")
-
-
-def _table(value: object, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise CatalogError(f"{where} is a table")
-    return value
-
-
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str):
-        raise CatalogError(f"{where} is a text")
-    return value
 
 
 @contextmanager

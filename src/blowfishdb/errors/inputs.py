@@ -131,6 +131,11 @@ class CatalogError(InvalidInput):
 
     code = "invalid-catalog"
 
+    def __init__(self, message: str, *, line: int | None = None) -> None:
+        place = f"line {line}: " if line is not None else ""
+        super().__init__(f"{place}{message}")
+        self.line = line
+
 
 class UnknownDataset(CatalogError):
     """A dataset that the configuration does not name."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from blowfishdb.catalog.config import USUAL_USERS, Config, filled_in
+from blowfishdb.catalog.config_entry import Entry
 from blowfishdb.errors import CatalogError
-from blowfishdb.model.numbers import suggest
 from blowfishdb.server.accounts.oidc import Provider
 
 SQLITE = "sqlite:///"
@@ -95,20 +95,21 @@ class Settings:
 def read_settings(config: Config) -> Settings:
     """The settings of a configuration; CatalogError for a key or a value that makes no sense."""
     known = {field.name: str(field.type) for field in fields(Settings) if field.name != "folder"}
-    for name, value in config.server.items():
-        if name not in known:
-            raise CatalogError(f"server has no key {name!r}; {suggest(name, known)}")
-        _check(name, value, known[name])
+    entry = Entry(config.text, ("server",), config.server)
+    entry.check_keys(tuple(known))
+    for name in config.server:
+        _check(entry, name, known[name])
     listed = {"variables": tuple(config.server["variables"])} if "variables" in config.server else {}
     return Settings(**{**config.server, **listed}, folder=config.path.parent)
 
 
-def _check(name: str, value: object, kind: str) -> None:
+def _check(entry: Entry, name: str, kind: str) -> None:
+    value = entry.content[name]
     if kind.startswith("tuple"):
         if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
-            raise CatalogError(f"server.{name} is a list of texts")
+            raise entry.wrong(" is a list of texts", name)
         return
     wanted = {"int": int, "bool": bool}.get(kind, str)
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         words = {int: "a whole number", bool: "true or false", str: "a text"}[wanted]
-        raise CatalogError(f"server.{name} is {words}")
+        raise entry.wrong(f" is {words}", name)
