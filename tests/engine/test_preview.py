@@ -67,7 +67,7 @@ def test_a_notebook_shows_the_price_every_offer_and_the_notes() -> None:
     check_inert(read(html))
     assert html.count("<tr>") == len(found.offers) + 1
     assert html.count('scope="col"') == 5
-    assert f"Offers for {found.title}</caption>" in html
+    assert "What each mechanism offers</caption>" in html
     for said in (
         found.head(),
         "usual error",

@@ -153,7 +153,8 @@ class Preview:
     def _repr_html_(self) -> str:
         from blowfishdb.engine.present.preview_page import fragment
 
-        return fragment(self)
+        price = f"would cost epsilon {readable(float(self.epsilon))} by {self.mechanism}; nothing is charged yet"
+        return fragment(self.head(), price, self.offer_rows(), self.notes())
 
     def head(self) -> str:
         """What is asked, and how accurate or how dear it shall be."""
