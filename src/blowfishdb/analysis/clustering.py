@@ -63,15 +63,21 @@ def _drawn(weights: Floats, draws: Floats) -> Ints:
 
 def _lloyd(points: Floats, weights: Floats, centers: Floats) -> Clusters:
     """Assigns and averages until nothing is gained; a centre that loses all its points stays where it is."""
+    flat = np.ascontiguousarray(points.T)
+    lengths, weighted = (flat**2).sum(axis=0), weights * flat
     last = math.inf
     while True:
-        apart = distances(points, centers)
-        nearest = apart.argmin(axis=1)
-        spread = float(weights @ apart[np.arange(nearest.size), nearest])
+        # Centres are few: comparing them one by one is much faster than numpy's search along a short axis.
+        apart = (centers**2).sum(axis=1)[:, None] - 2.0 * (centers @ flat)
+        nearest, least = np.zeros(lengths.size, dtype=np.int64), apart[0].copy()
+        for place, own in enumerate(apart[1:], start=1):
+            nearest[own < least] = place
+            np.minimum(least, own, out=least)
+        spread = float(weights @ np.maximum(lengths + least, 0.0))
         mass = np.asarray(np.bincount(nearest, weights, minlength=len(centers)), dtype=np.float64)
         if last - spread <= SETTLED * spread:
             return Clusters(centers, mass, spread)
-        sums = np.stack([np.bincount(nearest, weights * column, minlength=len(centers)) for column in points.T], axis=1)
+        sums = np.stack([np.bincount(nearest, column, minlength=len(centers)) for column in weighted], axis=1)
         centers = np.where(mass[:, None] > 0.0, sums / np.maximum(mass, 1e-300)[:, None], centers)
         last = spread
 

@@ -55,3 +55,10 @@ def mean_and_error(trial: Callable[[int], float], trials: int) -> dict[str, floa
     found = np.array([trial(place) for place in range(trials)])
     spread = float(found.std(ddof=1) / np.sqrt(trials)) if trials > 1 else 0.0
     return {"error": float(found.mean()), "standard error": spread, "trials": trials}
+
+
+def trials_of(rows: Iterable[Row], column: str = "trials") -> str:
+    """How many trials stand behind a number, in words: `15 trials`, or `1 to 15 trials` where they differ."""
+    counts = {int(number(row, column)) for row in rows}
+    few, many = min(counts), max(counts)
+    return f"{few:,} to {many:,} trials" if few < many else f"{many:,} trial{'s' if many > 1 else ''}"

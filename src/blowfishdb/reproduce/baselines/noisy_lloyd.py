@@ -36,7 +36,8 @@ def noisy_lloyd(
     each = epsilon / ROUNDS / 2.0
     size_scale = 2.0 / each if sum_sensitivity > 0.0 else 0.0
     for _ in range(ROUNDS):
-        nearest = ((inside[:, None, :] - centers[None]) ** 2).sum(axis=2).argmin(axis=1)
+        # The squared distance less that of the point to the corner, which is the same for every centre.
+        nearest = ((centers**2).sum(axis=1) - 2.0 * inside @ centers.T).argmin(axis=1)
         counts = np.bincount(nearest, weights, minlength=clusters) + _noise(size_scale, clusters)
         sums = np.stack([np.bincount(nearest, weights * column, minlength=clusters) for column in inside.T], axis=1)
         noisy = sums + _noise(sum_sensitivity / each, sums.size).reshape(sums.shape)

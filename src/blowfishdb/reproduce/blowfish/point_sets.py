@@ -63,9 +63,13 @@ def _ends(declared: object) -> tuple[float, float]:
     raise InvalidInput("a column of points holds whole numbers or bins")
 
 
-@lru_cache(maxsize=64)
 def point_set(settings: Settings, name: str, repeat: int = 0) -> PointSet:
     """`synthetic` (another one for each repeat), `tweets`, `places`, or `skin`, `skin10`, `skin01` by their size."""
+    return _kept(settings, name, repeat if name == "synthetic" else 0)
+
+
+@lru_cache(maxsize=64)
+def _kept(settings: Settings, name: str, repeat: int) -> PointSet:
     if name == "synthetic":
         return synthetic(settings.seed + repeat)
     if name == "tweets":

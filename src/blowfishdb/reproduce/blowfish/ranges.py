@@ -78,7 +78,8 @@ class Ranges:
         tree = OrderedTree(self.cells, theta, FAN_OUT)
         noises = {"printed": printed_noise(tree), "sound": sound_noise(tree)}
         spent = certified_epsilon(noises["printed"])
-        at_one = {name: drawn(noise, (low, high), settings) for name, noise in noises.items()}
+        trials = settings.pick(2, 20, 50)
+        at_one = {name: drawn(noise, (low, high), trials) for name, noise in noises.items()}
         expected = optimised(self.cells, theta, low, high)
         rows: list[Row] = []
         for epsilon in _epsilons(settings):
@@ -87,6 +88,7 @@ class Ranges:
             found: dict[str, Value] = {"theta": str(words), "cells": theta, "epsilon": epsilon, **errors}
             found["optimised"] = float(expected(epsilon).mean())
             found["printed_really_costs"] = spent * epsilon if math.isfinite(spent) else "infinite"
+            found["trials"] = trials
             rows.append(found)
         return rows
 
@@ -115,9 +117,8 @@ def ranges(cells: int, settings: Settings) -> tuple[Ints, Ints]:
     return ends[:, 0], ends[:, 1] + 1
 
 
-def drawn(noise: Noise, spans: tuple[Ints, Ints], settings: Settings) -> float:
+def drawn(noise: Noise, spans: tuple[Ints, Ints], releases: int) -> float:
     """The mean squared error over all ranges and several releases at epsilon 1."""
-    releases = settings.pick(2, 20, 50)
     return float(np.mean([np.mean(drawn_errors(noise, *spans) ** 2) for _ in range(releases)]))
 
 

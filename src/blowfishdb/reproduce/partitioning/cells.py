@@ -79,6 +79,7 @@ def measure(settings: Settings, case: Case) -> list[Row]:
             "mechanism": quoted.mechanism,
             "exact": total_error_bound(counts.size, float(1 / alpha), DELTA),
             "lemma_41": counts.size * math.log(counts.size / DELTA) / float(alpha),
+            "trials": len(off),
         }
     ]
 

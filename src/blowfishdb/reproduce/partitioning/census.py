@@ -83,4 +83,4 @@ def errors(settings: Settings, answers: Boxed, epsilon: Fraction, trials: int, q
         off = np.abs(answers(flat, epsilon, boxes) - truth)
         absolute.append(float(off.mean()))
         relative.append(float((off / np.maximum(truth, RARE * flat.sum())).mean()))
-    return {"absolute": float(np.mean(absolute)), "relative": float(np.mean(relative))}
+    return {"absolute": float(np.mean(absolute)), "relative": float(np.mean(relative)), "trials": trials}
