@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from blowfishdb.errors import (
     BudgetExceeded,
     CatalogError,
     ChangeRefused,
+    InvalidInput,
     LedgerRolledBack,
     NotInForce,
+    QueryError,
     SourceError,
 )
 from tests.session.places import clinic, configuration, curator, make_table, session, visits
@@ -143,6 +146,60 @@ def test_an_attribute_that_comes_back_must_be_declared_as_it_was(tmp_path: Path)
         with pytest.raises(ChangeRefused, match="cost is declared in another way"):
             keeper.set_domain("visits", {**without, "cost": bf.bins(0, 500, width=5, null=0)}, reason="comes back")
         keeper.set_domain("visits", everything, reason="comes back as it was")
+
+
+def test_attributes_that_the_policy_does_not_name_may_be_dropped(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    ask(tmp_path)
+    with curator(tmp_path) as keeper:
+        before = keeper.account("visits")
+        assert keeper.drop_attributes("visits", ["cost"], reason="nobody asks").next_version == 2
+        after = keeper.account("visits")
+        assert (after.spent, after.policy_version) == (before.spent, before.policy_version)
+        assert list(keeper.dataset("visits").domain) == ["age", "ward"]
+        for names, said in ((["cots"], "no attribute 'cots'"), (["age", "ward"], "an attribute at least")):
+            with pytest.raises(CatalogError, match=said):
+                keeper.drop_attributes("visits", names, reason="x")
+    with session(tmp_path) as db, pytest.raises(QueryError):
+        db["visits"].histogram("cost").preview(alpha=10)
+
+
+def test_what_the_policy_hid_less_of_is_dropped_only_once_past_loss_paid_for_it(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    ask(tmp_path)
+    with curator(tmp_path) as keeper:
+        with pytest.raises(ChangeRefused, match="hidden entirely") as refusal:
+            keeper.drop_attributes("visits", ["age"], reason="nobody asks")
+        assert "20 old steps apart" in str(refusal.value)
+        assert keeper.account("visits").policy_version == keeper.account("visits").domain_version == 1
+        keeper.renew("visits", 100, reason="to pay for it")
+        hidden = keeper.dataset("visits").policy
+        keeper.set_policy("visits", replace(hidden, attributes={"age": bf.full()}), reason="hidden entirely")
+        assert keeper.account("visits").spent == 20
+        keeper.drop_attributes("visits", ["age"], reason="nobody asks")
+        assert keeper.account("visits").spent == 20
+        assert dict(keeper.dataset("visits").policy.attributes) == {}
+        assert keeper.verify().is_sound
+        # Should it come back, it is hidden entirely, as past loss was counted.
+        keeper.set_domain("visits", visits().domain, reason="comes back")
+        assert keeper.dataset("visits").policy.family("age") == bf.full()
+        assert keeper.account("visits").spent == 20
+
+
+def test_before_anything_was_released_every_attribute_may_be_dropped(tmp_path: Path) -> None:
+    clinic(tmp_path)
+    with curator(tmp_path) as keeper:
+        keeper.set_policy("visits", bf.Policy({"age": bf.public()}), reason="ages are known")
+        keeper.drop_attributes("visits", ["age"], reason="a mistake")
+        assert list(keeper.dataset("visits").domain) == ["ward", "cost"]
+
+
+def test_an_attribute_of_a_public_fact_stays(tmp_path: Path) -> None:
+    clinic(tmp_path, visits(bf.Policy(constraints=[bf.known_count(bf.col("ward") == "A1")])))
+    with curator(tmp_path) as keeper:
+        with pytest.raises(InvalidInput, match="ward"):
+            keeper.drop_attributes("visits", ["ward"], reason="x")
+        assert keeper.account("visits").domain_version == 1
 
 
 def test_a_refreshed_table_is_charged_anew(tmp_path: Path) -> None:

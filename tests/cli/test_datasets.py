@@ -154,6 +154,18 @@ def test_a_wrong_domain_can_be_mended_before_anything_was_released(people: Run) 
     assert typed.code == 3 and "did you mean 'age'?" in typed.err
 
 
+def test_a_column_is_dropped(people: Run) -> None:
+    ended = people("dataset", "domain", "people", "--drop", "cost", "--reason", "nobody asks", "--json").json
+    assert ended == {"name": "people", "domain_version": 2, "attributes": ["cost"]}
+    assert list(people("dataset", "show", "people", "--json").json["domain"]) == ["age", "state"]
+    for options in ((), ("--drop", "age", "--domain", "age=0..120")):
+        ended = people("dataset", "domain", "people", *options, "--reason", "x")
+        assert ended.code == 3 and "--drop" in ended.err
+    people("release", "people", "--histogram", "age", "--epsilon", "0.1", "--analyst", "ana")
+    refused = people("dataset", "domain", "people", "--drop", "age", "--reason", "x")
+    assert refused.code == 5 and "full in force for it first" in " ".join(refused.err.split())
+
+
 def test_a_domain_that_was_asked_stays(people: Run) -> None:
     assert people("release", "people", "--histogram", "age", "--epsilon", "0.1", "--analyst", "ana").code == 0
     refused = people("dataset", "domain", "people", "--domain", "age=0..120 null=0", "--reason", "x")

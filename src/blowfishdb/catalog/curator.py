@@ -206,6 +206,33 @@ class Curator:
         self._catalog.sources[name] = source
         return change
 
+    def drop_attributes(self, name: str, attributes: Sequence[str], *, reason: str) -> VersionChange:
+        """Takes attributes out of the domain, and out of the policy where that leaves past loss as it is.
+
+        What the policy does not name counts as hidden entirely, also should it come back. ChangeRefused where the
+        policy hid less of an attribute and something was released: hide it entirely first, which carries past loss over.
+        """
+        _, in_force = self.in_force(name)
+        for one in attributes:
+            in_force.domain.find(one, CatalogError)
+        kept = {one: attribute for one, attribute in in_force.domain.attributes if one not in attributes}
+        if not kept:
+            raise CatalogError("a dataset has an attribute at least; to take it away altogether, remove it")
+        old = in_force.policy
+        policy = replace(old, attributes={one: hidden for one, hidden in old.attributes.items() if one in kept})
+        # Whatever else names them, such as public facts, is told before anything changes.
+        in_force.declared_as(domain=make_domain(kept), policy=policy)
+        if policy.attributes != old.attributes:
+            change, stretch = self.what_would_change(name, policy=policy)
+            if change.refusal is not None or change.spent_after != change.spent_before:
+                raise ChangeRefused(
+                    "the policy hides only some values from each other of what would leave. From then on that counts "
+                    f"as hidden entirely, which past releases have to pay for ({stretch.why}): put the policy full in "
+                    "force for it first"
+                )
+            self.set_policy(name, policy, reason=reason)
+        return self.set_domain(name, kept, reason=reason)
+
     def refreshed(self, name: str, description: str) -> Account:
         """Notes that the rows were refreshed: old answers no longer replay, and the spent budget stays."""
         return self.ledger.new_snapshot(self._catalog.account(name).id, description, by=self._by)

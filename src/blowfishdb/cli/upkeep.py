@@ -68,33 +68,44 @@ def domain(
     name: Name,
     reason: Reason,
     domain: Annotated[
-        list[str], typer.Option(metavar="COLUMN=WORDS", help="What the public may know of a column; repeat it.")
-    ],
+        list[str] | None, typer.Option(metavar="COLUMN=WORDS", help="What the public may know of a column; repeat it.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="A column that is no longer asked about; repeat it.")
+    ] = None,
     by: Curator = None,
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Declares columns anew, or more of them. What was released under the old ones must still be bounded.
+    """Declares columns anew, or more of them, or drops some. What was released before must still be bounded.
 
-    Until something was released a column may be declared in any other way; afterwards columns may only be added.
+    Until something was released a column may be declared in any other way; afterwards columns may only come or go,
+    and one that comes back is declared as it was.
 
     \b
     Examples
       blowfish dataset domain visits --domain "age=0..120 null=0" --reason "a typing error"
       blowfish dataset domain visits --domain "stay=0..90 null=0" --reason "asked for in May"
+      blowfish dataset domain visits --drop stay --reason "nobody asks about it"
     """
     from blowfishdb.catalog.declaring import named
     from blowfishdb.cli.adding import declared_columns
     from blowfishdb.cli.opening import existing
     from blowfishdb.cli.output import console, print_json
+    from blowfishdb.errors import CatalogError
 
+    if bool(domain) == bool(drop):
+        raise CatalogError("say what changes: --domain COLUMN=WORDS or --drop COLUMN, one of the two at a time")
     with existing(config, by) as curator:
-        _, dataset = curator.in_force(name)
-        said = declared_columns(named(domain, "--domain"), curator.columns(dataset.source, dataset.joins))
-        wanted = {**{column: dataset.domain[column] for column in dataset.domain}, **said}
-        change = curator.set_domain(name, wanted, reason=reason)
+        if drop:
+            changed, change = drop, curator.drop_attributes(name, drop, reason=reason)
+        else:
+            _, dataset = curator.in_force(name)
+            said = declared_columns(named(domain or [], "--domain"), curator.columns(dataset.source, dataset.joins))
+            wanted = {**{column: dataset.domain[column] for column in dataset.domain}, **said}
+            changed, change = list(said), curator.set_domain(name, wanted, reason=reason)
     if as_json:
-        print_json({"name": name, "domain_version": change.next_version, "attributes": list(said)})
+        print_json({"name": name, "domain_version": change.next_version, "attributes": changed})
     else:
         console().print(f"Domain version {change.next_version} of {name} is the one in force.", markup=False)
 
