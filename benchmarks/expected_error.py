@@ -16,9 +16,10 @@ import numpy as np
 from scipy.special import erf
 
 from blowfishdb.mechanisms import hierarchy, optimized
-from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets, row_variances
+from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
 from blowfishdb.mechanisms.data_aware.gate_rule import GateRule, uneven_limit
+from blowfishdb.mechanisms.row_variances import row_variances
 from blowfishdb.mechanisms.select.l1_refinement import CutRule, l1_refinement
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.rows import Rows

@@ -24,9 +24,9 @@ from benchmarks.synthetic_grids import Grid, grids
 from benchmarks.tuning import Knob, Setting, rows, search
 from blowfishdb.mechanisms import kronecker
 from blowfishdb.mechanisms.data_aware.adaptive_tree import AdaptiveTree
-from blowfishdb.mechanisms.data_aware.bucket_strategy import row_variances
 from blowfishdb.mechanisms.data_aware.dawa_2d import MEASURE, REFINE, SELECT, script_2d
 from blowfishdb.mechanisms.data_aware.kdtree import KdTree
+from blowfishdb.mechanisms.row_variances import row_variances
 from blowfishdb.mechanisms.spatial.not_negative import not_negative
 from blowfishdb.mechanisms.spatial.record_cuts import RecordRule
 from blowfishdb.mechanisms.spatial.shares import shared_program

@@ -20,12 +20,13 @@ def synopsis_of(attributes: Mapping[str, object], counts: object, *axes: Axis) -
     domain = bf.domain(attributes)
     cells = compile_cells(domain, bf.Policy({}), axes or tuple(domain))
     values = np.asarray(counts, dtype=np.float64).reshape(-1)
+    none = np.zeros(values.size)
     return bf.Synopsis(
         Artefact(
             title="a table",
             axes=tuple(SynopsisAxis(cells.layout[shown.name], shown) for shown in cell_axes(cells)),
             counts=values,
-            noise=CellNoise(np.zeros(values.shape), np.arange(values.size), np.zeros(values.shape)),
+            noise=CellNoise(none, np.arange(values.size), none, none),
             mechanism="identity",
             certificate=Certificate(Fraction(1), None, False, "00", "00"),
             stages=(),

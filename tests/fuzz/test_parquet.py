@@ -173,7 +173,8 @@ def test_synopses_with_one_word_changed(kept: bytes, data: st.DataObject) -> Non
     outcome(lambda: str(Synopsis(found)))
 
 
-NOISE = {"deviation": pa.array([1.0]), "block": pa.array([0]), "block_deviation": pa.array([1.0])}
+ONE = pa.array([1.0])
+NOISE = {"deviation": ONE, "block": pa.array([0]), "block_deviation": ONE, "running_deviation": ONE}
 
 
 @pytest.mark.parametrize(
@@ -186,13 +187,11 @@ NOISE = {"deviation": pa.array([1.0]), "block": pa.array([0]), "block_deviation"
         {"count": pa.array([1.0]), **NOISE, "deviation": pa.array([math.nan])},
         {"count": pa.array([1.0]), **NOISE, "block": pa.array([7])},
         {"count": pa.array([1.0]), **NOISE, "block_deviation": pa.array([-math.inf])},
+        {"count": pa.array([1.0]), **NOISE, "running_deviation": pa.array([-1.0])},
         {"count": pa.array([None], pa.float64()), **NOISE},
-        {
-            name: pa.array(np.zeros(3 * 2**20, dtype=kind))
-            for name, kind in zip(("a", "b", "c", "d"), "ddqd", strict=True)
-        },
+        {name: pa.array(np.zeros(3 * 2**20, dtype=kind)) for name, kind in zip("abcde", "ddqdd", strict=True)},
     ],
-    ids=["none", "one", "text", "list", "nan", "block", "negative", "null", "vast"],
+    ids=["none", "one", "text", "list", "nan", "block", "negative", "running", "null", "vast"],
 )
 def test_synopses_with_other_columns(kept: bytes, columns: dict[str, Any]) -> None:
     content = changed(kept, lambda written, table: pa.table(columns))

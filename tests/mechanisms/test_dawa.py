@@ -10,12 +10,13 @@ import pytest
 
 from blowfishdb.engine.run_program import run_program
 from blowfishdb.errors import Declined, PlanError
-from blowfishdb.mechanisms.data_aware.bucket_strategy import BucketPlan, plan_buckets, row_variances
+from blowfishdb.mechanisms.data_aware.bucket_strategy import BucketPlan, plan_buckets
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.gate_rule import GATE_RULE, GateRule, noise_level, uneven_limit
 from blowfishdb.mechanisms.data_aware.script import Finding
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+from blowfishdb.mechanisms.row_variances import row_variances
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph

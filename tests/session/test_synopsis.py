@@ -7,13 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import blowfishdb as bf
 from blowfishdb.accuracy.noise_widths import noise_widths
 from blowfishdb.engine.synopsis.file import to_bytes
-from blowfishdb.engine.synopsis.reading import _by_blocks
 from blowfishdb.engine.synopsis.request import cells_and_ranges
 from blowfishdb.errors import AccuracyError, DocumentError, InvalidInput, QueryError
 from blowfishdb.session import Session
@@ -88,18 +85,15 @@ def test_sums_have_the_intervals_of_independent_noise(session: Session, mechanis
     assert half <= 1.001 * part * noise_widths(np.array([added**2]), 0.05).simultaneous
 
 
-@given(st.integers(0, 10**6))
-def test_variances_by_blocks_cover_every_weighting_of_cells(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    into, block, row = rng.integers(0, 6, 40), rng.integers(0, 9, 40), rng.normal(size=6)
-    deviations = rng.uniform(0, 3, 40)
-    exact = np.sum(np.bincount(block, row[into] * deviations) ** 2)
-    assert exact <= row**2 @ _by_blocks(into, block, deviations, 6) + 1e-9
-
-
-def test_variances_of_blocks_within_a_cell_are_exact() -> None:
-    found = _by_blocks(np.array([0, 0, 1]), np.array([0, 0, 1]), np.array([1.0, 2.0, 4.0]), 3)
-    assert found.tolist() == [9.0, 16.0, 0.0]
+@pytest.mark.parametrize("mechanism", ["ordered", "edge-transform", "dawa-transform"])
+def test_ranges_along_a_line_have_the_intervals_of_their_two_ends(tmp_path: Path, mechanism: str) -> None:
+    policy = bf.Policy({"age": bf.threshold(1)})
+    with bf.connect(clinic(tmp_path, visits(policy, epsilon="10")), analyst="ana") as session:
+        kept = session["visits"].histogram("age").publish(epsilon="0.2", mechanism=mechanism)
+    cell, half = kept.histogram("age").widths.per_answer.max(), kept.where(col("age") < 50).count().widths.simultaneous
+    some = kept.ranges("age", [(5, 90), (20, 60)]).widths.per_answer.max()
+    assert half <= cell * 1.001
+    assert some <= cell * 2**0.5 * 1.001
 
 
 def test_intervals_hold_for_the_noise(session: Session) -> None:

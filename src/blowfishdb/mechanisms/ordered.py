@@ -99,7 +99,7 @@ class OrderedStrategy:
         return np.asarray(self.problem.workload.dot(self.estimate_cells(measured, exact, variances)))
 
     def answer_variances(self, variances: Floats) -> Floats:
-        return self._answer_variances(self.problem.workload, variances)
+        return self.variances_of(self.problem.workload, variances)
 
     def total_variance(self, variances: Floats) -> float:
         """The summed expected squared error of all answers; all ranges are never listed."""
@@ -186,7 +186,8 @@ class OrderedStrategy:
         wholes = np.where(self._is_whole, padded[self._variable], 0.0)
         return padded[self._cut], wholes
 
-    def _answer_variances(self, rows: Rows, variances: Floats) -> Floats:
+    def variances_of(self, rows: Rows, variances: Floats) -> Floats:
+        """The expected squared error of the answers to any rows over the same cells."""
         spans = as_intervals(rows)
         if spans is not None:
             cut, wholes = self._spread(variances)
@@ -194,7 +195,7 @@ class OrderedStrategy:
             found = cut[spans.low] + cut[spans.high] + before[spans.high] - before[spans.low]
             return np.where(spans.low < spans.high, found, 0.0)
         if isinstance(rows, Stacked):
-            return np.concatenate([self._answer_variances(part, variances) for part in rows.parts])
+            return np.concatenate([self.variances_of(part, variances) for part in rows.parts])
         matrix = csr_array(rows.dense()) @ self._differences
         return np.asarray(matrix.power(2) @ variances)
 

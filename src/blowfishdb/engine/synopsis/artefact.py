@@ -42,17 +42,20 @@ class CellNoise:
 
     `deviations` are the standard deviations of the counts. Cells with the same number in `blocks` were measured
     together; `alone` is the deviation that each cell would have if the measurement of its block were all that is known,
-    infinite where there is none. These measurements are independent from block to block.
+    infinite where there is none. These measurements are independent from block to block. `running` are the deviations
+    of the totals of the first 1, 2, ... cells, infinite where they are not known.
     """
 
     deviations: Floats
     blocks: Ints
     alone: Floats
+    running: Floats
 
     def __post_init__(self) -> None:
-        if not self.deviations.shape == self.blocks.shape == self.alone.shape:
-            raise InvalidInput("every cell has a deviation, a block and a deviation by its block")
-        if not np.all(np.isfinite(self.deviations)) or np.any(self.deviations < 0) or not np.all(self.alone >= 0):
+        if not self.deviations.shape == self.blocks.shape == self.alone.shape == self.running.shape:
+            raise InvalidInput("every cell has a deviation, a block, and deviations of block and running total")
+        of_sums = np.concatenate([self.alone, self.running])
+        if not np.all(np.isfinite(self.deviations)) or np.any(self.deviations < 0) or not np.all(of_sums >= 0):
             raise InvalidInput("deviations are not negative")
         if self.blocks.size and not 0 <= int(self.blocks.min()) <= int(self.blocks.max()) < self.blocks.size:
             raise InvalidInput("blocks are numbered from 0")

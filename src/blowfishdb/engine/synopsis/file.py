@@ -43,6 +43,7 @@ def to_bytes(kept: Artefact) -> bytes:
     columns[free_name("deviation", taken)] = pa.array(kept.noise.deviations)
     columns[free_name("block", taken)] = pa.array(kept.noise.blocks, pa.int64())
     columns[free_name("block_deviation", taken)] = pa.array(kept.noise.alone)
+    columns[free_name("running_deviation", taken)] = pa.array(kept.noise.running)
     table = pa.table(columns).replace_schema_metadata({KEY: json.dumps(_description(kept), ensure_ascii=False)})
     written = io.BytesIO()
     parquet.write_table(table, written, compression="zstd")
@@ -73,19 +74,19 @@ def from_bytes(content: bytes) -> Artefact:
 
 
 def _numbers(file: Any) -> tuple[Floats, CellNoise]:
-    """Counts and noise, the last four columns; a small file may claim to hold more than any memory does."""
+    """Counts and noise, the last five columns; a small file may claim to hold more than any memory does."""
     import pyarrow as pa
 
     if file.metadata.num_rows > MOST_CELLS:
         raise TooLarge("cells of a synopsis", file.metadata.num_rows, MOST_CELLS, "Ask for another file.")
-    last = list(file.schema_arrow)[-4:]
-    if [field.type for field in last] != [pa.float64(), pa.float64(), pa.int64(), pa.float64()]:
+    last = list(file.schema_arrow)[-5:]
+    if [field.type for field in last] != [pa.float64(), pa.float64(), pa.int64(), pa.float64(), pa.float64()]:
         raise ValueError("counts and deviations are doubles, blocks are whole numbers")
     read = file.read(columns=[field.name for field in last])
     if any(column.null_count for column in read.columns):
         raise ValueError("every cell has all its numbers")
-    counts, deviations, blocks, alone = (np.asarray(column) for column in read.columns)
-    return counts, CellNoise(deviations, blocks, alone)
+    counts, deviations, blocks, alone, running = (np.asarray(column) for column in read.columns)
+    return counts, CellNoise(deviations, blocks, alone, running)
 
 
 def _description(kept: Artefact) -> dict[str, Any]:

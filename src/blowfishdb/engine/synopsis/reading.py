@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.accuracy.noise_widths import noise_widths
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compiled import Compiled, compile_query
@@ -19,13 +18,12 @@ from blowfishdb.engine.present.words import question_words
 from blowfishdb.engine.release import consistent_answers
 from blowfishdb.engine.statistics import STATISTICS, read_statistic, statistic_tables
 from blowfishdb.engine.synopsis.artefact import Artefact, SynopsisAxis
-from blowfishdb.mechanisms.entries import squared
+from blowfishdb.engine.synopsis.summed_noise import Placed, SummedNoise, summed_noise
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.graphs.families import public
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.model.segments import Segments
-from blowfishdb.model.workload import Sparse
 
 BETA = 0.05
 FREE = "Read off a synopsis, at no further charge."
@@ -46,9 +44,9 @@ def read(kept: Artefact, asked: Query, beta: float = BETA) -> Answer:
     domain = kept.domain
     compiled = compile_query(domain, Policy({name: public() for name in domain}), asked)
     pieces = [_pieces(axis, compiled.cells.cuts) for axis in kept.axes]
-    counts, deviations, variances = _placed(kept, compiled, pieces)
+    counts, noise = _placed(kept, compiled, pieces)
     raw = np.asarray(compiled.problem.workload.dot(counts))
-    widths = _widths(compiled, deviations, variances, beta)
+    widths = noise_widths(noise.variances_of(compiled.problem.workload), beta)
     if asked.kind in STATISTICS:
         found = read_statistic(compiled, raw, widths, None)
         values, consistent, together = found.values, found.consistent, found.together
@@ -96,8 +94,8 @@ def _pieces(axis: SynopsisAxis, cuts: Mapping[str, Segments]) -> Pieces:
     return Pieces(cell, sizes / np.bincount(cell, weights=sizes)[cell], codes)
 
 
-def _placed(kept: Artefact, compiled: Compiled, pieces: list[Pieces]) -> tuple[Floats, Floats, Floats]:
-    """What falls into each cell of the question: the count, the sum of deviations, and a variance by blocks."""
+def _placed(kept: Artefact, compiled: Compiled, pieces: list[Pieces]) -> tuple[Floats, SummedNoise]:
+    """What falls into each cell of the question: the count, and the noise."""
     sizes = [piece.cell.size for piece in pieces]
     place = np.ravel_multi_index(np.ix_(*(piece.cell for piece in pieces)), kept.shape)
     share = np.ones(sizes)
@@ -108,35 +106,5 @@ def _placed(kept: Artefact, compiled: Compiled, pieces: list[Pieces]) -> tuple[F
         columns[axis.name] = np.broadcast_to(piece.code.reshape(along), sizes).reshape(-1)
     into = compiled.cells.cell_of(columns) if compiled.cells.attributes else np.zeros(share.size, dtype=np.int64)
     used = into >= 0
-    flat, parts, cells = place.reshape(-1)[used], share.reshape(-1)[used], compiled.problem.graph.cells
-    into = into[used]
-    counts = _summed(into, parts * kept.counts[flat], cells)
-    deviations = _summed(into, parts * kept.noise.deviations[flat], cells)
-    return counts, deviations, _by_blocks(into, kept.noise.blocks[flat], parts * kept.noise.alone[flat], cells)
-
-
-def _by_blocks(into: Ints, block: Ints, deviations: Floats, cells: int) -> Floats:
-    """For each cell of the question a variance, such that variances of different cells may be added.
-
-    Pieces of one block share its noise. A block that reaches into k cells counts k times in each, because
-    (a1 + ... + ak)^2 <= k (a1^2 + ... + ak^2).
-    """
-    blocks = int(block.max(initial=0)) + 1
-    pair, place = np.unique(into * blocks + block, return_inverse=True)
-    cell, own = np.divmod(pair, blocks)
-    reached = np.bincount(own, minlength=blocks)[own]
-    return _summed(cell, reached * _summed(place, deviations, pair.size) ** 2, cells)
-
-
-def _summed(place: Ints, values: Floats, size: int) -> Floats:
-    return np.asarray(np.bincount(place, values, size), dtype=np.float64)
-
-
-def _widths(compiled: Compiled, deviations: Floats, variances: Floats, beta: float) -> HalfWidths:
-    """The better of two bounds: deviations add up whatever noise has in common; by blocks, variances do."""
-    rows = compiled.problem.workload
-    entries = Sparse(abs(rows.matrix)) if isinstance(rows, Sparse) else rows
-    bound = np.asarray(entries.dot(deviations), dtype=np.float64) ** 2
-    if np.all(np.isfinite(variances)):
-        bound = np.minimum(bound, np.asarray(squared(rows).dot(variances), dtype=np.float64))
-    return noise_widths(bound, beta)
+    placed = Placed(place.reshape(-1)[used], share.reshape(-1)[used], into[used], compiled.problem.graph.cells)
+    return placed.summed(kept.counts), summed_noise(kept.noise, placed)

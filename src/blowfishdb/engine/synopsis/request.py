@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from blowfishdb.accuracy.quote import Quote
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compiled import compile_query
 from blowfishdb.engine.demand import Demand
@@ -20,7 +21,9 @@ from blowfishdb.engine.synopsis.artefact import Artefact, CellNoise, SynopsisAxi
 from blowfishdb.engine.synopsis.file import to_bytes
 from blowfishdb.engine.written_query import request_digest, write_query
 from blowfishdb.errors import AccuracyError, QueryError
+from blowfishdb.mechanisms.data_aware.script import Finding
 from blowfishdb.mechanisms.own_noise import own_variances
+from blowfishdb.mechanisms.running_noise import running_variances
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.query import Query
@@ -66,17 +69,29 @@ class PreparedSynopsis:
         inner = self.inner
         if isinstance(inner, PreparedProgram):
             found = inner.run(counts).of_cells()
-            shares = np.bincount(found.buckets)[found.buckets]
-            alone = np.full(shares.size, np.inf) if found.own is None else np.sqrt(found.own)[found.buckets] / shares
-            return inner.answer(found), found.cells, CellNoise(np.sqrt(found.variances), found.buckets, alone)
-        answer, plan, strategy = finish(inner.outline, counts), inner.best.plan, inner.best.strategy
-        scales = float(plan.unit) / plan.weights.astype(np.float64)
-        discrete = np.asarray(variance(scales))
-        # Bounds for sums of these cells are proven for continuous noise, which varies at most by this factor more.
-        factor = float(np.max(2.0 * scales**2 / discrete, initial=1.0))
-        deviations = np.sqrt(factor * strategy.answer_variances(discrete))
-        alone = np.sqrt(factor * own_variances(strategy, plan, discrete))
-        return answer, answer.raw, CellNoise(deviations, np.arange(deviations.size), alone)
+            return inner.answer(found), found.cells, _noise_of_finding(found)
+        answer = finish(inner.outline, counts)
+        return answer, answer.raw, _noise_of_plan(inner.best, is_one_axis=len(inner.compiled.cells.axes) == 1)
+
+
+def _noise_of_finding(found: Finding) -> CellNoise:
+    shares = np.bincount(found.buckets)[found.buckets]
+    unknown = np.full(shares.size, np.inf)
+    alone = unknown if found.own is None else np.sqrt(found.own)[found.buckets] / shares
+    running = unknown if found.running is None else np.sqrt(found.running())
+    return CellNoise(np.sqrt(found.variances), found.buckets, alone, running)
+
+
+def _noise_of_plan(best: Quote, *, is_one_axis: bool) -> CellNoise:
+    """Bounds for sums of cells are proven for continuous noise, which varies more than whole-number noise."""
+    scales = float(best.plan.unit) / best.plan.weights.astype(np.float64)
+    discrete = np.asarray(variance(scales))
+    factor = float(np.max(2.0 * scales**2 / discrete, initial=1.0))
+    deviations = np.sqrt(factor * best.strategy.answer_variances(discrete))
+    alone = np.sqrt(factor * own_variances(best.strategy, best.plan, discrete))
+    totals = running_variances(best.strategy, best.plan, discrete) if is_one_axis else None
+    running = np.full(alone.size, np.inf) if totals is None else np.sqrt(factor * totals)
+    return CellNoise(deviations, np.arange(deviations.size), alone, running)
 
 
 def synopsis_request(holding: Holding, asked: Query, demanded: Demand) -> Request:

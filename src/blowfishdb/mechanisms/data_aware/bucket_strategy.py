@@ -21,10 +21,12 @@ from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy, Estimat
 from blowfishdb.mechanisms.one_axis.shape_search import choose
 from blowfishdb.mechanisms.one_axis.shapes import SmoothShape, TreeShape
 from blowfishdb.mechanisms.own_noise import own_variances
+from blowfishdb.mechanisms.row_variances import row_variances
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.rows import Rows
+from blowfishdb.model.workload import Prefix
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import Plan
 from blowfishdb.plan.problem import Problem
@@ -53,6 +55,12 @@ class BucketPlan:
     def own(self) -> Floats:
         """The variance of each bucket's own measurement."""
         return own_variances(self.strategy, self.plan, row_variances(self.plan))
+
+    def running(self, buckets: Buckets) -> Floats:
+        """The variance of the total of the first 1, 2, ... cells of the buckets."""
+        if isinstance(self.strategy, IdentityStrategy):
+            return np.zeros(buckets.cells)
+        return answer_variances(buckets, self.strategy.estimator, Prefix(buckets.cells), row_variances(self.plan))
 
     def totals(self, noisy: Ints, exact: Ints) -> Floats:
         """The least-squares count of each bucket, by the variances that those of the answers come from."""
@@ -89,14 +97,6 @@ def plan_buckets(graph: CellGraph, buckets: Buckets, workload: Rows, epsilon: Fr
     tree = weighted_tree(one_run(graph.cells), greedy)
     weighted = _calibrated(problem, tree, buckets, workload, epsilon)
     return weighted if float(weighted.answer_variances.sum()) < to_beat else planned
-
-
-def row_variances(plan: Plan) -> Floats:
-    """The variance that continuous noise of the same scale would have: a little more than that of the discrete noise.
-
-    Bounds that know variances alone are proven for it (docs/proofs/accuracy.md).
-    """
-    return np.asarray(2.0 * (float(plan.unit) / plan.weights) ** 2)
 
 
 def one_run(cells: int) -> Axis:

@@ -38,7 +38,7 @@ class Cells:
         workload = problem.workload
         answers = np.asarray(workload.dot(cells), dtype=np.float64)
         spread = np.asarray(squared(workload).dot(variances), dtype=np.float64)
-        return Finding(cells, answers, spread, np.arange(cells.size))
+        return Finding(cells, answers, spread, np.arange(cells.size), own=variances)
 
 
 def total_error_tail(cells: int, scale: float, bound: int) -> float:

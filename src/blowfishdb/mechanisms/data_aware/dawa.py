@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -90,4 +91,5 @@ def _measured(problem: Problem, buckets: Buckets, allowed: dict[str, Fraction], 
     estimate = buckets.spread(planned.totals(measured.noisy, measured.exact))
     answers = np.asarray(problem.workload.dot(estimate))
     bias = None if uneven is None else np.asarray(uneven * buckets.cut_counts(problem.workload), dtype=np.float64)
-    return Finding(estimate, answers, planned.answer_variances, buckets.of_cells, bias, own=planned.own)
+    spread, own, running = planned.answer_variances, planned.own, partial(planned.running, buckets)
+    return Finding(estimate, answers, spread, buckets.of_cells, bias, own=own, running=running)

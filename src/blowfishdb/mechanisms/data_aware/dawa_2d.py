@@ -11,6 +11,7 @@ from blowfishdb.mechanisms.data_aware.script import Finding, Script, hides_anyth
 from blowfishdb.mechanisms.entries import GOLDEN, spread_choice
 from blowfishdb.mechanisms.products.queries import as_boxes
 from blowfishdb.mechanisms.replies import measured_rows
+from blowfishdb.mechanisms.row_variances import row_variances
 from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
 from blowfishdb.mechanisms.spatial.answer_variances import VISITS, cover_variances, leaf_bound, visits
 from blowfishdb.mechanisms.spatial.block_tree import block_tree
@@ -26,7 +27,6 @@ from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews, TreeEstimate,
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.workload import Rectangles, total
-from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.merged import merge_graph
 from blowfishdb.plan.plan import Measurement, Plan
@@ -91,7 +91,7 @@ def _measured(
     weights = best_weights(tree, error)
     plan = _plan(weights.measurement(), merged, allowance.epsilon)
     measured = measured_rows((yield Ask(allowance.stage, MeasurementStage(plan), buckets)))
-    views = weights.views(measured.noisy.astype(np.float64), variance(float(plan.unit) / plan.weights))
+    views = weights.views(measured.noisy.astype(np.float64), row_variances(plan))
     return views.with_total(float(measured.exact[0]) if measured.exact.size else None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -15,12 +16,12 @@ from blowfishdb.mechanisms.data_aware.merged_strategy import best_merged_plan
 from blowfishdb.mechanisms.data_aware.running_sums import even_runs
 from blowfishdb.mechanisms.data_aware.script import Finding, Script, check_hides
 from blowfishdb.mechanisms.replies import measured_rows
+from blowfishdb.mechanisms.row_variances import row_variances
 from blowfishdb.mechanisms.select.l1_gate import KEEP
 from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.workload import Identity
-from blowfishdb.noise.distribution import variance
+from blowfishdb.model.workload import Identity, Prefix
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.merged import merge_graph
 from blowfishdb.plan.problem import Problem
@@ -75,7 +76,7 @@ def _from_sums(problem: Problem, epsilon: Fraction) -> Script:
     strategy = ordered.propose(problem)
     plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, epsilon)
     measured = measured_rows((yield Ask(SUMS, MeasurementStage(plan))))
-    spread = variance(float(plan.unit) / plan.weights)
+    spread = row_variances(plan)
     cells, buckets, before = [], [], 0
     ends = np.flatnonzero(strategy.exact)
     # Runs that no record crosses have exact totals and are read one by one.
@@ -88,7 +89,8 @@ def _from_sums(problem: Problem, epsilon: Fraction) -> Script:
         before += found.starts.size
     estimate = np.concatenate(cells)
     answers = np.asarray(problem.workload.dot(estimate))
-    return Finding(estimate, answers, strategy.answer_variances(spread), np.concatenate(buckets))
+    running = partial(strategy.variances_of, Prefix(estimate.size), spread)
+    return Finding(estimate, answers, strategy.answer_variances(spread), np.concatenate(buckets), running=running)
 
 
 def _from_partition(problem: Problem, program: Program) -> Script:
@@ -100,6 +102,7 @@ def _from_partition(problem: Problem, program: Program) -> Script:
         buckets, instead_of, measure = Buckets(cells, np.arange(cells)), (SELECT,), select + measure
     else:
         buckets = Buckets(cells, np.asarray((yield Ask(SELECT, l1_refinement(cells, graph, select)))))
+    own, running = None, None
     if isinstance(problem.workload, Identity):
         best = best_merged_plan(graph, buckets.of_cells, measure)
         measured = measured_rows((yield Ask(MEASURE, MeasurementStage(best.plan), buckets.of_cells, instead_of)))
@@ -108,5 +111,6 @@ def _from_partition(problem: Problem, program: Program) -> Script:
         planned = plan_buckets(merge_graph(graph, buckets.of_cells), buckets, problem.workload, measure)
         measured = measured_rows((yield Ask(MEASURE, MeasurementStage(planned.plan), buckets.of_cells, instead_of)))
         estimate = buckets.spread(planned.totals(measured.noisy, measured.exact))
-        spread = planned.answer_variances
-    return Finding(estimate, np.asarray(problem.workload.dot(estimate)), spread, buckets.of_cells)
+        spread, own, running = planned.answer_variances, planned.own, partial(planned.running, buckets)
+    answers = np.asarray(problem.workload.dot(estimate))
+    return Finding(estimate, answers, spread, buckets.of_cells, own=own, running=running)

@@ -11,6 +11,7 @@ import numpy as np
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware.merged_strategy import best_merged_plan, check_mixed
 from blowfishdb.mechanisms.data_aware.script import Finding, Script, check_hides
+from blowfishdb.mechanisms.own_noise import own_variances
 from blowfishdb.mechanisms.replies import measured_rows
 from blowfishdb.mechanisms.select.matching import matching_partition
 from blowfishdb.plan.merged import merge_graph
@@ -66,4 +67,5 @@ class MatchingTransform:
         measured = measured_rows((yield Ask(measure.stage, MeasurementStage(best.plan), of_cells)))
         estimate = best.cells(measured)
         answers = np.asarray(problem.workload.dot(estimate))
-        return Finding(estimate, answers, best.answer_variances(problem.workload), of_cells)
+        own = own_variances(best.strategy, best.plan, best.variances)
+        return Finding(estimate, answers, best.answer_variances(problem.workload), of_cells, own=own)

@@ -11,12 +11,12 @@ import numpy as np
 from blowfishdb.errors import CannotCertify, Declined, TooLarge
 from blowfishdb.mechanisms import edge_transform, identity, optimized, ordered, spanning_tree
 from blowfishdb.mechanisms.entries import chosen_rows
+from blowfishdb.mechanisms.row_variances import row_variances
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload import Identity
-from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.merged import merge_graph
 from blowfishdb.plan.plan import EdgePlan, Plan
@@ -46,7 +46,7 @@ class MergedPlan:
     @cached_property
     def variances(self) -> Floats:
         """The variance of each noise variable."""
-        return variance(float(self.plan.unit) / self.plan.weights) if self.plan.weights.size else np.empty(0)
+        return row_variances(self.plan)
 
     @cached_property
     def sizes(self) -> Ints:

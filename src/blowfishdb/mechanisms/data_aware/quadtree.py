@@ -11,13 +11,13 @@ from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware.script import Script, hides_anything
 from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
 from blowfishdb.mechanisms.replies import measured_rows
+from blowfishdb.mechanisms.row_variances import row_variances
 from blowfishdb.mechanisms.spatial.product_levels import ProductLevel, halving_levels, product_tree
 from blowfishdb.mechanisms.spatial.region_tree import check_two_axes
 from blowfishdb.mechanisms.spatial.shares import shared_program
 from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.workload import total
-from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
 from blowfishdb.plan.problem import Problem
@@ -56,7 +56,7 @@ class Quadtree:
         tree = product_tree(graph.shape, levels)
         counted = np.arange(tree.nodes - plan.weights.size, tree.nodes)
         views = NodeViews.none(tree.nodes)
-        views = views.add(counted, measured.noisy.astype(np.float64), variance(float(plan.unit) / plan.weights))
+        views = views.add(counted, measured.noisy.astype(np.float64), row_variances(plan))
         views = views.with_total(float(measured.exact[0]) if measured.exact.size else None)
         return tree_finding(problem, tree, views)
 

@@ -6,7 +6,7 @@ what has become public, and the script goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol, TypeAlias
@@ -32,6 +32,7 @@ class Finding:
     where the script paid for it, bounds the bias of every answer with probability 1 - BIAS_BETA. `adjusted`, where
     counts were kept from being negative, is how far that moved each answer away from the one with these variances.
     `own`, where answers are linear in least squares of buckets, is the variance of each bucket's own measurement.
+    `running`, where it can be known, works out the variance of the total of the first 1, 2, ... cells.
     """
 
     cells: Floats
@@ -41,6 +42,7 @@ class Finding:
     bias: Floats | None = None
     adjusted: Floats | None = None
     own: Floats | None = None
+    running: Callable[[], Floats] | None = None
 
     def __post_init__(self) -> None:
         if self.cells.shape != self.buckets.shape or self.answers.shape != self.variances.shape:

@@ -9,10 +9,10 @@ import numpy as np
 
 from blowfishdb.mechanisms import identity
 from blowfishdb.mechanisms.replies import measured_rows
+from blowfishdb.mechanisms.row_variances import row_variances
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.workload import Identity, Intervals
-from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.merged import merge_graph
 from blowfishdb.plan.plan import Plan
@@ -58,5 +58,5 @@ def bucket_counts(graph: CellGraph, buckets: Ints | None, allowance: Allowance) 
     if plan.parts:
         plan, _ = calibrate(plan, own, allowance.epsilon)
     ask = Ask(allowance.stage, MeasurementStage(plan), buckets)
-    spread = float(variance(float(plan.unit))) if plan.parts else 0.0
+    spread = float(row_variances(plan)[0]) if plan.parts else 0.0
     return BucketCounts(ask, found.noisy, found.alone, has_total, spread)

@@ -7,13 +7,14 @@ from typing import Literal
 
 import numpy as np
 
-from blowfishdb.mechanisms.data_aware.bucket_strategy import one_run, plan_buckets, row_variances
+from blowfishdb.mechanisms.data_aware.bucket_strategy import one_run, plan_buckets
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
 from blowfishdb.mechanisms.data_aware.greedy_weights import GreedyTree, greedy_weights
 from blowfishdb.mechanisms.data_aware.partial_variances import answer_variances
 from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.mechanisms.data_aware.weighted_tree import weighted_tree
 from blowfishdb.mechanisms.replies import measured_rows
+from blowfishdb.mechanisms.row_variances import row_variances
 from blowfishdb.model.arrays import Floats
 from blowfishdb.model.rows import Rows
 from blowfishdb.plan.certificate import calibrate
