@@ -37,7 +37,7 @@ def test_a_run_prints_verdicts_and_writes_a_page(blowfish: Run, traces: Path) ->
     assert done.code == 0, done.err
     assert "counting" in done.out
     assert "4 were counted." in done.out
-    assert done.err == ""
+    assert done.err == "1 of 1: counting holds\n"
     assert "Squares are squares." in Path("papers/index.html").read_text()
     again = blowfish("reproduce", "counting", "--quick", "--out", "papers", "--processes", "1", "--json").json
     (one,) = again["experiments"]
@@ -52,7 +52,9 @@ def test_an_interrupted_run_ends_with_its_own_code(
     blowfish: Run, traces: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(FAILS, "1")
-    assert blowfish("reproduce", "--quick", "--processes", "1").code == 130
+    ended = blowfish("reproduce", "--quick", "--processes", "1")
+    assert ended.code == 130
+    assert "the same command goes on from there" in ended.err
     assert len(list(traces.iterdir())) == 1
 
 

@@ -42,7 +42,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
     holds = how_it_holds([row["square"] == int(str(row["number"])) ** 2 for row in rows])
     return Result(
         (Table("squares", "Squares", tuple(rows)),),
-        (Picture("squares", "Test Figure 0: squares", draw),),
+        (Picture("squares", "Test Figure 0: squares", "without noise", draw),),
         Verdict("Squares are squares.", holds, f"{len(rows)} were counted."),
     )
 

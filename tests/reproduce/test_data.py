@@ -7,14 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from blowfishdb.errors import InvalidInput
-from blowfishdb.reproduce.data import data_digest, given_file, histogram
+from blowfishdb.reproduce.blowfish.point_sets import colours, places
+from blowfishdb.reproduce.data import data_digest, histogram
+from blowfishdb.reproduce.dawa import optimal_buckets
 from blowfishdb.reproduce.dawa.histograms import NAMES
 from blowfishdb.reproduce.dawa.optimal_buckets import COUNTING, PRINTED
 from blowfishdb.reproduce.dawa.partitions import optimal_starts, partition_cost
+from blowfishdb.reproduce.given_data import PIXELS, PLACES, Survey, given_file, survey
 from blowfishdb.reproduce.settings import Settings
 from blowfishdb.reproduce.stand_ins import STAND_INS
+from blowfishdb.reproduce.table import chosen
 
 
 @pytest.mark.parametrize("name", STAND_INS)
@@ -39,45 +44,111 @@ def test_stand_ins_are_as_rough_as_the_paper_says(name: str) -> None:
 
 
 def test_capital_loss_is_shipped() -> None:
-    whole, cut = histogram(Settings(), "ADULT_UCI_caploss_4357"), histogram(Settings(), "ADULT")
-    assert (whole.label, whole.origin) == ("ADULT_UCI_caploss_4357", "shipped")
-    assert whole.counts.sum() == cut.counts.sum() == 48_842
-    assert (whole.counts.size, cut.counts.size) == (4357, 4096)
-    assert np.array_equal(whole.counts[:4095], cut.counts[:4095])
+    found = histogram(Settings(), "ADULT")
+    assert (found.label, found.origin) == ("ADULT", "shipped")
+    assert (found.counts.size, found.counts.sum()) == (4096, 48_842)
 
 
 def test_a_given_file_is_taken(tmp_path: Path) -> None:
     folder = tmp_path / "histograms_1d"
     folder.mkdir()
-    np.save(folder / "INCOME.npy", np.arange(10, dtype=np.int32))
+    np.save(folder / "INCOME.npy", np.arange(20, dtype=np.int32))
     found = histogram(Settings(data=tmp_path), "INCOME")
     assert (found.origin, found.label) == ("given", "INCOME")
     assert found.counts.dtype == np.int64
-    assert np.array_equal(found.counts, np.arange(10))
+    assert np.array_equal(found.counts, np.arange(20))
     assert histogram(Settings(data=tmp_path), "PATENT").origin == "stand-in"
     assert given_file(Settings(data=tmp_path), "PATENT.npy") is None
 
 
-def test_files_that_hold_no_counts_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "INCOME.npy"
-    for wrong in (np.array([0.5, 1.0]), np.array([-1, 2]), np.zeros((2, 2, 2), dtype=int), np.array([], dtype=int)):
-        np.save(path, wrong)
+@pytest.mark.parametrize(
+    ("name", "wrong", "why"),
+    [
+        ("INCOME", np.full(20, 0.5), "whole counts"),
+        ("INCOME", np.full(20, -1), "whole counts"),
+        ("INCOME", np.array([], dtype=int), "whole counts"),
+        ("INCOME", np.ones((20, 20), dtype=int), "must have 1 axis; it has 2"),
+        ("TWITTER", np.ones(20, dtype=int), "must have 2 axes; it has 1"),
+        ("INCOME", np.ones(15, dtype=int), "16 to 8,192 cells"),
+        ("INCOME", np.ones(8193, dtype=int), "16 to 8,192 cells"),
+        ("TWITTER", np.ones((20, 15), dtype=int), "16 to 4,096 cells"),
+        ("INCOME", np.zeros(20, dtype=int), "1 to 1,000,000,000 records"),
+        ("INCOME", np.full(20, 10**8), "1 to 1,000,000,000 records"),
+    ],
+)
+def test_files_that_cannot_serve_are_refused_before_anything_runs(
+    tmp_path: Path, name: str, wrong: np.ndarray, why: str
+) -> None:
+    np.save(tmp_path / f"{name}.npy", wrong)
+    for refused in (lambda: histogram(Settings(data=tmp_path), name), lambda: survey(Settings(data=tmp_path))):
+        with pytest.raises(InvalidInput, match=f"{name}.*{why}"):
+            refused()
+
+
+def test_a_file_that_is_no_array_is_refused(tmp_path: Path) -> None:
+    for text in ("no array", ""):
+        (tmp_path / "INCOME.npy").write_text(text)
         with pytest.raises(InvalidInput, match=r"INCOME\.npy"):
             histogram(Settings(data=tmp_path), "INCOME")
-    path.write_text("no array")
-    with pytest.raises(InvalidInput, match=r"INCOME\.npy"):
-        histogram(Settings(data=tmp_path), "INCOME")
     with pytest.raises(InvalidInput, match="nothing"):
         histogram(Settings(), "nothing")
+
+
+def test_a_folder_without_any_use_is_refused_with_what_is_needed(tmp_path: Path) -> None:
+    np.save(tmp_path / "shares.npy", np.full(20, 0.5))
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InvalidInput, match=r"holds nothing that an experiment reads.*INCOME"):
+        survey(Settings(data=tmp_path))
+    np.save(tmp_path / "INCOME.npy", np.arange(20))
+    assert survey(Settings(data=tmp_path)) == Survey(("INCOME.npy",), (), (), ("notes.txt", "shares.npy"))
+    assert survey(Settings()).words() == ""
+
+
+def test_other_histograms_and_maps_are_added_to_the_papers(tmp_path: Path) -> None:
+    np.save(tmp_path / "mine.npy", np.arange(100))
+    np.save(tmp_path / "town.npy", np.arange(400).reshape(20, 20))
+    settings = Settings("tiny", tmp_path)
+    assert survey(settings).words() == (
+        "Added to the histograms of the DAWA paper and the thesis: mine. Added to the maps of the DAWA paper: town."
+    )
+    for one in chosen(("dawa", "thesis-figure-4", "thesis-splits")):
+        own = "town" if one.name == "dawa-figure-7" else "mine"
+        procedure = one.procedure()
+        added = [case for case in procedure.cases(settings) if own in case]
+        assert {row["data"] for row in procedure.measure(settings, added[-1])} == {own}
+
+
+def test_a_histogram_that_no_paper_has_is_in_the_table_and_not_in_the_verdict(tmp_path: Path) -> None:
+    np.save(tmp_path / "mine.npy", np.arange(100))
+    rows = [row for name in ("HEPTH", "mine") for row in optimal_buckets.measure(Settings("tiny", tmp_path), (name,))]
+    result = optimal_buckets.conclude(Settings(), rows)
+    assert [row["printed"] for row in result.tables[0].rows] == [2168, None]
+    assert " of 1 counts " in result.verdict.why
+    (picture,) = result.pictures
+    picture.draw(Figure(figsize=picture.size))
+
+
+def test_points_that_cannot_serve_are_refused(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path)
+    for wrong in (np.zeros((2000, 3)), np.zeros((5, 2)), np.full((2000, 2), 100.0), np.full((2000, 2), np.nan)):
+        np.save(tmp_path / PLACES, wrong)
+        with pytest.raises(InvalidInput, match=PLACES):
+            places(settings)
+    (tmp_path / PIXELS).write_text("no numbers\nat all\n")
+    with pytest.raises(InvalidInput, match=PIXELS):
+        colours(settings, "skin")
 
 
 def test_the_digest_follows_the_files(tmp_path: Path) -> None:
     empty = data_digest(Settings(data=tmp_path))
     assert empty == data_digest(Settings())
-    np.save(tmp_path / "other.npy", np.arange(3))
+    np.save(tmp_path / "shares.npy", np.full(20, 0.5))
     assert data_digest(Settings(data=tmp_path)) == empty
-    np.save(tmp_path / "HEPTH.npy", np.arange(3))
-    assert data_digest(Settings(data=tmp_path)) != empty
+    np.save(tmp_path / "HEPTH.npy", np.arange(30))
+    known = data_digest(Settings(data=tmp_path))
+    assert known != empty
+    np.save(tmp_path / "mine.npy", np.arange(30))
+    assert data_digest(Settings(data=tmp_path)) != known
 
 
 def test_the_optimal_partition_is_the_cheapest() -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from blowfishdb.errors import InvalidInput
 from blowfishdb.reproduce import running
-from blowfishdb.reproduce.checkpoints import Checkpoints
+from blowfishdb.reproduce.checkpoints import Checkpoints, Measured
 from blowfishdb.reproduce.experiment import Experiment
-from blowfishdb.reproduce.report import markdown, page, write_report
+from blowfishdb.reproduce.report import PAGES, markdown, page, write_report
 from blowfishdb.reproduce.result import Result, Table, Verdict, how_it_holds
 from blowfishdb.reproduce.running import Run, finished_before, run_all, run_one
 from blowfishdb.reproduce.settings import Settings
@@ -124,14 +124,52 @@ def test_what_is_stale_is_run_again(
 def test_a_line_cut_short_is_left_out(tmp_path: Path) -> None:
     kept = Checkpoints(tmp_path / "cases.jsonl", "one")
     assert kept.read() == {}
-    kept.add(("a", 1), [{"x": 1.5}])
+    kept.add(("a", 1), Measured([{"x": 1.5}], 0.25))
     with kept.path.open("a") as file:
         file.write('{"case": ["b"')
-    assert kept.read() == {("a", 1): [{"x": 1.5}]}
-    kept.add(("b", 2), [])
+    assert kept.read() == {("a", 1): Measured([{"x": 1.5}], 0.25)}
+    kept.add(("b", 2), Measured([], 0.5))
     assert set(kept.read()) == {("a", 1), ("b", 2)}
     assert Checkpoints(kept.path, "other").read() == {}
     assert len(kept.path.read_text().splitlines()) == 1
+
+
+def test_files_that_were_damaged_are_made_again(tmp_path: Path, measured: Callable[[], int]) -> None:
+    run = Run(TINY, tmp_path / "out")
+    folder = run_one(run, PLAIN, quiet).folder
+    measured()
+    (folder / "result.json").write_text('{"digest": ')
+    assert run_one(run, PLAIN, quiet).is_new
+    assert measured() == 0
+    (folder / "result.json").unlink()
+    (folder / "cases.jsonl").write_bytes(b"\xff no JSON\n")
+    assert run_one(run, PLAIN, quiet).is_new
+    assert measured() == 3
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(
+    tmp_path: Path, measured: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidInput, match="cannot be written to"):
+        list(run_all(Run(TINY, tmp_path / "file" / "out"), [PLAIN], quiet))
+
+    def full(self: Checkpoints, case: object, found: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Checkpoints, "add", full)
+    with pytest.raises(InvalidInput, match="No space left on device"):
+        list(run_all(Run(TINY, tmp_path / "out"), [PLAIN], quiet))
+
+
+def test_the_processors_seconds_are_kept(tmp_path: Path, measured: Callable[[], int]) -> None:
+    run = Run(TINY, tmp_path / "out")
+    run_one(run, PLAIN, quiet)
+    path = run.out / PLAIN.name / "result.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "seconds": 125.0}))
+    finished = finished_before(run, [PLAIN])
+    assert "It took 125 seconds of one processor." in markdown(TINY, finished)
+    assert "It took 125 seconds of one processor." in page(TINY, finished)
 
 
 def test_two_processes_find_the_same(tmp_path: Path, measured: Callable[[], int]) -> None:
@@ -145,8 +183,8 @@ def test_the_report_shows_every_finished_experiment(tmp_path: Path, measured: Ca
     assert finished_before(run, [EXPERIMENT]) == []
     run_one(run, EXPERIMENT, quiet)
     finished = finished_before(run, [EXPERIMENT])
-    pages = write_report(run.out, TINY, finished)
-    assert all(path.exists() for path in pages)
+    write_report(run.out, TINY, finished)
+    assert all((run.out / name).exists() for name in PAGES)
     for text in (markdown(TINY, finished), page(TINY, finished)):
         for part in ("Figure 0: Squares", "Squares are squares.", "It holds.", "counting/squares.csv"):
             assert part in text
@@ -160,6 +198,8 @@ def test_names_choose_experiments() -> None:
     assert {one.paper for one in chosen(("dawa",))} == {EXPERIMENTS[0].paper}
     with pytest.raises(InvalidInput, match="--list"):
         chosen(("daw",))
+    with pytest.raises(InvalidInput, match=r"did you mean dawa-figure-3\?"):
+        chosen(("dawa-fig-3",))
 
 
 def test_every_experiment_is_named_once_and_can_be_loaded() -> None:

@@ -12,8 +12,9 @@ from typing import Literal
 from blowfishdb.cli.output import console, print_json, table
 from blowfishdb.engine.present.extras import needed
 from blowfishdb.reproduce.experiment import Experiment
+from blowfishdb.reproduce.given_data import survey
 from blowfishdb.reproduce.outputs import Done
-from blowfishdb.reproduce.report import write_report
+from blowfishdb.reproduce.report import HOLDS, PAGES, write_report
 from blowfishdb.reproduce.running import Progress, Run, finished_before, run_all
 from blowfishdb.reproduce.settings import Settings
 from blowfishdb.reproduce.table import EXPERIMENTS
@@ -52,11 +53,17 @@ def run(wish: Wish, *, as_json: bool) -> None:
     settings = Settings(wish.size, wish.data, wish.seed)
     processes = min(MOST_PROCESSES, os.cpu_count() or 1) if wish.processes is None else wish.processes
     job = Run(settings, wish.out, processes, wish.restart)
-    finished = []
-    with _shown(wish.experiments) as progress:
-        for experiment, done in run_all(job, wish.experiments, progress):
-            finished.append((experiment, done))
-    pages = write_report(wish.out, settings, finished_before(job, EXPERIMENTS))
+    if settings.data is not None:
+        found = survey(settings).words()
+        if not as_json:
+            console(error=True).print(found, markup=False, soft_wrap=True)
+    try:
+        finished = _finished(wish, job, is_told=not as_json)
+    except KeyboardInterrupt:
+        words = "Stopped. What is finished is kept: the same command goes on from there."
+        console(error=True).print(words, soft_wrap=True)
+        raise
+    pages = [wish.out / name for name in PAGES]
     if as_json:
         print_json({"report": [str(path) for path in pages], "experiments": [_plain(*one) for one in finished]})
         return
@@ -66,6 +73,31 @@ def run(wish: Wish, *, as_json: bool) -> None:
     screen.print(f"Figures and tables: {pages[1]}", markup=False, soft_wrap=True)
 
 
+def _finished(wish: Wish, job: Run, *, is_told: bool) -> list[tuple[Experiment, Done]]:
+    """What was asked for, run; the page grows with each, so that a run that is stopped leaves one too."""
+    asked = {one.name for one in wish.experiments}
+    before = finished_before(job, [one for one in EXPERIMENTS if one.name not in asked])
+    known = {one.name: done for one, done in before}
+    finished = []
+    screen = console(error=True)
+    with _shown(wish.experiments) as progress:
+        for experiment, done in run_all(job, wish.experiments, progress):
+            finished.append((experiment, done))
+            known[experiment.name] = done
+            shown = [(one, known[one.name]) for one in EXPERIMENTS if one.name in known]
+            write_report(wish.out, job.settings, shown)
+            if is_told and not screen.is_terminal:
+                line = _line(len(finished), len(wish.experiments), experiment, done)
+                screen.print(line, markup=False, soft_wrap=True)
+    return finished
+
+
+def _line(place: int, total: int, experiment: Experiment, done: Done) -> str:
+    """What is told of a finished experiment where there is no bar to see."""
+    kept = "" if done.is_new else ", kept from before"
+    return f"{place} of {total}: {experiment.name} {HOLDS[done.verdict.holds]}{kept}"
+
+
 def _plain(experiment: Experiment, done: Done) -> dict[str, object]:
     return {
         "name": experiment.name,
@@ -73,6 +105,7 @@ def _plain(experiment: Experiment, done: Done) -> dict[str, object]:
         "figure": experiment.figure,
         **asdict(done.verdict),
         "files": [str(path) for path in done.files()],
+        "seconds": round(done.seconds, 1),
         "kept": not done.is_new,
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,9 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#5
 """Okabe and Ito's colours and two more, which people with any kind of colour vision can tell apart."""
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 HATCHES = ("", "//", "..", "\\\\", "xx", "--", "oo", "++", "**")
+
+WIDE = 11
+"""Letters of a group's name on one line."""
 
 Points = Sequence[tuple[float, float]]
 
@@ -75,7 +79,7 @@ def bars(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float 
             linewidth=0.4,
             label=name,
         )
-    axes.set_xticks(places, [group.replace(" (", "\n(") for group in groups])
+    axes.set_xticks(places, [_folded(group) for group in groups])
     axes.set_xlim(-0.6, len(groups) - 0.4)
 
 
@@ -89,9 +93,19 @@ def dots(axes: Axes, groups: Sequence[str], series: Mapping[str, Sequence[float 
         axes.plot(places + shift, heights, MARKS[look], color=COLOURS[look], markersize=5, label=name)
     for between in places[1:] - 0.5:
         axes.axvline(between, color=GRID, linewidth=0.8)
-    axes.set_xticks(places, [group.replace(" (", "\n(") for group in groups])
+    axes.set_xticks(places, [_folded(group) for group in groups])
     axes.set_xlim(-0.5, len(groups) - 0.5)
     axes.grid(visible=False, axis="x")
+
+
+def _folded(name: str) -> str:
+    """A name on as many lines as it needs to stay clear of its neighbours."""
+    return "\n".join(wrap(name.replace("_", " "), WIDE))
+
+
+def width_for(groups: Sequence[object], usual: float, made_for: int = 7) -> float:
+    """Inches for a figure of so many groups: the usual width, or more where the user has added groups."""
+    return usual * max(1.0, len(groups) / made_for)
 
 
 def legend_below(figure: Figure, axes: Axes, columns: int = 4) -> None:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import as_file, files
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from blowfishdb.errors import InvalidInput
 from blowfishdb.model.arrays import Ints
+from blowfishdb.reproduce.given_data import AXES, ENDING, TABLES, given_file, others, read_counts
 from blowfishdb.reproduce.settings import Settings
 from blowfishdb.reproduce.stand_ins import STAND_INS
 
 Origin = Literal["shipped", "given", "stand-in"]
 
-SHIPPED_CELLS = {"ADULT": 4096, "ADULT_UCI_caploss_4357": 4357}
-"""Histograms of capital loss in the shipped UCI Adult table, one cell per dollar, the last one for all above."""
-SUBFOLDERS = ("", "histograms_1d", "histograms_2d", "tables")
-TABLES = ("skin_segmentation_245057.csv", "geonames_cities1000_latlon.npy")
-"""Files of points that may lie in the folder too; they are found by `given_file`."""
+SHIPPED, SHIPPED_CELLS = "ADULT", 4096
+"""The histogram of capital loss in the shipped UCI Adult table, one cell per dollar, the last one for all above."""
 
 
 @dataclass(frozen=True)
@@ -40,50 +36,30 @@ class Histogram:
         return f"{self.name} (stand-in)" if self.origin == "stand-in" else self.name
 
 
-def histogram(settings: Settings, name: str) -> Histogram:
-    """The data set of that name: from the given folder, else as shipped, else its stand-in."""
-    path = given_file(settings, f"{name}.npy")
+def histogram(settings: Settings, name: str, axes: int = 1) -> Histogram:
+    """The data set of that name: from the given folder, else as shipped, else its stand-in.
+
+    `axes` is for names that no paper has.
+    """
+    path = given_file(settings, f"{name}{ENDING}")
     if path is not None:
-        return Histogram(name, _read(path), "given")
-    if name in SHIPPED_CELLS:
-        return Histogram(name, _capital_loss(SHIPPED_CELLS[name]), "shipped")
+        return Histogram(name, read_counts(path, AXES.get(name, axes)), "given")
+    if name == SHIPPED:
+        return Histogram(name, _capital_loss(SHIPPED_CELLS), "shipped")
     if name in STAND_INS:
         return Histogram(name, _stand_in(name, settings.seed), "stand-in")
     raise InvalidInput(f"no data set is called {name!r}")
 
 
-def given_file(settings: Settings, name: str) -> Path | None:
-    """The file of that name in the given folder or in its usual subfolders, if it is there."""
-    if settings.data is None:
-        return None
-    found = (settings.data / folder / name for folder in SUBFOLDERS)
-    return next((path for path in found if path.is_file()), None)
-
-
 def data_digest(settings: Settings) -> str:
     """A hash of every file of the given folder that an experiment could read."""
+    added = (*others(settings, 1), *others(settings, 2))
     whole = hashlib.sha256()
-    for path in _readable(settings):
-        whole.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
-    return whole.hexdigest()
-
-
-def _readable(settings: Settings) -> Iterator[Path]:
-    names = [*(f"{name}.npy" for name in {*SHIPPED_CELLS, *STAND_INS}), *TABLES]
-    for name in sorted(names):
+    for name in sorted([*(f"{each}{ENDING}" for each in (*AXES, *added)), *TABLES]):
         path = given_file(settings, name)
         if path is not None:
-            yield path
-
-
-def _read(path: Path) -> Ints:
-    try:
-        found = np.load(path, allow_pickle=False)
-    except (OSError, ValueError):
-        raise InvalidInput(f"{path.name} is no numpy array of counts") from None
-    if found.dtype.kind not in "iu" or found.ndim not in (1, 2) or found.size == 0 or found.min() < 0:
-        raise InvalidInput(f"{path.name} must hold whole counts of 0 or more, on one or two axes")
-    return np.ascontiguousarray(found, dtype=np.int64)
+            whole.update(path.name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return whole.hexdigest()
 
 
 @lru_cache(maxsize=8)

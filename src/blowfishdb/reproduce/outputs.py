@@ -15,12 +15,13 @@ DOTS_PER_INCH = 160
 
 @dataclass(frozen=True)
 class Done:
-    """The verdict, and the titles of tables and figures by the names of their files without ending."""
+    """The verdict, the titles of tables and figures by their files without ending, and the processor's seconds."""
 
     folder: Path
     verdict: Verdict
     tables: dict[str, str]
     pictures: dict[str, str]
+    seconds: float
     is_new: bool
 
     def files(self) -> list[Path]:
@@ -29,17 +30,25 @@ class Done:
         return [*(self.folder / f"{name}.csv" for name in self.tables), *drawn]
 
 
-def write_result(folder: Path, digest: str, result: Result) -> Done:
+def write_result(folder: Path, digest: str, result: Result, seconds: float) -> Done:
     """Writes tables and figures, and the summary last: it says that all else is there."""
     for table in result.tables:
         (folder / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
     for picture in result.pictures:
         _draw(folder, picture)
     tables = {table.name: table.title for table in result.tables}
-    pictures = {picture.name: picture.title for picture in result.pictures}
-    summary = {"digest": digest, "verdict": asdict(result.verdict), "tables": tables, "pictures": pictures}
-    (folder / SUMMARY).write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    return Done(folder, result.verdict, tables, pictures, is_new=True)
+    pictures = {picture.name: f"{picture.title} ({picture.trials})" for picture in result.pictures}
+    summary = {
+        "digest": digest,
+        "verdict": asdict(result.verdict),
+        "tables": tables,
+        "pictures": pictures,
+        "seconds": round(seconds, 1),
+    }
+    unfinished = folder / f"{SUMMARY}.part"
+    unfinished.write_text(json.dumps(summary, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    unfinished.replace(folder / SUMMARY)
+    return Done(folder, result.verdict, tables, pictures, seconds, is_new=True)
 
 
 def read_done(folder: Path, digest: str) -> Done | None:
@@ -47,10 +56,13 @@ def read_done(folder: Path, digest: str) -> Done | None:
     path = folder / SUMMARY
     if not path.exists():
         return None
-    kept = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return None
     if kept["digest"] != digest:
         return None
-    done = Done(folder, Verdict(**kept["verdict"]), kept["tables"], kept["pictures"], is_new=False)
+    done = Done(folder, Verdict(**kept["verdict"]), kept["tables"], kept["pictures"], kept["seconds"], is_new=False)
     return done if all(file.exists() for file in done.files()) else None
 
 
@@ -61,7 +73,7 @@ def _draw(folder: Path, picture: Picture) -> None:
     with matplotlib.rc_context({"svg.hashsalt": picture.name, "svg.fonttype": "none", "font.size": 9}):
         figure = figures.Figure(figsize=picture.size, layout="constrained")
         picture.draw(figure)
-        figure.suptitle(picture.title, fontsize=10, x=0.01, ha="left")
+        figure.suptitle(f"{picture.title}\n{picture.trials}", fontsize=10, x=0.01, ha="left")
         # The layout is worked out once: it takes longer than to draw.
         figure.draw_without_rendering()
         figure.set_layout_engine("none")

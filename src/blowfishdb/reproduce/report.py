@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from blowfishdb.reproduce.experiment import Experiment
+from blowfishdb.reproduce.given_data import survey
 from blowfishdb.reproduce.outputs import Done
 from blowfishdb.reproduce.settings import Settings
 
+PAGES = ("index.md", "index.html")
 HOLDS = {"yes": "holds", "no": "does not hold", "partly": "holds in part"}
 STYLE = """body { font: 16px/1.5 system-ui, sans-serif; color: #1f2933; max-width: 60rem; margin: 2rem auto }
 body { padding: 0 1rem } img { max-width: 100%; height: auto } h2 { margin-top: 2.5rem } .holds { font-weight: 600 }"""
@@ -17,12 +19,10 @@ body { padding: 0 1rem } img { max-width: 100%; height: auto } h2 { margin-top: 
 Finished = Sequence[tuple[Experiment, Done]]
 
 
-def write_report(out: Path, settings: Settings, finished: Finished) -> tuple[Path, Path]:
+def write_report(out: Path, settings: Settings, finished: Finished) -> None:
     """Writes index.md and index.html beside the experiments' folders."""
-    paths = out / "index.md", out / "index.html"
-    for path, text in zip(paths, (markdown(settings, finished), page(settings, finished)), strict=True):
-        path.write_text(text, encoding="utf-8")
-    return paths
+    for name, text in zip(PAGES, (markdown(settings, finished), page(settings, finished)), strict=True):
+        (out / name).write_text(text, encoding="utf-8")
 
 
 def markdown(settings: Settings, finished: Finished) -> str:
@@ -32,6 +32,7 @@ def markdown(settings: Settings, finished: Finished) -> str:
         verdict = done.verdict
         lines += [f"## {experiment.figure}: {experiment.what}", "", f"{experiment.paper}. `{experiment.name}`", ""]
         lines += [f"Claim: {verdict.claim} **It {HOLDS[verdict.holds]}.** {verdict.why}", ""]
+        lines += [_took(done), ""]
         lines += [f"![{title}]({experiment.name}/{name}.png)" for name, title in done.pictures.items()]
         lines += ["", "Tables: " + ", ".join(_links(experiment, done, "[{title}]({link})")), ""]
     return "\n".join(lines)
@@ -59,8 +60,13 @@ def page(settings: Settings, finished: Finished) -> str:
             f"<p><img src='{experiment.name}/{name}.svg' alt='{html.escape(text, quote=True)}'></p>"
             for name, text in done.pictures.items()
         ]
+        parts.append(f"<p>{_took(done)}</p>")
         parts.append("<p>Tables: " + ", ".join(_links(experiment, done, "<a href='{link}'>{title}</a>")) + "</p>")
     return "\n".join([*parts, "</main></html>", ""])
+
+
+def _took(done: Done) -> str:
+    return f"It took {done.seconds:,.0f} seconds of one processor."
 
 
 def _links(experiment: Experiment, done: Done, form: str) -> Iterator[str]:
@@ -70,8 +76,8 @@ def _links(experiment: Experiment, done: Done, form: str) -> Iterator[str]:
 
 def _how(settings: Settings) -> str:
     trials = {"tiny": "A run too small to show anything", "quick": "A quick run with few trials", "full": "A full run"}
-    source = "the shipped data and generated stand-ins" if settings.data is None else "data from a given folder"
+    given = "" if settings.data is None else f" From the given folder: {survey(settings).words()}"
     return (
-        f"{trials[settings.size]}, seed {settings.seed}, on {source}. Data sets that may not be shipped and were not "
-        "given are replaced by generated ones, named stand-in wherever they appear."
+        f"{trials[settings.size]}, seed {settings.seed}. Data sets that may not be shipped and were not given are "
+        f"replaced by generated ones, named stand-in wherever they appear.{given}"
     )

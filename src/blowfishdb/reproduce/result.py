@@ -61,10 +61,11 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure to draw: `draw` gets an empty matplotlib figure of `size` inches."""
+    """A figure to draw: `draw` gets an empty matplotlib figure of `size` inches; `trials` says what is behind it."""
 
     name: str
     title: str
+    trials: str
     draw: Callable[[Figure], None]
     size: tuple[float, float] = (7.2, 4.2)
 

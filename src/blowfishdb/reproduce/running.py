@@ -6,8 +6,10 @@ import hashlib
 import json
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,11 +18,10 @@ from pathlib import Path
 
 import blowfishdb
 from blowfishdb.errors import InvalidInput
-from blowfishdb.reproduce.checkpoints import Checkpoints
+from blowfishdb.reproduce.checkpoints import Checkpoints, Measured
 from blowfishdb.reproduce.data import data_digest
 from blowfishdb.reproduce.experiment import Case, Experiment
 from blowfishdb.reproduce.outputs import Done, read_done, write_result
-from blowfishdb.reproduce.result import Row
 from blowfishdb.reproduce.settings import Settings
 
 UNUSED_ROOMS = {"cli", "server", "audit"}
@@ -43,11 +44,13 @@ class Run:
         if self.processes < 1:
             raise InvalidInput("at least one process is needed")
         if self.out.exists() and not self.out.is_dir():
-            raise InvalidInput(f"{self.out} is no folder")
+            raise InvalidInput(f"{self.out} is no folder; --out names the one for tables and figures")
 
 
 def run_all(run: Run, experiments: Sequence[Experiment], progress: Progress) -> Iterator[tuple[Experiment, Done]]:
     """Each experiment with what it found, in order, as soon as it is done."""
+    with _written(run.out):
+        run.out.mkdir(parents=True, exist_ok=True)
     with _workers(run.processes) as workers:
         for experiment in experiments:
             yield experiment, run_one(run, experiment, progress, workers)
@@ -63,19 +66,22 @@ def run_one(run: Run, experiment: Experiment, progress: Progress, workers: Execu
     if known is not None:
         progress(experiment.name, 1, 1)
         return known
-    folder.mkdir(parents=True, exist_ok=True)
     procedure = experiment.procedure()
     cases = list(procedure.cases(run.settings))
     kept = Checkpoints(folder / "cases.jsonl", digest)
-    found = kept.read()
+    with _written(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        found = kept.read()
     waiting = [case for case in cases if case not in found]
     progress(experiment.name, len(cases) - len(waiting), len(cases))
-    for case, rows in _measured(experiment, run.settings, waiting, workers):
-        found[case] = rows
-        kept.add(case, rows)
+    for case, measured in _measured(experiment, run.settings, waiting, workers):
+        found[case] = measured
+        with _written(folder):
+            kept.add(case, measured)
         progress(experiment.name, sum(one in found for one in cases), len(cases))
-    result = procedure.conclude(run.settings, [row for case in cases for row in found[case]])
-    return write_result(folder, digest, result)
+    result = procedure.conclude(run.settings, [row for case in cases for row in found[case].rows])
+    with _written(folder):
+        return write_result(folder, digest, result, sum(found[case].seconds for case in cases))
 
 
 def finished_before(run: Run, experiments: Sequence[Experiment]) -> list[tuple[Experiment, Done]]:
@@ -103,6 +109,18 @@ def code_digest() -> str:
 
 
 @contextmanager
+def _written(folder: Path) -> Iterator[None]:
+    """Says in words why a folder cannot be written to."""
+    try:
+        yield
+    except OSError as fault:
+        why = fault.strerror or type(fault).__name__
+        raise InvalidInput(
+            f"{folder} cannot be written to ({why}); what is finished is kept, and --out names another folder"
+        ) from None
+
+
+@contextmanager
 def _workers(processes: int) -> Iterator[Executor | None]:
     if processes == 1:
         yield None
@@ -121,7 +139,7 @@ def _end_at_once() -> None:
 
 def _measured(
     experiment: Experiment, settings: Settings, cases: Sequence[Case], workers: Executor | None
-) -> Iterator[tuple[Case, Sequence[Row]]]:
+) -> Iterator[tuple[Case, Measured]]:
     """The rows of each case, as they come."""
     if workers is None:
         for case in cases:
@@ -129,9 +147,17 @@ def _measured(
         return
     pending = {workers.submit(_measure, experiment, settings, case): case for case in cases}
     for future in as_completed(pending):
-        yield pending[future], future.result()
+        try:
+            yield pending[future], future.result()
+        except BrokenProcessPool:
+            raise InvalidInput(
+                "a worker was ended from outside, perhaps for want of memory; what is finished is kept, and "
+                "--processes 1 needs the least"
+            ) from None
 
 
-def _measure(experiment: Experiment, settings: Settings, case: Case) -> list[Row]:
+def _measure(experiment: Experiment, settings: Settings, case: Case) -> Measured:
     """One case, in whichever process this is."""
-    return [dict(row) for row in experiment.procedure().measure(settings, case)]
+    start = time.process_time()
+    rows = [dict(row) for row in experiment.procedure().measure(settings, case)]
+    return Measured(rows, time.process_time() - start)

@@ -20,12 +20,13 @@ SIDE = 256
 
 @dataclass(frozen=True)
 class StandIn:
-    """What the original counts, how many records it has, which share of its cells is empty, and how ours is made."""
+    """What the original counts, how many records it has, which share of its cells is empty, how ours is made."""
 
     what: str
     records: int
     empty: float
     shape: Callable[[Generator], Floats]
+    axes: int = 1
 
     def make(self, seed: int) -> Ints:
         """Counts with about that many records and that share of empty cells."""
@@ -128,10 +129,8 @@ STAND_INS = {
     "INCOME": StandIn("income of a person", 20_787_122, 0.450, _income),
     "PATENT": StandIn("new citations of patents by day", 27_948_226, 0.062, _patent),
     "HEPTH": StandIn("new citations of physics preprints by day", 347_414, 0.212, _physics),
-    "TWITTER": StandIn("messages by place", 193_563, 0.945, _towns(60, 1.5, 1.1)),
-    "GOWALLA": StandIn("check-ins by place", 6_442_863, 0.947, _towns(60, 1.2, 0.9)),
-    "STROKE": StandIn("patients by two measurements", 19_435, 0.961, _towns(4, 10.0, 2.0)),
-    "ROADS": StandIn("road intersections by place", 1_634_165, 0.80, _towns(400, 5.0, 1.2, side=1024)),
-    "CENSUS": StandIn("people by age and income", 1_000_000, 0.20, _people),
+    "TWITTER": StandIn("messages by place", 193_563, 0.945, _towns(60, 1.5, 1.1), axes=2),
+    "ROADS": StandIn("road intersections by place", 1_634_165, 0.80, _towns(400, 5.0, 1.2, side=1024), axes=2),
+    "CENSUS": StandIn("people by age and income", 1_000_000, 0.20, _people, axes=2),
 }
 """Stand-ins by the name of the original's file."""

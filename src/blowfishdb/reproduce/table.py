@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from blowfishdb.errors import InvalidInput
 from blowfishdb.reproduce.experiment import Experiment
 
@@ -211,7 +213,9 @@ def chosen(names: tuple[str, ...]) -> tuple[Experiment, ...]:
         return EXPERIMENTS
     for name in names:
         if not any(_fits(one, name) for one in EXPERIMENTS):
-            raise InvalidInput(f"no experiment is called {name!r}; `blowfish reproduce --list` names them all")
+            near = get_close_matches(name, [one.name for one in EXPERIMENTS], 1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise InvalidInput(f"no experiment is called {name!r}; {hint}`blowfish reproduce --list` names them all")
     return tuple(one for one in EXPERIMENTS if any(_fits(one, name) for name in names))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from blowfishdb.reproduce.blowfish import kmeans_runs
-from blowfishdb.reproduce.blowfish.kmeans_charts import data_of, gain, policies_of
+from blowfishdb.reproduce.blowfish.kmeans_charts import data_of, gain, policies_of, trials
 from blowfishdb.reproduce.charts import legend_below, lines, plain
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
@@ -44,7 +44,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
 
     table = Table("objectives", "Objective over the non-private one, by point set, policy and epsilon", tuple(rows))
     title = "Blowfish, Figure 1(e): how many times smaller the objective is when one attribute is hidden at a time"
-    return Result((table,), (Picture("gains", title, draw, (8.0, 3.6)),), judge(rows))
+    return Result((table,), (Picture("gains", title, trials(rows), draw, (8.0, 3.6)),), judge(rows))
 
 
 def _gain(rows: Sequence[Row], data: str, column: str) -> dict[float, float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from blowfishdb.engine.present.colours import INK
 from blowfishdb.reproduce.charts import COLOURS, MARKS, plain
 from blowfishdb.reproduce.result import Row
-from blowfishdb.reproduce.rows import distinct, matching, number
+from blowfishdb.reproduce.rows import distinct, matching, number, trials_of
 from blowfishdb.reproduce.ticks import simple_ticks
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ FULL = "full graph"
 def data_of(rows: Sequence[Row]) -> list[str]:
     """The point sets, in the order of the rows."""
     return distinct(rows, "data")
+
+
+def trials(rows: Sequence[Row]) -> str:
+    """How often each was run, for the figure's head."""
+    return f"mean of {trials_of(rows)} as printed, {trials_of(rows, 'our_trials')} certified"
 
 
 def policies_of(rows: Sequence[Row], data: str) -> list[str]:

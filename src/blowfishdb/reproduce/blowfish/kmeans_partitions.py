@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from blowfishdb.reproduce.blowfish import kmeans_runs
-from blowfishdb.reproduce.blowfish.kmeans_charts import FULL, data_of, draw_pairs, gain, policies_of, values
+from blowfishdb.reproduce.blowfish.kmeans_charts import FULL, data_of, draw_pairs, gain, policies_of, trials, values
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
 from blowfishdb.reproduce.settings import Settings
@@ -28,7 +28,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
     del settings
     table = Table("objectives", "Objective over the non-private one, by policy and epsilon", tuple(rows))
     title = "Blowfish, Figure 1(f): k-means under partitions (mean, quartiles shaded)"
-    picture = Picture("objectives", title, partial(draw_pairs, rows=rows), (6.4, 6.6))
+    picture = Picture("objectives", title, trials(rows), partial(draw_pairs, rows=rows), (6.4, 6.6))
     return Result((table,), (picture,), judge(rows))
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from blowfishdb.reproduce.blowfish import kmeans_runs
-from blowfishdb.reproduce.blowfish.kmeans_charts import data_of, gain, policies_of
+from blowfishdb.reproduce.blowfish.kmeans_charts import data_of, gain, policies_of, trials
 from blowfishdb.reproduce.charts import legend_below, lines, plain
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
@@ -57,7 +57,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         legend_below(figure, panels[0], columns=3)
 
     title = "Blowfish, Figure 1(d): what θ = 128 gains, by size of the set"
-    return Result(tables, (Picture("gains", title, draw, (9.0, 3.6)),), judge(gains))
+    return Result(tables, (Picture("gains", title, trials(rows), draw, (9.0, 3.6)),), judge(gains))
 
 
 def gains_of(rows: Sequence[Row]) -> list[Row]:

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from blowfishdb.reproduce.blowfish import kmeans_runs
-from blowfishdb.reproduce.blowfish.kmeans_charts import FULL, data_of, draw_pairs, gain, policies_of, values
-from blowfishdb.reproduce.blowfish.point_sets import PLACES_FILE
-from blowfishdb.reproduce.data import given_file
+from blowfishdb.reproduce.blowfish.kmeans_charts import FULL, data_of, draw_pairs, gain, policies_of, trials, values
 from blowfishdb.reproduce.experiment import Case, Procedure
+from blowfishdb.reproduce.given_data import PLACES, given_file
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
 from blowfishdb.reproduce.settings import Settings
 
@@ -33,7 +32,7 @@ def cases(settings: Settings) -> list[Case]:
     """Three point sets, the full graph and some thresholds each; a full run adds the world's towns if given."""
     names = settings.pick(["synthetic"], list(THETAS), list(THETAS))
     few = {name: settings.pick(each[-1:], (each[0], *each[2:]), each) for name, each in THETAS.items()}
-    if settings.size == "full" and given_file(settings, PLACES_FILE) is not None:
+    if settings.size == "full" and given_file(settings, PLACES) is not None:
         names, few = [*names, "places"], {**few, "places": PLACES_THETAS}
     return kmeans_runs.cases(settings, names, kmeans_runs.thetas(names, few))
 
@@ -42,7 +41,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
     del settings
     table = Table("objectives", "Objective over the non-private one, by point set, policy and epsilon", tuple(rows))
     title = "Blowfish, Figure 1(a-c): k-means under distance thresholds (mean, quartiles shaded)"
-    picture = Picture("objectives", title, partial(draw_pairs, rows=rows), (9.6, 6.4))
+    picture = Picture("objectives", title, trials(rows), partial(draw_pairs, rows=rows), (9.6, 6.4))
     return Result((table,), (picture,), judge(rows))
 
 

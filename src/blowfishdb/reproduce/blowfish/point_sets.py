@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
 
 import numpy as np
 
@@ -11,17 +13,22 @@ import blowfishdb as bf
 from blowfishdb.errors import InvalidInput
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.domain import Bins, Domain, Integers
-from blowfishdb.reproduce.data import given_file, histogram
+from blowfishdb.reproduce.data import histogram
+from blowfishdb.reproduce.given_data import PIXELS, PLACES, given_file
 from blowfishdb.reproduce.random_inputs import generator
 from blowfishdb.reproduce.settings import Settings
 
 COLUMNS = ("a", "b", "c", "d")
 ROWS, CENTERS = 1000, 4
 """The size of the synthetic set, and the number of its true centres."""
-PIXELS = 245_057
-PLACES_FILE = "geonames_cities1000_latlon.npy"
+PIXELS_HELD = 245_057
+LEAST_POINTS = 1000
+"""A hundredth of them is clustered too."""
 KM_NORTH, KM_EAST = 2220, 1440
 """The paper's window of the western United States, rounded so that its 400 by 300 cells have short decimal sides."""
+
+
+Sides = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,15 +117,29 @@ def _cell_middles(counts: Ints) -> Floats:
 
 def places(settings: Settings) -> PointSet:
     """Latitudes and longitudes of the world's towns; a stand-in has few large towns and many small ones."""
-    file = given_file(settings, PLACES_FILE)
+    file = given_file(settings, PLACES)
     if file is not None:
-        return PointSet("places", np.load(file).astype(np.float64), _window(-60, 80, -180, 180), "given")
+        found = _points(file, np.load, 2, (-90, -180), (90, 180))
+        return PointSet("places", found, _window(-60, 80, -180, 180), "given")
     rng = generator(settings.seed, "towns")
     centers = np.stack([rng.uniform(30, 50, 200), rng.uniform(-125, -110, 200)], axis=1)
     sizes = 1.0 / np.arange(1, 201) ** 1.1
     chosen = rng.choice(200, 50_000, p=sizes / sizes.sum())
     records = centers[chosen] + rng.normal(0.0, 0.15, (chosen.size, 2))
     return PointSet("places", records, _window(30, 50, -125, -110), "stand-in")
+
+
+def _points(file: Path, read: Callable[[Path], Floats], columns: int, low: Sides, high: Sides) -> Floats:
+    """The points of a file, each column within its ends."""
+    try:
+        found = np.asarray(read(file), dtype=np.float64)
+    except (OSError, ValueError, EOFError):
+        raise InvalidInput(f"{file.name} holds no points that can be read") from None
+    if found.ndim != 2 or found.shape[1] != columns or len(found) < LEAST_POINTS:
+        raise InvalidInput(f"{file.name} must have {columns} columns and {LEAST_POINTS} points or more")
+    if not bool(np.all((found >= low) & (found <= high))):
+        raise InvalidInput(f"the columns of {file.name} must lie within {low} and {high}")
+    return found
 
 
 def _window(south: int, north: int, west: int, east: int) -> Domain:
@@ -132,15 +153,17 @@ SKIN_PARTS = {"skin": 1, "skin10": 10, "skin01": 100}
 def colours(settings: Settings, name: str) -> PointSet:
     """Blue, green and red of pixels: all of them, a tenth or a hundredth."""
     every = SKIN_PARTS[name]
-    file = given_file(settings, "skin_segmentation_245057.csv")
+    file = given_file(settings, PIXELS)
     rng = generator(settings.seed, "pixels")
     if file is None:
-        shade = rng.beta(1.2, 1.2, (PIXELS, 1))
-        tint = np.array([[0.7, 0.85, 1.0], [1.0, 1.0, 1.0], [0.4, 0.55, 0.5]])[rng.integers(0, 3, PIXELS)]
+        shade = rng.beta(1.2, 1.2, (PIXELS_HELD, 1))
+        tint = np.array([[0.7, 0.85, 1.0], [1.0, 1.0, 1.0], [0.4, 0.55, 0.5]])[rng.integers(0, 3, PIXELS_HELD)]
         # Steps of 4 make about as few different colours as the photographs have.
-        pixels, note = np.floor(np.clip(shade * tint + rng.normal(0, 0.05, (PIXELS, 3)), 0, 1) * 63) * 4, "stand-in"
+        shades = np.clip(shade * tint + rng.normal(0, 0.05, (PIXELS_HELD, 3)), 0, 1)
+        pixels, note = np.floor(shades * 63) * 4, "stand-in"
     else:
-        pixels, note = np.loadtxt(file, delimiter=",", skiprows=1, usecols=(0, 1, 2)), "given"
+        read = partial(np.loadtxt, delimiter=",", skiprows=1, usecols=(0, 1, 2))
+        pixels, note = _points(file, read, 3, (0, 0, 0), (255, 255, 255)), "given"
     kept = pixels if every == 1 else pixels[rng.choice(len(pixels), len(pixels) // every, replace=False)]
     domain = bf.domain({column: bf.integers(0, 255, null=0) for column in ("blue", "green", "red")})
     return PointSet(name, np.floor(kept), domain, note)

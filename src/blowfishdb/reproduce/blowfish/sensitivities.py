@@ -192,7 +192,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         legend_below(figure, axes)
 
     title = "Blowfish, sections 5 to 8: stated sensitivities against the definition and our certificates"
-    return Result((table,), (Picture("sensitivities", title, draw, (9.6, 5.4)),), judge(rows))
+    return Result((table,), (Picture("sensitivities", title, "without noise", draw, (9.6, 5.4)),), judge(rows))
 
 
 def judge(rows: Sequence[Row]) -> Verdict:

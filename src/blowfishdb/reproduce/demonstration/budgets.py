@@ -120,7 +120,11 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         legend_below(figure, axes, columns=2)
 
     title = f"BlowfishDB demonstration: questions answered within a budget, Adult's domain, β = {BETA:g}"
-    return Result(tables, (Picture("answered", title, draw, (7.2, 4.6)),), judge(answered, asked))
+    return Result(
+        tables,
+        (Picture("answered", title, f"mean of {ORDERS:,} orders of the questions", draw, (7.2, 4.6)),),
+        judge(answered, asked),
+    )
 
 
 def answered_rows(settings: Settings, rows: Sequence[Row]) -> list[Row]:

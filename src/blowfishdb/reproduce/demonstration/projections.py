@@ -135,7 +135,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         legend_below(figure, panels[0])
 
     title = "BlowfishDB demonstration, section 3: whole policy against projected policy, cumulative histogram"
-    return Result((table,), (Picture("costs", title, draw, (8.8, 3.9)),), judge(rows))
+    return Result((table,), (Picture("costs", title, "one run each", draw, (8.8, 3.9)),), judge(rows))
 
 
 def judge(rows: Sequence[Row]) -> Verdict:

@@ -19,7 +19,7 @@ from blowfishdb.reproduce.partitioning.census import (
     errors,
 )
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
-from blowfishdb.reproduce.rows import geometric_mean, matching, number, one
+from blowfishdb.reproduce.rows import geometric_mean, matching, number, one, trials_of
 from blowfishdb.reproduce.settings import Settings
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         legend_below(figure, panels[0], columns=5)
 
     title = f"Partitioning, Figures 13 and 14: error by α, {rows[0]['data']}, one record more or less"
-    return Result((table,), (Picture("errors", title, draw, (9.0, 4.0)),), judge(rows))
+    return Result((table,), (Picture("errors", title, f"mean of {trials_of(rows)}", draw, (9.0, 4.0)),), judge(rows))
 
 
 def judge(rows: Sequence[Row]) -> Verdict:

@@ -85,7 +85,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         legend_below(figure, panels[0])
 
     title = f"Partitioning, Figure 8: average age by income, {rows[0]['data']}"
-    return Result((table,), (Picture("averages", title, draw, (9.0, 3.8)),), judge(rows))
+    return Result((table,), (Picture("averages", title, "one release each", draw, (9.0, 3.8)),), judge(rows))
 
 
 def judge(rows: Sequence[Row]) -> Verdict:

@@ -21,7 +21,7 @@ from blowfishdb.reproduce.partitioning.census import ALPHA, census
 from blowfishdb.reproduce.random_inputs import generator
 from blowfishdb.reproduce.releasing import one_record
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
-from blowfishdb.reproduce.rows import number
+from blowfishdb.reproduce.rows import number, trials_of
 from blowfishdb.reproduce.settings import Settings
 
 if TYPE_CHECKING:
@@ -124,9 +124,11 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         legend_below(figure, axes, columns=2)
 
     head = f"Partitioning, Figures 3 to 6: incomes, {label}, α = {float(ALPHA):g}"
+    trials = f"{QUERIES:,} ranges, {trials_of(measured)}"
+    bounds = f"Partitioning, Figure 7: actual errors and bounds, {label}"
     pictures = (
-        Picture("bounds", f"Partitioning, Figure 7: actual errors and bounds, {label}", draw_bounds, (6.6, 4.8)),
-        Picture("release", head, draw_release, (8.4, 5.2)),
+        Picture("bounds", bounds, trials, draw_bounds, (6.6, 4.8)),
+        Picture("release", head, f"counts and noise: one release; errors: {trials}", draw_release, (8.4, 5.2)),
     )
     return Result(tables, pictures, judge(measured))
 

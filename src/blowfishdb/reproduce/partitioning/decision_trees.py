@@ -19,7 +19,7 @@ from blowfishdb.reproduce.charts import legend_below, lines, plain
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.releasing import one_record, release
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
-from blowfishdb.reproduce.rows import distinct, matching, number
+from blowfishdb.reproduce.rows import distinct, matching, number, trials_of
 from blowfishdb.reproduce.settings import Settings
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         legend_below(figure, axes)
 
     title = "Partitioning, Section 4.4: a decision tree from released counts, Adult"
-    return Result((table,), (Picture("right", title, draw, (7.0, 4.0)),), judge(rows))
+    trials = f"mean of {trials_of(row for row in rows if row['method'] in METHODS)}"
+    return Result((table,), (Picture("right", title, trials, draw, (7.0, 4.0)),), judge(rows))
 
 
 def judge(rows: Sequence[Row]) -> Verdict:

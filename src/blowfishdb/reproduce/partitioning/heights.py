@@ -11,7 +11,7 @@ from blowfishdb.reproduce.charts import legend_below, lines, plain
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.partitioning.census import ALGORITHMS, ALPHA, OURS, census, errors
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
-from blowfishdb.reproduce.rows import matching, number
+from blowfishdb.reproduce.rows import matching, number, trials_of
 from blowfishdb.reproduce.settings import Settings
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         legend_below(figure, panels[0])
 
     title = f"Partitioning, Figures 9 and 10: hierarchical kd-tree, {rows[0]['data']}, α = {float(ALPHA):g}"
-    return Result((table,), (Picture("errors", title, draw, (8.4, 3.8)),), judge(rows))
+    return Result((table,), (Picture("errors", title, f"mean of {trials_of(rows)}", draw, (8.4, 3.8)),), judge(rows))
 
 
 def judge(rows: Sequence[Row]) -> Verdict:

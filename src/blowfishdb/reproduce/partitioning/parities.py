@@ -19,7 +19,7 @@ from blowfishdb.reproduce.charts import legend_below, lines, plain
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.random_inputs import Generator, generator
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
-from blowfishdb.reproduce.rows import number
+from blowfishdb.reproduce.rows import number, trials_of
 from blowfishdb.reproduce.settings import Settings
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
 
     how = f"α = {float(ALPHA):g}, {FLIPPED:.0%} of labels flipped"
     title = f"Partitioning, Appendix C: parities of {BITS} attributes, {how}"
-    return Result((table,), (Picture("learnt", title, draw, (7.4, 4.0)),), judge(rows))
+    return Result((table,), (Picture("learnt", title, f"{trials_of(rows)} each", draw, (7.4, 4.0)),), judge(rows))
 
 
 def judge(rows: Sequence[Row]) -> Verdict:

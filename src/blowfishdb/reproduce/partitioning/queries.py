@@ -18,7 +18,7 @@ from blowfishdb.reproduce.partitioning.census import (
     interactive,
 )
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
-from blowfishdb.reproduce.rows import distinct, matching, number
+from blowfishdb.reproduce.rows import distinct, matching, number, trials_of
 from blowfishdb.reproduce.settings import Settings
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         legend_below(figure, panels[0])
 
     title = f"Partitioning, Figures 15 and 16: one release against the interactive model, {rows[0]['data']}"
-    return Result((table,), (Picture("errors", title, draw, (8.8, 3.9)),), judge(rows))
+    return Result((table,), (Picture("errors", title, f"mean of {trials_of(rows)}", draw, (8.8, 3.9)),), judge(rows))
 
 
 def judge(rows: Sequence[Row]) -> Verdict:

@@ -13,7 +13,7 @@ from blowfishdb.reproduce.charts import legend_below, lines, plain
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.partitioning.census import ALGORITHMS, ALPHA, OURS, census, errors
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
-from blowfishdb.reproduce.rows import distinct, matching, number
+from blowfishdb.reproduce.rows import distinct, matching, number, trials_of
 from blowfishdb.reproduce.settings import Settings
 from blowfishdb.reproduce.ticks import COARSE, simple_ticks
 
@@ -68,7 +68,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
     title = (
         f"Partitioning, Figures 11 and 12: thresholds of the printed kd-tree, {rows[0]['data']}, α = {float(ALPHA):g}"
     )
-    return Result((table,), (Picture("errors", title, draw, (8.8, 3.9)),), judge(rows))
+    return Result((table,), (Picture("errors", title, f"mean of {trials_of(rows)}", draw, (8.8, 3.9)),), judge(rows))
 
 
 def judge(rows: Sequence[Row]) -> Verdict:

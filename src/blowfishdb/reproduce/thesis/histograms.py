@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from blowfishdb.reproduce.charts import dots, legend_below, plain
+from blowfishdb.reproduce.charts import dots, legend_below, plain, width_for
 from blowfishdb.reproduce.dawa.histograms import names, paper_histogram
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
-from blowfishdb.reproduce.rows import distinct, geometric_mean, mean_and_error, number, one
+from blowfishdb.reproduce.rows import distinct, geometric_mean, mean_and_error, number, one, trials_of
 from blowfishdb.reproduce.settings import Settings
 from blowfishdb.reproduce.thesis.algorithms import (
     ALGORITHMS,
@@ -87,9 +87,10 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
             dots(axes, data, series)
         legend_below(figure, axes, 3)
 
+    title = "Thesis Figure 4: squared error of a cell, line policy"
     return Result(
         (Table("errors", "Mean squared error of a cell, line policy", tuple(rows)),),
-        (Picture("errors", "Thesis Figure 4: squared error of a cell, line policy", draw, (9.0, 9.6)),),
+        (Picture("errors", title, f"mean of {trials_of(rows)}", draw, (width_for(data, 9.0), 9.6)),),
         verdict,
     )
 

@@ -13,7 +13,7 @@ from blowfishdb.reproduce.charts import legend_below, lines, plain
 from blowfishdb.reproduce.dawa.histograms import names, paper_histogram
 from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
-from blowfishdb.reproduce.rows import geometric_mean, matching, mean_and_error, number
+from blowfishdb.reproduce.rows import geometric_mean, matching, mean_and_error, number, trials_of
 from blowfishdb.reproduce.settings import Settings
 from blowfishdb.reproduce.thesis.algorithms import (
     BOTH,
@@ -101,9 +101,10 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
             )
         legend_below(figure, axes, 2)
 
+    title = "Thesis, section 6: the part of epsilon that finds the buckets"
     return Result(
         (Table("errors", "Mean squared error of a cell by share, line policy", tuple(rows)),),
-        (Picture("errors", "Thesis, section 6: the part of epsilon that finds the buckets", draw, (9.0, 4.8)),),
+        (Picture("errors", title, f"mean of {trials_of(rows)}", draw, (9.0, 4.8)),),
         verdict,
     )
 
