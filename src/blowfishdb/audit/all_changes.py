@@ -46,7 +46,7 @@ def moved_by_all(recorder: Recorder, payable: Payable, listed: list[Change], set
     if not rows.scales.size:
         return Moved(listed, [Fraction(0) for _ in listed], False, proof.epsilon)
     each = setting.policy.rows_per_person
-    losses = [each * rows.loss(_steps(cells, change)) for change in listed]
+    losses = [each * rows.loss(steps_of(cells, change)) for change in listed]
     again = certify(plan, cells.graph).epsilon
     return Moved(listed, losses, proof.is_tight and not setting.policy.facts, again)
 
@@ -61,7 +61,7 @@ def moved_by_stages(
             continue
         rows = _rows(recorder, stage.plan, Certificate(Fraction(0), None, False, stage.plan.digest(), ""))
         for place, change in enumerate(listed):
-            steps = [(stage.bucket(old), stage.bucket(new)) for old, new in _steps(cells, change)]
+            steps = [(stage.bucket(old), stage.bucket(new)) for old, new in steps_of(cells, change)]
             losses[place] += each * rows.loss(steps)
     return losses
 
@@ -96,7 +96,7 @@ def _rows(recorder: Recorder, plan: Plan, proof: Certificate) -> _Rows:
     return _Rows(columns, scales, unit)
 
 
-def _steps(cells: Cells, change: Change) -> list[tuple[int, int]]:
+def steps_of(cells: Cells, change: Change) -> list[tuple[int, int]]:
     """The cells between which the records of a change move."""
     return [(cell_of(cells, old), cell_of(cells, new)) for old, new in zip(change.before, change.after, strict=True)]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -18,10 +18,12 @@ from blowfishdb.engine.payable import Payable
 from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.engine.synopsis.request import prepare_synopsis, synopsis_request
 from blowfishdb.ledger.edge_books import SUM
+from blowfishdb.model import cellgraph, projection
 from blowfishdb.model.domain import Domain
+from blowfishdb.model.graphs import explicit, window
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
-from blowfishdb.plan import certificate, columns, constraint_loss, interval_loss
+from blowfishdb.plan import certificate, columns, constraint_loss, interval_loss, merged
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,27 +75,36 @@ def made_ready(case: Case, holding: Holding, asked: Query | NodeQuestion) -> Rea
     return Ready(request.digest, prepare(holding, request))
 
 
-LIMITS: tuple[tuple[ModuleType, str], ...] = (
+Limit = tuple[ModuleType, str]
+LIMITS: tuple[Limit, ...] = (
     (certificate, "LISTED_EDGES"),
     (columns, "TABLE_CELLS"),
     (constraint_loss, "LISTED_PAIRS"),
     (interval_loss, "TABLE_CELLS"),
+    (merged, "LISTED_EDGES"),
+    (projection, "LISTED_LIMIT"),
 )
 """Below these numbers edges are compared one by one; above, structure decides."""
+LISTS: tuple[Limit, ...] = ((cellgraph, "EDGE_LIMIT"), (explicit, "EDGE_LIMIT"), (window, "EDGE_LIMIT"))
+"""Below these numbers edges are listed at all."""
 
 
 @contextmanager
-def certified_as(case: Case) -> Iterator[None]:
-    """Small questions certified as large ones are, where the case wants it, so that all pairs can still be tried."""
-    usual = [getattr(module, name) for module, name in LIMITS]
-    if case.by_structure:
-        for module, name in LIMITS:
-            setattr(module, name, -1)
+def limited(limits: Sequence[Limit]) -> Iterator[None]:
+    """Small questions dealt with as large ones are, as if these limits were passed."""
+    usual = [getattr(module, name) for module, name in limits]
+    for module, name in limits:
+        setattr(module, name, 0)
     # What was certified in the other way must not be remembered.
     ranking.forget()
     try:
         yield
     finally:
-        for (module, name), limit in zip(LIMITS, usual, strict=True):
+        for (module, name), limit in zip(limits, usual, strict=True):
             setattr(module, name, limit)
         ranking.forget()
+
+
+def certified_as(case: Case) -> AbstractContextManager[None]:
+    """Small questions certified as large ones are, where the case wants it, so that all pairs can still be tried."""
+    return limited(LIMITS if case.by_structure else ())

@@ -11,6 +11,7 @@ from blowfishdb.audit.all_changes import as_counts, cell_of
 from blowfishdb.audit.definitions import Record
 from blowfishdb.audit.neighbours import Place, Setting
 from blowfishdb.audit.scratch import Scratch
+from blowfishdb.audit.sealed import opened
 from blowfishdb.audit.tables import Pair
 from blowfishdb.engine.node_release import PreparedNodes
 from blowfishdb.engine.payable import Payable
@@ -50,7 +51,7 @@ def source_troubles(world: Scratch, setting: Setting, payable: Payable, counting
             found += _point_troubles(world, setting, payable, records)
             continue
         cells = cells_of(payable)
-        if cells is not None and not np.array_equal(counting.run(None), as_counts(cells, records)):
+        if cells is not None and not np.array_equal(opened(counting.run(None)), as_counts(cells, records)):
             found.append("the source counts other records than the table holds")
     return found
 

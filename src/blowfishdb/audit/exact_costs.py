@@ -1,4 +1,4 @@
-"""How far one record moves what selections compare, item by item, against what their noise is made for."""
+"""What selections compare: how far one record moves it, item by item; and that nothing else decides."""
 
 from __future__ import annotations
 
@@ -9,11 +9,15 @@ from functools import partial
 import numpy as np
 
 from blowfishdb.audit.verdicts import Line, judged
+from blowfishdb.mechanisms.select.l1_gate import L1Gate
 from blowfishdb.mechanisms.select.l1_partition import Candidates, L1Partition
-from blowfishdb.mechanisms.select.l1_refinement import deviations
+from blowfishdb.mechanisms.select.l1_refinement import L1Refinement, deviations
 from blowfishdb.mechanisms.select.matching import MatchingPartition
-from blowfishdb.mechanisms.select.worst_bucket import bucket_deviations
+from blowfishdb.mechanisms.select.matching_pairs import MOST_COMPLETE
+from blowfishdb.mechanisms.select.worst_bucket import WorstBucket, bucket_deviations, levels
 from blowfishdb.model.arrays import Ints
+from blowfishdb.plan.refinement import RefinementNoise
+from blowfishdb.plan.stages import Selection
 
 CELLS, TRIES, SEED = 8, 200, 5
 ONE = np.ones(1, dtype=np.int64)
@@ -32,6 +36,60 @@ def cost_lines() -> Iterator[Line]:
         yield _judged(f"scores of blocks of {size}", partial(deviations, size=size), ONE)
     starts = np.array([0, 3, 5])
     yield _judged("scores of buckets", partial(bucket_deviations, starts=starts), ONE)
+
+
+def choice_lines() -> Iterator[Line]:
+    """What a selection compares may be all that it sees: noise that makes up for other counts gives the same winner."""
+    shapes: tuple[Candidates, ...] = ("powers", "aligned", "all")
+    for said in shapes:
+        partition = L1Partition(CELLS, said, Fraction(10**4), Fraction(2))
+        yield _told_apart(f"winners of a partition, {said}", partition, CELLS, partial(_saved, partition))
+    for cells in (np.array([1, 1, 2, 3, 1, 4, 2, 1]), np.ones(MOST_COMPLETE + 2, dtype=np.int64)):
+        matching = MatchingPartition(cells, Fraction(3), Fraction(2**28))
+        yield _told_apart(f"winners of a matching of {cells.size}", matching, cells.size, partial(_joined, matching))
+    bucket = WorstBucket(CELLS, np.array([0, 3, 5]), Fraction(4))
+    yield _told_apart("levels of the worst bucket", bucket, CELLS, partial(_from_levels, bucket))
+    refinement = L1Refinement(20, RefinementNoise(Fraction(4), np.array([2, 5]), 3, 9, 5))
+    yield _told_apart("cuts of a refinement", refinement, 20, partial(_above, refinement))
+    gate = L1Gate(16, 4, 50, 60, Fraction(30))
+    yield _told_apart("outcomes of a gate", gate, 16, lambda c: np.array([gate.unevenness(c)]))
+
+
+def _saved(partition: L1Partition, counts: Ints) -> Ints:
+    return -partition.costs(counts)
+
+
+def _joined(matching: MatchingPartition, counts: Ints) -> Ints:
+    """Single buckets cost nothing; words that break ties stand after the pairs."""
+    words = np.zeros(int(matching.noise.sizes.sum()) * matching.noise.tie_words, dtype=np.int64)
+    return np.concatenate([np.zeros(matching.cells, dtype=np.int64), -matching.costs(counts), words])
+
+
+def _from_levels(bucket: WorstBucket, counts: Ints) -> Ints:
+    return -np.abs(levels() - int(bucket_deviations(counts, bucket.starts).max()))
+
+
+def _above(refinement: L1Refinement, counts: Ints) -> Ints:
+    """How far the score of every node lies above the threshold of its level, or as far below as counts."""
+    rule, found = refinement.noise, list[Ints]()
+    for level, size in enumerate(refinement.blocks):
+        found.append(np.maximum(deviations(counts, size) - rule.first - level * rule.spacing, -rule.clip))
+    return np.concatenate(found)
+
+
+def _told_apart(subject: str, stage: Selection, cells: int, scores: Callable[[Ints], Ints]) -> Line:
+    """Two tables of any counts, with noise on the one that makes its scores those of the other."""
+    random, troubles = np.random.default_rng(SEED), list[str]()
+    size = int(stage.noise.sizes.sum()) * (1 + stage.noise.tie_words)
+    tries = TRIES if cells <= MOST_COMPLETE else 3
+    for number in range(tries):
+        # Whatever limit somebody may look at, some of these tables lie on either side of it.
+        one, two = (random.integers(0, random.choice([2, 6, 12, 30, 200, 10**5]), size=cells) for _ in range(2))
+        draws = random.integers(0, random.choice([4, 400]), size=size)
+        other = draws + scores(one) - scores(two)
+        if not np.array_equal(stage.choose(one, draws), stage.choose(two, other)):
+            troubles.append(f"table {number}: the winner depends on more of the data than its scores")
+    return judged("exact", subject, "scores alone decide", troubles, "the same winner for the same scores", tries)
 
 
 def _by_item(partition: L1Partition) -> Ints:

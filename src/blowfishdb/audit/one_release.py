@@ -11,6 +11,7 @@ from fractions import Fraction
 from blowfishdb.audit.cases import Case, Ready
 from blowfishdb.audit.listening import listening
 from blowfishdb.audit.scratch import CHARGED, READ, Scratch
+from blowfishdb.audit.sealed import sealed
 from blowfishdb.audit.stages import Access, Looked
 from blowfishdb.engine.charged_release import Run, charged_payload
 from blowfishdb.engine.payable import Payable
@@ -60,12 +61,12 @@ def released(world: Scratch, ready: Ready, key: str) -> Outcome:
 
 
 def counted_and_measured(world: Scratch, payable: Payable, counting: Counting) -> Outcome:
-    """The part of a release that reads data, with a statement at hand; nothing is charged."""
+    """The part of a release that reads data, with a statement at hand and its counts sealed; nothing is charged."""
     world.watch.clear()
     payload, error = b"", ""
     with listening() as heard:
         try:
-            payload = payable.payload(counting.run(None), world.holding)
+            payload = payable.payload(sealed(counting.run(None)), world.holding)
         except Exception as failure:  # noqa: BLE001  # a failure that depends on data is what is looked for
             error = f"{type(failure).__name__}: {failure}"
     return Outcome(payload, error, list(world.watch.events), list(world.watch.statements), None, Fraction(0), heard)
@@ -124,6 +125,8 @@ def public_troubles(first: Outcome, second: Outcome) -> list[str]:
         )
     elif first.payload != second.payload:
         found.append(f"what is published differs although all noisy outputs are the same: {_where(first, second)}")
+    elif first.error:
+        found.append(f"the release failed: {first.error[:160]}")
     if first.statements != second.statements:
         found.append("neighbours are asked in different statements")
     if first.events != second.events:

@@ -18,8 +18,11 @@ from blowfishdb.audit.dataset_cases import Subject, dataset_cases
 from blowfishdb.audit.digests import digest_lines
 from blowfishdb.audit.drills import drills
 from blowfishdb.audit.exact import exact_lines
-from blowfishdb.audit.exact_costs import cost_lines
+from blowfishdb.audit.exact_costs import choice_lines, cost_lines
+from blowfishdb.audit.made_up_nodes import node_lines
+from blowfishdb.audit.made_up_plans import certificate_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
+from blowfishdb.audit.refusals import refusal_lines
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.statistical import published, residuals, selections, statistical_power
 from blowfishdb.audit.verdicts import SECTIONS, Audit, Line, Section, violation
@@ -77,7 +80,12 @@ def _works(plan: AuditPlan) -> dict[Section, list[tuple[str, Work]]]:
     found["replay"].append(("drills: the ledger", book_lines))
     quick = plan.quick
     found["exact"] = [("tiny domains, by hand", partial(exact_lines, quick=quick)), ("digests", digest_lines)]
-    found["exact"].append(("costs of selections", cost_lines))
+    found["exact"] += [("costs of selections", cost_lines), ("winners of selections", choice_lines)]
+    found["exact"] += [("refusals", refusal_lines)]
+    found["exact"] += [
+        ("made-up plans", partial(certificate_lines, quick=quick, seed=plan.seed)),
+        ("made-up nodes", partial(node_lines, quick=quick, seed=plan.seed)),
+    ]
     found["statistical"] = [
         ("published histograms", partial(published, quick=quick)),
         ("noise on rows", partial(residuals, quick=quick)),

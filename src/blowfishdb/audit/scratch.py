@@ -17,10 +17,12 @@ from typing import Any
 
 import duckdb
 
+from blowfishdb.audit.sealed import sealed
 from blowfishdb.engine.holding import Holding
 from blowfishdb.ledger import Ledger, Terms, open_ledger
 from blowfishdb.ledger.base import COMMITTED
 from blowfishdb.ledger.edge_books import SUM
+from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Dates, Domain, Integers, Timestamps
 from blowfishdb.model.policy import ROW, Person, Policy, Row
@@ -169,14 +171,27 @@ def _beyond(attribute: Attribute, side: int) -> list[object]:
     return []
 
 
+@dataclass(frozen=True)
+class SealedCounting:
+    """A statement whose counts come sealed."""
+
+    inner: Counting
+
+    def run(self, deadline: float | None = None) -> Ints:
+        """Counts, and seals."""
+        return sealed(self.inner.run(deadline))
+
+
 class KeptSource(IbisSource):
-    """The source itself, which also keeps the last statement that it prepared."""
+    """The source itself, which also keeps the last statement that it prepared; where it `seals`, counts come sealed."""
 
     last: Counting | None = None
+    seals: bool = False
 
     def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
         """The statement, kept."""
-        self.last = super().prepare(cells, unit)
+        counting = super().prepare(cells, unit)
+        self.last = SealedCounting(counting) if self.seals else counting
         return self.last
 
 

@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 
 from blowfishdb.audit.edge_shifts import smallest_shift
+from blowfishdb.audit.sealed import opened, sealed
 from blowfishdb.audit.selection_loss import Selected, WrongSign, selection_loss
 from blowfishdb.audit.tape import Draw, Function, Tape, replaced, taped
-from blowfishdb.engine import described, node_release, run_program
+from blowfishdb.engine import described, node_release, release, run_program
 from blowfishdb.engine.measure import measure
 from blowfishdb.model.arrays import Ints
+from blowfishdb.plan.merged import merge_counts
 from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.refinement import RefinementNoise
 from blowfishdb.plan.stages import Measured, MeasurementStage
@@ -212,13 +214,13 @@ def _selected(name: str, stage: Any, counts: Ints, winner: Ints, drawn: list[Dra
 @contextmanager
 def watched_stages() -> Iterator[Recorder]:
     """A recorder around every access that the engine makes, with a tape below it and the clock stopped."""
-    reply, node_measured = run_program._reply, node_release._measured
+    reply, node_measured, total = run_program._reply, node_release._measured, release.public_total
     with taped() as tape:
         recorder = Recorder(tape)
 
         def measuring(plan: Any, certificate: Any, counts: Ints) -> Measured:
             def run() -> tuple[Ints, Ints]:
-                found = measure(plan, certificate, counts)
+                found = measure(plan, certificate, opened(counts))
                 return found.noisy, found.exact
 
             return Measured(*recorder.access("measurement", plan.digest(), run, plan))
@@ -228,15 +230,24 @@ def watched_stages() -> Iterator[Recorder]:
             recorder.looked.append(Looked(asked.name, asked.stage.plan if is_measurement else None, asked.buckets))
             if is_measurement:
                 return reply(asked, graph, counts)
-            return recorder.select(asked.name, asked.stage, counts, lambda: np.asarray(reply(asked, graph, counts)))
+            inside = opened(counts)
+            return recorder.select(asked.name, asked.stage, inside, lambda: np.asarray(reply(asked, graph, inside)))
 
         def weighing(plan: Any, counts: Ints) -> tuple[Ints, Ints]:
-            return recorder.access("node weights", plan.digest(), lambda: node_measured(plan, counts))
+            return recorder.access("node weights", plan.digest(), lambda: node_measured(plan, opened(counts)))
+
+        def merging(counts: Ints, buckets: Ints) -> Ints:
+            return sealed(merge_counts(opened(counts), buckets))
+
+        def totalling(compiled: Any, counts: Ints) -> float | None:
+            return total(compiled, opened(counts))
 
         stopped: dict[Function, Function] = {
             measure: measuring,
             reply: replying,
             node_measured: weighing,
+            merge_counts: merging,
+            total: totalling,
             described.now: lambda: WHEN,
         }
         with replaced(stopped):
