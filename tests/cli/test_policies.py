@@ -66,7 +66,13 @@ def test_what_if_on_the_screen(people: Run) -> None:
     assert shown.code == 0
     for said in ("everything secret", "within 5 (in force)", "neighbours only", "No data was read"):
         assert said in shown.out
+    closing = " ".join(shown.out.split())
+    assert "The policy in force protects: age, values at most 5 apart are hidden from each other. " in closing
+    assert "Does not protect: Roughly how large age is: values many steps apart can be told apart. How many" in closing
     unordered = people("policy", "what-if", "people", "--attribute", "state", "--within", "100")
+    assert "protects: state, nothing is hidden" in " ".join(unordered.out.split())
+    secret = people("policy", "what-if", "people", "--attribute", "cost", "--within", "100")
+    assert "protects: cost, any two values are hidden from each other. Does" in " ".join(secret.out.split())
     assert "not hidden" in unordered.out
 
 

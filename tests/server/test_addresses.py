@@ -25,6 +25,15 @@ def test_a_method_that_a_route_does_not_have_is_told(place: Place, method: str) 
     assert ana.request(method, "/api/v1/nowhere").status_code == 404
 
 
+def test_what_leads_nowhere_is_a_problem_that_says_where_the_routes_are(place: Place) -> None:
+    ana = place.program("ana")
+    nowhere, method = ana.get("/api/v1/nowhere"), ana.delete("/api/v1/datasets")
+    assert (nowhere.status_code, code(nowhere)) == (404, "not-found")
+    assert nowhere.headers["content-type"] == "application/problem+json"
+    assert ana.get(nowhere.json()["detail"].split("; ")[1].split()[0]).status_code == 200
+    assert (method.status_code, code(method)) == (405, "method-not-allowed")
+
+
 def test_no_redirect_repeats_the_host_that_a_request_claims(place: Place) -> None:
     for path in ("/api/v1/datasets/", "/api/v1/", "/health/", "/api"):
         sent = place.program("ana").get(path, headers={"Host": "evil.example"})

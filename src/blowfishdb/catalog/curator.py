@@ -210,7 +210,8 @@ class Curator:
         """Takes attributes out of the domain, and out of the policy where that leaves past loss as it is.
 
         What the policy does not name counts as hidden entirely, also should it come back. ChangeRefused where the
-        policy hid less of an attribute and something was released: hide it entirely first, which carries past loss over.
+        policy hid less of an attribute and something was released: hide it entirely first, which carries past loss
+        over.
         """
         _, in_force = self.in_force(name)
         for one in attributes:

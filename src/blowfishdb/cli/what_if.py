@@ -11,9 +11,12 @@ from blowfishdb.catalog.declaring import family_words, read_family
 from blowfishdb.catalog.graph_files import read_value
 from blowfishdb.cli.output import console, exact, print_json, short, table
 from blowfishdb.engine.demand import Demand
+from blowfishdb.engine.present.note import ALWAYS_UNPROTECTED
+from blowfishdb.engine.unprotected import not_protected
 from blowfishdb.engine.what_if import Pair, PolicyPrice, what_if
 from blowfishdb.errors import PolicyError, QueryError
-from blowfishdb.model.domain import Attribute, Bins, Dates, Integers
+from blowfishdb.model.domain import Attribute, Bins, Dates, Domain, Integers
+from blowfishdb.model.explain import explain
 from blowfishdb.model.graphs.families import Family, full, line, public, threshold
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Kind, query
@@ -132,6 +135,17 @@ def show_comparison(dataset: Dataset, asked: Comparison, found: Compared, *, as_
     screen = console()
     screen.print(table(title, columns, rows, right=("epsilon",), folds=("policy", *columns[3:])))
     screen.print("No data was read. Odds: how much likelier one value may come to look than the other.", style="dim")
+    screen.print(closing_words(dataset, asked.attribute), markup=False)
+
+
+def closing_words(dataset: Dataset, name: str) -> str:
+    """What the policy in force protects and does not protect, as far as it concerns one attribute."""
+    domain, policy = Domain(((name, dataset.domain[name]),)), dataset.policy
+    own = replace(policy, attributes={name: policy.family(name)}, joint=())
+    # What is said first of an attribute is what its policy hides; the rest explains it.
+    hidden = explain(domain, own)[0].removeprefix(f"{name}: ").partition(". ")[0].rstrip(".")
+    told = " ".join(not_protected(domain, own)) or ALWAYS_UNPROTECTED
+    return f"The policy in force protects: {name}, {hidden}. Does not protect: {told}"
 
 
 def odds_words(price: PolicyPrice, place: int) -> str:

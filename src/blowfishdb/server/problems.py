@@ -60,6 +60,13 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
 """Errors and their status; the first line that fits counts. No status depends on the data."""
 
 
+ASTRAY = {
+    404: ("not-found", "there is no such route; /api/v1/openapi.json lists those that there are"),
+    405: ("method-not-allowed", "this route does not have that method; the header Allow lists those that it has"),
+}
+"""What is said of a request that leads to no route: its code and a sentence, by status."""
+
+
 def status_of(error: BlowfishError) -> int:
     """The HTTP status of an error."""
     return next(status for kind, status in STATUS if isinstance(error, kind))
@@ -111,8 +118,8 @@ def add_handlers(app: FastAPI) -> None:
 
     async def nowhere(_: Request, error: Exception) -> JSONResponse:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        code = {404: "not-found", 405: "method-not-allowed"}.get(status, "http-error")
-        response = plain_problem(status, code, HTTPStatus(status).phrase)
+        code, said = ASTRAY.get(status, ("http-error", HTTPStatus(status).phrase))
+        response = plain_problem(status, code, said)
         response.headers.update(getattr(error, "headers", None) or {})
         return response
 
