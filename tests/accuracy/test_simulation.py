@@ -1,3 +1,4 @@
+import hashlib
 from fractions import Fraction
 
 import numpy as np
@@ -116,3 +117,14 @@ def test_samples_do_not_depend_on_the_demand_and_repeat():
     assert first.least_epsilon(20.0, 0.05) == second.least_epsilon(20.0, 0.05)
     assert np.array_equal(first._draws, second._draws)
     assert not np.array_equal(first._draws, Simulation(candidate, True, "b")._draws)
+
+
+def test_every_draw_has_the_size_and_the_sign_that_its_seed_says():
+    candidate = certified(on_threshold(Identity(7), 1), identity.propose)
+    found = Simulation(candidate, True, "a")._draws
+    digest = hashlib.sha256(b"a identity").digest()
+    generator = np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
+    size = generator.standard_exponential(found.shape, dtype=np.float32)
+    bits = np.unpackbits(np.frombuffer(generator.bytes(size.size // 8 + 1), np.uint8))[: size.size]
+    assert np.array_equal(found, np.where(bits.reshape(found.shape) == 1, -size, size))
+    assert 0.45 < np.mean(found < 0) < 0.55

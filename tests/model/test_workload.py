@@ -27,6 +27,7 @@ from blowfishdb.model.workload import (
     marginals,
     total,
 )
+from blowfishdb.model.workload.line import WIDE_COLUMNS, sums_before
 
 Case = tuple[Rows, np.ndarray[Any, np.dtype[np.int64]]]
 
@@ -188,3 +189,17 @@ def test_narrow_whole_numbers_are_widened_before_they_are_summed(kind: type[np.g
     answers = Prefix(300).dot(ones)
     assert answers.dtype == np.int64
     assert answers[-1] == 300
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.int64])
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_running_sums_of_many_columns_are_those_of_each_column_to_the_last_bit(kind: type, rows: int) -> None:
+    drawn = np.random.default_rng(3).normal(0.0, 1e6, (rows, WIDE_COLUMNS)).astype(kind)
+    found = sums_before(drawn)
+    assert found.shape == (rows + 1, WIDE_COLUMNS) and found.dtype == kind
+    for column in (0, 1, WIDE_COLUMNS - 1):
+        assert found[:, column].tobytes() == sums_before(drawn[:, column].copy()).tobytes()
+    low, high = np.triu_indices(rows + 1, k=1)
+    for kept in (np.arange(low.size), np.flatnonzero(low == 0)):
+        ranges = Intervals(rows, low[kept], high[kept]).dot(drawn)
+        assert ranges.tobytes() == (found[high[kept]] - found[low[kept]]).tobytes()

@@ -149,7 +149,8 @@ class Bound:
         if at_every_level or self.setting.is_steady(epsilon):
             return tails
         if self.is_sharp or not isinstance(tails, LaplaceSums):
-            return tails_of(self.setting, self.setting.variances(epsilon))[0]
+            is_same = self.setting.has_fixed_coefficients
+            return tails if is_same else tails_of(self.setting, self.setting.variances(epsilon))[0]
         return tails.inflated(rounding(self.setting, epsilon))
 
     def _failure(self, tails: Tails, unit: float, alpha: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
@@ -43,19 +43,41 @@ class Quote:
     """A promise and the very plan that keeps it: all answers (or each) within alpha, except with probability beta.
 
     `method` tells how the promise is known: exact tails, a proven bound, or a simulation with 99.9 % confidence.
-    `rmse` is the expected root mean squared error of the answers.
+    `rmse` is the expected root mean squared error of the answers. Plan and certificate of an offer are worked out when
+    they are read: of most offers nobody reads more than the price.
     """
 
-    mechanism: str
+    candidate: Candidate = field(repr=False)
     epsilon: Fraction
     alpha: float
     beta: float
     guarantee: Guarantee
     method: Method
-    strategy: Strategy
-    plan: Plan | EdgePlan
-    certificate: Certificate
     rmse: float
+
+    @property
+    def mechanism(self) -> str:
+        """The name users see."""
+        return self.candidate.strategy.mechanism
+
+    @property
+    def strategy(self) -> Strategy:
+        """How answers are read off the plan."""
+        return self.candidate.strategy
+
+    @property
+    def plan(self) -> Plan | EdgePlan:
+        """The measurements with the noise that costs epsilon."""
+        return self._calibrated[0]
+
+    @property
+    def certificate(self) -> Certificate:
+        """The proof that they do."""
+        return self._calibrated[1]
+
+    @cached_property
+    def _calibrated(self) -> tuple[Plan | EdgePlan, Certificate]:
+        return self.candidate.at(self.epsilon)
 
     @property
     def shown(self) -> float | None:
@@ -224,17 +246,13 @@ def _check_beta(beta: float) -> None:
 def _quote(
     candidate: Candidate, guarantee: Guarantee, epsilon: Fraction, alpha: float, beta: float, method: Method
 ) -> Quote:
-    plan, certificate = candidate.at(epsilon)
     return Quote(
-        mechanism=candidate.strategy.mechanism,
+        candidate=candidate,
         epsilon=epsilon,
         alpha=alpha,
         beta=beta,
         guarantee=guarantee,
         method=method,
-        strategy=candidate.strategy,
-        plan=plan,
-        certificate=certificate,
         rmse=_rmse(candidate, epsilon),
     )
 

@@ -70,6 +70,14 @@ class KeepsCoefficients(Protocol):
     def steady_scale(self) -> int: ...
 
 
+@runtime_checkable
+class FixesCoefficients(Protocol):
+    """A strategy that may know that `decode` and `coefficients` do not look at variances."""
+
+    @property
+    def has_fixed_coefficients(self) -> bool: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Setting:
     """A strategy and its plan at one noise level, called epsilon 1; every other level follows by scaling."""
@@ -144,6 +152,11 @@ class Setting:
         if not isinstance(self.strategy, KeepsCoefficients):
             return False
         return self.plan.unit / epsilon >= self.strategy.steady_scale * int(self.weights.max())
+
+    @property
+    def has_fixed_coefficients(self) -> bool:
+        """Whether answers combine the noise in one way, whatever its variances."""
+        return isinstance(self.strategy, FixesCoefficients) and self.strategy.has_fixed_coefficients
 
     def total_variance(self, variances: Floats) -> float:
         """The summed expected squared error of all answers."""

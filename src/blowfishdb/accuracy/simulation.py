@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -39,7 +40,7 @@ def allowed_failures(samples: int, beta: float, confidence: float = CONFIDENCE) 
     This is the Clopper-Pearson upper bound turned round: with P(failure) > beta, so few failures have a probability
     below 1 - confidence.
     """
-    return int(np.searchsorted(bdtr(np.arange(samples), samples, beta), 1.0 - confidence, side="right")) - 1
+    return bisect_right(range(samples), 1.0 - confidence, key=lambda failures: bdtr(failures, samples, beta)) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +136,8 @@ class Simulation:
         shape = (self.setting.weights.size, self.samples)
         size = generator.standard_exponential(shape, dtype=np.float32)
         signs = np.unpackbits(np.frombuffer(generator.bytes(size.size // 8 + 1), np.uint8))[: size.size]
-        np.negative(size, out=size, where=signs.reshape(shape).view(np.bool_))
+        # The highest bit of a float is its sign; a masked negation takes as long as all the draws.
+        size.view(np.uint32).reshape(-1)[:] |= signs.astype(np.uint32) << 31
         return size
 
     @cached_property
@@ -154,8 +156,10 @@ class Simulation:
         scales, variances = self.setting.scales(epsilon)[:, None], self.setting.variances(epsilon)
         lift = np.log(2.0) - np.log1p(np.exp(-1.0 / scales))
         for part in self._batches():
-            noise = np.copysign(np.floor(scales * (np.abs(part) + lift)), part)
-            yield self._decoded(noise, variances)
+            noise = np.abs(part)
+            noise += lift
+            noise *= scales
+            yield self._decoded(np.copysign(np.floor(noise, out=noise), part, out=noise), variances)
 
     def _batches(self) -> Iterator[Floats]:
         step = max(1, BATCH // self._width)

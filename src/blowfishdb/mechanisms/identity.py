@@ -49,6 +49,11 @@ class IdentityStrategy:
         first, count = noisy_before[spans.low], noisy_before[spans.high] - noisy_before[spans.low]
         return np.where(count == 1, first, -1) if np.all(count <= 1) else None
 
+    @property
+    def has_fixed_coefficients(self) -> bool:
+        """The answers combine the noise in one way, whatever its variances."""
+        return True
+
     def plan(self, unit: Fraction) -> Plan:
         cells = self.problem.graph.cells
         parts = (Measurement(_singles(cells, self.noisy), np.ones(1, dtype=np.int64)),) if self.noisy.size else ()

@@ -127,6 +127,11 @@ class MarginalStrategy:
     def direct(self) -> None:
         return None
 
+    @property
+    def has_fixed_coefficients(self) -> bool:
+        """One measured marginal is taken as it is; how several are weighed depends on their variances."""
+        return len(self.measured) == 1
+
     def plan(self, unit: Fraction) -> Plan:
         parts = []
         for axes, weight in zip(self.measured, self.weights, strict=True):

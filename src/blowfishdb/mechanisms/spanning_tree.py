@@ -169,6 +169,11 @@ class TreeStrategy:
     def direct(self) -> None:
         return None
 
+    @property
+    def has_fixed_coefficients(self) -> bool:
+        """The answers combine the noise in one way, whatever its variances."""
+        return True
+
     def plan(self, unit: Fraction) -> Plan:
         exact = self._subtrees(self.roots) if self.roots.size else None
         return Plan(unit, (Measurement(self._subtrees(self.noisy), np.ones(1, dtype=np.int64)),), exact)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csc_array, csr_array, vstack
 
 from blowfishdb.mechanisms.one_axis.axis import Axis
 from blowfishdb.model.arrays import Floats, Ints
@@ -49,6 +49,10 @@ class CoarseCorrection:
         return csr_array(vstack([self.coarse, self._totals[0]], format="csr"), dtype=np.float64)
 
     @cached_property
+    def _columns(self) -> csc_array:
+        return self._rows.T
+
+    @cached_property
     def _dense_rows(self) -> Floats:
         return np.asarray(self._rows.toarray())
 
@@ -77,8 +81,10 @@ class CoarseCorrection:
         if not self._rows.shape[0]:
             return cells
         spread, whitener = self._whitened(variances)
-        step = self._rows.T @ (whitener.T @ (whitener @ missed))
-        return np.asarray(cells + spread.reshape(-1, *(1,) * (measured.ndim - 1)) * step)
+        step = self._columns @ (whitener.T @ (whitener @ missed))
+        step *= spread.reshape(-1, *(1,) * (measured.ndim - 1))
+        cells += step
+        return cells
 
     def _first_look(self, measured: Floats, exact: Floats) -> tuple[Floats, Floats]:
         """The cells as they were measured or are known, and by how much each row says otherwise."""

@@ -65,6 +65,11 @@ class LevelTableStrategy:
     def direct(self) -> None:
         return None
 
+    @property
+    def has_fixed_coefficients(self) -> bool:
+        """The answers combine the noise in one way, whatever its variances."""
+        return True
+
     def plan(self, unit: Fraction) -> Plan:
         exact = None
         if self.components is not None:
