@@ -73,7 +73,7 @@ def measure(settings: Settings, case: Case) -> list[Row]:
         del place
         return partition_cost(found.counts, ALGORITHMS[name](found.counts), COUNT)
 
-    trials = 1 if name == OPTIMAL else settings.pick(1, 1 if name == EVERY else 2, 15)
+    trials = 1 if name == OPTIMAL else settings.pick(1, 1 if name == EVERY else 2, 5 if name == EVERY else 15)
     figures = mean_and_error(trial, trials)
     figures["cost"] = figures.pop("error")
     return [{"data": found.label, "set": data, "algorithm": name, **figures}]

@@ -104,7 +104,7 @@ def measure(settings: Settings, case: Case) -> list[Row]:
                 "epsilon": float(epsilon),
                 "algorithm": name,
             }
-            rows.append({**head, **mean_and_error(trial, settings.pick(1, 1, 5))})
+            rows.append({**head, **mean_and_error(trial, settings.pick(1, 1, 3))})
     return rows
 
 

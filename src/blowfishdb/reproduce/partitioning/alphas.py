@@ -41,7 +41,7 @@ def cases(settings: Settings) -> list[Case]:
 def measure(settings: Settings, case: Case) -> list[Row]:
     """Both kinds of error."""
     name, alpha = str(case[0]), str(case[1])
-    found = errors(settings, ALGORITHMS[name], Fraction(alpha), settings.pick(1, 6, 50))
+    found = errors(settings, ALGORITHMS[name], Fraction(alpha), settings.pick(1, 6, 20))
     return [{"data": census(settings).label, "algorithm": name, "alpha": float(alpha), **found}]
 
 

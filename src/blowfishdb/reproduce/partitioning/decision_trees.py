@@ -78,7 +78,7 @@ def measure(settings: Settings, case: Case) -> list[Row]:
     else:
         problem = Problem(one_record(*train.shape), Identity(train.size))
         found = []
-        for _ in range(settings.pick(1, 5, 50)):
+        for _ in range(settings.pick(1, 5, 20)):
             cells = release(DATA_AWARE[METHODS[name]], problem, Fraction(alpha), train.reshape(-1)).cells
             found.append(share_right(tree_labels(np.maximum(cells, 0.0).reshape(train.shape), DEPTH), test))
     return [{"method": name, "alpha": float(alpha), "right": float(np.mean(found)), "trials": len(found)}]

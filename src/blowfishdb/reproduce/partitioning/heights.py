@@ -33,7 +33,7 @@ def measure(settings: Settings, case: Case) -> list[Row]:
     """Both kinds of error at one height."""
     height = int(str(case[0]))
     answers = partial(hierarchical_kdtree, height=height) if height else ALGORITHMS[OURS]
-    found = errors(settings, answers, ALPHA, settings.pick(1, 6, 50))
+    found = errors(settings, answers, ALPHA, settings.pick(1, 6, 20))
     return [{"data": census(settings).label, "algorithm": TREE if height else OURS, "height": height, **found}]
 
 

@@ -46,7 +46,7 @@ def measure(settings: Settings, case: Case) -> list[Row]:
         releases = max(2, settings.pick(20, 2000, 20_000) // queries)
         found = errors(settings, interactive, ALPHA, releases, queries)
     else:
-        found = errors(settings, ALGORITHMS[name], ALPHA, settings.pick(1, 8, 50))
+        found = errors(settings, ALGORITHMS[name], ALPHA, settings.pick(1, 8, 20))
     return [{"data": census(settings).label, "algorithm": name, "queries": queries, **found}]
 
 

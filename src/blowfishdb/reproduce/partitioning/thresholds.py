@@ -43,7 +43,7 @@ def measure(settings: Settings, case: Case) -> list[Row]:
     name, xi_0, xi_1 = str(case[0]), float(str(case[1])), str(case[2])
     limits = KdThresholds(xi_0, math.inf if xi_1 == NO_LIMIT else float(xi_1))
     answers = partial(printed_kdtree, thresholds=limits) if name == PRINTED else ALGORITHMS[OURS]
-    found = errors(settings, answers, ALPHA, settings.pick(1, 4, 50))
+    found = errors(settings, answers, ALPHA, settings.pick(1, 4, 20))
     return [{"data": census(settings).label, "algorithm": name, "xi_0": xi_0, "xi_1": xi_1, **found}]
 
 

@@ -68,7 +68,7 @@ def measure(settings: Settings, case: Case) -> list[Row]:
                 "data": found.label,
                 "algorithm": name,
             }
-            rows.append({**head, **mean_and_error(trial, settings.pick(1, 1, 15))})
+            rows.append({**head, **mean_and_error(trial, settings.pick(1, 1, 8))})
     return rows
 
 
