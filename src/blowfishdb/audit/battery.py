@@ -11,7 +11,7 @@ from blowfishdb.ledger.edge_books import BY, PER_EDGE
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.cellgraph import Composition, Presence
-from blowfishdb.model.domain import bins, categorical, dates, domain, integers
+from blowfishdb.model.domain import bins, categorical, dates, domain, integers, timestamps
 from blowfishdb.model.graphs.families import Family, custom, full, grid, line, partition, public, threshold
 from blowfishdb.model.graphs.grid import Metric
 from blowfishdb.model.graphs.metric import metric
@@ -189,6 +189,9 @@ def filters_and_cells() -> Iterator[Case]:
     )
     months = domain({"x": dates("2024-01-30", "2024-05-02", "week", null="2024-02-01")})
     yield Case("ordered, weeks", months, Policy({"x": threshold("10 days")}), CDF, mechanism="ordered")
+    hours = domain({"x": timestamps("2024-02-28 20:00", "2024-02-29 08:00", null="2024-02-28 21:00")})
+    for span in ("2 hours", "90 minutes"):
+        yield Case(f"ordered, hours within {span}", hours, Policy({"x": threshold(span)}), CDF, mechanism="ordered")
     days = domain({"x": dates("2024-02-20", "2024-03-20", null="2024-03-01")})
     yield Case(
         "hierarchy, days by month",
@@ -315,6 +318,10 @@ def other_releases() -> Iterator[Case]:
         yield Case(f"{kind}, filter", TWO, Policy({"x": line()}), filtered)
     awkward = Fraction(333_333_333_331, 10**12)
     yield Case("a price of twelve places", ONE, Policy({"x": threshold(3)}), HISTOGRAM, awkward, "identity")
+    for said, price in {"tiny": Fraction(1, 997), "large": Fraction(31, 3)}.items():
+        yield Case(f"a {said} price", ONE, Policy({"x": threshold(3)}), RANGES, price, "hierarchy")
+    for name in ("identity", "ordered", "edge-transform"):
+        yield Case(f"{name}, an accuracy", ONE, Policy({"x": threshold(3)}), CDF, mechanism=name, within=Fraction(90))
     median = Query("quantiles", as_axes("x"), levels=levels_of(["0.25", "0.5"]))
     yield Case("quantiles", ONE, Policy({"x": threshold(2)}), median)
     yield Case("synopsis", ONE, Policy({"x": threshold(2)}), HISTOGRAM, as_synopsis=True)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 from blowfishdb.audit.verdicts import Line, judged
-from blowfishdb.errors import BlowfishError, BudgetExceeded, KeyReused, StaleVersion
+from blowfishdb.errors import BlowfishError, BudgetExceeded, ChangeRefused, KeyReused, LedgerRolledBack, StaleVersion
 from blowfishdb.ledger import Charge, Ledger, Terms, open_ledger
+from blowfishdb.ledger.edge_books import PER_EDGE, SUM
 
 AMOUNTS = (Fraction(1, 3), Fraction(333_333_333_331, 10**12), Fraction(1, 7), Fraction(1, 10**12), Fraction(2, 29))
 """Prices that no float and no short fraction is equal to."""
@@ -36,7 +39,9 @@ def book_lines() -> list[Line]:
             found = [
                 judged("replay", "the ledger", name, list(told), "as it must be", 3) for name, told in checks.items()
             ]
+            found.append(judged("replay", "the ledger", "carried over", list(_carried(one)), "all of it", 4))
             unsound = [] if two.verify().is_sound else ["the ledger does not verify after the drills"]
+        found.append(judged("replay", "the ledger", "an old copy", list(_rolled_back(Path(folder))), "is noticed", 1))
     return [*found, judged("replay", "the ledger", "verification", unsound, "every hash and balance", 1)]
 
 
@@ -106,3 +111,45 @@ def _versions(one: Ledger, account: str) -> Iterator[str]:
         yield "an answer from before the data was refreshed is given for the new data"
     if not _refused(lambda: one.charge(_charge(account, "old", Fraction(0))), StaleVersion):
         yield "a quote for old data is charged for the new data"
+    spent = one.account(account).spent
+    if spent != LIMIT:
+        yield f"data that was refreshed has {LIMIT - spent} of its budget back"
+
+
+def _carried(one: Ledger) -> Iterator[str]:
+    """A new policy multiplies what everybody lost; where nothing bounds that, or it is too much, it is refused."""
+    for accounting in (SUM, PER_EDGE):
+        terms = replace(TERMS, identity=f"audit://{accounting}", accounting=accounting)
+        seen = one.register(terms, name=accounting, by="audit")
+        one.charge(replace(_charge(seen.id, "first", Fraction(1, 3)), losses={"moves x": Fraction(1, 3)}))
+        change = one.new_version(one.account(seen.id), "policy", '{"new": 1}', Fraction(3), by="audit", reason="audit")
+        after, own = one.account(seen.id), one.budget_of(seen.id, ANALYST)
+        if change.spent_after != 1 or after.spent != 1 or own.spent != 1:
+            yield f"past loss is not carried over to a new policy where it is counted {accounting!r}"
+        for said, stretch in (("whose values were not hidden", None), ("that costs more than there is", Fraction(4))):
+            renewed = partial(one.new_version, after, "policy", '{"new": 2}', stretch, by="audit", reason="audit")
+            if not _refused(renewed, ChangeRefused):
+                yield f"a policy {said} is let into force"
+        late = replace(_charge(seen.id, "late", LIMIT - 1 + Fraction(1, 10**12)), policy_version=2)
+        if not _refused(partial(one.charge, late), BudgetExceeded):
+            yield f"after a new policy more is charged than is left, where it is counted {accounting!r}"
+
+
+def _rolled_back(folder: Path) -> Iterator[str]:
+    """A copy of the ledger from before a charge gives back what was spent; whoever opens it must hear so."""
+    path, mark, copy = folder / "old.ledger", folder / "old.mark", folder / "copy.ledger"
+    with open_ledger(path, mark=mark) as ledger:
+        account = ledger.register(TERMS, name="old", by="audit").id
+    shutil.copyfile(path, copy)
+    with open_ledger(path, mark=mark) as ledger:
+        ledger.charge(_charge(account, "key", Fraction(1)))
+    for beside in folder.glob("old.ledger*"):
+        beside.unlink()
+    shutil.copyfile(copy, path)
+
+    def again() -> None:
+        with open_ledger(path, mark=mark) as ledger:
+            ledger.charge(_charge(account, "other", Fraction(1)))
+
+    if not _refused(again, LedgerRolledBack):
+        yield "an old copy of the ledger is taken for the ledger"

@@ -18,7 +18,7 @@ from blowfishdb.engine.payable import Payable
 from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.engine.synopsis.request import prepare_synopsis, synopsis_request
 from blowfishdb.ledger.edge_books import SUM
-from blowfishdb.model import cellgraph, projection
+from blowfishdb.model import cellgraph, filtering, projection
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.graphs import explicit, window
 from blowfishdb.model.policy import Policy
@@ -45,6 +45,8 @@ class Case:
     rows: int = 20
     accounting: str = SUM
     further: tuple[Query, ...] = ()
+    within: Fraction | None = None
+    """The accuracy that is asked for in place of a price."""
 
     @cached_property
     def setting(self) -> Setting:
@@ -68,6 +70,8 @@ def made_ready(case: Case, holding: Holding, asked: Query | NodeQuestion) -> Rea
         weights = make_node_request(holding, asked, case.epsilon)
         return Ready(weights.digest, prepare_nodes(holding, weights))
     wanted = demand(epsilon=case.epsilon, mechanism=case.mechanism)
+    if case.within is not None:
+        wanted = demand(alpha=case.within, mechanism=case.mechanism)
     if case.as_synopsis:
         published = synopsis_request(holding, asked, wanted)
         return Ready(published.digest, prepare_synopsis(holding, published))
@@ -85,8 +89,13 @@ LIMITS: tuple[Limit, ...] = (
     (projection, "LISTED_LIMIT"),
 )
 """Below these numbers edges are compared one by one; above, structure decides."""
-LISTS: tuple[Limit, ...] = ((cellgraph, "EDGE_LIMIT"), (explicit, "EDGE_LIMIT"), (window, "EDGE_LIMIT"))
-"""Below these numbers edges are listed at all."""
+LISTS: tuple[Limit, ...] = (
+    (cellgraph, "EDGE_LIMIT"),
+    (explicit, "EDGE_LIMIT"),
+    (window, "EDGE_LIMIT"),
+    (filtering, "FILTER_LIMIT"),
+)
+"""Below these numbers edges are listed at all, and what a filter rejects is worked out."""
 
 
 @contextmanager

@@ -35,24 +35,29 @@ def made_up(random: np.random.Generator, *, numeric: bool = False) -> Setting:
     number = int(random.integers(1, 3 if numeric else 4))
     names = ("x", "y", "z")[:number]
     declared = Domain(tuple((name, _attribute(random, number, numeric=numeric)) for name in names))
-    numbers = [name for name in names if isinstance(declared[name], Integers | Bins)]
-    is_joint = len(numbers) > 1 and random.random() < 0.5
-    joint = [grid(numbers[:2], _theta(random), one_of(random, METRICS))] if is_joint else []
-    own = {name: _family(random, declared[name]) for name in names if not is_joint or name not in numbers[:2]}
-    tied = number == 1 and isinstance(declared["x"], Integers) and not numeric and random.random() < 0.25
-    unit = ROW if tied else one_of(random, UNITS)
-    policy = Policy(
-        own,
-        one_of(random, COMPOSITIONS),
-        one_of(random, PRESENCES),
-        unit,
-        joint,
-        [one_of(random, FACTS)] if tied else [],
-    )
+    policy = made_up_policy(random, declared, with_facts=not numeric)
     asked = names if numeric else names[: int(random.integers(0 if number > 1 else 1, number + 1))]
     axes = tuple(Axis(name) if numeric else _axis(random, name, declared[name]) for name in asked)
     where = _condition(random, declared) if random.random() < 0.5 else None
     return Setting(declared, policy, axes, where, by_value=numeric)
+
+
+def made_up_policy(random: np.random.Generator, declared: Domain, *, with_facts: bool) -> Policy:
+    """A policy on the domain; some protect people, some know facts."""
+    numbers = [name for name in declared.names if isinstance(declared[name], Integers | Bins)]
+    is_joint = len(numbers) > 1 and random.random() < 0.5
+    joint = [grid(numbers[:2], _theta(random), one_of(random, METRICS))] if is_joint else []
+    own = {name: _family(random, declared[name]) for name in declared.names if not is_joint or name not in numbers[:2]}
+    is_short = len(declared.names) == 1 and isinstance(declared["x"], Integers)
+    tied = with_facts and is_short and random.random() < 0.25
+    return Policy(
+        own,
+        one_of(random, COMPOSITIONS),
+        one_of(random, PRESENCES),
+        ROW if tied else one_of(random, UNITS),
+        joint,
+        [one_of(random, FACTS)] if tied else [],
+    )
 
 
 def _attribute(random: np.random.Generator, number: int, *, numeric: bool) -> Attribute:
@@ -72,9 +77,9 @@ def _attribute(random: np.random.Generator, number: int, *, numeric: bool) -> At
     return integers(0, size - 1, null=nothing, outside=beyond, null_public=null_public, outside_public=outside_public)
 
 
-def _theta(random: np.random.Generator) -> str:
+def _theta(random: np.random.Generator, *, whole: bool = False) -> str:
     """A distance, whole or not."""
-    return one_of(random, ("1", "2", "2.5", "3", "4.3", "6"))
+    return one_of(random, ("1", "2", "3", "5") if whole else ("1", "2", "2.5", "3", "4.3", "6"))
 
 
 def _family(random: np.random.Generator, attribute: Attribute) -> Family:
@@ -87,7 +92,8 @@ def _family(random: np.random.Generator, attribute: Attribute) -> Family:
             custom([(values[0], values[-1]), (values[cut - 1], values[cut])]),
         ]
     else:
-        options += [line(), threshold(_theta(random)), threshold(_theta(random))]
+        near = threshold(_theta(random, whole=isinstance(attribute, Integers)))
+        options += [line(), near, near]
     if isinstance(attribute, Integers):
         first, second = int(random.integers(attribute.size - 1)), int(random.integers(1, attribute.size))
         options += [partition(cuts=[second]), custom([(first, attribute.high), (0, second)])]

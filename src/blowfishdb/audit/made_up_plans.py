@@ -35,7 +35,7 @@ PRICE = Fraction(3, 7)
 
 def certificate_lines(*, quick: bool, seed: int) -> Iterator[Line]:
     """One line for each way in which plans are certified."""
-    settings = 40 if quick else 400
+    settings = 60 if quick else 600
     for number, (way, limits) in enumerate(WAYS.items()):
         random, tried, troubles = np.random.default_rng([seed, number, 23]), 0, list[str]()
         for _ in range(settings):

@@ -77,7 +77,7 @@ def charge_troubles(ready: Ready, case: Case, found: Outcome) -> list[str]:
     price, troubles = ready.payable.epsilon, list[str]()
     if found.error:
         troubles.append(f"the release failed: {found.error[:200]}")
-    if price not in (case.epsilon, 0):
+    if case.within is None and price not in (case.epsilon, 0):
         troubles.append(f"asked to spend {case.epsilon}, would charge {price}")
     if found.receipt is None:
         return [*troubles, "no charge is on record for this release"]

@@ -15,10 +15,12 @@ from blowfishdb.audit.battery import battery
 from blowfishdb.audit.books import book_lines
 from blowfishdb.audit.cases import Case
 from blowfishdb.audit.dataset_cases import Subject, dataset_cases
+from blowfishdb.audit.declarations import declaration_lines
 from blowfishdb.audit.digests import digest_lines
 from blowfishdb.audit.drills import drills
 from blowfishdb.audit.exact import exact_lines
 from blowfishdb.audit.exact_costs import choice_lines, cost_lines
+from blowfishdb.audit.joined import joined_lines
 from blowfishdb.audit.made_up_nodes import node_lines
 from blowfishdb.audit.made_up_plans import certificate_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
@@ -77,13 +79,14 @@ def _works(plan: AuditPlan) -> dict[Section, list[tuple[str, Work]]]:
             found["replay"].append((case.name, partial(replay_account, case, plan.seed)))
         if case.name in DRILLED or (plan.subject is not None and case is listed[0]):
             found["replay"].append((f"drills: {case.name}", partial(drills, case, plan.seed)))
-    found["replay"].append(("drills: the ledger", book_lines))
+    found["replay"] += [("drills: the ledger", book_lines), ("joined tables", joined_lines)]
     quick = plan.quick
     found["exact"] = [("tiny domains, by hand", partial(exact_lines, quick=quick)), ("digests", digest_lines)]
     found["exact"] += [("costs of selections", cost_lines), ("winners of selections", choice_lines)]
     found["exact"] += [("refusals", refusal_lines)]
     found["exact"] += [
         ("made-up plans", partial(certificate_lines, quick=quick, seed=plan.seed)),
+        ("made-up declarations", partial(declaration_lines, quick=quick, seed=plan.seed)),
         ("made-up nodes", partial(node_lines, quick=quick, seed=plan.seed)),
     ]
     found["statistical"] = [
