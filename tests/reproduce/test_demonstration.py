@@ -54,7 +54,13 @@ def test_a_budget_answers_what_it_can_pay_for() -> None:
 
 @pytest.mark.parametrize(
     ("prices", "holds"),
-    [({1: 0.1, 10: 0.2, 4357: 0.3}, "yes"), ({1: 0.2, 10: 0.2, 4357: 0.2}, "partly"), ({1: 0.3, 4357: 0.2}, "no")],
+    [
+        ({1: 0.1, 10: 0.2, 4357: 0.3}, "yes"),
+        ({1: 0.1, 10: 0.201, 4357: 0.2}, "yes"),
+        ({1: 0.1, 10: 0.2, 100: 0.2, 4357: 0.2}, "partly"),
+        ({1: 0.2, 10: 0.2, 4357: 0.2}, "partly"),
+        ({1: 0.3, 4357: 0.2}, "no"),
+    ],
 )
 def test_thresholds_are_judged_by_fall_and_saving(prices: dict[int, float], holds: str) -> None:
     rows: list[Row] = [
@@ -64,7 +70,8 @@ def test_thresholds_are_judged_by_fall_and_saving(prices: dict[int, float], hold
     ]
     verdict = thresholds.judge(rows)
     assert verdict.holds == holds
-    assert ("at no threshold" in verdict.why) == (holds != "yes")
+    assert ("changes two counts" in verdict.why) == (holds != "yes")
+    assert ("is never dearer" in verdict.why) == (list(prices.values()) == sorted(prices.values()))
 
 
 @pytest.mark.parametrize(

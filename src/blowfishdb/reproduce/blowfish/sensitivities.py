@@ -202,7 +202,8 @@ def judge(rows: Sequence[Row]) -> Verdict:
     named = ", ".join(f"{row['statement']} ({row['stated']}, really {row['listed']})" for row in wrong)
     why = f"Too small: {named}; " if wrong else "None is too small here; "
     ours = "our certificates cover every example" if not unsound else f"{len(unsound)} certificates are too small"
-    why += f"the others agree with the definition, and {ours}."
+    exact = sum(number(row, "stated") == number(row, "listed") for row in rows)
+    why += f"{exact} of {len(rows)} are what neighbours really show, and {ours}."
     return Verdict(CLAIM, how_it_holds([number(row, "stated") >= number(row, "listed") for row in rows]), why)
 
 

@@ -63,7 +63,7 @@ def judge(rows: Sequence[Row]) -> Verdict:
     ratio = min(number(best[kind], kind) / number(ours, kind) for kind in KINDS)
     why = (
         f"The least error is at height {heights['absolute']} (absolute) and {heights['relative']} (relative): low "
-        "trees leave uneven boxes, high ones share the budget among too many levels. Even the best height has "
+        "trees leave uneven boxes, high ones share the budget among many levels. The best height has "
         f"{ratio:.3g} times the error of a kd-tree that cuts by predicted error and needs no height."
     )
     return Verdict(CLAIM, how_it_holds([abs(height - PAPER_BEST) <= NEAR for height in heights.values()]), why)

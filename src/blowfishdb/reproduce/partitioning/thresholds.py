@@ -81,9 +81,9 @@ def judge(rows: Sequence[Row]) -> Verdict:
     best = min(min(number(row, kind) for row in own) / number(ours, kind) for kind in KINDS)
     why = (
         f"With ξ1 at its loosest the error moves by a factor of {moved['absolute']:.3g} (absolute) and "
-        f"{moved['relative']:.3g} (relative) with ξ0; with ξ0 at its loosest ξ1 moves it {other:.3g} times, so both "
-        f"matter, and the best pair, which nobody knows before looking, still has {best:.3g} times the error of a "
-        "kd-tree that cuts by predicted error."
+        f"{moved['relative']:.3g} (relative) with ξ0; with ξ0 at its loosest ξ1 moves it {other:.3g} times. "
+        f"The best pair, which nobody knows before looking, has {best:.3g} times the error of a kd-tree that cuts by "
+        "predicted error."
     )
     return Verdict(CLAIM, how_it_holds([spread >= MUCH for spread in moved.values()]), why)
 
