@@ -149,6 +149,8 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
     shoot(page, "synopses-publish")
     page.get_by_role("button", name="Publish").click()
     expect(page.get_by_role("alertdialog")).to_contain_text("Spend epsilon 0.05?")
+    expect(page.get_by_role("table", name="What it will answer")).to_contain_text("Number of records")
+    shoot(page, "synopses-price")
     page.get_by_test_id("confirm").click()
     expect(page.get_by_role("button", name="Ask it, free")).to_be_visible()
     shoot(page, "synopses")

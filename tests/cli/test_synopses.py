@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,24 @@ def made(people: Run, tmp_path: Path) -> Path:
     assert shown.code == 0, shown.err
     assert "Ask it for ever" in shown.out
     return path
+
+
+def test_a_preview_costs_nothing_and_ends_with_the_command(people: Run) -> None:
+    asked = ("synopsis", "preview", "people", "--attributes", "bin(age, 10), state", "--epsilon", "0.25", *ANA)
+    shown = people(*asked)
+    assert shown.code == 0, shown.err
+    for said in ("Number of records", "CDF of age in bins of 10", "usual error", "this leaves 0.25"):
+        assert said in shown.out
+    [line] = [line for line in shown.out.splitlines() if line.startswith("Run it with: blowfish ")]
+    content = people(*asked, "--json").json
+    assert [one["answers"] for one in content["errors"]] == [30, 10, 10, 3, 1]
+    assert people("dataset", "list", "--json").json[0]["spent"] == "0"
+    assert people(*shlex.split(line.removeprefix("Run it with: blowfish "))).code == 0
+    aware = ("--attributes", "cost", "--epsilon", "0.1", "--mechanism", "dawa")
+    unknown = people("synopsis", "preview", "people", *aware, *ANA)
+    assert "is not known before: dawa" in " ".join(unknown.out.split())
+    dear = people(*asked[:6], "0.5", *ANA).out
+    assert "this is too dear" in dear and "Run it with" not in dear
 
 
 def test_it_is_charged_once(people: Run, made: Path) -> None:

@@ -77,6 +77,8 @@ def test_sql_and_steps(db: Session) -> None:
 
 
 def test_synopses_are_published_for_everybody(place: Place, address: str, db: Session) -> None:
+    near = place.office.session("ana")["visits"].histogram("ward").publish_preview(epsilon="0.3")
+    assert db["visits"].histogram("ward").publish_preview(epsilon="0.3").to_dict() == near.to_dict()
     made = db["visits"].histogram("ward").publish(epsilon="0.3")
     with bf.connect(address, token=place.secrets["bob"]) as other:
         (line,) = other.synopses("visits")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,10 +11,13 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.accuracy.noise_widths import noise_widths
+from blowfishdb.engine.synopsis.expected import read_synopsis_preview
 from blowfishdb.engine.synopsis.file import to_bytes
 from blowfishdb.engine.synopsis.request import cells_and_ranges
 from blowfishdb.errors import AccuracyError, DocumentError, InvalidInput, QueryError
+from blowfishdb.model.predicate import Predicate
 from blowfishdb.session import Session
+from tests.present.test_pages import check_inert, read
 from tests.session.places import ROWS, clinic, visits
 
 col = bf.col
@@ -172,3 +176,72 @@ def test_a_synopsis_is_made_for_cells_and_for_ranges_of_every_length(cells: int)
     assert set(lengths[cells:].tolist()) == {2**k for k in range(1, cells.bit_length())}
     assert int(asked.high.max()) == cells
     assert lengths.size <= 1.2 * cells + 20
+
+
+@pytest.mark.parametrize(
+    ("axes", "condition", "mechanism"),
+    [
+        ((col("age").bins(5), "ward"), None, None),
+        (("age",), col("ward") == "A1", "hierarchy"),
+        ((col("cost").bins(10),), None, None),
+    ],
+)
+def test_what_a_preview_expects_is_what_the_synopsis_will_say(
+    session: Session, axes: tuple[object, ...], condition: Predicate | None, mechanism: str | None
+) -> None:
+    before = session.budget("visits").spent
+    table = session["visits"] if condition is None else session["visits"].where(condition)
+    asked = table.histogram(*axes)  # type: ignore[arg-type]
+    found = asked.publish_preview(epsilon="0.5", mechanism=mechanism)
+    assert session.budget("visits").spent == before
+    made = asked.publish(epsilon="0.5", mechanism=mechanism)
+    kept = made.artefact
+    assert (found.epsilon, found.mechanism, found.cells) == (made.epsilon, kept.mechanism, kept.counts.size)
+    answers = {answer.title: answer for answer in _asked_of(made, axes)}
+    assert set(answers) == {one.question for one in found.errors}
+    for one in found.errors:
+        own = answers[one.question]
+        assert (one.answers, one.within) == (own.raw.size, own.widths.simultaneous)
+        # The usual error lies far below what holds for all answers nineteen times in twenty.
+        assert 0 < one.usual < one.within / 2
+
+
+def _asked_of(made: bf.Synopsis, axes: tuple[object, ...]) -> list[bf.Answer]:
+    found = [made.count(), made.histogram(*axes)]  # type: ignore[arg-type]
+    for axis in axes:
+        found += [made.histogram(axis)] if len(axes) > 1 else []  # type: ignore[arg-type]
+        found += [made.cdf(axis)] if axis != "ward" else []  # type: ignore[arg-type]
+    return found
+
+
+def test_the_usual_error_is_that_of_the_noise(session: Session) -> None:
+    """Ten thousand cells of one known scale: the error is within 15 % of what was expected, twelve deviations off."""
+    found = session["visits"].histogram("age", col("cost").bins(5)).publish_preview(epsilon="0.1", mechanism="identity")
+    made = session["visits"].histogram("age", col("cost").bins(5)).publish(epsilon="0.1", mechanism="identity")
+    cells = made.histogram("age", col("cost").bins(5)).raw
+    true = np.zeros((100, 100))
+    for row in range(ROWS):
+        true[row % 100, int((row * 7) % 500 + 0.25) // 5] += 1
+    usual = found.errors[0].usual
+    assert np.sqrt(np.mean((cells - true.reshape(-1)) ** 2)) == pytest.approx(usual, rel=0.15)
+
+
+def test_what_depends_on_the_data_is_not_guessed(session: Session) -> None:
+    found = session["visits"].histogram("age").publish_preview(epsilon="0.5", mechanism="dawa")
+    assert found.errors == () and found.mechanism == "dawa"
+    assert "is not known before: dawa looks at the data" in str(found)
+    assert "<table" not in found._repr_html_()
+
+
+def test_previews_of_synopses_are_readable(session: Session) -> None:
+    found = session["visits"].histogram("age").publish_preview(epsilon="0.5")
+    assert read_synopsis_preview(found.to_dict()).to_dict() == found.to_dict()
+    head, columns, *lines = str(found).split("\n")
+    assert head.startswith("Synopsis of histogram of age: 100 cells for epsilon 0.5, once, by ")
+    assert columns.split("  ")[-1].strip() == "usual error"
+    assert [len(line) for line in lines[:3]] == [len(columns)] * 3
+    assert repr(found) == str(found)
+    check_inert(read(found._repr_html_()))
+    assert "this is too dear" in str(replace(found, left=Fraction(1, 4)))
+    with pytest.raises(QueryError, match="from a histogram"):
+        session["visits"].cdf("age").publish_preview(epsilon="0.5")

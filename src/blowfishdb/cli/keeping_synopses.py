@@ -8,11 +8,12 @@ from pathlib import Path
 from blowfishdb.analysis.synthetic_rows import synthetic_rows
 from blowfishdb.cli.answering import Keeping, show_answer, show_remaining, steps
 from blowfishdb.cli.asked import Asked
-from blowfishdb.cli.output import console, print_json
+from blowfishdb.cli.output import console, print_json, table
 from blowfishdb.engine.present.numbers import epsilon_words
+from blowfishdb.engine.synopsis.expected import COLUMNS, SynopsisPreview
 from blowfishdb.engine.synopsis.synopsis import Synopsis, open_synopsis
 from blowfishdb.errors import InvalidInput
-from blowfishdb.session import Session
+from blowfishdb.session import Question, Session
 from blowfishdb.sql import read_axes, read_where
 
 ROW_FILES = (".csv", ".parquet")
@@ -43,12 +44,34 @@ def check_file(path: Path, endings: tuple[str, ...]) -> None:
         raise InvalidInput(f"--output: there is no folder {path.parent}; nothing was charged")
 
 
+def table_of(session: Session, name: str, attributes: str, where: str | None) -> Question:
+    """The histogram that a synopsis is published from."""
+    table = session[name]
+    if where is not None:
+        table = table.where(read_where(where, table.domain))
+    return table.histogram(*read_axes(attributes, table.domain))
+
+
+def show_preview(found: SynopsisPreview, runs: str, *, as_json: bool) -> None:
+    """Prints what a synopsis would answer, and the command that makes it where the budget allows."""
+    if as_json:
+        print_json(found.to_dict())
+        return
+    screen = console()
+    if found.errors:
+        screen.print(table(found.head(), COLUMNS, found.rows(), right=COLUMNS[1:]))
+    else:
+        screen.print(found.head(), style="bold", markup=False)
+    for line in found.notes():
+        screen.print(line, markup=False)
+    if found.is_affordable:
+        # Wrapped by the terminal and not by us, so that it can be copied in one piece.
+        screen.print(f"Run it with: {runs}", style="dim", markup=False, soft_wrap=True)
+
+
 def publish(session: Session, wish: Wish, *, as_json: bool) -> None:
     """Publishes a synopsis, writes its file and says what it holds."""
-    table = session[wish.name]
-    if wish.where is not None:
-        table = table.where(read_where(wish.where, table.domain))
-    question = table.histogram(*read_axes(wish.attributes, table.domain))
+    question = table_of(session, wish.name, wish.attributes, wish.where)
     with steps("publishing", quiet=as_json) as report:
         made = question.publish(
             epsilon=wish.epsilon, mechanism=wish.mechanism, key=wish.key, progress=report, deadline=wish.deadline

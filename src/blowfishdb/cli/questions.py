@@ -88,7 +88,7 @@ def preview(
     wanted = Accuracy(within, confidence, beta, epsilon, mechanism, per_query)
 
     def command(verb: str, at: Accuracy) -> str:
-        return shell_line(["blowfish", verb, *asked.words(), *at.words(), *_whose(analyst, config)])
+        return shell_line(["blowfish", verb, *asked.words(), *at.words(), *whose_options(analyst, config)])
 
     with analyst_session(config, analyst) as session:
         show_preview(asked.question(session), wanted, command, as_json=as_json)
@@ -177,13 +177,13 @@ def sql(
     keeping = Keeping(plot, save, note)
 
     def command(text: str) -> str:
-        return shell_line(["blowfish", "sql", text, *_whose(analyst, config)])
+        return shell_line(["blowfish", "sql", text, *whose_options(analyst, config)])
 
     with analyst_session(config, analyst) as session:
         run_sql(session, statement, wanted, keeping, command, key=key, deadline=deadline, as_json=as_json)
 
 
-def _whose(analyst: str | None, config: Path) -> list[str]:
+def whose_options(analyst: str | None, config: Path) -> list[str]:
     """The options that name the analyst and the configuration, where they were given."""
     return [
         *(["--analyst", analyst] if analyst else []),

@@ -1,4 +1,4 @@
-"""blowfish synopsis: publish a private table once, then ask it, export it and draw rows from it for ever, free."""
+"""blowfish synopsis: preview and publish a private table once, then ask it and draw rows from it for ever, free."""
 
 from __future__ import annotations
 
@@ -28,15 +28,49 @@ from blowfishdb.cli.questions import (
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The synopsis.")]
+Attributes = Annotated[
+    str, typer.Option(metavar="GROUPS", help='What it is over: cost, or "ward, bin(age, 5)" for all pairs.')
+]
+Price = Annotated[str, typer.Option(metavar="NUMBER", help="What it costs, once: 0.3 or 1/3.")]
+
+
+@app.command()
+def preview(
+    name: Name,
+    attributes: Attributes,
+    epsilon: Price,
+    where: Where = None,
+    mechanism: Mechanism = None,
+    analyst: Analyst = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Shows what a synopsis would answer and how far off. Reads no data and charges nothing.
+
+    What a data-aware mechanism will make of the data is not known before, and is not guessed.
+
+    \b
+    Example
+      blowfish synopsis preview visits --attributes "ward, bin(age, 5)" --epsilon 0.3
+    """
+    from blowfishdb.cli.keeping_synopses import show_preview, table_of
+    from blowfishdb.cli.opening import analyst_session
+    from blowfishdb.cli.questions import whose_options
+    from blowfishdb.cli.shell_words import shell_line
+
+    given = {"--attributes": attributes, "--epsilon": epsilon, "--where": where, "--mechanism": mechanism}
+    said = [word for option, value in given.items() if value is not None for word in (option, value)]
+    runs = shell_line(["blowfish", "synopsis", "make", name, *said, *whose_options(analyst, config)])
+    with analyst_session(config, analyst) as session:
+        question = table_of(session, name, attributes, where)
+        show_preview(question.publish_preview(epsilon=epsilon, mechanism=mechanism), runs, as_json=as_json)
 
 
 @app.command()
 def make(
     name: Name,
-    attributes: Annotated[
-        str, typer.Option(metavar="GROUPS", help='What it is over: cost, or "ward, bin(age, 5)" for all pairs.')
-    ],
-    epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="What it costs, once: 0.3 or 1/3.")],
+    attributes: Attributes,
+    epsilon: Price,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it. [NAME.parquet]")
     ] = None,
@@ -49,6 +83,8 @@ def make(
     as_json: AsJson = False,
 ) -> None:
     """Publishes a private table of counts. It is charged once; then anybody may ask it for ever.
+
+    How far off its answers will be: blowfish synopsis preview.
 
     \b
     Examples

@@ -18,6 +18,7 @@ from blowfishdb.engine.demand import Demand
 from blowfishdb.engine.node_release import NodePreview, NodeQuestion
 from blowfishdb.engine.node_weights import NodeWeights
 from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.synopsis.expected import SynopsisPreview
 from blowfishdb.engine.synopsis.synopsis import Synopsis
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
@@ -81,6 +82,7 @@ class Desk:
     budget: Callable[[str], Budget]
     preview: Callable[[str, Query, Domain, Demand], Preview]
     release: Callable[[str, Query, Domain, Demand, Run], Answer]
+    publish_preview: Callable[[str, Query, Domain, Demand], SynopsisPreview]
     publish: Callable[[str, Query, Domain, Demand, Run], Synopsis]
     node_preview: Callable[[str, NodeQuestion, Domain, Fraction], NodePreview]
     node_weights: Callable[[str, NodeQuestion, Domain, Fraction, Run], NodeWeights]

@@ -32,6 +32,7 @@ from blowfishdb.engine.node_weights import NodeWeights
 from blowfishdb.engine.preview import Preview, make_preview
 from blowfishdb.engine.program_request import PreparedProgram
 from blowfishdb.engine.request import Prepared, Request, make_request, prepare
+from blowfishdb.engine.synopsis.expected import SynopsisPreview, preview_synopsis
 from blowfishdb.engine.synopsis.file import from_bytes
 from blowfishdb.engine.synopsis.request import PreparedSynopsis, prepare_synopsis, synopsis_request
 from blowfishdb.engine.synopsis.synopsis import Synopsis
@@ -138,6 +139,15 @@ def local_desk(
 
         return shielded(turn, work)
 
+    def publish_preview(name: str, asked: Query, domain: Domain, demanded: Demand) -> SynopsisPreview:
+        def work() -> SynopsisPreview:
+            holding = held(name, asked, domain)
+            ready = prepare_synopsis(holding, synopsis_request(holding, asked, demanded))
+            left = ledger.room(holding.account, analyst, edge_losses(holding, ready))
+            return preview_synopsis(holding, ready, left)
+
+        return shielded(turn, work)
+
     def publish(name: str, asked: Query, domain: Domain, demanded: Demand, run: Run) -> Synopsis:
         def work() -> Synopsis:
             holding = held(name, asked, domain)
@@ -192,6 +202,7 @@ def local_desk(
         budget=budget,
         preview=preview,
         release=release,
+        publish_preview=publish_preview,
         publish=publish,
         node_preview=node_preview,
         node_weights=node_weights,

@@ -9,6 +9,7 @@ from blowfishdb.engine.charged_release import Progress, Run
 from blowfishdb.engine.demand import Number, demand
 from blowfishdb.engine.present.words import question_words
 from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.synopsis.expected import SynopsisPreview
 from blowfishdb.engine.synopsis.synopsis import Synopsis
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.query import Query
@@ -69,6 +70,11 @@ class Question:
         """
         asked = demand(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
         return self._desk.release(self.dataset, self.query, self.domain, asked, Run(key, progress, deadline))
+
+    def publish_preview(self, *, epsilon: Number, mechanism: str | None = None) -> SynopsisPreview:
+        """What a synopsis would answer and how far off, where that is known without data; costs nothing."""
+        asked = demand(epsilon=epsilon, mechanism=mechanism)
+        return self._desk.publish_preview(self.dataset, self.query, self.domain, asked)
 
     def publish(
         self,

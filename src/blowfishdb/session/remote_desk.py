@@ -17,6 +17,7 @@ from blowfishdb.engine.demand import Demand
 from blowfishdb.engine.node_release import NodePreview, NodeQuestion
 from blowfishdb.engine.node_weights import NodeWeights
 from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.synopsis.expected import SynopsisPreview, read_synopsis_preview
 from blowfishdb.engine.synopsis.file import from_bytes
 from blowfishdb.engine.synopsis.synopsis import Synopsis
 from blowfishdb.engine.written_query import write_query
@@ -118,6 +119,11 @@ def remote_desk(
         del domain
         return Answer.from_json(paid(place(dataset, "answers"), _asked(asked, demanded), run))
 
+    def publish_preview(dataset: str, asked: Query, domain: Domain, demanded: Demand) -> SynopsisPreview:
+        del domain
+        found = ask("POST", place(dataset, "synopses", "previews"), _asked(asked, demanded))
+        return read_synopsis_preview(found.json())
+
     def publish(dataset: str, asked: Query, domain: Domain, demanded: Demand, run: Run) -> Synopsis:
         del domain
         return Synopsis(from_bytes(paid(place(dataset, "synopses"), _asked(asked, demanded), run)))
@@ -157,6 +163,7 @@ def remote_desk(
         budget=budget,
         preview=preview,
         release=release,
+        publish_preview=publish_preview,
         publish=publish,
         node_preview=node_preview,
         node_weights=node_weights,

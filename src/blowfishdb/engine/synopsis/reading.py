@@ -41,8 +41,7 @@ class Pieces:
 
 def read(kept: Artefact, asked: Query, beta: float = BETA) -> Answer:
     """The answer to a question over the attributes of the synopsis."""
-    domain = kept.domain
-    compiled = compile_query(domain, Policy({name: public() for name in domain}), asked)
+    compiled = _compiled(kept, asked)
     pieces = [_pieces(axis, compiled.cells.cuts) for axis in kept.axes]
     counts, noise = _placed(kept, compiled, pieces)
     raw = np.asarray(compiled.problem.workload.dot(counts))
@@ -75,6 +74,17 @@ def read(kept: Artefact, asked: Query, beta: float = BETA) -> Answer:
         stages=kept.stages,
         caveat=" ".join(part for part in (FREE, kept.caveat, CUT if is_cut else "") if part),
     )
+
+
+def answer_variances(kept: Artefact, asked: Query) -> Floats:
+    """Bounds on the variance of the noise in each answer to a question, whatever the counts are."""
+    compiled = _compiled(kept, asked)
+    _, noise = _placed(kept, compiled, [_pieces(axis, compiled.cells.cuts) for axis in kept.axes])
+    return noise.variances_of(compiled.problem.workload)
+
+
+def _compiled(kept: Artefact, asked: Query) -> Compiled:
+    return compile_query(kept.domain, Policy({name: public() for name in kept.domain}), asked)
 
 
 def _pieces(axis: SynopsisAxis, cuts: Mapping[str, Segments]) -> Pieces:

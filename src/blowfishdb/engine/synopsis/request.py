@@ -25,7 +25,6 @@ from blowfishdb.mechanisms.data_aware.script import Finding
 from blowfishdb.mechanisms.own_noise import own_variances
 from blowfishdb.mechanisms.running_noise import running_variances
 from blowfishdb.model.arrays import Floats, Ints
-from blowfishdb.model.cells import Cells
 from blowfishdb.model.query import Query
 from blowfishdb.model.workload import Intervals
 from blowfishdb.noise.distribution import variance
@@ -51,6 +50,39 @@ class PreparedSynopsis:
         """The plan or program that a receipt covers."""
         return self.inner.digest
 
+    @property
+    def mechanism(self) -> str:
+        """What measures the cells."""
+        inner = self.inner
+        return inner.program.mechanism if isinstance(inner, PreparedProgram) else inner.best.mechanism
+
+    def axes(self) -> tuple[SynopsisAxis, ...]:
+        """The attributes of the file."""
+        cells = self.inner.compiled.cells
+        return tuple(SynopsisAxis(cells.layout[shown.name], shown) for shown in cell_axes(cells))
+
+    def outline(self) -> Artefact | None:
+        """The file to come with its noise and no counts; None where its noise depends on the data."""
+        inner = self.inner
+        if isinstance(inner, PreparedProgram):
+            return None
+        noise = _noise_of_plan(inner.best, is_one_axis=len(inner.compiled.cells.axes) == 1)
+        return Artefact(
+            title="",
+            axes=self.axes(),
+            counts=np.zeros(noise.deviations.size),
+            noise=noise,
+            mechanism=self.mechanism,
+            certificate=inner.best.certificate,
+            stages=(),
+            caveat="",
+            dataset="",
+            policy_version=None,
+            protected=(),
+            unprotected=(),
+            released="",
+        )
+
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps."""
         return {**self.inner.document(), "synopsis": True}
@@ -63,7 +95,7 @@ class PreparedSynopsis:
         """The finished file."""
         answer, cells, noise = self._measured(counts)
         answer = described(answer, holding, self.inner.compiled)
-        return to_bytes(_artefact(answer, cells, noise, self.inner.compiled.cells))
+        return to_bytes(_artefact(answer, cells, noise, self.axes()))
 
     def _measured(self, counts: Ints) -> tuple[Answer, Floats, CellNoise]:
         inner = self.inner
@@ -130,10 +162,10 @@ def cells_and_ranges(cells: int) -> Intervals:
     return Intervals(cells, low, high)
 
 
-def _artefact(answer: Answer, counts: Floats, noise: CellNoise, cells: Cells) -> Artefact:
+def _artefact(answer: Answer, counts: Floats, noise: CellNoise, axes: tuple[SynopsisAxis, ...]) -> Artefact:
     return Artefact(
         title=answer.title,
-        axes=tuple(SynopsisAxis(cells.layout[shown.name], shown) for shown in cell_axes(cells)),
+        axes=axes,
         counts=counts,
         noise=noise,
         mechanism=answer.mechanism,

@@ -18,8 +18,10 @@ STEPS = {
 }
 
 
-async def confirmed(what: str, price: Fraction, left: Fraction | None) -> bool:
-    """Whether they agree to the price; nothing is spent without this step."""
+async def confirmed(
+    what: str, price: Fraction, left: Fraction | None, more: Callable[[], object] | None = None
+) -> bool:
+    """Whether they agree to the price; nothing is spent without this step. `more` draws what else they should see."""
     rest = "" if left is None else f" You have {figure(left)}; this leaves {figure(left - price)}."
     said = (
         f"It is charged before any data is read, and there is no refund.{rest} What you asked before in the same way "
@@ -29,6 +31,8 @@ async def confirmed(what: str, price: Fraction, left: Fraction | None) -> bool:
     with ui.dialog().props(named) as dialog, ui.card().props(f'role="alertdialog" {named}'):
         ui.label(f"Spend epsilon {figure(price)}?").classes("bf-title").style("font-size:18px")
         ui.label(what).style("margin-top:6px")
+        if more is not None:
+            more()
         ui.label(said).classes("bf-quiet bf-small").style("margin-top:8px")
         with ui.element("div").classes("bf-row bf-ends"):
             ui.button("Cancel", on_click=lambda: dialog.submit("no")).props("flat")

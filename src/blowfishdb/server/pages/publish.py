@@ -6,11 +6,12 @@ from functools import partial
 
 from nicegui import ui
 
-from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.synopsis.expected import COLUMNS, SynopsisPreview
 from blowfishdb.errors import BlowfishError, NotSignedIn
 from blowfishdb.server.pages.asking import Asking
 from blowfishdb.server.pages.confirm import confirmed, progress_bar
 from blowfishdb.server.pages.controls import Tile
+from blowfishdb.server.pages.curator_parts import Column, plain_table
 from blowfishdb.server.pages.here import Here
 from blowfishdb.server.pages.question_form import QuestionForm
 from blowfishdb.server.pages.quote import show_failure
@@ -72,9 +73,9 @@ class Publisher:
             table = table.where(condition)
         return table.histogram(*asking.axes())
 
-    def _price(self, asking: Asking, epsilon: str) -> tuple[Question, Preview]:
+    def _price(self, asking: Asking, epsilon: str) -> tuple[Question, SynopsisPreview]:
         question = self._asked(asking)
-        return question, question.preview(epsilon=epsilon)
+        return question, question.publish_preview(epsilon=epsilon)
 
     async def _publish(self) -> None:
         asking, epsilon = self._form.asking, (self._epsilon.value or "").strip()
@@ -83,7 +84,10 @@ class Publisher:
             question, preview = await self._here.run(partial(self._price, asking, epsilon))
             with self._root:
                 agreed = await confirmed(
-                    f"{preview.title} of {preview.dataset}, {preview.cells:,} cells.", preview.epsilon, preview.left
+                    f"{preview.title} of {preview.dataset}, {preview.cells:,} cells.",
+                    preview.epsilon,
+                    preview.left,
+                    partial(show_errors, preview),
                 )
             if agreed:
                 await self._run(question, epsilon)
@@ -107,3 +111,12 @@ class Publisher:
             stop()
         with self._root:
             ui.navigate.to("/synopses")
+
+
+def show_errors(preview: SynopsisPreview) -> None:
+    """Draws what a synopsis will answer and how far off, or says why nobody knows."""
+    if preview.errors:
+        first, *numbers = COLUMNS
+        columns = [Column(first), *(Column(name, is_number=True) for name in numbers)]
+        plain_table(columns, preview.rows(), "What it will answer")
+    paragraph(preview.notes()[0]).classes("bf-small").style("margin-top:8px")

@@ -30,6 +30,20 @@ def published(name: str, visitor: Member, request: Request) -> list[dict[str, An
     return [write_published(one) for one in office_of(request).desk(visitor.name).synopses(name)]
 
 
+@router.post("/previews")
+async def preview(name: str, sent: Ask, visitor: Analyst, request: Request) -> dict[str, Any]:
+    """What a synopsis would cost and answer, and how far off, where that is known. Reads no data and costs nothing."""
+    office = office_of(request)
+
+    def work() -> dict[str, Any]:
+        desk = office.desk(visitor.name)
+        domain, _ = desk.declared(name)
+        asked, demanded = read_ask(office.session(visitor.name), name, sent)
+        return desk.publish_preview(name, asked, domain, demanded).to_dict()
+
+    return await lanes_of(request).quote(visitor.name, work)
+
+
 @router.post("", responses={200: {"content": {PARQUET: {}}}}, response_class=Response)
 async def publish(name: str, sent: Ask, visitor: Analyst, request: Request, key: Key = None) -> Response:
     """Publishes a synopsis, charged before any data is read; the answer is its file."""
