@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 
@@ -170,39 +170,44 @@ class MarginalStrategy:
     def coefficients(self, queries: Ints, variances: Floats) -> Floats:
         """For each of the given answers its coefficient on every noise variable."""
         ends = np.cumsum([self._rest(axes, ()) for axes in self.requested])
-        rows = []
-        for query in queries:
-            place = int(np.searchsorted(ends, query, side="right"))
-            axes = self.requested[place]
-            cell = np.unravel_index(query - ends[place] + self._rest(axes, ()), self._sizes(axes)) if axes else ()
-            rows.append(
-                np.concatenate([self._shares(axes, cell, number, variances) for number in range(len(self.measured))])
-            )
-        return np.array(rows)
+        home = np.searchsorted(ends, queries, side="right")
+        found = np.empty((queries.size, int(self._starts[-1])))
+        for place, axes in enumerate(self.requested):
+            own = np.flatnonzero(home == place)
+            flat = queries[own] - ends[place] + self._rest(axes, ())
+            cells = np.unravel_index(flat, self._sizes(axes)) if axes else ()
+            for number, start in enumerate(self._starts[:-1]):
+                shares = self._shares(axes, own.size, cells, number, variances)
+                found[own, start : self._starts[number + 1]] = shares
+        return found
 
-    def _shares(self, axes: Axes, cell: Sequence[int], number: int, variances: Floats) -> Floats:
-        """The coefficients of one answer on the cells of one measured marginal."""
+    def _shares(self, axes: Axes, answers: int, cells: Sequence[Ints], number: int, variances: Floats) -> Floats:
+        """The coefficients of answers, one by their cells along each axis, on the cells of one measured marginal."""
         outer = self.measured[number]
-        found = np.zeros(self._rest(outer, ()))
+        found = np.zeros((answers, self._rest(outer, ())))
         for inner in self._noisy_below(axes):
             if not set(inner) <= set(outer):
                 continue
             precisions = self._precisions(inner, variances)
-            share = precisions[number] / precisions.sum() / self._rest(axes, inner)
-            factors = [self._factor(axis, axes, inner, cell) for axis in outer]
-            found += share * reduce(lambda a, b: np.multiply.outer(a, b).reshape(-1), factors, np.ones(1))
+            product = np.ones((answers, 1))
+            for axis in outer:
+                along = self._factor(axis, answers, cells[axes.index(axis)] if axis in inner else None)
+                product = (product[:, :, None] * along[:, None, :]).reshape(
+                    answers, product.shape[1] * self._shape[axis]
+                )
+            found += precisions[number] / precisions.sum() / self._rest(axes, inner) * product
         return found
 
-    def _factor(self, axis: int, axes: Axes, inner: Axes, cell: Sequence[int]) -> Floats:
+    def _factor(self, axis: int, answers: int, cells: Ints | None) -> Floats:
         """Along one axis: the cell minus the mean where the residual has it, else the sum."""
         size = self._shape[axis]
-        if axis not in inner:
-            return np.ones(size)
-        centred = np.full(size, -1 / size)
-        centred[cell[axes.index(axis)]] += 1
+        if cells is None:
+            return np.ones((answers, size))
+        centred = np.full((answers, size), -1 / size)
+        centred[np.arange(answers), cells] += 1
         return centred
 
-    @property
+    @cached_property
     def _shape(self) -> tuple[int, ...]:
         return self.problem.graph.shape
 
