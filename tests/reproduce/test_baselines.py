@@ -73,6 +73,15 @@ def test_mwem_fits_blocks_as_it_would_fit_every_cell(workload: Intervals | Recta
     assert not np.allclose(found, total / 144)
 
 
+@pytest.mark.parametrize("workload", [random_ranges(144, 9), random_boxes((12, 12), 9)], ids=["intervals", "boxes"])
+def test_mwem_survives_measurements_far_above_the_total(workload: Intervals | Rectangles) -> None:
+    cells = np.full(144, 1 / 144)
+    for _ in range(3):
+        _fit(cells, workload, list(range(9)), [1e9 if place % 2 else -1e9 for place in range(9)], 1.0)
+    assert np.all(np.isfinite(cells))
+    assert cells.sum() == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("baseline", [privelet, hb], ids=["privelet", "hb"])
 def test_linear_ones_are_unbiased(baseline: Callable[[Ints, Fraction, Identity], Floats]) -> None:
     errors = np.array([baseline(COUNTS, Fraction(1), Identity(64)) - COUNTS for _ in range(150)])

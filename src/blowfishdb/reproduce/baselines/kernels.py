@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+FLOOR = 1e-100
+LARGEST_STEP = 50.0
+
 
 @njit(cache=True)
 def reweigh(cells: Any, low: Any, high: Any, measured: Any, total: float, times: int) -> None:
     """Multiplicative updates towards every measured range in turn, `times` over, keeping the total.
 
     One number stands for the common factor of all cells, so that an update touches its range only. Cells have a floor,
-    because arithmetic on vanishing numbers is a hundred times slower.
+    because arithmetic on vanishing numbers is a hundred times slower, and one update a bound, because a total that
+    noise has made small would make it overflow.
     """
     for _ in range(times):
         common = 1.0
@@ -22,12 +26,12 @@ def reweigh(cells: Any, low: Any, high: Any, measured: Any, total: float, times:
             for place in range(low[query], high[query]):
                 inside += cells[place]
             inside *= common
-            factor = np.exp((measured[query] - inside) / (2.0 * total))
+            factor = np.exp(min(max((measured[query] - inside) / (2.0 * total), -LARGEST_STEP), LARGEST_STEP))
             for place in range(low[query], high[query]):
                 cells[place] *= factor
             common *= total / (total + (factor - 1.0) * inside)
         for place in range(cells.size):
-            cells[place] = max(cells[place] * common, 1e-100)
+            cells[place] = max(cells[place] * common, FLOOR)
 
 
 @njit(cache=True)

@@ -58,6 +58,8 @@ def _fit(
 
 
 def _fit_boxes(grid: Floats, low: Ints, high: Ints, measured: list[float], total: float) -> None:
+    from blowfishdb.reproduce.baselines.kernels import FLOOR, LARGEST_STEP
+
     cuts = [_cuts(low[:, axis], high[:, axis], size) for axis, size in enumerate(grid.shape)]
     first, last = (
         np.stack([np.searchsorted(own, end[:, axis]) for axis, own in enumerate(cuts)], axis=1) for end in (low, high)
@@ -69,8 +71,10 @@ def _fit_boxes(grid: Floats, low: Ints, high: Ints, measured: list[float], total
     before = blocks.copy()
     for _ in range(BOX_UPDATES):
         for box, value in zip(boxes, measured, strict=True):
-            blocks[box] *= np.exp((value - blocks[box].sum()) / (2.0 * total))
+            step = (value - blocks[box].sum()) / (2.0 * total)
+            blocks[box] *= np.exp(np.clip(step, -LARGEST_STEP, LARGEST_STEP))
             blocks *= total / blocks.sum()
+        np.maximum(blocks, FLOOR, out=blocks)
     factors = blocks / before
     for axis, own in enumerate(cuts):
         factors = np.repeat(factors, np.diff(own), axis=axis)
