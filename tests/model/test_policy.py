@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -291,3 +292,16 @@ def test_the_words_say_what_is_and_is_not_protected() -> None:
     hub = domain({"a": integers(0, 9)})
     assert "e^(2 epsilon)" in explain(hub, Policy({"a": partition(cuts=[5])}))[0]
     assert not isinstance(Policy().family("a"), Public)
+
+
+def test_a_policy_looks_its_values_up_once_for_each_declaration() -> None:
+    policy = Policy({"v": custom([("a", "b"), ("b", "c")])})
+    one, other = domain({"v": ["a", "b", "c"]}), domain({"v": ["c", "x", "b", "a"]})
+    found = policy.graph(one, "v")
+    assert policy.graph(one.project(["v"]), "v") is found and policy.graph(policy.applied(one), "v") is found
+    assert found.distance(0, 2) == 2
+    assert policy.graph(other, "v").distance(0, 1) is None and policy.graph(other, "v").distance(0, 2) == 1
+    assert policy.graph(one, "v").distance(0, 2) == 2
+    with pytest.raises(PolicyError, match="v: "):
+        policy.graph(domain({"v": ["a", "b"]}), "v")
+    assert replace(policy, attributes={"v": custom([("a", "c")])}).graph(one, "v").distance(0, 1) is None

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from blowfishdb.engine.components import check_parallel
@@ -115,10 +116,18 @@ class Dataset:
 
     def policy_document(self) -> str:
         """The policy as the ledger keeps it."""
-        return json.dumps(write_policy(self.policy), sort_keys=True, ensure_ascii=False)
+        return self._policy_document
 
     def domain_document(self) -> str:
         """The domain and the joins that feed it, as the ledger keeps them."""
+        return self._domain_document
+
+    @cached_property
+    def _policy_document(self) -> str:
+        return json.dumps(write_policy(self.policy), sort_keys=True, ensure_ascii=False)
+
+    @cached_property
+    def _domain_document(self) -> str:
         return json.dumps(
             {"attributes": write_domain(self.domain), "joins": [write_join(join) for join in self.joins]},
             sort_keys=True,

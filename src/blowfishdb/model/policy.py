@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import get_args
 
 from blowfishdb.errors import PolicyError
 from blowfishdb.model.cellgraph import Composition, Presence
-from blowfishdb.model.domain import Bins, Domain, Integers
+from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
 from blowfishdb.model.domain.base import is_storable
 from blowfishdb.model.facts.checks import as_facts, check_facts
 from blowfishdb.model.facts.values import Fact
@@ -109,10 +110,20 @@ class Policy:
 
     def graph(self, domain: Domain, name: str) -> ValueGraph:
         """The graph on an attribute's declared values; its special cells are joined to all of them unless public."""
-        try:
-            return value_graph(self.family(name), domain.find(name, PolicyError))
-        except PolicyError as error:
-            raise PolicyError(f"{name}: {error}") from None
+        attribute = domain.find(name, PolicyError)
+        known = self._graphs.get(name)
+        if known is None or known[0] is not attribute:
+            try:
+                known = attribute, value_graph(self.family(name), attribute)
+            except PolicyError as error:
+                raise PolicyError(f"{name}: {error}") from None
+            self._graphs[name] = known
+        return known[1]
+
+    @cached_property
+    def _graphs(self) -> dict[str, tuple[Attribute, ValueGraph]]:
+        """The graphs asked for last, each with its attribute: a long list of pairs takes a while to look up."""
+        return {}
 
     def factors(self, names: Iterable[str]) -> tuple[tuple[str, ...], ...]:
         """The given attributes, those of one joint threshold together, by first appearance."""
