@@ -168,8 +168,8 @@ def test_the_processors_seconds_are_kept(tmp_path: Path, measured: Callable[[], 
     path = run.out / PLAIN.name / "result.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "seconds": 125.0}))
     finished = finished_before(run, [PLAIN])
-    assert "It took 125 seconds of one processor." in markdown(TINY, finished)
-    assert "It took 125 seconds of one processor." in page(TINY, finished)
+    assert "Processor time: 2.1 minutes." in markdown(TINY, finished)
+    assert "Processor time: 2.1 minutes." in page(TINY, finished)
 
 
 def test_two_processes_find_the_same(tmp_path: Path, measured: Callable[[], int]) -> None:

@@ -34,7 +34,7 @@ def markdown(settings: Settings, finished: Finished) -> str:
         lines += [f"Claim: {verdict.claim} **It {HOLDS[verdict.holds]}.** {verdict.why}", ""]
         lines += [_took(done), ""]
         lines += [f"![{title}]({experiment.name}/{name}.png)" for name, title in done.pictures.items()]
-        lines += ["", "Tables: " + ", ".join(_links(experiment, done, "[{title}]({link})")), ""]
+        lines += ["", "Tables: " + ", ".join(f"[{title}]({link})" for title, link in _links(experiment, done)), ""]
     return "\n".join(lines)
 
 
@@ -61,17 +61,19 @@ def page(settings: Settings, finished: Finished) -> str:
             for name, text in done.pictures.items()
         ]
         parts.append(f"<p>{_took(done)}</p>")
-        parts.append("<p>Tables: " + ", ".join(_links(experiment, done, "<a href='{link}'>{title}</a>")) + "</p>")
+        links = (f"<a href='{link}'>{html.escape(words)}</a>" for words, link in _links(experiment, done))
+        parts.append(f"<p>Tables: {', '.join(links)}</p>")
     return "\n".join([*parts, "</main></html>", ""])
 
 
 def _took(done: Done) -> str:
-    return f"It took {done.seconds:,.0f} seconds of one processor."
+    return f"Processor time: {done.seconds / 60:,.1f} minutes."
 
 
-def _links(experiment: Experiment, done: Done, form: str) -> Iterator[str]:
+def _links(experiment: Experiment, done: Done) -> Iterator[tuple[str, str]]:
+    """The title and the file of each table."""
     for name, title in done.tables.items():
-        yield form.format(link=f"{experiment.name}/{name}.csv", title=html.escape(title))
+        yield title, f"{experiment.name}/{name}.csv"
 
 
 def _how(settings: Settings) -> str:
