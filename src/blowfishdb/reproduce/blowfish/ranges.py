@@ -102,7 +102,8 @@ class Ranges:
                 for look, theta in enumerate(distinct(rows, "theta")):
                     own = matching(rows, theta=theta)
                     x, y = ([number(row, column) for row in own] for column in ("epsilon", method))
-                    axes.plot(x, y, color=COLOURS[look], marker=MARKS[look], markersize=4, label=f"θ = {theta}")
+                    label = "full graph" if theta == "full" else f"θ = {theta}"
+                    axes.plot(x, y, color=COLOURS[look], marker=MARKS[look], markersize=4, label=label)
                 plain(axes, "ε", "mean squared error of a range" if axes is panels[0] else "", words, log_y=True)
             legend_below(figure, panels[0], columns=7)
 

@@ -81,7 +81,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
             for look, name in enumerate(distinct(shown, "method")):
                 own = [number(row, "released") for row in matching(shown, method=name)]
                 axes.plot(income, own, MARKS[look], color=COLOURS[look], markersize=3, label=name)
-            plain(axes, "income", "average age (years)" if axes is panels[0] else "", f"α = {alpha:g}")
+            plain(axes, "income (class)", "average age (years)" if axes is panels[0] else "", f"α = {alpha:g}")
         legend_below(figure, panels[0])
 
     title = f"Partitioning, Figure 8: average age by income, {rows[0]['data']}"

@@ -111,7 +111,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         parts = (before, "Figure 3: original"), (after, "Figure 4: released"), (after - before, "Figure 5: noise")
         for look, (axes, (values, title)) in enumerate(zip(panels[:3], parts, strict=True)):
             axes.bar(place, values, width=1.0, color=COLOURS[look])
-            plain(axes, "income", "people", title)
+            plain(axes, "income (class)", "people", title)
         off, share = (np.array([number(row, column) for row in spread]) for column in ("off_by", "share"))
         panels[3].bar(off, share, width=off[1] - off[0], color=COLOURS[3])
         plain(panels[3], "error of a range (people)", "share of ranges", "Figure 6: query error")
