@@ -72,6 +72,7 @@ def test_a_given_file_is_taken(tmp_path: Path) -> None:
         ("INCOME", np.ones(15, dtype=int), "16 to 8,192 cells"),
         ("INCOME", np.ones(8193, dtype=int), "16 to 8,192 cells"),
         ("TWITTER", np.ones((20, 15), dtype=int), "16 to 4,096 cells"),
+        ("CENSUS", np.ones((257, 256), dtype=int), "65,536 cells at most"),
         ("INCOME", np.zeros(20, dtype=int), "1 to 1,000,000,000 records"),
         ("INCOME", np.full(20, 10**8), "1 to 1,000,000,000 records"),
     ],

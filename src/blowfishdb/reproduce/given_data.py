@@ -23,6 +23,8 @@ LEAST_SIDE = 16
 MOST_CELLS = 8192
 """Of one axis: the optimal partition looks at every pair of cells."""
 MOST_SIDE = 4096
+MOST_PEOPLE_CELLS = 65_536
+"""Of the census, which is released thousands of times."""
 MOST_RECORDS = 10**9
 ENDING = ".npy"
 
@@ -90,6 +92,8 @@ def read_counts(path: Path, axes: int) -> Ints:
     most = MOST_CELLS if axes == 1 else MOST_SIDE
     if min(found.shape) < LEAST_SIDE or max(found.shape) > most:
         raise InvalidInput(f"{path.name} must have {LEAST_SIDE} to {most:,} cells along each axis")
+    if path.name == f"CENSUS{ENDING}" and found.size > MOST_PEOPLE_CELLS:
+        raise InvalidInput(f"{path.name} must have {MOST_PEOPLE_CELLS:,} cells at most")
     if not 0 < float(found.sum(dtype=np.float64)) <= MOST_RECORDS:
         raise InvalidInput(f"{path.name} must hold 1 to {MOST_RECORDS:,} records")
     return np.ascontiguousarray(found, dtype=np.int64)
