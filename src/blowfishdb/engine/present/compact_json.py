@@ -29,5 +29,9 @@ def _numbers(values: Floats) -> str:
     if values.size < LONG or not np.all(np.isfinite(values)) or np.any(np.signbit(values[values == 0])):
         return json.dumps(values.tolist(), allow_nan=False, separators=SEPARATORS)
     import pyarrow
+    from pyarrow import compute
 
-    return "[" + ",".join(pyarrow.array(values).cast(pyarrow.string()).to_pylist()) + "]"
+    # Large texts: 10^8 numbers are longer than 2^31 characters.
+    text = pyarrow.large_string()
+    whole = pyarrow.ListArray.from_arrays([0, values.size], pyarrow.array(values).cast(text))
+    return f"[{compute.binary_join(whole, pyarrow.scalar(',', text))[0]}]"
