@@ -41,7 +41,9 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
     del settings
     table = Table("objectives", "Objective over the non-private one, by point set, policy and epsilon", tuple(rows))
     title = "Blowfish, Figure 1(a-c): k-means under distance thresholds (mean, quartiles shaded)"
-    picture = Picture("objectives", title, trials(rows), partial(draw_pairs, rows=rows), (9.6, 6.4))
+    picture = Picture(
+        "objectives", title, trials(rows), partial(draw_pairs, rows=rows), (3.2 * len(data_of(rows)), 6.4)
+    )
     return Result((table,), (picture,), judge(rows))
 
 
