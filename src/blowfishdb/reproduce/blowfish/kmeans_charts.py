@@ -58,7 +58,13 @@ def draw_pairs(figure: Figure, rows: Sequence[Row]) -> None:
         above.plot(list(start), list(start.values()), color=INK, linestyle=":", label="as printed, without noise")
         _draw_policies(above, rows, data, "printed")
         _draw_policies(below, rows, data, "ours")
-        plain(above, "", OBJECTIVE if place == 0 else "", f"{data}, as printed", log_y=True)
+        plain(
+            above,
+            "",
+            OBJECTIVE if place == 0 else "",
+            f"{data}, as printed\n(private for the full graph only)",
+            log_y=True,
+        )
         plain(below, "ε", OBJECTIVE if place == 0 else "", f"{data}, certified")
         simple_ticks(above)
         handles, labels = above.get_legend_handles_labels()

@@ -11,6 +11,7 @@ from blowfishdb.reproduce.experiment import Case, Procedure
 from blowfishdb.reproduce.partitioning.census import (
     ALGORITHMS,
     CELLS,
+    ERRORS,
     HIERARCHICAL,
     OURS,
     PRINTED,
@@ -54,7 +55,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         for axes, (kind, title) in zip(panels, KINDS.items(), strict=True):
             own = {name: matching(rows, algorithm=name) for name in ALGORITHMS}
             lines(axes, {n: [(number(row, "alpha"), number(row, kind)) for row in each] for n, each in own.items()})
-            plain(axes, "α", f"mean {kind} error of a rectangle", title, log_x=True, log_y=True)
+            plain(axes, "α", ERRORS[kind], title, log_x=True, log_y=True)
         legend_below(figure, panels[0], columns=5)
 
     title = f"Partitioning, Figures 13 and 14: error by α, {rows[0]['data']}, one record more or less"

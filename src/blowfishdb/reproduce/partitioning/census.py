@@ -33,6 +33,9 @@ HEIGHT = 12
 XI_0, XI_1 = 1000.0, 5000.0
 """The height and the thresholds of the figures that hold them fixed."""
 
+ERRORS = {"absolute": "mean absolute error of a rectangle (people)", "relative": "mean relative error of a rectangle"}
+"""What the axes of both kinds of figures are called."""
+
 Boxed = Callable[[Ints, Fraction, Rectangles], Floats]
 
 

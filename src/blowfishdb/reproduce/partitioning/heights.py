@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from blowfishdb.reproduce.baselines.hierarchical_kdtree import hierarchical_kdtree
 from blowfishdb.reproduce.charts import legend_below, lines, plain
 from blowfishdb.reproduce.experiment import Case, Procedure
-from blowfishdb.reproduce.partitioning.census import ALGORITHMS, ALPHA, OURS, census, errors
+from blowfishdb.reproduce.partitioning.census import ALGORITHMS, ALPHA, ERRORS, OURS, census, errors
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
 from blowfishdb.reproduce.rows import matching, number, trials_of
 from blowfishdb.reproduce.settings import Settings
@@ -48,7 +48,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
             points = [(number(row, "height"), number(row, kind)) for row in own]
             level = number(ours, kind)
             lines(axes, {TREE: points, f"{OURS}, any height": [(points[0][0], level), (points[-1][0], level)]})
-            plain(axes, "height of the tree", f"mean {kind} error of a rectangle", title, log_y=True)
+            plain(axes, "height of the tree", ERRORS[kind], title, log_y=True)
         legend_below(figure, panels[0])
 
     title = f"Partitioning, Figures 9 and 10: hierarchical kd-tree, {rows[0]['data']}, α = {float(ALPHA):g}"

@@ -11,6 +11,7 @@ from blowfishdb.reproduce.partitioning.census import (
     ALGORITHMS,
     ALPHA,
     CELLS,
+    ERRORS,
     OURS,
     PRINTED,
     census,
@@ -63,7 +64,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
                 (row,) = matching(rows, algorithm=name)
                 series[name] = [(asked[0][0], number(row, kind)), (asked[-1][0], number(row, kind))]
             lines(axes, series)
-            plain(axes, "number of queries", f"mean {kind} error of a rectangle", title, log_x=True, log_y=True)
+            plain(axes, "number of queries", ERRORS[kind], title, log_x=True, log_y=True)
         legend_below(figure, panels[0])
 
     title = f"Partitioning, Figures 15 and 16: one release against the interactive model, {rows[0]['data']}"

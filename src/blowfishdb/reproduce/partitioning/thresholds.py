@@ -11,7 +11,7 @@ from blowfishdb.mechanisms.spatial.kd_cuts import KdThresholds
 from blowfishdb.reproduce.baselines.printed_kdtree import printed_kdtree
 from blowfishdb.reproduce.charts import legend_below, lines, plain
 from blowfishdb.reproduce.experiment import Case, Procedure
-from blowfishdb.reproduce.partitioning.census import ALGORITHMS, ALPHA, OURS, census, errors
+from blowfishdb.reproduce.partitioning.census import ALGORITHMS, ALPHA, ERRORS, OURS, census, errors
 from blowfishdb.reproduce.result import Picture, Result, Row, Table, Verdict, how_it_holds
 from blowfishdb.reproduce.rows import distinct, matching, number, trials_of
 from blowfishdb.reproduce.settings import Settings
@@ -61,7 +61,7 @@ def conclude(settings: Settings, rows: Sequence[Row]) -> Result:
             }
             ends = [number(own[0], "xi_0"), number(own[-1], "xi_0")]
             lines(axes, {**series, f"{OURS}, no thresholds": [(end, number(ours, kind)) for end in ends]})
-            plain(axes, "ξ0, records of a box", f"mean {kind} error of a rectangle", title, log_x=True, log_y=True)
+            plain(axes, "ξ0, records of a box", ERRORS[kind], title, log_x=True, log_y=True)
             simple_ticks(axes, COARSE)
         legend_below(figure, panels[0], columns=5)
 
