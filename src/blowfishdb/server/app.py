@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from html import escape
 from http import HTTPMethod
 from importlib import import_module
 
@@ -123,9 +122,11 @@ def described_routes(app: FastAPI) -> list[tuple[re.Pattern[str], list[str]]]:
 
 def fault_page(error: Exception) -> HTMLResponse:
     """The page in place of one that failed: what an error of ours says, of others an incident number alone."""
+    from blowfishdb.server.pages.here import sentence
+    from blowfishdb.server.pages.theme import refusal_page
+
     known = error if isinstance(error, BlowfishError) else note_incident(error)
-    page = f"<!doctype html><title>{TITLE}</title><p>{escape(known.message)}</p><p><a href='/'>Back</a></p>"
-    return HTMLResponse(page, status_of(known))
+    return refusal_page("That did not work", sentence(known.message), status_of(known))
 
 
 def note_unexpected(error: Exception) -> None:

@@ -16,7 +16,7 @@ from blowfishdb.server.pages.shell import PASSWORD, heading, icon_button, notice
 DAYS = {7: "a week", 30: "30 days", 90: "90 days", 365: "a year"}
 
 
-@page("/account", "Your account", *SCOPES, lead="Your password, and tokens with which programs ask in your name.")
+@page("/account", "Your account", *SCOPES, lead="Your password, and tokens with which programs act in your name.")
 async def account(here: Here) -> None:
     """The page."""
     with ui.element("section").classes("bf-card"), ui.element("div").classes("bf-spread"):
@@ -26,7 +26,8 @@ async def account(here: Here) -> None:
         ui.button("Change password", icon="key", on_click=lambda: ui.navigate.to(PASSWORD)).props("outline")
     with ui.element("section").classes("bf-card"):
         heading("Tokens")
-        said = "A token lets a script or a notebook ask as you, with your budget. Its secret is shown once."
+        does = "ask as you, with your budget" if "ask" in here.visitor.scopes else "do what you may do"
+        said = f"A token lets a script or a notebook {does}. Its secret is shown once."
         ui.label(said).classes("bf-quiet bf-small").style("margin:2px 0 12px")
         TokenList(here)
 

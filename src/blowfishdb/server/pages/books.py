@@ -31,10 +31,11 @@ from blowfishdb.server.pages.limits_form import ask_limit
 from blowfishdb.server.pages.shell import empty, heading, notice, page
 
 SHOWN = 100
-LOG = (Column("No.", True), Column("When (UTC)", is_short=True), Column("Who"), Column("What"), Column("Epsilon", True))
+NUMBER, WHEN = Column("No.", is_number=True, is_spare=True), Column("When (UTC)", is_time=True)
+LOG = (NUMBER, WHEN, Column("Who"), Column("What"), Column("Epsilon", is_number=True))
 ACTIONS = (
-    Column("No.", True),
-    Column("When (UTC)", is_short=True),
+    NUMBER,
+    WHEN,
     Column("Who"),
     Column("Did", is_short=True),
     Column("To"),
@@ -131,7 +132,8 @@ def _analysts(here: Here, name: str, budgets: list[AnalystBudget]) -> None:
         ui.label("Nobody has asked yet.").classes("bf-quiet").style("margin-top:6px")
         return
     is_curator = "curate" in here.visitor.scopes
-    columns = [Column("Analyst"), Column("Spent"), Column("Limit"), *([Column("")] if is_curator else [])]
+    limit = Column("Limit", is_spare=is_curator)
+    columns = [Column("Analyst"), Column("Spent"), limit, *([Column("")] if is_curator else [])]
     rows: list[list[Cell]] = []
     for budget in budgets:
         cells: list[Cell] = [
@@ -145,7 +147,7 @@ def _analysts(here: Here, name: str, budgets: list[AnalystBudget]) -> None:
 
 def _bar_of(budget: AnalystBudget) -> Cell:
     def draw() -> None:
-        with ui.element("div").style("min-width:220px;max-width:360px"):
+        with ui.element("div").classes("bf-within"):
             budget_bar(budget.spent, budget.limit, f"Budget of {budget.analyst}")
 
     return draw
@@ -160,7 +162,7 @@ def _buttons(here: Here, name: str, analyst: str) -> Cell:
 
     def draw() -> None:
         said = f"{analyst} can ask nothing more of {name}. Earlier answers stay readable."
-        with ui.element("div").classes("bf-row").style("gap:2px;justify-content:flex-end;flex-wrap:nowrap"):
+        with ui.element("div").classes("bf-row").style("gap:2px;justify-content:flex-end"):
             ui.button("Limit …", on_click=lambda: ask_limit(here, name, "analyst", analyst)).props("flat dense")
             button = ui.button(
                 "Revoke …",

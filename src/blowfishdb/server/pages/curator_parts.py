@@ -37,16 +37,27 @@ def called(element: Element, label: str = "", test_id: str = "") -> Element:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its heading, and whether it holds numbers, or short words that are never broken."""
+    """A column of a table: its heading, and whether it holds numbers, times, or short words that are never broken.
+
+    One that can be done without is not shown on phones.
+    """
 
     name: str
     is_number: bool = False
     is_short: bool = False
+    is_time: bool = False
+    is_spare: bool = False
 
     @property
     def looks(self) -> str:
         """The classes of its cells."""
-        return "is-number" if self.is_number else "is-short" if self.is_short else ""
+        words = {
+            "is-number": self.is_number,
+            "is-short": self.is_short,
+            "is-time": self.is_time,
+            "is-spare": self.is_spare,
+        }
+        return " ".join(word for word, holds in words.items() if holds)
 
 
 def figure(number: Fraction | float | None) -> str:

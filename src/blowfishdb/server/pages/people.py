@@ -30,7 +30,8 @@ async def people(here: Here) -> None:
         _form(here)
     with ui.element("section").classes("bf-card"):
         heading(f"{len(everybody)} people")
-        columns = [Column("Name"), Column("Role"), Column("State"), Column("Since (UTC)"), Column("")]
+        since = Column("Since (UTC)", is_time=True, is_spare=True)
+        columns = [Column("Name"), Column("Role"), Column("State"), since, Column("")]
         plain_table(columns, [_row(here, person) for person in everybody], "People")
 
 
@@ -84,7 +85,7 @@ def _buttons(here: Here, person: Person) -> None:
         here.office.actions.note(who, "gave a new password", person.name)
         _show_password(person.name, password)
 
-    with ui.element("div").classes("bf-row").style("gap:2px;justify-content:flex-end;flex-wrap:nowrap"):
+    with ui.element("div").classes("bf-row").style("gap:2px;justify-content:flex-end"):
         if person.name != here.visitor.name:
             ui.button("New password", on_click=renew).props("flat dense")
             word, colour = ("Let in again", "primary") if person.is_disabled else ("Shut out", "negative")

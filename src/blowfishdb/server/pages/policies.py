@@ -114,8 +114,9 @@ async def policies(here: Here) -> None:
         with ui.element("div"):
             with ui.element("section").classes("bf-card"):
                 _attributes(draft)
-            with ui.element("section").classes("bf-card"):
-                _change_card(draft)
+            if "curate" in here.visitor.scopes:
+                with ui.element("section").classes("bf-card"):
+                    _change_card(draft)
         with ui.element("div"):
             with ui.element("section").classes("bf-card"):
                 _picture_card(draft)
@@ -211,8 +212,6 @@ def _picture_card(draft: Draft) -> None:
 def _change_card(draft: Draft) -> None:
     heading("What saving does")
     draft.parts["change"] = ui.element("div").props("aria-live=polite").style("margin-top:8px")
-    if "curate" not in draft.here.visitor.scopes:
-        return
 
     async def save(reason: str) -> None:
         here, name = draft.here, draft.dataset.name
@@ -259,15 +258,15 @@ async def _refresh(draft: Draft) -> None:
         refusal = sentence(error.message)
     if draft.round != own:
         return
-    for part in ("title", "picture", "words", "change"):
+    for part in ("title", "picture", "words"):
         draft.parts[part].clear()
     with draft.parts["title"]:
         heading(f"The graph of {draft.shown}")
-    with draft.parts["change"]:
-        possible = _change(found, refusal)
     button = draft.parts.get("save")
     if isinstance(button, ui.button):
-        button.set_enabled(possible)
+        draft.parts["change"].clear()
+        with draft.parts["change"]:
+            button.set_enabled(_change(found, refusal))
     if policy is None:
         return
     with draft.parts["picture"]:

@@ -50,12 +50,14 @@ NAVIGATION = (
     _place("/budget", "Budget", "account_balance_wallet", "ask"),
     _place("/synopses", "Synopses", "auto_awesome_mosaic", "ask"),
     _place("/datasets", "Datasets", "storage", "curate"),
-    _place("/policies", "Policies", "hub", "curate"),
+    _place("/policies", "Policies", "hub", "curate", "audit"),
     _place("/trade-off", "Trade-off", "balance", "curate"),
     _place("/books", "Budget and log", "receipt_long", "curate", "audit"),
     _place("/people", "People", "group", "curate"),
 )
-"""What each role finds at the side; the first entry is where it lands."""
+"""What each role finds at the side."""
+HOMES = {"analyst": "/explore", "curator": "/datasets", "auditor": "/books"}
+"""Where each role lands."""
 
 
 def places_of(visitor: Visitor) -> list[Place]:
@@ -67,7 +69,7 @@ def home_of(visitor: Visitor) -> str:
     """Where somebody lands after signing in."""
     if visitor.must_change:
         return PASSWORD
-    return places_of(visitor)[0].path
+    return HOMES[visitor.role]
 
 
 def page(path: str, title: str, *scopes: Scope, lead: str = "") -> Callable[[Builder], Builder]:

@@ -1,8 +1,10 @@
 // Pages without a shell: follows the chosen theme, and sends a form as JSON.
 (() => {
   const chosen = document.cookie.match(/(?:^|; )blowfish_theme=(dark|light)/);
-  const dark = chosen ? chosen[1] === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  document.body.classList.toggle("bf-dark", dark);
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const dress = () => document.body.classList.toggle("bf-dark", chosen ? chosen[1] === "dark" : system.matches);
+  system.addEventListener("change", dress);
+  dress();
   const form = document.querySelector("form[data-method]");
   if (!form) return;
   const said = form.querySelector(".bf-said"), button = form.querySelector("button");
