@@ -110,6 +110,14 @@ def cell_of(cells: Cells, record: Record | None) -> int:
     return int(cells.cell_of({name: np.array([record[name]]) for name in cells.attributes})[0])
 
 
+def cells_of_records(cells: Cells, records: Sequence[Record]) -> list[int]:
+    """The flat cell of each record, all at once."""
+    if not cells.attributes:
+        return [0] * len(records)
+    found = cells.cell_of({name: np.array([record[name] for record in records]) for name in cells.attributes})
+    return [int(cell) for cell in found]
+
+
 def as_counts(cells: Cells, records: list[Record]) -> Ints:
     """How many of the records each cell counts."""
     counts = np.zeros(cells.graph.cells + 1, dtype=np.int64)

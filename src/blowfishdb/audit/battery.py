@@ -139,7 +139,9 @@ def joint() -> Iterator[Case]:
         )
         yield Case(f"hierarchy of one side, joint {shape}", small, policy, query("cdf", "x"), mechanism="hierarchy")
     filtered = query("histogram", "x", Column("y") >= 3)
-    yield Case("filter on the other side, joint l1", small, Policy(joint=[grid(["x", "y"], 1, "l1")]), filtered)
+    for shape in METRICS:
+        near = Policy(joint=[grid(["x", "y"], 1, shape)])
+        yield Case(f"filter on the other side, joint {shape}", small, near, filtered)
 
 
 def filters_and_cells() -> Iterator[Case]:

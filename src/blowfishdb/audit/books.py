@@ -130,7 +130,8 @@ def _carried(one: Ledger) -> Iterator[str]:
             renewed = partial(one.new_version, after, "policy", '{"new": 2}', stretch, by="audit", reason="audit")
             if not _refused(renewed, ChangeRefused):
                 yield f"a policy {said} is let into force"
-        late = replace(_charge(seen.id, "late", LIMIT - 1 + Fraction(1, 10**12)), policy_version=2)
+        version = one.account(seen.id).policy_version
+        late = replace(_charge(seen.id, "late", LIMIT - 1 + Fraction(1, 10**12)), policy_version=version)
         if not _refused(partial(one.charge, late), BudgetExceeded):
             yield f"after a new policy more is charged than is left, where it is counted {accounting!r}"
 

@@ -42,6 +42,18 @@ def made_up(random: np.random.Generator, *, numeric: bool = False) -> Setting:
     return Setting(declared, policy, axes, where, by_value=numeric)
 
 
+def made_up_places(random: np.random.Generator) -> Setting:
+    """Places on a map: two columns of uneven bins under one joint threshold, which is shared out among them."""
+    declared = Domain(
+        tuple(
+            (name, bins(edges=[0, *np.cumsum(random.integers(1, 9, size=6)).tolist()], null=0)) for name in ("x", "y")
+        )
+    )
+    theta, metric = int(random.integers(17, 33)), one_of(random, METRICS)
+    policy = Policy(joint=[grid(["x", "y"], theta, metric)], presence=one_of(random, PRESENCES))
+    return Setting(declared, policy, (Axis("x"), Axis("y")), None)
+
+
 def made_up_policy(random: np.random.Generator, declared: Domain, *, with_facts: bool) -> Policy:
     """A policy on the domain; some protect people, some know facts."""
     numbers = [name for name in declared.names if isinstance(declared[name], Integers | Bins)]

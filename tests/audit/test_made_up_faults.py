@@ -1,0 +1,147 @@
+"""Faults that no question of the battery shows: made-up plans, sealed counts and drills catch them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from blowfishdb.audit.books import book_lines
+from blowfishdb.audit.declarations import declaration_lines
+from blowfishdb.audit.exact_costs import choice_lines
+from blowfishdb.audit.joined import joined_lines
+from blowfishdb.audit.made_up_nodes import node_lines
+from blowfishdb.audit.made_up_plans import certificate_lines
+from blowfishdb.audit.refusals import refusal_lines
+from blowfishdb.audit.verdicts import Line
+from blowfishdb.catalog import stretch
+from blowfishdb.engine import release, request
+from blowfishdb.ledger import versions
+from blowfishdb.mechanisms.select.l1_partition import L1Partition
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.plan import certificate, edge_noise, merged, node_loss, product_loss
+from blowfishdb.sources.pushdown import statement
+from tests.audit.test_planted_faults import replayed
+
+pytestmark = pytest.mark.audit
+Fault = Callable[[pytest.MonkeyPatch], None]
+Lines = Callable[[], Iterable[Line]]
+
+
+def shares_too_small(patch: pytest.MonkeyPatch) -> None:
+    """Joint thresholds are shared out among their axes as if theta were half of what it is."""
+    usual = product_loss._shares_of_theta
+    patch.setattr(product_loss, "_shares_of_theta", lambda factor: [tuple(r // 2 for r in s) for s in usual(factor)])
+
+
+def many_edges_join_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Buckets of a graph with very many edges are taken to be joined by none."""
+
+    def axis(graph: CellGraph, buckets: Any, count: int) -> Any:
+        found = usual(graph, buckets, count)
+        is_large = graph.value_edge_bound > merged.LISTED_EDGES
+        return merged.EdgeGraph(count, np.empty((0, 2), dtype=np.int64)) if is_large else found
+
+    usual = merged._axis
+    patch.setattr(merged, "_axis", axis)
+
+
+def exact_rows_unchecked(patch: pytest.MonkeyPatch) -> None:
+    """Rows may be released exactly whatever they tell."""
+    patch.setattr(certificate, "check_exact_rows", lambda rows, graph: None)
+
+
+def rounding_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Weights on nodes keep no margin for being rounded."""
+    usual = node_loss.node_loss
+
+    def short(plan: Any, graph: Any) -> int:
+        loss = usual(plan, graph)
+        return max(loss - 2 ** len(plan.axes), 1) if loss and plan.rounding > 1 else loss
+
+    patch.setattr(node_loss, "node_loss", short)
+
+
+def penalty_by_counts(patch: pytest.MonkeyPatch) -> None:
+    """Buckets cost more where some count is above 8."""
+    usual = L1Partition.choose
+
+    def choose(partition: L1Partition, counts: Any, draws: Any) -> Any:
+        return usual(partition, counts, draws - 10**6 * int(counts.max() > 8) * (np.arange(draws.size) % 2))
+
+    patch.setattr(L1Partition, "choose", choose)
+
+
+def edges_unchecked(patch: pytest.MonkeyPatch) -> None:
+    """Edge plans may leave out edges of the policy."""
+    patch.setattr(edge_noise, "_check_edges", lambda edges, graph: None)
+
+
+def past_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Policies change as if no two values had ever been further apart."""
+    patch.setattr(stretch, "attribute_stretch", lambda attribute, old, new: 1)
+
+
+def past_not_carried_over(patch: pytest.MonkeyPatch) -> None:
+    """A new policy leaves the books as they are."""
+    patch.setattr(versions, "_carry_over", lambda cursor, account, factor: None)
+
+
+def keys_occur_twice(patch: pytest.MonkeyPatch) -> None:
+    """Keys that a dimension table has twice multiply rows."""
+
+    def dimension(table: Any, join: Any, columns: Any, engine: Any) -> Any:
+        wanted = list(columns)
+        raw = statement._ibis_table(table, {join.key, *wanted})
+        return raw.select(key=raw[join.key], **{f"c{number}": raw[column] for number, column in enumerate(wanted)})
+
+    patch.setattr(statement, "_dimension", dimension)
+
+
+CASES: list[tuple[Fault, Lines]] = [
+    (shares_too_small, lambda: certificate_lines(quick=True, seed=1)),
+    (many_edges_join_nothing, lambda: certificate_lines(quick=True, seed=1)),
+    (exact_rows_unchecked, lambda: certificate_lines(quick=True, seed=1)),
+    (rounding_forgotten, lambda: node_lines(quick=True, seed=1)),
+    (penalty_by_counts, choice_lines),
+    (edges_unchecked, refusal_lines),
+    (past_forgotten, lambda: declaration_lines(quick=True, seed=1)),
+    (past_not_carried_over, book_lines),
+    (keys_occur_twice, joined_lines),
+]
+
+
+@pytest.mark.parametrize(("fault", "lines"), CASES, ids=[fault.__name__ for fault, _ in CASES])
+def test_the_fault_is_caught(fault: Fault, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault(monkeypatch)
+    assert any(line.is_violation for line in lines())
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_nothing_is_found_without_a_fault(seed: int) -> None:
+    found = [
+        *certificate_lines(quick=True, seed=seed),
+        *node_lines(quick=True, seed=seed),
+        *declaration_lines(quick=True, seed=seed),
+    ]
+    assert [line for line in found if line.verdict != "clean"] == []
+
+
+def test_drills_find_nothing_without_a_fault() -> None:
+    found = [*choice_lines(), *refusal_lines(), *book_lines(), *joined_lines()]
+    assert [line for line in found if line.verdict != "clean"] == []
+
+
+def test_whoever_looks_at_sealed_counts_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A remark at just one number of small cells, which hardly any table would show."""
+
+    def finish(ready: Any, counts: Any) -> Any:
+        answer = release.finish(ready, counts)
+        return answer if np.count_nonzero(counts < 5) != 1_000_003 else None
+
+    name = "identity, threshold, histogram"
+    assert not any(line.is_violation for line in replayed(name))
+    monkeypatch.setattr(request, "finish", finish)
+    assert "public outputs" in {line.check for line in replayed(name) if line.is_violation}
