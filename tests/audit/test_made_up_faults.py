@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from blowfishdb.audit.books import book_lines
 from blowfishdb.audit.declarations import declaration_lines
 from blowfishdb.audit.exact_costs import choice_lines
+from blowfishdb.audit.exact_refinement import refinement_lines
 from blowfishdb.audit.joined import joined_lines
 from blowfishdb.audit.made_up_nodes import node_lines
 from blowfishdb.audit.made_up_plans import certificate_lines
@@ -22,6 +25,7 @@ from blowfishdb.ledger import versions
 from blowfishdb.mechanisms.select.l1_partition import L1Partition
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.plan import certificate, edge_noise, merged, node_loss, product_loss
+from blowfishdb.plan.refinement import RefinementNoise
 from blowfishdb.sources.pushdown import statement
 from tests.audit.test_planted_faults import replayed
 
@@ -100,12 +104,23 @@ def keys_occur_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(statement, "_dimension", dimension)
 
 
+def clip_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Blocks far below their threshold are taken to be cut by next to no chance."""
+
+    def short(noise: RefinementNoise, graph: CellGraph) -> Fraction:
+        return usual(replace(noise, clip=0), graph)
+
+    usual = RefinementNoise.epsilon
+    patch.setattr(RefinementNoise, "epsilon", short)
+
+
 CASES: list[tuple[Fault, Lines]] = [
     (shares_too_small, lambda: certificate_lines(quick=True, seed=1)),
     (many_edges_join_nothing, lambda: certificate_lines(quick=True, seed=1)),
     (exact_rows_unchecked, lambda: certificate_lines(quick=True, seed=1)),
     (rounding_forgotten, lambda: node_lines(quick=True, seed=1)),
     (penalty_by_counts, choice_lines),
+    (clip_forgotten, refinement_lines),
     (edges_unchecked, refusal_lines),
     (past_forgotten, lambda: declaration_lines(quick=True, seed=1)),
     (past_not_carried_over, book_lines),
@@ -130,7 +145,7 @@ def test_nothing_is_found_without_a_fault(seed: int) -> None:
 
 
 def test_drills_find_nothing_without_a_fault() -> None:
-    found = [*choice_lines(), *refusal_lines(), *book_lines(), *joined_lines()]
+    found = [*choice_lines(), *refinement_lines(), *refusal_lines(), *book_lines(), *joined_lines()]
     assert [line for line in found if line.verdict != "clean"] == []
 
 

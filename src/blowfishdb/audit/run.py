@@ -20,6 +20,7 @@ from blowfishdb.audit.digests import digest_lines
 from blowfishdb.audit.drills import drills
 from blowfishdb.audit.exact import exact_lines
 from blowfishdb.audit.exact_costs import choice_lines, cost_lines
+from blowfishdb.audit.exact_refinement import refinement_lines
 from blowfishdb.audit.joined import joined_lines
 from blowfishdb.audit.made_up_nodes import node_lines
 from blowfishdb.audit.made_up_plans import certificate_lines
@@ -83,7 +84,7 @@ def _works(plan: AuditPlan) -> dict[Section, list[tuple[str, Work]]]:
     quick = plan.quick
     found["exact"] = [("tiny domains, by hand", partial(exact_lines, quick=quick)), ("digests", digest_lines)]
     found["exact"] += [("costs of selections", cost_lines), ("winners of selections", choice_lines)]
-    found["exact"] += [("refusals", refusal_lines)]
+    found["exact"] += [("cuts of refinements", refinement_lines), ("refusals", refusal_lines)]
     found["exact"] += [
         ("made-up plans", partial(certificate_lines, quick=quick, seed=plan.seed)),
         ("made-up declarations", partial(declaration_lines, quick=quick, seed=plan.seed)),
