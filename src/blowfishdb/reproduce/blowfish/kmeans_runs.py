@@ -31,8 +31,11 @@ def epsilons(settings: Settings) -> tuple[str, ...]:
 
 
 def repeats(settings: Settings) -> tuple[int, int]:
-    """How often the paper's iteration is run, and our release, whose objectives differ by a hundredth only."""
-    return settings.pick((1, 1), (3, 3), (20, 5))
+    """How often the paper's iteration is run, in full as often as in the paper, and our release.
+
+    At the smallest epsilon single objectives of both differ by a fifth and more from their mean.
+    """
+    return settings.pick((1, 1), (3, 3), (50, 15))
 
 
 def cases(settings: Settings, names: Iterable[str], policies: Mapping[str, Policies]) -> list[Case]:
