@@ -18,12 +18,14 @@ from blowfishdb.audit.joined import joined_lines
 from blowfishdb.audit.made_up_nodes import node_lines
 from blowfishdb.audit.made_up_plans import certificate_lines
 from blowfishdb.audit.refusals import refusal_lines
+from blowfishdb.audit.shared_thresholds import threshold_lines
 from blowfishdb.audit.verdicts import Line
 from blowfishdb.catalog import stretch
 from blowfishdb.engine import release, request
 from blowfishdb.ledger import versions
 from blowfishdb.mechanisms.select.l1_partition import L1Partition
 from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs.explicit import EdgeGraph
 from blowfishdb.plan import certificate, edge_noise, merged, node_loss, product_loss
 from blowfishdb.plan.refinement import RefinementNoise
 from blowfishdb.sources.pushdown import statement
@@ -46,7 +48,7 @@ def many_edges_join_nothing(patch: pytest.MonkeyPatch) -> None:
     def axis(graph: CellGraph, buckets: Any, count: int) -> Any:
         found = usual(graph, buckets, count)
         is_large = graph.value_edge_bound > merged.LISTED_EDGES
-        return merged.EdgeGraph(count, np.empty((0, 2), dtype=np.int64)) if is_large else found
+        return EdgeGraph(count, np.empty((0, 2), dtype=np.int64)) if is_large else found
 
     usual = merged._axis
     patch.setattr(merged, "_axis", axis)
@@ -115,7 +117,7 @@ def clip_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 CASES: list[tuple[Fault, Lines]] = [
-    (shares_too_small, lambda: certificate_lines(quick=True, seed=1)),
+    (shares_too_small, threshold_lines),
     (many_edges_join_nothing, lambda: certificate_lines(quick=True, seed=1)),
     (exact_rows_unchecked, lambda: certificate_lines(quick=True, seed=1)),
     (rounding_forgotten, lambda: node_lines(quick=True, seed=1)),
@@ -145,7 +147,7 @@ def test_nothing_is_found_without_a_fault(seed: int) -> None:
 
 
 def test_drills_find_nothing_without_a_fault() -> None:
-    found = [*choice_lines(), *refinement_lines(), *refusal_lines(), *book_lines(), *joined_lines()]
+    found = [*choice_lines(), *refinement_lines(), *threshold_lines(), *refusal_lines(), *book_lines(), *joined_lines()]
     assert [line for line in found if line.verdict != "clean"] == []
 
 

@@ -336,6 +336,7 @@ def other_releases() -> Iterator[Case]:
         "joint l2": Policy(joint=[grid(["x", "y"], "4.3", "l2")]),
         "presence secret": Policy({"x": threshold(1), "y": threshold(1)}, presence="secret"),
         "partition": Policy({"x": partition(cuts=[4]), "y": line()}),
+        "a range known": Policy(constraints=["range(x, 0, 3)"]),
         "people": Policy({"x": line(), "y": line()}, unit=person("who", at_most=2, order_by="nr")),
     }.items():
         yield Case(f"weights on nodes, {said}", SQUARE, policy, NodeQuestion(as_axes(("x", "y")), None, 2, 40))
