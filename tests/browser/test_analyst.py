@@ -205,13 +205,21 @@ def test_the_budget_runs_out(page: Page, place: Place) -> None:
     shoot(page, "explore-refused")
 
 
+LOSE_CONNECTION = """() => {
+  window.kept = true;
+  window.socket.once("disconnect", () => { window.lost = true; });
+  window.socket.io.reconnectionDelay(5000).reconnectionDelayMax(5000).randomizationFactor(0);
+  window.socket.io.engine.close();
+}"""
+
+
 def test_a_lost_connection_loses_nothing_that_was_typed(page: Page, place: Place) -> None:
     """A laptop that sleeps, a busy machine: five seconds are more than the framework would wait by itself."""
     sign_in(page, place)
     ask_wards(page, "700")
     price = page.get_by_test_id("price").inner_text()
-    page.evaluate("window.socket.disconnect(); setTimeout(() => window.socket.connect(), 5000); window.kept = true")
-    page.wait_for_timeout(7000)
+    page.evaluate(LOSE_CONNECTION)
+    page.wait_for_function("window.lost && window.socket.connected")
     assert page.evaluate("window.kept"), "the page was not loaded anew"
     expect(page.get_by_test_id("price")).to_have_text(price)
     page.get_by_label("Within ±").fill("350")
