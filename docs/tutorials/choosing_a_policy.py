@@ -41,6 +41,8 @@ figure, axes = plt.subplots(figsize=(7, 3.4))
 axes.plot(thresholds, prices, "o-", color="#3b7ea1", label="values within theta are hidden")
 axes.axhline(everything, color="#12394f", linestyle="--", label="everything secret")
 axes.set(xscale="log", xlabel="theta, in dollars", ylabel="epsilon", ylim=(0, None))
+axes.set_xticks(thresholds, [f"{theta:,}" for theta in thresholds])
+axes.minorticks_off()
 axes.legend(frameon=False)
 figure.tight_layout()
 

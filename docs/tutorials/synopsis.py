@@ -35,11 +35,16 @@ with bf.curate("blowfish.toml", by="cora") as curator:
     curator.add(census)
 
 # %% [markdown]
-# Everything is secret here: no policy was given, so this is differential privacy on the whole record.
+# Everything is secret here: no policy was given, so this is differential privacy on the whole record. How far off its answers will be is known before
+# anything is paid:
 
 # %%
-with bf.connect("blowfish.toml", analyst="ana") as db:
-    made = db["census"].histogram(bf.col("age").bins(5), "sex", "income").publish(epsilon="0.5")
+db = bf.connect("blowfish.toml", analyst="ana")
+table = db["census"].histogram(bf.col("age").bins(5), "sex", "income")
+table.publish_preview(epsilon="0.5")
+
+# %%
+made = table.publish(epsilon="0.5")
 made.save("census.parquet")
 print(made)
 
@@ -54,8 +59,7 @@ kept.where(bf.col("income") == ">50K").histogram("sex")
 picture = kept.where(bf.col("sex") == "Female").cdf("age").plot()
 
 # %% [markdown]
-# Intervals cover the noise, and are wide for sums of many cells: they hold however the noise of the cells hangs together. For a promise about one range, release that
-# range.
+# Intervals cover the noise, which adds up over many cells. For a promise about one range, release that range.
 #
 # ## Roll up, slice, drill down
 
