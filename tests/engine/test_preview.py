@@ -66,7 +66,7 @@ def test_a_notebook_shows_the_price_every_offer_and_the_notes() -> None:
     html = found._repr_html_()
     check_inert(read(html))
     assert html.count("<tr>") == len(found.offers) + 1
-    assert html.count('scope="col"') == 5
+    assert html.count('scope="col"') == 4
     assert "What each mechanism offers</caption>" in html
     for said in (
         found.head(),

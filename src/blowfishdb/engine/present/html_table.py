@@ -23,7 +23,9 @@ def html_table(caption: str, names: Sequence[str], rows: Sequence[Sequence[str] 
     """The table; `lefts` are the columns that begin at the left. A row that is one text goes across all columns."""
     head = _row(names, "th", lefts, {"scope": "col"})
     body = [_across(row, len(names)) if isinstance(row, str) else _row(row, "td", lefts, {}) for row in rows]
-    style = {"style": "border-collapse:collapse;margin-top:8px;font-variant-numeric:tabular-nums"}
+    style = {
+        "style": "border-collapse:collapse;margin-top:8px;font:inherit;color:inherit;font-variant-numeric:tabular-nums"
+    }
     heard = element("caption", {"style": HEARD}, words(caption))
     return element("table", style, heard, element("thead", {}, head), element("tbody", {}, *body))
 
@@ -33,7 +35,9 @@ def _row(parts: Sequence[str], tag: str, lefts: Sequence[int], extra: dict[str, 
     for place, part in enumerate(parts):
         side = "left" if place in lefts else "right"
         style = f"text-align:{side};padding:2px 10px;border-bottom:1px solid {GRID}"
-        made.append(element(tag, {**extra, "style": style}, words(part)))
+        # A heading without words would be read out as one.
+        named = {**extra, "style": style} if part else {"style": style}
+        made.append(element(tag if part else "td", named, words(part)))
     return element("tr", {}, *made)
 
 
