@@ -55,6 +55,9 @@ def measure(settings: Settings, case: Case) -> list[Row]:
     """
     name, kind, value, epsilon = (str(part) for part in case)
     trials, our_trials = repeats(settings)
+    if kind == "cells":
+        # Public cells are counted exactly: there is nothing to repeat.
+        our_trials = 1
     sets = [point_set(settings, name, repeat) for repeat in range(trials)]
     policy = policy_of(sets[0], kind, value)
     ready = prepared(sets[0], policy, epsilon)
