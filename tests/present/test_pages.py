@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.present.colours import PAPER
 from tests.present.cases import QUESTIONS, answers, constructed, released
 
 HOSTILE = "<script>alert('x')</script>\"' onload=\"alert(1)\" &amp; <img src=x onerror=alert(2)>"
@@ -136,3 +137,9 @@ def test_a_saved_page_stands_alone(tmp_path: Path) -> None:
     assert "script" not in reader.tags
     assert "link" not in reader.tags
     assert any(part.startswith("CDF of age where ward = 'A1', from the dataset visits.") for part in reader.words)
+
+
+def test_tables_lie_on_their_own_paper_where_the_notebook_is_dark() -> None:
+    html = released("histogram")._repr_html_()
+    assert html.count("<tr ") == html.count(f'<tr style="background:{PAPER}"') == 11
+    assert f"background:{PAPER}" in html[html.index("<table") : html.index("<caption")]

@@ -9,6 +9,9 @@ from blowfishdb.engine.present.svg import element, words
 
 BOX = f"font:13px system-ui,sans-serif;color:{INK};background:{PAPER};padding:10px 12px;max-width:744px"
 """The style of what a notebook shows."""
+ON_PAPER = f"background:{PAPER}"
+"""Notebooks in the dark would put stripes of their own behind dark text."""
+FIGURES = "font-variant-numeric:tabular-nums"
 HEARD = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
 """The style of words for those who hear a page."""
 
@@ -23,11 +26,9 @@ def html_table(caption: str, names: Sequence[str], rows: Sequence[Sequence[str] 
     """The table; `lefts` are the columns that begin at the left. A row that is one text goes across all columns."""
     head = _row(names, "th", lefts, {"scope": "col"})
     body = [_across(row, len(names)) if isinstance(row, str) else _row(row, "td", lefts, {}) for row in rows]
-    style = {
-        "style": "border-collapse:collapse;margin-top:8px;font:inherit;color:inherit;font-variant-numeric:tabular-nums"
-    }
+    style = f"border-collapse:collapse;margin-top:8px;font:inherit;color:inherit;{ON_PAPER};{FIGURES}"
     heard = element("caption", {"style": HEARD}, words(caption))
-    return element("table", style, heard, element("thead", {}, head), element("tbody", {}, *body))
+    return element("table", {"style": style}, heard, element("thead", {}, head), element("tbody", {}, *body))
 
 
 def _row(parts: Sequence[str], tag: str, lefts: Sequence[int], extra: dict[str, str]) -> str:
@@ -38,9 +39,9 @@ def _row(parts: Sequence[str], tag: str, lefts: Sequence[int], extra: dict[str, 
         # A heading without words would be read out as one.
         named = {**extra, "style": style} if part else {"style": style}
         made.append(element(tag if part else "td", named, words(part)))
-    return element("tr", {}, *made)
+    return element("tr", {"style": ON_PAPER}, *made)
 
 
 def _across(text: str, columns: int) -> str:
     gap = {"colspan": columns, "style": f"text-align:center;color:{QUIET};padding:2px 10px"}
-    return element("tr", {}, element("td", gap, words(text)))
+    return element("tr", {"style": ON_PAPER}, element("td", gap, words(text)))
