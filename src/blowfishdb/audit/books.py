@@ -81,6 +81,8 @@ def _keys(one: Ledger, two: Ledger, account: str) -> Iterator[str]:
     receipt, again = one.charge(charge), two.charge(charge)
     if one.account(account).spent - before != charge.epsilon or again.sequence != receipt.sequence:
         yield "a key that is used again is charged again"
+    if two.charge(replace(charge, analyst=OTHER)).sequence == receipt.sequence:
+        yield "what one analyst paid for is taken off nobody's limit when another asks"
     if not _refused(lambda: one.charge(replace(charge, request_digest="e" * 64)), KeyReused):
         yield "a key that paid for one request pays for another"
     if one.store_answer(receipt, b"first") != b"first" or two.store_answer(receipt, b"second") != b"first":

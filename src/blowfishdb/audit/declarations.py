@@ -29,7 +29,7 @@ FORMATS: tuple[Format, ...] = ("toml", "json")
 def declaration_lines(*, quick: bool, seed: int) -> list[Line]:
     """Made-up policies that take the place of others, and made-up documents."""
     random, changed, unlike = np.random.default_rng([seed, 31]), list[str](), list[str]()
-    settings = 60 if quick else 600
+    settings = 60 if quick else 200
     for _ in range(settings):
         asked = made_up(random)
         document = Document(asked.domain, asked.policy)

@@ -25,7 +25,7 @@ def node_lines(*, quick: bool, seed: int) -> list[Line]:
     """One line: nodes near and far, weights rounded much and not at all, exact counts of blocks that may not be."""
     random, tried, troubles = np.random.default_rng([seed, 29]), 0, list[str]()
     usual = node_loss.SHARES, node_loss.LEAST_SHARES
-    for number in range(60 if quick else 600):
+    for number in range(60 if quick else 200):
         setting = made_up(random, numeric=True)
         try:
             # A joint threshold is shared out finely, as it is for short columns, or coarsely, as for long ones.

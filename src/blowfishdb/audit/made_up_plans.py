@@ -35,7 +35,7 @@ PRICE = Fraction(3, 7)
 
 def certificate_lines(*, quick: bool, seed: int) -> Iterator[Line]:
     """One line for each way in which plans are certified."""
-    settings = 48 if quick else 480
+    settings = 48 if quick else 200
     for number, (way, limits) in enumerate(WAYS.items()):
         random, tried, troubles = np.random.default_rng([seed, number, 23]), 0, list[str]()
         for place in range(settings):
