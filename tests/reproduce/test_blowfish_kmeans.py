@@ -92,7 +92,9 @@ def test_attributes_are_judged_by_small_and_large_sets(printed: float, ours: flo
     assert kmeans_attributes.judge(rows).holds == holds
 
 
-@pytest.mark.parametrize(("block", "cell", "holds"), [(1.1, 1.0, "yes"), (1.9, 1.0, "partly"), (1.9, 1.3, "no")])
+@pytest.mark.parametrize(
+    ("block", "cell", "holds"), [(1.1, 1.0, "yes"), (1.3, 1.0, "partly"), (1.9, 1.0, "partly"), (1.9, 1.3, "no")]
+)
 def test_partitions_are_judged_against_the_laplace_mechanism(block: float, cell: float, holds: str) -> None:
     rows = [row("tweets", "full graph", 1, 1.5, 1.2), row("tweets", "4 blocks", 1, 1.4, block)]
     rows += [row("tweets", "each cell by itself", 1, 1.2, cell)]
