@@ -19,7 +19,7 @@ from blowfishdb.model.arrays import Ints
 from blowfishdb.plan.refinement import RefinementNoise
 from blowfishdb.plan.stages import Selection
 
-CELLS, TRIES, SEED = 8, 200, 5
+CELLS, TRIES, SWEPT, SEED = 8, 200, 250, 5
 ONE = np.ones(1, dtype=np.int64)
 
 
@@ -34,6 +34,8 @@ def cost_lines() -> Iterator[Line]:
     yield _judged("costs of a matching", buckets.costs, np.repeat(noise.sensitivities[1:], noise.sizes[1:]))
     for size in (2, 4, CELLS):
         yield _judged(f"scores of blocks of {size}", partial(deviations, size=size), ONE)
+    gate = L1Gate(CELLS, 4, 10**9, 60, Fraction(30))
+    yield _judged("unevenness at a gate", lambda counts: np.array([gate.unevenness(counts)]), ONE)
     starts = np.array([0, 3, 5])
     yield _judged("scores of buckets", partial(bucket_deviations, starts=starts), ONE)
 
@@ -81,7 +83,7 @@ def _told_apart(subject: str, stage: Selection, cells: int, scores: Callable[[In
     """Two tables of any counts, with noise on the one that makes its scores those of the other."""
     random, troubles = np.random.default_rng(SEED), list[str]()
     size = int(stage.noise.sizes.sum()) * (1 + stage.noise.tie_words)
-    tries = TRIES if cells <= MOST_COMPLETE else 3
+    tries = TRIES if cells <= MOST_COMPLETE else 24
     for number in range(tries):
         # Whatever limit somebody may look at, some of these tables lie on either side of it.
         one, two = (random.integers(0, random.choice([2, 6, 12, 30, 200, 10**5]), size=cells) for _ in range(2))
@@ -102,12 +104,18 @@ def _by_item(partition: L1Partition) -> Ints:
 def _judged(subject: str, costs: Callable[[Ints], Ints], allowed: Ints) -> Line:
     random, worst = np.random.default_rng(SEED), 0.0
     troubles: list[str] = []
-    for _ in range(TRIES):
-        counts = random.integers(0, random.choice([2, 4, 40, 10**6]), size=CELLS)
-        cell = int(random.integers(CELLS))
+    tables = [random.integers(0, random.choice([2, 4, 40, 10**6]), size=CELLS) for _ in range(TRIES)]
+    swept = random.integers(0, 40, size=CELLS)
+    # One cell from 0 on, record by record and then around round numbers: whatever limit is looked at is passed.
+    rising = [*range(SWEPT), *(base**power - 1 for base in (2, 10) for power in range(8, 12))]
+    tables += [np.where(np.arange(CELLS) == 3, count, swept) for count in rising]
+    for number, counts in enumerate(tables):
+        cell = int(random.integers(CELLS)) if number < TRIES else 3
         more = counts + (np.arange(CELLS) == cell)
         moved = np.abs(costs(more) - costs(counts))
         worst = max(worst, float(np.max(moved / np.maximum(allowed, 1))))
         if np.any(moved > allowed):
             troubles.append(f"one record moves an item by {int(moved.max())}, its noise is made for less")
-    return judged("exact", subject, "sensitivity", troubles, f"at most {worst:.3g} of what noise is made for", TRIES)
+    return judged(
+        "exact", subject, "sensitivity", troubles, f"at most {worst:.3g} of what noise is made for", len(tables)
+    )
