@@ -14,7 +14,7 @@ from pathlib import Path
 from blowfishdb.audit.verdicts import Line, judged
 from blowfishdb.errors import BlowfishError, BudgetExceeded, ChangeRefused, KeyReused, LedgerRolledBack, StaleVersion
 from blowfishdb.ledger import Charge, Ledger, Terms, open_ledger
-from blowfishdb.ledger.edge_books import PER_EDGE, SUM
+from blowfishdb.ledger.edge_books import MOST_CLASSES, PER_EDGE, SUM
 
 AMOUNTS = (Fraction(1, 3), Fraction(333_333_333_331, 10**12), Fraction(1, 7), Fraction(1, 10**12), Fraction(2, 29))
 """Prices that no float and no short fraction is equal to."""
@@ -35,6 +35,7 @@ def book_lines() -> list[Line]:
                 "keys": _keys(one, two, account),
                 "limits": _limits(one, two, account),
                 "versions": _versions(one, account),
+                "classes": _classes(one),
             }
             found = [
                 judged("replay", "the ledger", name, list(told), "as it must be", 3) for name, told in checks.items()
@@ -136,6 +137,17 @@ def _carried(one: Ledger) -> Iterator[str]:
         late = replace(_charge(seen.id, "late", LIMIT - 1 + Fraction(1, 10**12)), policy_version=version)
         if not _refused(partial(one.charge, late), BudgetExceeded):
             yield f"after a new policy more is charged than is left, where it is counted {accounting!r}"
+
+
+def _classes(one: Ledger) -> Iterator[str]:
+    """More classes of edges than are kept apart: what is not kept apart counts for all of them."""
+    terms = replace(TERMS, identity="audit://classes", accounting=PER_EDGE)
+    account = one.register(terms, name="classes", by="audit").id
+    for turn, group in enumerate(("first", "second", "second")):
+        losses = {f"{group} {number}": Fraction(1, 2) for number in range(MOST_CLASSES - 1)}
+        one.charge(replace(_charge(account, f"class {turn}", Fraction(1, 2)), losses=losses))
+    if one.account(account).spent < 1:
+        yield "classes of edges beyond those that are kept apart lose nothing"
 
 
 def _rolled_back(folder: Path) -> Iterator[str]:

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.audit.made_up import made_up, one_of
+from blowfishdb.audit.made_up import made_up, made_up_places, one_of
 from blowfishdb.audit.neighbours import Setting, changes, sample_records
 from blowfishdb.audit.verdicts import Line, amount, judged
 from blowfishdb.errors import BlowfishError
@@ -26,7 +26,7 @@ def node_lines(*, quick: bool, seed: int) -> list[Line]:
     random, tried, troubles = np.random.default_rng([seed, 29]), 0, list[str]()
     usual = node_loss.SHARES, node_loss.LEAST_SHARES
     for number in range(60 if quick else 200):
-        setting = made_up(random, numeric=True)
+        setting = replace(made_up_places(random), by_value=True) if number % 4 == 0 else made_up(random, numeric=True)
         try:
             # A joint threshold is shared out finely, as it is for short columns, or coarsely, as for long ones.
             node_loss.SHARES = node_loss.LEAST_SHARES = (usual[0], 2, 1)[number % 3]
@@ -94,9 +94,11 @@ def _weights(plan: NodePlan, point: Ints, known: dict[bytes, Ints]) -> Ints:
 
 def _plan(random: np.random.Generator, plain: tuple[int, ...]) -> NodePlan:
     axes = []
+    # Where all values lie between two nodes, a move along two columns loses more than one along one of them.
+    is_far = random.random() < 0.4
     for size in plain:
-        steps = int(one_of(random, (1, 2, 3, 8, 60)))
-        places = np.cumsum(random.integers(0, 2 * steps, size=size)) if random.random() < 0.7 else np.arange(size)
+        steps = 60 if is_far else int(one_of(random, (1, 2, 3, 8, 60)))
+        places = np.arange(size) if is_far else np.cumsum(random.integers(0, 2 * steps, size=size))
         axes.append(NodeAxis(steps, places - places[0]))
     whole = math.prod(axis.steps for axis in axes)
     totals = [total for total in range(1, whole + 1) if whole % total == 0]
