@@ -47,7 +47,7 @@ def certificate_lines(*, quick: bool, seed: int) -> Iterator[Line]:
                 for turn in range(PLANS):
                     troubles += known.troubles(random, in_buckets=turn % 3 == 2)
                     tried += 1
-                troubles += known.exact_troubles(random)
+                troubles += [*known.exact_troubles(random), *known.leaving_troubles()]
         yield judged("exact", f"certificates of made-up plans, {way}", "every edge", troubles, "none too low", tried)
 
 
@@ -96,6 +96,14 @@ class _Known:
                 for priced, claimed in ((scaled, proof), rescaled(scaled, proof, PRICE / 3)):
                     if true / priced.unit > claimed.epsilon:
                         yield f"noise is set for {amount(claimed.epsilon)}, the loss is {amount(true / priced.unit)}"
+
+    def leaving_troubles(self) -> Iterator[str]:
+        """Cells that a hidden change leaves for what does not count must be known to do so."""
+        if self.setting.policy.facts:
+            return
+        left = {max(step) for steps in self.steps for step in steps if min(step) < 0}
+        if not left <= set(np.flatnonzero(self.graph.to_zero).tolist()):
+            yield f"a hidden move leads out of a cell that is taken to stay ({self._said(self.graph)})"
 
     def exact_troubles(self, random: np.random.Generator) -> Iterator[str]:
         """Rows without noise must be refused wherever a hidden change shows in them."""
