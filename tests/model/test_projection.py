@@ -118,13 +118,12 @@ def test_named_groups_without_a_filter_are_projected_exactly(data: st.DataObject
 
 def test_the_comparison_sees_bins_joined_by_their_centres(monkeypatch: pytest.MonkeyPatch) -> None:
     table = domain({"x": bins(edges=[0, 1, 2, 10, 11], null=0)})
-    policy = Policy({"x": threshold(1)})
-    compare(table, policy, [Axis("x")], None, exact=True)
+    compare(table, Policy({"x": threshold(1)}), [Axis("x")], None, exact=True)
     # Centres 0.5, 1.5, 6 and 10.5: only the first two would be joined.
     by_centres = ListedWindow(np.array([1, 1, 2, 3]))
     monkeypatch.setattr(families, "_bins_within", lambda theta, attribute: by_centres)
     with pytest.raises(AssertionError):
-        compare(table, policy, [Axis("x")], None, exact=False)
+        compare(table, Policy({"x": threshold(1)}), [Axis("x")], None, exact=False)
 
 
 def test_the_comparison_sees_a_forgotten_outside(monkeypatch: pytest.MonkeyPatch) -> None:
