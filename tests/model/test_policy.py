@@ -188,6 +188,13 @@ def test_distances_are_shortest_paths(data: st.DataObject) -> None:
                 assert value_distance(table, policy, "x", ends[0], ends[1]) == steps.get(two)
 
 
+@pytest.mark.parametrize("size", range(2, 20))
+def test_a_line_of_bins_is_as_long_as_it_has_steps(size: int) -> None:
+    listed = bins(edges=list(range(size + 1)), null=0)
+    assert stretch(listed, threshold("1/8"), full()) == size - 1
+    assert stretch(listed, threshold(1), full()) == -(-(size - 1) // 2)
+
+
 @settings(max_examples=150)
 @given(st.data())
 def test_stretch_is_the_longest_old_path_between_new_neighbours(data: st.DataObject) -> None:

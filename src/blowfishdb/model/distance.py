@@ -190,11 +190,11 @@ def _hops(ends: Ints, first: Ints, last: Ints) -> int | None:
     jumps = [ends]
     while len(jumps) < int(ends.size).bit_length():
         jumps.append(jumps[-1][jumps[-1]])
-    if np.any(jumps[-1][first] < last):
-        return None
     count, place = np.zeros(first.size, dtype=np.int64), first
     for power in reversed(range(len(jumps))):
         short = jumps[power][place] < last
         count = np.where(short, count + 2**power, count)
         place = np.where(short, jumps[power][place], place)
+    if np.any(ends[place] < last):
+        return None
     return int(np.max(count + (place < last)))
