@@ -191,7 +191,7 @@ def test_what_a_preview_expects_is_what_the_synopsis_will_say(
 ) -> None:
     before = session.budget("visits").spent
     table = session["visits"] if condition is None else session["visits"].where(condition)
-    asked = table.histogram(*axes)  # type: ignore[arg-type]
+    asked = table.histogram(*axes)
     found = asked.publish_preview(epsilon="0.5", mechanism=mechanism)
     assert session.budget("visits").spent == before
     made = asked.publish(epsilon="0.5", mechanism=mechanism)
@@ -207,10 +207,10 @@ def test_what_a_preview_expects_is_what_the_synopsis_will_say(
 
 
 def _asked_of(made: bf.Synopsis, axes: tuple[object, ...]) -> list[bf.Answer]:
-    found = [made.count(), made.histogram(*axes)]  # type: ignore[arg-type]
+    found = [made.count(), made.histogram(*axes)]
     for axis in axes:
-        found += [made.histogram(axis)] if len(axes) > 1 else []  # type: ignore[arg-type]
-        found += [made.cdf(axis)] if axis != "ward" else []  # type: ignore[arg-type]
+        found += [made.histogram(axis)] if len(axes) > 1 else []
+        found += [made.cdf(axis)] if axis != "ward" else []
     return found
 
 

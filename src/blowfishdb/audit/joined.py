@@ -7,7 +7,7 @@ from collections import Counter
 import duckdb
 import numpy as np
 
-from blowfishdb.audit.scratch import Watch, WatchedConnection
+from blowfishdb.audit.scratch import Watch, watched_engine
 from blowfishdb.audit.verdicts import Line, judged
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import categorical, domain
@@ -15,7 +15,6 @@ from blowfishdb.model.graphs.families import full
 from blowfishdb.model.policy import ROW, Person, Policy, Row, person
 from blowfishdb.model.predicate import Column
 from blowfishdb.sources.base import Join
-from blowfishdb.sources.duckdb import DuckDB
 from blowfishdb.sources.ibis_source import IbisSource
 from blowfishdb.sources.location import TableName
 
@@ -35,7 +34,7 @@ def joined_lines() -> list[Line]:
     database.execute("CREATE TABLE kinds (id BIGINT, name VARCHAR)")
     database.executemany("INSERT INTO main_rows VALUES (?, ?, ?)", rows)
     database.executemany("INSERT INTO kinds VALUES (?, ?)", KEYS)
-    engine = DuckDB(lambda: WatchedConnection(database.cursor(), watch), "joined", files=False)  # type: ignore[arg-type, return-value]
+    engine = watched_engine(database, watch, "joined")
     source = IbisSource(engine, TableName("main_rows"), [Join("kinds", "ref", "id", {"kind": "name"})])
     found = []
     for said, unit in UNITS.items():

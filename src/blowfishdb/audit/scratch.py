@@ -221,6 +221,11 @@ class Scratch:
         return self.ledger.account(self.holding.account).spent
 
 
+def watched_engine(database: duckdb.DuckDBPyConnection, watch: Watch, name: str) -> DuckDB:
+    """An engine on a database in memory, each of whose statements is heard."""
+    return DuckDB(lambda: WatchedConnection(database.cursor(), watch), name, files=False)  # type: ignore[arg-type, return-value]
+
+
 @contextmanager
 def scratch(
     domain: Domain, policy: Policy, accounting: str = SUM, limit: Fraction = ACCOUNT_LIMIT
@@ -234,7 +239,7 @@ def scratch(
     database = duckdb.connect(":memory:", config={"threads": 1})
     listed = ", ".join(f'"{name}" {kind}' for name, kind in columns.items())
     database.execute(f"CREATE TABLE {NAME} ({listed})")
-    engine = DuckDB(lambda: WatchedConnection(database.cursor(), watch), "scratch", files=False)  # type: ignore[arg-type, return-value]
+    engine = watched_engine(database, watch, "scratch")
     source = KeptSource(engine, TableName(NAME))
     with tempfile.TemporaryDirectory(prefix="blowfish-audit-") as folder:
         ledger = open_ledger(Path(folder) / "scratch.ledger", mark=Path(folder) / "scratch.mark", reached=watch.reached)

@@ -11,7 +11,7 @@ from blowfishdb.accuracy.assessment import Method
 from blowfishdb.accuracy.quote import Quote, Quotes
 from blowfishdb.engine.dear_filter import DearColumn, dear_columns
 from blowfishdb.engine.demand import Demand
-from blowfishdb.engine.present.numbers import readable
+from blowfishdb.engine.present.numbers import budget_words, readable
 from blowfishdb.engine.present.words import question_words
 from blowfishdb.engine.program_request import PreparedProgram
 from blowfishdb.engine.quoting import quotes_for
@@ -200,9 +200,7 @@ class Preview:
         if self.unprotected:
             said.append(f"Not protected: {' '.join(self.unprotected)}")
         if self.left is not None:
-            after = self.left - self.epsilon
-            rest = f"this leaves {readable(float(after))}" if after >= 0 else "this is too dear"
-            said.append(f"You have {readable(float(self.left))} left; {rest}.")
+            said.append(budget_words(self.left, self.epsilon))
         if self.statement and self.is_affordable:
             said.append(f"Run it with: {self.statement}")
         return said

@@ -66,6 +66,13 @@ def readable(number: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def budget_words(left: Fraction, price: Fraction) -> str:
+    """What somebody has left, and what a price would leave of it."""
+    after = left - price
+    rest = f"this leaves {readable(float(after))}" if after >= 0 else "this is too dear"
+    return f"You have {readable(float(left))} left; {rest}."
+
+
 def percent(beta: float) -> str:
     """The confidence that an error probability leaves: 0.05 becomes "95 %"."""
     left = (1 - Decimal(repr(float(beta)))) * 100

@@ -11,7 +11,7 @@ from typing import Any
 from blowfishdb.accuracy.noise_widths import noise_widths
 from blowfishdb.engine.holding import Holding
 from blowfishdb.engine.present.html_table import BOX, headline, html_table
-from blowfishdb.engine.present.numbers import percent, readable
+from blowfishdb.engine.present.numbers import budget_words, percent, readable
 from blowfishdb.engine.present.svg import element, words
 from blowfishdb.engine.present.words import question_words
 from blowfishdb.engine.synopsis.artefact import Artefact
@@ -97,9 +97,7 @@ class SynopsisPreview:
         if self.unprotected:
             said.append(f"Not protected: {' '.join(self.unprotected)}")
         if self.left is not None:
-            after = self.left - self.epsilon
-            rest = f"this leaves {readable(float(after))}" if after >= 0 else "this is too dear"
-            said.append(f"You have {readable(float(self.left))} left; {rest}.")
+            said.append(budget_words(self.left, self.epsilon))
         return said
 
     def __repr__(self) -> str:

@@ -25,9 +25,7 @@ async def preview(name: str, sent: Ask, visitor: Analyst, request: Request) -> d
     office = office_of(request)
 
     def work() -> dict[str, Any]:
-        desk = office.desk(visitor.name)
-        domain, _ = desk.declared(name)
-        asked, demanded = read_ask(office.session(visitor.name), name, sent)
+        desk, asked, domain, demanded = read_ask(office, visitor.name, name, sent)
         return desk.preview(name, asked, domain, demanded).to_dict()
 
     return await lanes_of(request).quote(visitor.name, work)
@@ -39,9 +37,7 @@ async def release(name: str, sent: Ask, visitor: Analyst, request: Request, key:
     office = office_of(request)
 
     def work() -> str:
-        desk = office.desk(visitor.name)
-        domain, _ = desk.declared(name)
-        asked, demanded = read_ask(office.session(visitor.name), name, sent)
+        desk, asked, domain, demanded = read_ask(office, visitor.name, name, sent)
         run = Run(key=key, deadline=sent.deadline)
         office.actions.note(visitor.name, "asked for an answer", name)
         return desk.release(name, asked, domain, demanded, run).to_json()

@@ -9,7 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from blowfishdb.engine.demand import Demand, demand
 from blowfishdb.engine.read_query import read_demand, read_query
 from blowfishdb.errors import InvalidInput, QueryError
+from blowfishdb.model.domain import Domain
 from blowfishdb.model.query import Query
+from blowfishdb.server.office import Office
+from blowfishdb.session.desk import Desk
 from blowfishdb.session.session import Session
 
 LONGEST_SQL = 100_000
@@ -30,13 +33,20 @@ class Ask(Strict):
     deadline: float | None = None
 
 
-def read_ask(session: Session, name: str, sent: Ask) -> tuple[Query, Demand]:
-    """The question and the demand; QueryError or AccuracyError for what makes no sense."""
+def read_ask(office: Office, who: str, name: str, sent: Ask) -> tuple[Desk, Query, Domain, Demand]:
+    """The analyst's desk and what is asked there; QueryError or AccuracyError for what makes no sense."""
+    desk = office.desk(who)
+    domain, _ = desk.declared(name)
+    asked, demanded = _read(office, who, name, sent)
+    return desk, asked, domain, demanded
+
+
+def _read(office: Office, who: str, name: str, sent: Ask) -> tuple[Query, Demand]:
     if (sent.question is None) == (sent.sql is None):
         raise InvalidInput("ask either a question or sql")
     if sent.sql is None:
         return read_query(sent.question), read_demand(sent.demand)
-    return _read_sql(session, name, sent.sql, sent.demand)
+    return _read_sql(office.session(who), name, sent.sql, sent.demand)
 
 
 def _read_sql(session: Session, name: str, text: str, written: dict[str, Any]) -> tuple[Query, Demand]:

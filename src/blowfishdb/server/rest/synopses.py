@@ -36,9 +36,7 @@ async def preview(name: str, sent: Ask, visitor: Analyst, request: Request) -> d
     office = office_of(request)
 
     def work() -> dict[str, Any]:
-        desk = office.desk(visitor.name)
-        domain, _ = desk.declared(name)
-        asked, demanded = read_ask(office.session(visitor.name), name, sent)
+        desk, asked, domain, demanded = read_ask(office, visitor.name, name, sent)
         return desk.publish_preview(name, asked, domain, demanded).to_dict()
 
     return await lanes_of(request).quote(visitor.name, work)
@@ -50,9 +48,7 @@ async def publish(name: str, sent: Ask, visitor: Analyst, request: Request, key:
     office = office_of(request)
 
     def work() -> bytes:
-        desk = office.desk(visitor.name)
-        domain, _ = desk.declared(name)
-        asked, demanded = read_ask(office.session(visitor.name), name, sent)
+        desk, asked, domain, demanded = read_ask(office, visitor.name, name, sent)
         run = Run(key=key, deadline=sent.deadline)
         office.actions.note(visitor.name, "asked for a synopsis", name)
         return to_bytes(desk.publish(name, asked, domain, demanded, run).artefact)
