@@ -108,9 +108,9 @@ def allowances_ignored(patch: pytest.MonkeyPatch) -> None:
 def noise_halved(patch: pytest.MonkeyPatch) -> None:
     """The engine halves what the sampler drew."""
 
-    def measured(plan: Any, proof: Any, counts: Any) -> Any:
-        found = measure.measure(plan, proof, counts)
-        true = np.concatenate([part.rows.dot(counts) for part in plan.parts])
+    def measured(certified: Any, counts: Any) -> Any:
+        found = measure.measure(certified, counts)
+        true = np.concatenate([part.rows.dot(counts) for part in certified.plan.parts])
         return replace(found, noisy=true + (found.noisy - true) // 2)
 
     patch.setattr(release, "measure", measured)
@@ -163,8 +163,8 @@ def small_counts_left_out(patch: pytest.MonkeyPatch) -> None:
     """Cells with fewer than five records are published as 0."""
     usual = release.consistent_answers
 
-    def measured(plan: Any, proof: Any, counts: Any) -> Any:
-        found = measure.measure(plan, proof, counts)
+    def measured(certified: Any, counts: Any) -> Any:
+        found = measure.measure(certified, counts)
         patch.setattr(release, "consistent_answers", partial(_left_out, usual, counts))
         return found
 
@@ -179,10 +179,10 @@ def _left_out(usual: Any, counts: Any, compiled: Any, raw: Any, widths: Any, tot
 def emptiness_told(patch: pytest.MonkeyPatch) -> None:
     """Nothing is answered where nothing is counted."""
 
-    def measured(plan: Any, proof: Any, counts: Any) -> Any:
+    def measured(certified: Any, counts: Any) -> Any:
         if not counts.any():
             raise ValueError("nothing to count")
-        return measure.measure(plan, proof, counts)
+        return measure.measure(certified, counts)
 
     patch.setattr(release, "measure", measured)
 
@@ -190,9 +190,9 @@ def emptiness_told(patch: pytest.MonkeyPatch) -> None:
 def counts_logged(patch: pytest.MonkeyPatch) -> None:
     """The engine says what it counted to whoever listens."""
 
-    def measured(plan: Any, proof: Any, counts: Any) -> Any:
+    def measured(certified: Any, counts: Any) -> Any:
         logging.getLogger("blowfishdb.engine").debug("counted %s", counts.max())
-        return measure.measure(plan, proof, counts)
+        return measure.measure(certified, counts)
 
     patch.setattr(release, "measure", measured)
 

@@ -21,7 +21,9 @@ from blowfishdb.audit.exact_selections import selection_lines
 from blowfishdb.audit.noise_keys import key_troubles
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.verdicts import Line
-from blowfishdb.plan.certificate import Certificate
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs.explicit import EdgeGraph
+from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import Plan
 from tests.audit import faults
 from tests.audit.faults import Fault
@@ -137,8 +139,8 @@ def one_record_tables(cells: int) -> list[tuple[int, ...]]:
 
 
 def ratio(plan: Plan, pairs: Sequence[tuple[int, int]]) -> Fraction:
-    claimed = Certificate(Fraction(1), None, False, plan.digest(), "")
-    return largest_ratio(plan, claimed, pairs, one_record_tables(plan.cells))
+    graph = CellGraph((EdgeGraph(plan.cells, np.array(pairs)),), "record", np.array(False), "public")
+    return largest_ratio(CertifiedPlan(plan, graph), pairs, one_record_tables(plan.cells))
 
 
 def test_exact_ratios_catch_the_papers_ordered_hierarchical_split() -> None:

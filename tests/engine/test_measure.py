@@ -15,7 +15,7 @@ from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import Identity, Kronecker, Prefix, total
 from blowfishdb.noise.distribution import pmf
-from blowfishdb.plan.certificate import calibrate, certify
+from blowfishdb.plan.certificate import CertifiedPlan, calibrate, certified_as_charged, certify
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
 
 CELLS = 60_000
@@ -47,7 +47,7 @@ def misfit(noise: np.ndarray, scale: float) -> float:
 def test_the_noise_has_the_scales_of_the_plan() -> None:
     plan, proof = calibrate(identity_plan(Fraction(1)), line(CELLS), Fraction(4, 3))
     assert plan.unit == 3
-    measured = measure(plan, proof, COUNTS)
+    measured = measure(certified_as_charged(plan, line(CELLS), proof), COUNTS)
     noise = measured.noisy - COUNTS
     even, odd = noise[::2], noise[1::2]
     assert misfit(even, 3.0) > ALARM
@@ -60,7 +60,7 @@ def test_the_noise_has_the_scales_of_the_plan() -> None:
 def test_a_certificate_for_another_noise_level_is_refused() -> None:
     plan = identity_plan(Fraction(3))
     with pytest.raises(DigestMismatch):
-        measure(plan.with_unit(Fraction(2)), certify(plan, line(CELLS)), COUNTS)
+        certified_as_charged(plan.with_unit(Fraction(2)), line(CELLS), certify(plan, line(CELLS)))
 
 
 def test_products_are_measured_axis_by_axis() -> None:
@@ -68,7 +68,7 @@ def test_products_are_measured_axis_by_axis() -> None:
     plan = Plan(Fraction(1, 100), (KroneckerMeasurement(axes),))
     plane = CellGraph((line(4).factors[0], line(5).factors[0]), "record", np.array(False), "public")
     counts = np.arange(20, dtype=np.int64)
-    measured = measure(plan, certify(plan, plane), counts)
+    measured = measure(CertifiedPlan(plan, plane), counts)
     assert np.array_equal(measured.noisy, Kronecker((Prefix(4), Identity(5))).dot(counts))
 
 
@@ -78,15 +78,15 @@ def test_edge_plans_give_their_answers_and_nothing_else() -> None:
     decoder = csr_array(np.eye(6, 5, dtype=np.int64))
     plan = EdgePlan(Fraction(1, 500), Prefix(6), edges, csr_array(np.eye(5, dtype=np.int64)), decoder, np.ones(5, int))
     counts = np.array([3, 1, 4, 1, 5, 9])
-    measured = measure(plan, certify(plan, graph), counts)
+    measured = measure(CertifiedPlan(plan, graph), counts)
     assert np.array_equal(measured.noisy, np.cumsum(counts))
     assert measured.exact.size == 0
 
 
 def test_counts_of_the_wrong_shape_are_refused_without_quoting_them() -> None:
     plan = identity_plan(Fraction(3), 5)
-    proof = certify(plan, line(5))
+    certified = CertifiedPlan(plan, line(5))
     for bad in (np.array([987654321, 1]), np.array([987654321.5] * 5)):
         with pytest.raises(InvalidInput) as refused:
-            measure(plan, proof, bad)
+            measure(certified, bad)
         assert "987654321" not in str(refused.value)

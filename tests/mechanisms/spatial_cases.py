@@ -14,7 +14,7 @@ from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs.grid import GridGraph
 from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import Rectangles
-from blowfishdb.plan.certificate import certify
+from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.merged import merge_counts, merge_graph
 from blowfishdb.plan.problem import Problem
 from blowfishdb.plan.stages import MeasurementStage
@@ -73,6 +73,6 @@ def stage_costs(mechanism: DataAware, problem: Problem, epsilon: Fraction, count
             found.append((asked.name, asked.stage.epsilon(graph)))
             cells = counts if asked.buckets is None else merge_counts(counts, asked.buckets)
             assert isinstance(asked.stage, MeasurementStage)
-            asked = script.send(measure(asked.stage.plan, certify(asked.stage.plan, graph), cells))
+            asked = script.send(measure(CertifiedPlan(asked.stage.plan, graph), cells))
     except StopIteration:
         return found

@@ -12,7 +12,7 @@ from blowfishdb.mechanisms.data_aware.adaptive_tree import AdaptiveTree
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.workload import Kronecker
-from blowfishdb.plan.certificate import certify
+from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.merged import merge_counts, merge_graph
 from blowfishdb.plan.plan import KroneckerMeasurement, Plan
 from blowfishdb.plan.problem import Problem
@@ -53,7 +53,7 @@ def log_ratio(
             merged = counts if asked.buckets is None else merge_counts(counts, asked.buckets)
             against = other if asked.buckets is None else merge_counts(other, asked.buckets)
             graph = problem.graph if asked.buckets is None else merge_graph(problem.graph, asked.buckets)
-            reply = measure(plan, certify(plan, graph), merged)
+            reply = measure(CertifiedPlan(plan, graph), merged)
             if plan.exact is not None:
                 assert np.array_equal(plan.exact.dot(merged), plan.exact.dot(against))
             far, near = (np.abs(reply.noisy - noisy_rows(plan, table)) for table in (against, merged))

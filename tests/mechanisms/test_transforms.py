@@ -22,7 +22,7 @@ from blowfishdb.model.graphs.explicit import EdgeGraph
 from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse
-from blowfishdb.plan.certificate import certify
+from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.merged import merge_counts, merge_graph
 from blowfishdb.plan.problem import Problem
 
@@ -143,10 +143,10 @@ def test_on_even_stretches_the_stated_noise_covers_the_error(workload: Rows) -> 
 def test_stated_variances_of_buckets_are_those_of_the_noise(graph: CellGraph) -> None:
     counts, of_cells, workload = np.repeat([60, 0, 90, 0, 7, 7], 4), np.repeat(np.arange(6), 4), Prefix(24)
     plan = best_merged_plan(graph, of_cells, Fraction(1))
-    certificate = certify(plan.plan, merge_graph(graph, of_cells))
-    assert certificate.epsilon == 1
+    certified = CertifiedPlan(plan.plan, merge_graph(graph, of_cells))
+    assert certified.certificate.epsilon == 1
     merged = merge_counts(counts, of_cells)
-    cells = np.stack([plan.cells(measure(plan.plan, certificate, merged)) for _ in range(1500)])
+    cells = np.stack([plan.cells(measure(certified, merged)) for _ in range(1500)])
     for rows in (workload, Identity(24)):
         observed = np.var([rows.dot(each - counts) for each in cells], axis=0)
         stated = plan.answer_variances(rows)

@@ -24,6 +24,7 @@ def never() -> Quoted:
     pytest.fail("this was quoted already")
 
 
+DECLARED = domain({"age": integers(1, 10)}), bf.Policy()
 SMALL = quoted(10)
 SIZE = LEAST + 11
 """The smallest question's own weight: its ten values and NULL."""
@@ -31,8 +32,8 @@ SIZE = LEAST + 11
 
 def test_the_same_request_of_the_same_analyst_is_quoted_once() -> None:
     kept = Remembered()
-    assert kept.quote("ana", "one", lambda: SMALL) is SMALL
-    assert kept.quote("ana", "one", never) is SMALL
+    assert kept.quote("ana", "one", *DECLARED, lambda: SMALL) is SMALL
+    assert kept.quote("ana", "one", *DECLARED, never) is SMALL
 
 
 def test_nobody_finds_what_somebody_else_asked() -> None:
@@ -42,38 +43,49 @@ def test_nobody_finds_what_somebody_else_asked() -> None:
         made.append(1)
         return SMALL
 
-    kept.quote("ana", "one", again)
-    kept.quote("bob", "one", again)
+    kept.quote("ana", "one", *DECLARED, again)
+    kept.quote("bob", "one", *DECLARED, again)
     assert len(made) == 2
     kept.forget("ana")
-    kept.quote("bob", "one", never)
-    kept.quote("ana", "one", again)
+    kept.quote("bob", "one", *DECLARED, never)
+    kept.quote("ana", "one", *DECLARED, again)
     assert len(made) == 3
 
 
 def test_each_analyst_has_few() -> None:
     kept = Remembered(most_each=2)
     for number in range(5):
-        kept.quote("ana", str(number), lambda: SMALL)
-    kept.quote("bob", "0", lambda: SMALL)
+        kept.quote("ana", str(number), *DECLARED, lambda: SMALL)
+    kept.quote("bob", "0", *DECLARED, lambda: SMALL)
     assert kept.cells == 3 * SIZE
-    kept.quote("ana", "4", never)
+    kept.quote("ana", "4", *DECLARED, never)
     with pytest.raises(pytest.fail.Exception):
-        kept.quote("ana", "2", never)
+        kept.quote("ana", "2", *DECLARED, never)
 
 
 def test_all_together_have_few_cells() -> None:
     kept = Remembered(most_cells=10 * SIZE)
     for number in range(50):
-        kept.quote(f"analyst {number}", "one", lambda: SMALL)
+        kept.quote(f"analyst {number}", "one", *DECLARED, lambda: SMALL)
         assert kept.cells <= 10 * SIZE
-    kept.quote("analyst 49", "one", never)
+    kept.quote("analyst 49", "one", *DECLARED, never)
 
 
 def test_a_quote_that_is_larger_than_all_may_be_is_kept_alone() -> None:
     kept, large = Remembered(most_cells=2 * SIZE), quoted(5000)
-    kept.quote("bob", "one", lambda: SMALL)
-    kept.quote("ana", "one", lambda: large)
+    kept.quote("bob", "one", *DECLARED, lambda: SMALL)
+    kept.quote("ana", "one", *DECLARED, lambda: large)
     assert isinstance(large, Prepared)
-    assert kept.quote("ana", "one", never) is large
+    assert kept.quote("ana", "one", *DECLARED, never) is large
     assert kept.cells == LEAST + large.compiled.problem.graph.cells
+
+
+@pytest.mark.parametrize(
+    "other", [(DECLARED[0], bf.Policy({"age": bf.line()})), (domain({"age": integers(1, 9)}), DECLARED[1])]
+)
+def test_a_quote_of_other_declarations_is_not_taken(other: tuple[bf.Domain, bf.Policy]) -> None:
+    kept, line = Remembered(), quoted(9)
+    kept.quote("ana", "one", *DECLARED, lambda: SMALL)
+    assert kept.quote("ana", "one", *other, lambda: line) is line
+    assert kept.quote("ana", "one", *other, never) is line
+    assert kept.cells == LEAST + 10

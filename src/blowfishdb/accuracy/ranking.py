@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from blowfishdb.accuracy.assessment import Assessment
 from blowfishdb.accuracy.bound import Bound
@@ -53,20 +53,34 @@ class Ranked:
     reasons: Mapping[str, str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Asked:
-    """Which strategies to rank; equal small problems are told by their digest, large ones are never remembered."""
+    """Which strategies to rank; equal small problems are told by their values, large ones are never remembered."""
 
-    digest: str
+    problem: Problem
     mechanisms: tuple[tuple[str, Mechanism], ...]
     guarantee: Guarantee
-    problem: Problem = field(compare=False)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.problem.digest(), self.mechanisms, self.guarantee))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Asked):
+            return NotImplemented
+        if (self.mechanisms, self.guarantee) != (other.mechanisms, other.guarantee):
+            return False
+        # The bytes themselves: plans are taken from here, and two problems may share a hash.
+        return self.problem is other.problem or self.problem.fingerprint() == other.problem.fingerprint()
 
 
 def ranked(problem: Problem, mechanisms: Mapping[str, Mechanism], guarantee: Guarantee) -> Ranked:
     """The ranking; that of small problems is remembered."""
     is_small = problem.graph.cells <= REMEMBERED_CELLS
-    asked = _Asked(problem.digest() if is_small else "", tuple(mechanisms.items()), guarantee, problem)
+    asked = _Asked(problem, tuple(mechanisms.items()), guarantee)
     return _remembered(asked) if is_small else _ranked(asked)
 
 

@@ -17,7 +17,8 @@ from blowfishdb.engine.request import Prepared
 from blowfishdb.engine.synopsis.request import PreparedSynopsis
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cells import Cells
-from blowfishdb.plan.certificate import Certificate, certify
+from blowfishdb.plan.certificate import CertifiedPlan
+from blowfishdb.plan.merged import merge_graph
 from blowfishdb.plan.plan import Plan
 
 MOST_CELLS = 600
@@ -42,13 +43,13 @@ def moved_by_all(recorder: Recorder, payable: Payable, listed: list[Change], set
     plan, proof, cells = inner.best.plan, inner.best.certificate, inner.compiled.cells
     if not isinstance(plan, Plan) or cells.graph.cells > MOST_CELLS:
         return None
-    rows = _rows(recorder, plan, proof)
+    certified = CertifiedPlan(plan, cells.graph)
+    rows = _rows(recorder, plan, certified)
     if not rows.scales.size:
         return Moved(listed, [Fraction(0) for _ in listed], False, proof.epsilon)
     each = setting.policy.rows_per_person
     losses = [each * rows.loss(steps_of(cells, change)) for change in listed]
-    again = certify(plan, cells.graph).epsilon
-    return Moved(listed, losses, proof.is_tight and not setting.policy.facts, again)
+    return Moved(listed, losses, proof.is_tight and not setting.policy.facts, certified.certificate.epsilon)
 
 
 def moved_by_stages(
@@ -59,7 +60,8 @@ def moved_by_stages(
     for stage in looked:
         if not isinstance(stage.plan, Plan) or cells.graph.cells > MOST_CELLS:
             continue
-        rows = _rows(recorder, stage.plan, Certificate(Fraction(0), None, False, stage.plan.digest(), ""))
+        graph = cells.graph if stage.buckets is None else merge_graph(cells.graph, stage.buckets)
+        rows = _rows(recorder, stage.plan, CertifiedPlan(stage.plan, graph))
         for place, change in enumerate(listed):
             steps = [(stage.bucket(old), stage.bucket(new)) for old, new in steps_of(cells, change)]
             losses[place] += each * rows.loss(steps)
@@ -82,7 +84,7 @@ class _Rows:
         return Fraction(int(np.abs(moved) @ self.scales)) / self.unit
 
 
-def _rows(recorder: Recorder, plan: Plan, proof: Certificate) -> _Rows:
+def _rows(recorder: Recorder, plan: Plan, certified: CertifiedPlan) -> _Rows:
     """The rows as the engine measures them, a cell at a time."""
     recorder.quiet()
     columns = np.zeros((plan.cells + 1, plan.weights.size), dtype=np.int64)
@@ -90,7 +92,7 @@ def _rows(recorder: Recorder, plan: Plan, proof: Certificate) -> _Rows:
     for cell in range(plan.cells):
         only = np.zeros(plan.cells, dtype=np.int64)
         only[cell] = 1
-        columns[cell] = measure(plan, proof, only).noisy
+        columns[cell] = measure(certified, only).noisy
         for draw in recorder.tape.take():
             scales, unit = draw.weights, draw.unit
     return _Rows(columns, scales, unit)

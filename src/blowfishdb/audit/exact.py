@@ -24,7 +24,7 @@ from blowfishdb.model.graphs.families import custom, full, line, partition, thre
 from blowfishdb.model.graphs.metric import metric
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query, query
-from blowfishdb.plan.certificate import Certificate, calibrate
+from blowfishdb.plan.certificate import CertifiedPlan, calibrate
 from blowfishdb.plan.plan import Plan
 from blowfishdb.plan.problem import Problem
 
@@ -81,7 +81,7 @@ def _measurements(subject: str, problem: Problem, pairs: Sequence[tuple[int, int
         if not isinstance(rows, Plan) or not rows.parts:
             continue
         plan, proof = calibrate(rows, problem.graph, Fraction(1))
-        found = largest_ratio(plan, proof, pairs)
+        found = largest_ratio(CertifiedPlan(plan, problem.graph), pairs)
         tried, worst = tried + 1, max(worst, found)
         if found > proof.epsilon:
             troubles.append(f"{name}: an output is e^{amount(found)} times likelier, certified {amount(proof.epsilon)}")
@@ -94,7 +94,7 @@ def _measurements(subject: str, problem: Problem, pairs: Sequence[tuple[int, int
 
 
 def largest_ratio(
-    plan: Plan, proof: Certificate, pairs: Sequence[tuple[int, int]], tables: Sequence[tuple[int, ...]] = TABLES
+    certified: CertifiedPlan, pairs: Sequence[tuple[int, int]], tables: Sequence[tuple[int, ...]] = TABLES
 ) -> Fraction:
     """The largest log of P(output | table) / P(output | neighbour) over all outputs and tables.
 
@@ -103,7 +103,7 @@ def largest_ratio(
     """
     worst = Fraction(0)
     with taped() as tape:
-        shown = {counts: _published(tape, plan, proof, counts) for counts in tables}
+        shown = {counts: _published(tape, certified, counts) for counts in tables}
     for counts in tables:
         for source, target in (*pairs, *((b, a) for a, b in pairs)):
             moved = list(counts)
@@ -119,12 +119,10 @@ def largest_ratio(
     return worst
 
 
-def _published(
-    tape: Tape, plan: Plan, proof: Certificate, counts: tuple[int, ...]
-) -> tuple[Ints, Ints, Ints, Fraction]:
+def _published(tape: Tape, certified: CertifiedPlan, counts: tuple[int, ...]) -> tuple[Ints, Ints, Ints, Fraction]:
     """The rows without their noise, the exact rows, and the weights and unit of the noise that is asked for."""
     tape.play([])
-    found = measure(plan, proof, np.array(counts, dtype=np.int64))
+    found = measure(certified, np.array(counts, dtype=np.int64))
     (draw,) = tape.take()
     return found.noisy, found.exact, draw.weights, draw.unit
 

@@ -13,10 +13,11 @@ from scipy.sparse import csr_array
 from blowfishdb.audit.verdicts import Line, judged
 from blowfishdb.engine.measure import measure
 from blowfishdb.errors import BlowfishError
+from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cellgraph import CellGraph, Presence
 from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.model.workload import Identity, Prefix
-from blowfishdb.plan.certificate import certify
+from blowfishdb.plan.certificate import Certificate, certified_as_charged, certify
 from blowfishdb.plan.plan import EdgePlan, Measurement, Plan
 from blowfishdb.plan.stages import Allowance, MeasurementStage, Program, ProgramRun
 
@@ -91,7 +92,11 @@ def _measurements() -> dict[str, Callable[[], object]]:
         "with exact rows": replace(own, exact=Identity(CELLS)),
     }
     proof = certify(own, graph)
-    return {f"a plan {said}": partial(measure, plan, proof, counts) for said, plan in others.items()}
+    return {f"a plan {said}": partial(_charged, plan, graph, proof, counts) for said, plan in others.items()}
+
+
+def _charged(plan: Plan, graph: CellGraph, proof: Certificate, counts: Ints) -> object:
+    return measure(certified_as_charged(plan, graph, proof), counts)
 
 
 def _stages() -> dict[str, Callable[[], object]]:

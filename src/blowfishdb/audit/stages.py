@@ -23,6 +23,7 @@ from blowfishdb.audit.tape import Draw, Function, Tape, replaced, taped
 from blowfishdb.engine import described, node_release, release, run_program
 from blowfishdb.engine.measure import measure
 from blowfishdb.model.arrays import Ints
+from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.merged import merge_counts
 from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.refinement import RefinementNoise
@@ -218,11 +219,12 @@ def watched_stages() -> Iterator[Recorder]:
     with taped() as tape:
         recorder = Recorder(tape)
 
-        def measuring(plan: Any, certificate: Any, counts: Ints) -> Measured:
+        def measuring(certified: CertifiedPlan, counts: Ints) -> Measured:
             def run() -> tuple[Ints, Ints]:
-                found = measure(plan, certificate, opened(counts))
+                found = measure(certified, opened(counts))
                 return found.noisy, found.exact
 
+            plan = certified.plan
             return Measured(*recorder.access("measurement", plan.digest(), run, plan))
 
         def replying(asked: Any, graph: Any, counts: Ints) -> Any:

@@ -110,7 +110,7 @@ def _row_by_row(case: Case, payable: Payable) -> Line:
     noise = 2**50 + np.arange(plan.weights.size)
     with taped() as tape:
         tape.play([noise])
-        if not np.array_equal(measure(plan, payable.best.certificate, counts).noisy, counts + noise):
+        if not np.array_equal(measure(payable.outline.certified, counts).noisy, counts + noise):
             troubles.append("rows share their noise, or do not get all of it, or not at every count")
     return judged("statistical", case.name, "noise row by row", troubles, "each row has its own", 2 * GROUPS[True][0])
 
@@ -189,7 +189,7 @@ def _residual(case: Case, payable: Prepared, plan: Plan, rows_wanted: int) -> Li
     counts = np.arange(plan.cells, dtype=np.int64)
     truth = np.concatenate([_rows_of(part, counts) for part in plan.parts])
     times = max(1, rows_wanted // plan.weights.size)
-    noise = np.stack([measure(plan, payable.best.certificate, counts).noisy for _ in range(times)]) - truth
+    noise = np.stack([measure(payable.outline.certified, counts).noisy for _ in range(times)]) - truth
     laws = [NoiseLaw(float(plan.unit) / int(weight)) for weight in plan.weights]
     scales = np.array([law.scale for law in laws])
     mean = times * sum(law.mean_size / law.scale for law in laws)

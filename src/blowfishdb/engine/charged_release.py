@@ -32,6 +32,7 @@ from blowfishdb.errors import (
 )
 from blowfishdb.ledger import Charge, Ledger, Receipt
 from blowfishdb.ledger.values import check_text
+from blowfishdb.model.encoding import VERSION, version_of
 from blowfishdb.sources.base import Counting
 
 logger = logging.getLogger("blowfishdb.curator")
@@ -111,7 +112,9 @@ def charged_payload(
 
 def check_receipt(receipt: Receipt, ready: Payable) -> None:
     """DigestMismatch unless the receipt paid for exactly this; noise is drawn for nothing else."""
-    if receipt.charge.program_digest != ready.digest or receipt.charge.epsilon != ready.epsilon:
+    paid = receipt.charge.program_digest
+    own = ready.digest if version_of(paid) == VERSION else ready.digest_1()
+    if paid != own or receipt.charge.epsilon != ready.epsilon:
         raise DigestMismatch("the charge on record was made for another plan. Ask with a new key.")
 
 

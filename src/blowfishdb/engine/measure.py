@@ -9,14 +9,15 @@ from blowfishdb.model.arrays import Ints, check_sum
 from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload import Kronecker
 from blowfishdb.noise.sampler import sample
-from blowfishdb.plan.certificate import Certificate
-from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
+from blowfishdb.plan.certificate import CertifiedPlan
+from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement
 from blowfishdb.plan.stages import Measured
 
 
-def measure(plan: Plan | EdgePlan, certificate: Certificate, counts: Ints) -> Measured:
-    """Draws the noise of a whole plan at once; refuses a certificate that was made for another plan."""
-    if certificate.plan_digest != plan.digest():
+def measure(certified: CertifiedPlan, counts: Ints) -> Measured:
+    """Draws the noise of a whole plan at once; refuses a plan that is no longer the one that was certified."""
+    plan = certified.plan
+    if certified.certificate.plan_digest != plan.digest():
         raise DigestMismatch("the certificate was made for another plan: nothing was measured")
     cells = checked_counts(counts, plan.cells)
     noise = sample(plan.unit, plan.weights) if plan.weights.size else np.empty(0, dtype=np.int64)

@@ -20,6 +20,7 @@ from blowfishdb.model.points import Points, compile_points
 from blowfishdb.model.predicate import Axis, Predicate
 from blowfishdb.model.query import Query
 from blowfishdb.noise.sampler import sample
+from blowfishdb.plan import encoding_1
 from blowfishdb.plan.node_loss import certify_nodes
 from blowfishdb.plan.node_plan import NodePlan
 from blowfishdb.sources.base import Counting, Tally
@@ -92,6 +93,10 @@ class PreparedNodes:
     def digest(self) -> str:
         """The plan that a receipt covers."""
         return self.best.certificate.plan_digest
+
+    def digest_1(self) -> str:
+        """The same in the first encoding."""
+        return encoding_1.node_plan_digest(self.best.plan)
 
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps."""

@@ -23,6 +23,10 @@ class Payable(Protocol):
         """What the receipt covers: the plan, or the program with its allowances."""
         ...
 
+    def digest_1(self) -> str:
+        """The same in the first encoding, which receipts of earlier versions hold."""
+        ...
+
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps. All that can fail without data has been done when this returns."""
         ...

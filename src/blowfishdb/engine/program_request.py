@@ -61,6 +61,10 @@ class PreparedProgram:
         """The program that a receipt covers."""
         return self.program.digest()
 
+    def digest_1(self) -> str:
+        """The same in the first encoding."""
+        return self.program.digest_1()
+
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps: the stages with their allowances."""
         return {

@@ -27,32 +27,41 @@ from blowfishdb.inference.consistent import (
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.noise.distribution import variance
+from blowfishdb.plan.certificate import CertifiedPlan, certified_as_charged
 from blowfishdb.plan.plan import EdgePlan
 
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """All of an answer that is known before data is read: its words, labels, half-widths, and the plan to run."""
+    """All of an answer that is known before data is read: its words, labels, half-widths, and the plan to run.
+
+    `certified` is the quoted plan, certified anew on the graph of this very question: a quote may come from a cache.
+    """
 
     compiled: Compiled
     quote: Quote
+    certified: CertifiedPlan
     title: str
     tables: tuple[AnswerTable, ...]
     widths: HalfWidths
 
 
 def outline(compiled: Compiled, quote: Quote) -> Outline:
-    """The data-independent part of a release; the plan is the quoted one, never a new one."""
+    """The data-independent part of a release; the plan is the quoted one, never a new one.
+
+    DigestMismatch when the quote's certificate is not that of its plan on this question's graph.
+    """
     widths = intervals(compiled.problem, quote.strategy, quote.plan, quote.beta, quote.shown)
     tables = statistic_tables(compiled) if compiled.query.kind in STATISTICS else answer_tables(compiled)
-    return Outline(compiled, quote, question_words(compiled.query), tables, widths)
+    certified = certified_as_charged(quote.plan, compiled.problem.graph, quote.certificate)
+    return Outline(compiled, quote, certified, question_words(compiled.query), tables, widths)
 
 
 def finish(ready: Outline, counts: Ints) -> Answer:
     """Draws the noise and makes the answer that the quote promised."""
     compiled, quote, widths = ready.compiled, ready.quote, ready.widths
-    plan, strategy = quote.plan, quote.strategy
-    measured = measure(plan, quote.certificate, counts)
+    plan, strategy = ready.certified.plan, quote.strategy
+    measured = measure(ready.certified, counts)
     if isinstance(plan, EdgePlan):
         raw = measured.noisy.astype(np.float64)
     else:
@@ -77,7 +86,7 @@ def _answer(ready: Outline, raw: Floats, consistent: Consistent, widths: HalfWid
         widths=widths,
         beta=quote.beta,
         mechanism=quote.mechanism,
-        certificate=quote.certificate,
+        certificate=ready.certified.certificate,
         together=together,
         alone=together,
     )

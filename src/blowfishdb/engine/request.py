@@ -15,11 +15,12 @@ from blowfishdb.engine.holding import Holding
 from blowfishdb.engine.program_request import PreparedProgram, prepare_program
 from blowfishdb.engine.quoting import quotes_for
 from blowfishdb.engine.release import Outline, finish, outline
-from blowfishdb.engine.written_query import request_digest, write_query
+from blowfishdb.engine.written_query import request_text, text_digest, write_query
 from blowfishdb.errors import TooLarge
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
+from blowfishdb.plan import encoding_1
 from blowfishdb.sources.base import Counting
 
 MOST_ANSWERS = 1_000_000
@@ -29,16 +30,21 @@ MOST_CELLS = 2**21
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked, how well, and the digest that the same request always has."""
+    """What is asked, how well, and the text that the same request always has."""
 
     asked: Query
     demanded: Demand
-    digest: str
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """The hash of the text, by which ledgers find what was answered before."""
+        return text_digest(self.text)
 
 
 def make_request(holding: Holding, asked: Query, demanded: Demand) -> Request:
     """The request; refuses questions that hold anything but plain values."""
-    return Request(asked, demanded, request_digest(write_query(asked), demanded.written(), holding.versions()))
+    return Request(asked, demanded, request_text(write_query(asked), demanded.written(), holding.versions()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +77,10 @@ class Prepared:
     def digest(self) -> str:
         """The plan that a receipt covers."""
         return self.best.certificate.plan_digest
+
+    def digest_1(self) -> str:
+        """The same in the first encoding."""
+        return encoding_1.plan_digest(self.best.plan)
 
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps; the outline is made for it, before anything is charged."""

@@ -9,7 +9,7 @@ from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
-from blowfishdb.plan.certificate import certify
+from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.merged import merge_counts, merge_graph
 from blowfishdb.plan.stages import WORD_BITS, Ask, MeasurementStage, Program, ProgramRun, Reply, Selection
 
@@ -36,7 +36,7 @@ def run_program(program: Program, receipt_digest: str, script: Script, graph: Ce
 def _reply(asked: Ask, graph: CellGraph, counts: Ints) -> Reply:
     stage = asked.stage
     if isinstance(stage, MeasurementStage):
-        return measure(stage.plan, certify(stage.plan, graph), counts)
+        return measure(CertifiedPlan(stage.plan, graph), counts)
     return stage.choose(counts, _draws(stage))
 
 

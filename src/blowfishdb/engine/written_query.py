@@ -55,8 +55,20 @@ def request_digest(
     asked: Mapping[str, Plain], demanded: Mapping[str, str | None], versions: Mapping[str, str | int]
 ) -> str:
     """A hash that two requests share only when they ask the same, of the same data under the same versions."""
+    return text_digest(request_text(asked, demanded, versions))
+
+
+def request_text(
+    asked: Mapping[str, Plain], demanded: Mapping[str, str | None], versions: Mapping[str, str | int]
+) -> str:
+    """The whole request as canonical JSON; ledgers hold its hash, so it never changes."""
     whole = {"question": asked, "demand": demanded, "versions": versions}
-    return hashlib.sha256(json.dumps(whole, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
+    return json.dumps(whole, sort_keys=True, ensure_ascii=True)
+
+
+def text_digest(text: str) -> str:
+    """The hash of a request's text."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _axis(axis: Axis) -> Plain:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from typing import Literal
@@ -12,6 +11,7 @@ import numpy as np
 from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model.arrays import Bools, Ints
 from blowfishdb.model.changed_together import ChangedTogether
+from blowfishdb.model.encoding import digest, encode
 from blowfishdb.model.graphs.axis import EDGE_LIMIT, AxisGraph
 from blowfishdb.model.graphs.explicit import by_first_appearance
 from blowfishdb.model.graphs.grid import GridGraph
@@ -139,11 +139,13 @@ class CellGraph:
         result[free] = by_first_appearance(labels[free])
         return result
 
+    def fingerprint(self) -> bytes:
+        """Bytes that determine everything above, for digests."""
+        factors = tuple(factor.fingerprint() for factor in self.factors)
+        together = None if self.together is None else self.together.fingerprint()
+        own = (self.composition, self.presence, self.rows_per_person, self.outside, factors, together)
+        return encode(("cell graph", *own))
+
     def digest(self) -> str:
         """A hash of everything above."""
-        head = f"{self.composition} {self.presence} {self.rows_per_person} {self.shape}".encode()
-        parts = [head, self.outside.tobytes(), *(factor.fingerprint() for factor in self.factors)]
-        if self.together is not None:
-            parts.append(b"together" + self.together.fingerprint())
-        lengths = b"".join(len(part).to_bytes(8, "big") for part in parts)
-        return hashlib.sha256(lengths + b"".join(parts)).hexdigest()
+        return digest(self.fingerprint())

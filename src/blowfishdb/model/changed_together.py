@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from blowfishdb.errors import PolicyError
 from blowfishdb.model.arrays import Bools, Ints, as_ints
+from blowfishdb.model.encoding import encode
 
 Case = Literal["atoms", "general"]
 
@@ -57,9 +57,8 @@ class ChangedTogether:
 
     def fingerprint(self) -> bytes:
         """Bytes that determine all of this, for digests."""
-        head = f"{self.case} {self.moves}".encode()
-        arrays = [self.starts, self.members, np.asarray(self.with_zero, dtype=np.bool_), self.times]
-        return hashlib.sha256(b"".join([head, *(array.tobytes() for array in arrays)])).digest()
+        with_zero = np.asarray(self.with_zero, dtype=np.bool_)
+        return encode(("together", self.case, self.moves, self.starts, self.members, with_zero, self.times))
 
 
 def collected(like: ChangedTogether, group: Ints, member: Ints) -> ChangedTogether:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +15,7 @@ from blowfishdb.model.cellgraph import Composition, Factor, Presence, factor_sha
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.constraints.moves import moves_at_once
 from blowfishdb.model.domain import Bins, Domain, Integers
+from blowfishdb.model.encoding import digest
 from blowfishdb.model.filtering import passing
 from blowfishdb.model.graphs.grid import GridGraph
 from blowfishdb.model.grouping import Grouping, grouping
@@ -61,12 +61,9 @@ class PointGraph:
 
     def digest(self) -> str:
         """A hash of everything above."""
-        head = f"points {self.composition} {self.leaves} {self.presence} {self.rows_per_person} {self.plain}".encode()
-        whole = hashlib.sha256(len(head).to_bytes(8, "big") + head)
-        for factor in self.factors:
-            part = factor.fingerprint()
-            whole.update(len(part).to_bytes(8, "big") + part)
-        return whole.hexdigest()
+        factors = tuple(factor.fingerprint() for factor in self.factors)
+        own = (self.composition, self.leaves, self.presence, self.rows_per_person, self.plain, factors)
+        return digest(("points", *own))
 
 
 def _joins_special(factor: Factor, plain: int) -> bool:

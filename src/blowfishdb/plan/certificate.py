@@ -13,8 +13,10 @@ import numpy as np
 from blowfishdb.errors import CannotCertify, DigestMismatch, PlanError, TooLarge
 from blowfishdb.model.arrays import Ints, check_sum
 from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.encoding import VERSION, version_of
 from blowfishdb.model.graphs.grid import GridGraph
 from blowfishdb.model.workload import Intervals
+from blowfishdb.plan import encoding_1
 from blowfishdb.plan.columns import listed_losses
 from blowfishdb.plan.constraint_loss import Measured, reason, worst_change
 from blowfishdb.plan.edge_noise import worst_noised_edge
@@ -52,10 +54,11 @@ class Certificate:
     def verify(self, plan: Plan | EdgePlan | None = None, graph: CellGraph | None = None) -> None:
         """Computes the loss again; DigestMismatch when this certificate belongs to something else.
 
+        A certificate with digests of the first version is compared in that version's encoding.
         An answer's certificate needs no plan and no graph: `again` works it out from what the answer carries.
         """
         if plan is not None and graph is not None:
-            found = certify(plan, graph)
+            found = certify(plan, graph, version_of(self.plan_digest))
         elif self.again is not None and plan is None and graph is None:
             found = self.again()
         else:
@@ -64,11 +67,37 @@ class Certificate:
             raise DigestMismatch("this certificate does not belong to this plan and policy")
 
 
-def certify(plan: Plan | EdgePlan, graph: CellGraph) -> Certificate:
-    """The certificate of a plan with its noise level set."""
+@dataclass(frozen=True, eq=False)
+class CertifiedPlan:
+    """A plan with the certificate that was computed for it on this very graph when this value was made.
+
+    Noise is drawn for nothing else, so no certificate reaches it that a cache, a file or a caller only claims.
+    """
+
+    plan: Plan | EdgePlan
+    graph: CellGraph
+    certificate: Certificate = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "certificate", certify(self.plan, self.graph))
+
+
+def certified_as_charged(plan: Plan | EdgePlan, graph: CellGraph, charged: Certificate) -> CertifiedPlan:
+    """The plan certified anew on this graph; DigestMismatch unless that gives the certificate that is charged."""
+    found = CertifiedPlan(plan, graph)
+    if found.certificate != charged:
+        raise DigestMismatch("the certificate was made for another plan or policy: nothing was measured")
+    return found
+
+
+def certify(plan: Plan | EdgePlan, graph: CellGraph, version: int = VERSION) -> Certificate:
+    """The certificate of a plan with its noise level set; its digests in the given version of their encoding."""
     worst = worst_loss(plan, graph)
     epsilon = Fraction(worst.loss) / plan.unit
-    return Certificate(epsilon, worst.edge, worst.tight, plan.digest(), graph.digest(), reason(graph.together))
+    own = plan.digest(), graph.digest()
+    if version != VERSION:
+        own = encoding_1.plan_digest(plan), encoding_1.graph_digest(graph)
+    return Certificate(epsilon, worst.edge, worst.tight, *own, reason(graph.together))
 
 
 def calibrate(plan: AnyPlan, graph: CellGraph, epsilon: Fraction) -> tuple[AnyPlan, Certificate]:

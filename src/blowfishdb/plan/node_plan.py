@@ -14,7 +14,7 @@ import numpy as np
 
 from blowfishdb.errors import PlanError, TooLarge
 from blowfishdb.model.arrays import Ints, as_ints, check_sum
-from blowfishdb.plan.plan import digest
+from blowfishdb.model.encoding import digest
 
 MOST_NODES = 2**20
 
@@ -109,9 +109,8 @@ class NodePlan:
 
     def digest(self) -> str:
         """A hash of everything above."""
-        axes = [f"{axis.steps}".encode() + b" " + axis.places.tobytes() for axis in self.axes]
-        head = [b"node plan", str(self.unit).encode(), str(self.total).encode(), str(len(self.axes)).encode()]
-        return digest([*head, *axes, *(labels.tobytes() for labels in self.blocks)])
+        axes = tuple((axis.steps, axis.places) for axis in self.axes)
+        return digest(("node plan", self.unit, self.total, axes, self.blocks))
 
     def rows_at(self, points: Ints) -> tuple[Ints, Ints]:
         """For each point (values by column) the flat nodes around it and the weight it gives to each."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -12,16 +10,8 @@ from scipy.sparse import csr_array
 
 from blowfishdb.errors import PlanError
 from blowfishdb.model.arrays import Ints, as_ints, check_sum, total_weight
+from blowfishdb.model.encoding import digest, encode
 from blowfishdb.model.rows import Rows
-
-
-def digest(parts: Iterable[bytes]) -> str:
-    """A hash that no two different lists of byte strings share."""
-    whole = hashlib.sha256()
-    for part in parts:
-        whole.update(len(part).to_bytes(8, "big"))
-        whole.update(part)
-    return whole.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +35,7 @@ class Measurement:
         return self.rows.shape[1]
 
     def fingerprint(self) -> bytes:
-        return b"rows" + self.rows.fingerprint() + b"weights" + self.weights.tobytes()
+        return encode(("rows", self.rows.fingerprint(), self.weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +64,7 @@ class KroneckerMeasurement:
         return as_ints(product)
 
     def fingerprint(self) -> bytes:
-        return b"product" + b"|".join(factor.fingerprint() for factor in self.factors)
+        return encode(("products", *(factor.fingerprint() for factor in self.factors)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +99,8 @@ class Plan:
 
     def digest(self) -> str:
         """A hash of the rows, weights, unit and exact rows."""
-        exact = self.exact.fingerprint() if self.exact is not None else b""
-        return digest([b"plan", str(self.unit).encode(), exact, *(part.fingerprint() for part in self.parts)])
+        exact = None if self.exact is None else self.exact.fingerprint()
+        return digest(("plan", self.unit, exact, tuple(part.fingerprint() for part in self.parts)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,10 +146,8 @@ class EdgePlan:
 
     def digest(self) -> str:
         """A hash of everything above."""
-        matrices = [
-            array.tobytes()
+        matrices = tuple(
+            (matrix.shape, *(array.astype(np.int64) for array in (matrix.indptr, matrix.indices, matrix.data)))
             for matrix in (self.strategy, self.decoder)
-            for array in (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
-        ]
-        head = [b"edge plan", str(self.unit).encode(), self.workload.fingerprint()]
-        return digest([*head, self.edges.tobytes(), self.weights.tobytes(), *matrices])
+        )
+        return digest(("edge plan", self.unit, self.workload.fingerprint(), self.edges, self.weights, matrices))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from blowfishdb.errors import PlanError
 from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.encoding import digest, encode
 from blowfishdb.model.rows import Rows
-from blowfishdb.plan.plan import digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +23,10 @@ class Problem:
         if self.workload.shape[0] == 0:
             raise PlanError("a workload asks at least one query")
 
+    def fingerprint(self) -> bytes:
+        """Bytes that determine graph and workload, for digests and for caches that compare values."""
+        return encode(("problem", self.graph.fingerprint(), self.workload.fingerprint()))
+
     def digest(self) -> str:
         """A hash of graph and workload; simulations are seeded by it."""
-        return digest([b"problem", self.graph.digest().encode(), self.workload.fingerprint()])
+        return digest(self.fingerprint())

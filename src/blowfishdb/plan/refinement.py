@@ -11,7 +11,7 @@ import numpy as np
 from blowfishdb.errors import PlanError
 from blowfishdb.model.arrays import Bools, Ints, as_ints
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.plan.plan import digest
+from blowfishdb.model.encoding import digest
 
 PRECISION = Context(prec=60)
 MARGIN = Fraction(1, 10**40)
@@ -84,8 +84,7 @@ class RefinementNoise:
 
     def digest(self) -> str:
         """A hash of everything above."""
-        head = f"{self.unit} {self.first} {self.spacing} {self.clip}".encode()
-        return digest([b"refine", head, self.levels.tobytes()])
+        return digest(("refine", self.unit, self.levels, self.first, self.spacing, self.clip))
 
 
 def _relative_loss(gap: int, rate: Fraction) -> Fraction:

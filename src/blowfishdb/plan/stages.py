@@ -9,8 +9,10 @@ from typing import Protocol, TypeAlias
 from blowfishdb.errors import AllowanceExceeded, CannotCertify, DigestMismatch, PlanError
 from blowfishdb.model.arrays import Ints, as_ints
 from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.encoding import digest
 from blowfishdb.plan.certificate import certify
-from blowfishdb.plan.plan import EdgePlan, Plan, digest
+from blowfishdb.plan.encoding_1 import program_digest
+from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.plan.refinement import RefinementNoise
 
 WORD_BITS = 62
@@ -43,7 +45,7 @@ class MeasurementStage:
         return certify(self.plan, graph).epsilon
 
     def digest(self) -> str:
-        return digest([b"measure", self.plan.digest().encode()])
+        return digest(("measure", self.plan.digest()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +98,8 @@ class SelectionNoise:
 
     def digest(self) -> str:
         """A hash of everything above."""
-        arrays = [array.tobytes() for array in (self.weights, self.sensitivities, self.sizes)]
-        head = f"{self.unit} {self.one_sided} {self.tie_words}".encode()
-        return digest([b"select", head, *arrays])
+        own = (self.unit, self.weights, self.sensitivities, self.sizes, self.one_sided, self.tie_words)
+        return digest(("select", *own))
 
 
 class Selection(Stage, Protocol):
@@ -170,8 +171,12 @@ class Program:
 
     def digest(self) -> str:
         """A hash of the mechanism, the stages and their allowances."""
-        stages = [f"{allowance.stage} {allowance.epsilon}".encode() for allowance in self.allowances]
-        return digest([b"program", self.mechanism.encode(), *stages])
+        stages = tuple((allowance.stage, allowance.epsilon) for allowance in self.allowances)
+        return digest(("program", self.mechanism, stages))
+
+    def digest_1(self) -> str:
+        """The same in the first encoding, for what was stored in it."""
+        return program_digest(self.mechanism, ((allowance.stage, allowance.epsilon) for allowance in self.allowances))
 
 
 @dataclass(frozen=True)

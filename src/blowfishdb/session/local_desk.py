@@ -109,7 +109,8 @@ def local_desk(
         return shielded(no_turn, lambda: _budget(live.now(), name, analyst))
 
     def prepared(holding: Holding, request: Request) -> Prepared | PreparedProgram:
-        return quoted.quote(analyst, request.digest, lambda: prepare(holding, request))
+        own = holding.domain, holding.policy
+        return quoted.quote(analyst, request.text, *own, lambda: prepare(holding, request))
 
     def preview(name: str, asked: Query, domain: Domain, demanded: Demand) -> Preview:
         def work() -> Preview:

@@ -20,6 +20,7 @@ from blowfishdb.engine.released import Released
 from blowfishdb.errors import DocumentError, InvalidInput
 from blowfishdb.inference.consistent import Consistent
 from blowfishdb.model.arrays import Floats
+from blowfishdb.model.encoding import version_of
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.stages import Allowance
 
@@ -118,14 +119,16 @@ def _from_document(written: Mapping[str, Any], make: type[Kept]) -> Kept:
     witness = proof["witness"]
     evidence = _read_evidence(written.get("evidence"))
     epsilon, mechanism = Fraction(_text(proof["epsilon"])), _text(written["mechanism"])
+    plan_digest = _text(proof["plan_digest"])
+    again = None if evidence is None else partial(worked_out, evidence, mechanism, epsilon, version_of(plan_digest))
     certificate = Certificate(
         epsilon=epsilon,
         witness=None if witness is None else (int(witness[0]), int(witness[1])),
         is_tight=_truth(proof["is_tight"]),
-        plan_digest=_text(proof["plan_digest"]),
+        plan_digest=plan_digest,
         graph_digest=_text(proof["graph_digest"]),
         together=_text(proof.get("together", "")),
-        again=None if evidence is None else partial(worked_out, evidence, mechanism, epsilon),
+        again=again,
     )
     if _text(written["epsilon"]) != str(certificate.epsilon):
         raise InvalidInput("its epsilon is not the certificate's")

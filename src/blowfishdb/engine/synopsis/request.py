@@ -19,7 +19,7 @@ from blowfishdb.engine.release import finish
 from blowfishdb.engine.request import Prepared, Request, check_size, chosen, prepare
 from blowfishdb.engine.synopsis.artefact import Artefact, CellNoise, SynopsisAxis
 from blowfishdb.engine.synopsis.file import to_bytes
-from blowfishdb.engine.written_query import request_digest, write_query
+from blowfishdb.engine.written_query import request_text, write_query
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.mechanisms.data_aware.script import Finding
 from blowfishdb.mechanisms.own_noise import own_variances
@@ -49,6 +49,10 @@ class PreparedSynopsis:
     def digest(self) -> str:
         """The plan or program that a receipt covers."""
         return self.inner.digest
+
+    def digest_1(self) -> str:
+        """The same in the first encoding."""
+        return self.inner.digest_1()
 
     @property
     def mechanism(self) -> str:
@@ -133,7 +137,7 @@ def synopsis_request(holding: Holding, asked: Query, demanded: Demand) -> Reques
     if demanded.epsilon is None:
         raise AccuracyError("a synopsis is paid with an epsilon, such as epsilon='0.3'")
     written = {**write_query(asked), "kind": "synopsis"}
-    return Request(asked, demanded, request_digest(written, demanded.written(), holding.versions()))
+    return Request(asked, demanded, request_text(written, demanded.written(), holding.versions()))
 
 
 def prepare_synopsis(holding: Holding, request: Request) -> PreparedSynopsis:

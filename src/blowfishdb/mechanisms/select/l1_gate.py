@@ -11,7 +11,7 @@ import numpy as np
 from blowfishdb.mechanisms.select.l1_refinement import deviations
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.plan.plan import digest
+from blowfishdb.model.encoding import digest
 from blowfishdb.plan.refinement import RefinementNoise
 
 MERGE, KEEP = 0, 1
@@ -42,8 +42,7 @@ class L1Gate:
 
     def digest(self) -> str:
         """A hash of everything the loss, the noise and the outcome depend on."""
-        head = f"{self.cells} {self.block} {self.cap} {self.threshold}".encode()
-        return digest([b"l1 gate", head, self.noise.digest().encode()])
+        return digest(("l1 gate", self.cells, self.block, self.cap, self.threshold, self.noise.digest()))
 
     def unevenness(self, counts: Ints) -> int:
         """The sum that is compared, before noise."""

@@ -13,7 +13,7 @@ import numpy as np
 from blowfishdb.errors import PlanError, TooLarge
 from blowfishdb.model.arrays import Ints, distinct
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.plan.plan import digest
+from blowfishdb.model.encoding import digest
 from blowfishdb.plan.stages import SelectionNoise
 
 Candidates = Literal["powers", "aligned", "all"]
@@ -93,8 +93,8 @@ class L1Partition:
 
     def digest(self) -> str:
         """A hash of everything the loss, the noise and the choice depend on."""
-        head = f"{self.cells} {self.candidates} {self.penalty} {self.grid}".encode()
-        return digest([b"l1 partition", head, self.noise.digest().encode()])
+        own = (self.cells, self.candidates, self.penalty, self.grid)
+        return digest(("l1 partition", *own, self.noise.digest()))
 
     def costs(self, counts: Ints) -> Ints:
         """The cost of every item on the grid, in the order of `offsets`.

@@ -12,7 +12,7 @@ import numpy as np
 from blowfishdb.errors import PlanError
 from blowfishdb.model.arrays import Bools, Ints
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.plan.plan import digest
+from blowfishdb.model.encoding import digest
 from blowfishdb.plan.refinement import RefinementNoise
 
 FAN_OUT = 4
@@ -67,7 +67,7 @@ class L1Refinement:
 
     def digest(self) -> str:
         """A hash of everything the loss and the noise depend on."""
-        return digest([b"l1 refinement", str(self.cells).encode(), self.noise.digest().encode()])
+        return digest(("l1 refinement", self.cells, self.noise.digest()))
 
     def choose(self, counts: Ints, draws: Ints) -> Ints:
         """The first cell of each bucket, in increasing order."""

@@ -13,8 +13,8 @@ from blowfishdb.mechanisms.select.matching_pairs import MOST_COMPLETE, candidate
 from blowfishdb.mechanisms.select.matching_solver import best_matching, best_near_matching
 from blowfishdb.model.arrays import Ints, as_ints
 from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.encoding import digest
 from blowfishdb.model.graphs.explicit import by_first_appearance
-from blowfishdb.plan.plan import digest
 from blowfishdb.plan.stages import WORD_BITS, SelectionNoise
 
 GRID = 64
@@ -94,8 +94,7 @@ class MatchingPartition:
         return self.noise.epsilon(graph)
 
     def digest(self) -> str:
-        head = f"{self.saving} {self.grid}".encode()
-        return digest([b"matching", head, self.cells_of.tobytes(), self.noise.digest().encode()])
+        return digest(("matching", self.saving, self.grid, self.cells_of, self.noise.digest()))
 
     def choose(self, counts: Ints, draws: Ints) -> Ints:
         """For each bucket the number of its new one, numbered by first appearance."""

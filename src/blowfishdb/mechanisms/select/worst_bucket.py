@@ -10,8 +10,8 @@ import numpy as np
 
 from blowfishdb.model.arrays import Ints, as_ints
 from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.encoding import digest
 from blowfishdb.noise.distribution import geometric_quantile
-from blowfishdb.plan.plan import digest
 from blowfishdb.plan.stages import SelectionNoise
 
 RATIO = 1.1
@@ -46,7 +46,7 @@ class WorstBucket:
 
     def digest(self) -> str:
         """A hash of everything the loss, the noise and the level depend on."""
-        return digest([b"worst bucket", str(self.cells).encode(), self.starts.tobytes(), self.noise.digest().encode()])
+        return digest(("worst bucket", self.cells, self.starts, self.noise.digest()))
 
     def choose(self, counts: Ints, draws: Ints) -> Ints:
         """The number of the level; a tie goes to the lowest."""

@@ -10,6 +10,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model.arrays import Ints, as_ints
+from blowfishdb.model.encoding import encode
 from blowfishdb.model.graphs.axis import EDGE_LIMIT
 
 VERTEX_LIMIT = 2**24
@@ -83,7 +84,7 @@ class EdgeGraph:
         return steps
 
     def fingerprint(self) -> bytes:
-        return b"edges" + str(self.size).encode() + self.pairs.tobytes()
+        return encode(("edges", self.size, self.pairs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,4 +134,4 @@ class CliqueGraph:
         return int(first != second)
 
     def fingerprint(self) -> bytes:
-        return b"cliques" + self.labels.tobytes()
+        return encode(("cliques", self.labels))

@@ -10,6 +10,7 @@ import numpy as np
 
 from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model.arrays import Ints, as_ints, check_sum
+from blowfishdb.model.encoding import encode
 from blowfishdb.model.graphs.axis import EDGE_LIMIT
 from blowfishdb.model.graphs.window import WindowGraph
 
@@ -129,5 +130,5 @@ class GridGraph:
         return labels
 
     def fingerprint(self) -> bytes:
-        head = f"grid {self.metric} {self.theta} {self.shape}".encode()
-        return head + b"".join(a.tobytes() for group in (self.lows, self.highs, self.hubs) for a in group)
+        """Bytes that determine the graph, for digests."""
+        return encode(("grid", self.metric, self.theta, self.lows, self.highs, self.hubs))

@@ -8,6 +8,7 @@ import numpy as np
 
 from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model.arrays import Bools, Ints, as_ints
+from blowfishdb.model.encoding import encode
 from blowfishdb.model.graphs.axis import EDGE_LIMIT
 
 
@@ -97,4 +98,4 @@ class WindowGraph:
         return min(direct, int(through_hub)) if self.hubs.size else direct
 
     def fingerprint(self) -> bytes:
-        return b"window" + self.reach.tobytes() + b"hubs" + self.hubs.tobytes()
+        return encode(("window", self.reach, self.hubs))

@@ -10,12 +10,12 @@ import numpy as np
 
 from blowfishdb.errors import TooLarge, WorkloadError
 from blowfishdb.model.arrays import Ints, Numbers
+from blowfishdb.model.encoding import encode
 from blowfishdb.model.workload.inputs import (
     as_columns,
     as_weights,
     check_cells,
     check_exact,
-    framed,
     whole_numbers,
     written_out,
 )
@@ -85,7 +85,7 @@ class Rectangles:
         return self.transpose_dot(as_weights(weights, self.low.shape[0]))
 
     def fingerprint(self) -> bytes:
-        return framed("boxes", [str(self.grid).encode(), self.low.tobytes(), self.high.tobytes()])
+        return encode(("boxes", self.grid, self.low, self.high))
 
     @property
     def _corners(self) -> tuple[int, ...]:

@@ -12,13 +12,13 @@ import numpy as np
 
 from blowfishdb.errors import WorkloadError
 from blowfishdb.model.arrays import Ints, Numbers
+from blowfishdb.model.encoding import encode
 from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload.inputs import (
     as_columns,
     as_weights,
     check_cells,
     check_exact,
-    framed,
     written_out,
 )
 from blowfishdb.model.workload.line import Identity, total
@@ -58,7 +58,7 @@ class Kronecker:
         return self._along_each_axis(columns, 0, [factor.column_norms for factor in self.factors])
 
     def fingerprint(self) -> bytes:
-        return framed("product", [factor.fingerprint() for factor in self.factors])
+        return encode(("product", *(factor.fingerprint() for factor in self.factors)))
 
     def _along_each_axis(self, columns: Numbers, side: int, maps: Sequence[LinearMap]) -> Numbers:
         """Applies one map per axis, those that shrink most first: the arrays in between stay small."""
@@ -106,7 +106,7 @@ class Stacked:
         return self._summed(columns, [part.column_norms for part in self.parts])
 
     def fingerprint(self) -> bytes:
-        return framed("union", [part.fingerprint() for part in self.parts])
+        return encode(("union", *(part.fingerprint() for part in self.parts)))
 
     def _summed(self, columns: Numbers, maps: Sequence[LinearMap]) -> Numbers:
         result = np.zeros((self.shape[1], *columns.shape[1:]), dtype=columns.dtype)

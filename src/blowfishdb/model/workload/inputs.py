@@ -1,9 +1,8 @@
-"""Checked input for linear queries: vectors or columns, whole numbers that cannot wrap, fingerprints."""
+"""Checked input for linear queries: vectors or columns, whole numbers that cannot wrap."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
 from typing import SupportsIndex
 
 import numpy as np
@@ -81,9 +80,3 @@ def written_out(rows: Rows) -> Ints:
     if queries < cells:
         return rows.transpose_dot(np.eye(queries, dtype=np.int64)).T
     return rows.dot(np.eye(cells, dtype=np.int64))
-
-
-def framed(kind: str, parts: Iterable[bytes]) -> bytes:
-    """One byte string from which kind and parts can be read back, so that different rows never share it."""
-    pieces = [kind.encode(), *parts]
-    return b"".join(len(piece).to_bytes(8, "big") + piece for piece in pieces)

@@ -8,12 +8,12 @@ import numpy as np
 
 from blowfishdb.errors import TooLarge, WorkloadError
 from blowfishdb.model.arrays import Ints, Numbers
+from blowfishdb.model.encoding import encode
 from blowfishdb.model.workload.inputs import (
     as_columns,
     as_weights,
     check_cells,
     check_exact,
-    framed,
     whole_numbers,
     written_out,
 )
@@ -52,7 +52,7 @@ class Identity:
         return as_weights(weights, self.cells).copy()
 
     def fingerprint(self) -> bytes:
-        return framed("identity", [str(self.cells).encode()])
+        return encode(("identity", self.cells))
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Prefix:
         return self.transpose_dot(as_weights(weights, self.cells))
 
     def fingerprint(self) -> bytes:
-        return framed("prefix", [str(self.cells).encode()])
+        return encode(("prefix", self.cells))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ class Intervals:
         return self.transpose_dot(as_weights(weights, self.low.size))
 
     def fingerprint(self) -> bytes:
-        return framed("intervals", [str(self.cells).encode(), self.low.tobytes(), self.high.tobytes()])
+        return encode(("intervals", self.cells, self.low, self.high))
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class AllRanges:
         return self.transpose_dot(as_weights(weights, self.shape[0]))
 
     def fingerprint(self) -> bytes:
-        return framed("all ranges", [str(self.cells).encode()])
+        return encode(("all ranges", self.cells))
 
     def _check_size(self) -> None:
         if self.shape[0] > RANGE_LIMIT:

@@ -9,12 +9,12 @@ from scipy.sparse import csr_array
 
 from blowfishdb.errors import WorkloadError
 from blowfishdb.model.arrays import Ints, Numbers
+from blowfishdb.model.encoding import encode
 from blowfishdb.model.workload.inputs import (
     as_columns,
     as_weights,
     check_cells,
     check_exact,
-    framed,
     whole_numbers,
     written_out,
 )
@@ -69,8 +69,7 @@ class Sparse:
 
     def fingerprint(self) -> bytes:
         arrays = (self.matrix.indptr, self.matrix.indices, self.matrix.data)
-        entries = [array.astype(np.int64).tobytes() for array in arrays]
-        return framed("sparse", [str(self.shape).encode(), *entries])
+        return encode(("sparse", self.shape, *(array.astype(np.int64) for array in arrays)))
 
     @property
     def _largest(self) -> int:

@@ -14,7 +14,7 @@ from blowfishdb.mechanisms.select.l1_partition import L1Partition, l1_partition
 from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.plan.plan import digest
+from blowfishdb.model.encoding import digest
 from blowfishdb.plan.problem import Problem
 from blowfishdb.plan.stages import Allowance, Ask, Program, Selection, SelectionNoise
 from blowfishdb.reproduce.baselines.bucket_trees import Weights, measured_buckets
@@ -46,7 +46,7 @@ class PrintedPartition:
 
     def digest(self) -> str:
         """A hash of everything the loss, the noise and the choice depend on."""
-        return digest([b"printed partition", str(self.per_bucket).encode(), self.inner.digest().encode()])
+        return digest(("printed partition", self.per_bucket, self.inner.digest()))
 
     def choose(self, counts: Ints, draws: Ints) -> Ints:
         """The first cell of each bucket."""

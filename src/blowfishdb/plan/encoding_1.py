@@ -1,0 +1,122 @@
+"""The first encoding of digests, kept to recognise what ledgers and files hold in it; nothing new is written in it.
+
+It is not injective: `_factor` joins the universal vertices of all axes of a joint threshold without their lengths, so
+two graphs may share a digest. A digest names what a certificate is about and proves nothing: whoever compares one of
+these computes the loss from the plan and the graph at hand as well (docs/proofs/certificate.md, Digests).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+
+from blowfishdb.model.cellgraph import CellGraph, Factor
+from blowfishdb.model.changed_together import ChangedTogether
+from blowfishdb.model.graphs.explicit import CliqueGraph, EdgeGraph
+from blowfishdb.model.graphs.grid import GridGraph
+from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.points import PointGraph
+from blowfishdb.model.rows import Rows
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Kronecker, Prefix, Rectangles, Sparse, Stacked
+from blowfishdb.plan.node_plan import NodePlan
+from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
+
+NAMES: dict[type, str] = {Identity: "identity", Prefix: "prefix", AllRanges: "all ranges"}
+
+
+def plan_digest(plan: Plan | EdgePlan) -> str:
+    """The digest of a plan."""
+    unit = str(plan.unit).encode()
+    if isinstance(plan, Plan):
+        exact = b"" if plan.exact is None else _rows(plan.exact)
+        return _hashed([b"plan", unit, exact, *(_part(part) for part in plan.parts)])
+    matrices = [
+        array.tobytes()
+        for matrix in (plan.strategy, plan.decoder)
+        for array in (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
+    ]
+    return _hashed([b"edge plan", unit, _rows(plan.workload), plan.edges.tobytes(), plan.weights.tobytes(), *matrices])
+
+
+def program_digest(mechanism: str, stages: Iterable[tuple[str, Fraction]]) -> str:
+    """The digest of a program: its mechanism, and each stage with its allowance."""
+    return _hashed([b"program", mechanism.encode(), *(f"{stage} {epsilon}".encode() for stage, epsilon in stages)])
+
+
+def node_plan_digest(plan: NodePlan) -> str:
+    """The digest of a plan over points."""
+    axes = [f"{axis.steps}".encode() + b" " + axis.places.tobytes() for axis in plan.axes]
+    head = [b"node plan", str(plan.unit).encode(), str(plan.total).encode(), str(len(plan.axes)).encode()]
+    return _hashed([*head, *axes, *(labels.tobytes() for labels in plan.blocks)])
+
+
+def graph_digest(graph: CellGraph) -> str:
+    """The digest of a policy graph on cells."""
+    head = f"{graph.composition} {graph.presence} {graph.rows_per_person} {graph.shape}".encode()
+    parts = [head, graph.outside.tobytes(), *(_factor(factor) for factor in graph.factors)]
+    if graph.together is not None:
+        parts.append(b"together" + _together(graph.together))
+    lengths = b"".join(len(part).to_bytes(8, "big") for part in parts)
+    return hashlib.sha256(lengths + b"".join(parts)).hexdigest()
+
+
+def point_graph_digest(graph: PointGraph) -> str:
+    """The digest of a policy graph on points."""
+    head = f"points {graph.composition} {graph.leaves} {graph.presence} {graph.rows_per_person} {graph.plain}".encode()
+    return _hashed([head, *(_factor(factor) for factor in graph.factors)])
+
+
+def _hashed(parts: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()
+
+
+def _factor(factor: Factor) -> bytes:
+    match factor:
+        case WindowGraph():
+            return b"window" + factor.reach.tobytes() + b"hubs" + factor.hubs.tobytes()
+        case GridGraph():
+            head = f"grid {factor.metric} {factor.theta} {factor.shape}".encode()
+            return head + b"".join(a.tobytes() for group in (factor.lows, factor.highs, factor.hubs) for a in group)
+        case EdgeGraph():
+            return b"edges" + str(factor.size).encode() + factor.pairs.tobytes()
+        case CliqueGraph():
+            return b"cliques" + factor.labels.tobytes()
+    raise TypeError(f"the first encoding has no graph {type(factor)}")
+
+
+def _together(together: ChangedTogether) -> bytes:
+    head = f"{together.case} {together.moves}".encode()
+    arrays = [together.starts, together.members, np.asarray(together.with_zero, dtype=np.bool_), together.times]
+    return hashlib.sha256(b"".join([head, *(array.tobytes() for array in arrays)])).digest()
+
+
+def _part(part: Measurement | KroneckerMeasurement) -> bytes:
+    if isinstance(part, KroneckerMeasurement):
+        return b"product" + b"|".join(_part(factor) for factor in part.factors)
+    return b"rows" + _rows(part.rows) + b"weights" + part.weights.tobytes()
+
+
+def _rows(rows: Rows) -> bytes:
+    match rows:
+        case Identity() | Prefix() | AllRanges():
+            return _framed(NAMES[type(rows)], [str(rows.cells).encode()])
+        case Intervals():
+            return _framed("intervals", [str(rows.cells).encode(), rows.low.tobytes(), rows.high.tobytes()])
+        case Rectangles():
+            return _framed("boxes", [str(rows.grid).encode(), rows.low.tobytes(), rows.high.tobytes()])
+        case Sparse():
+            arrays = (rows.matrix.indptr, rows.matrix.indices, rows.matrix.data)
+            entries = [array.astype(np.int64).tobytes() for array in arrays]
+            return _framed("sparse", [str(rows.shape).encode(), *entries])
+        case Kronecker():
+            return _framed("product", [_rows(factor) for factor in rows.factors])
+        case Stacked():
+            return _framed("union", [_rows(part) for part in rows.parts])
+    raise TypeError(f"the first encoding has no rows {type(rows)}")
+
+
+def _framed(kind: str, parts: Iterable[bytes]) -> bytes:
+    return b"".join(len(piece).to_bytes(8, "big") + piece for piece in (kind.encode(), *parts))
