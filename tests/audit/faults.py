@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from blowfishdb.accuracy import ranking
 from blowfishdb.audit import cases
 from blowfishdb.audit.tape import REAL
 from blowfishdb.engine import charged_release, measure, release, request, run_program
@@ -24,9 +25,10 @@ from blowfishdb.mechanisms.select.l1_partition import L1Partition
 from blowfishdb.mechanisms.spatial import bucket_counts
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs import families
+from blowfishdb.model.graphs.grid import GridGraph
 from blowfishdb.model.graphs.window import WindowGraph
 from blowfishdb.noise import keystream, sampler
-from blowfishdb.plan import certificate, interval_loss
+from blowfishdb.plan import certificate, encoding_1, interval_loss
 from blowfishdb.plan import merged as merge
 from blowfishdb.plan.refinement import RefinementNoise
 from blowfishdb.plan.stages import Program, ProgramRun, SelectionNoise
@@ -231,6 +233,25 @@ def graphs_alike(patch: pytest.MonkeyPatch) -> None:
     """What records leave is no part of a graph's digest."""
     usual = CellGraph.digest
     patch.setattr(CellGraph, "digest", lambda graph: usual(replace(graph, outside=np.array(False))))
+
+
+def joint_thresholds_alike(patch: pytest.MonkeyPatch) -> None:
+    """Universal vertices of all axes are joined without lengths, and rankings are told apart by the digest alone."""
+    patch.setattr(GridGraph, "fingerprint", encoding_1._factor)
+
+    def alike(one: Any, two: Any) -> bool:
+        own, other = ((each.problem.digest(), each.mechanisms, each.guarantee) for each in (one, two))
+        return bool(own == other)
+
+    patch.setattr(ranking._Asked, "__eq__", alike)
+    ranking.forget()
+
+
+def rankings_by_a_weak_hash(patch: pytest.MonkeyPatch) -> None:
+    """Rankings are found by the shape of the question, whatever the policy."""
+    patch.setattr(ranking._Asked, "__eq__", lambda one, two: one.problem.graph.shape == two.problem.graph.shape)
+    patch.setattr(ranking._Asked, "__hash__", lambda one: hash(one.problem.graph.shape))
+    ranking.forget()
 
 
 def balances_of_this_connection(patch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from blowfishdb.accuracy import ranking
 from blowfishdb.audit import noise
 from blowfishdb.audit.battery import battery
 from blowfishdb.audit.books import book_lines
@@ -19,6 +20,7 @@ from blowfishdb.audit.exact_costs import cost_lines
 from blowfishdb.audit.exact_digits import digit_troubles
 from blowfishdb.audit.exact_selections import selection_lines
 from blowfishdb.audit.noise_keys import key_troubles
+from blowfishdb.audit.one_process import process_lines
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.verdicts import Line
 from blowfishdb.model.cellgraph import CellGraph
@@ -92,6 +94,20 @@ def test_digests_that_leave_something_out_are_caught(monkeypatch: pytest.MonkeyP
     assert not any(line.is_violation for line in digest_lines())
     faults.graphs_alike(monkeypatch)
     assert {line.subject for line in digest_lines() if line.is_violation} == {"digests of graphs"}
+
+
+def test_nothing_is_taken_for_another_in_one_process() -> None:
+    assert [line.verdict for line in process_lines()] == ["clean"] * 3
+
+
+@pytest.mark.parametrize("fault", [faults.joint_thresholds_alike, faults.rankings_by_a_weak_hash])
+def test_plans_taken_for_others_are_caught(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault(monkeypatch)
+    caught = process_lines()
+    monkeypatch.undo()
+    ranking.forget()
+    assert [line.verdict for line in caught] == ["violation"] * 3
+    assert caught[0].found.startswith("NULL of x hidden, marginals of x and y: a hidden change shows exactly")
 
 
 def test_books_that_lose_something_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
