@@ -276,6 +276,24 @@ def test_groups_and_filters_keep_the_edges() -> None:
     assert graph.joined(np.array([at]), np.array([at + 2]))[0] == 1
 
 
+@EVERY_CHANGE
+@pytest.mark.parametrize("minutes", [10, 45])
+def test_instants_within_theta_are_in_the_same_or_joined_groups(change: Change, minutes: int) -> None:
+    column = change.column(4, "minute")
+    instants = change.instants(5, 60)
+    values = np.empty(len(instants), dtype=object)
+    values[:] = instants
+    for theta in SPANS["minute"]:
+        policy = Policy({"at": threshold(theta)})
+        cells = compile_cells(domain({"at": column}), policy, [col("at").bins(minutes)])
+        place = cells.cell_of({"at": column.encode(values)})
+        graph = cells.graph.factors[0]
+        assert isinstance(graph, WindowGraph)
+        for gap in range(1, span_seconds(theta) // 60 + 1):
+            # Two instants stand for each minute: its first second, and the second before.
+            assert np.all(graph.joined(place[2 * gap :], place[: -2 * gap])), (theta, gap)
+
+
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Gaza"])
 def test_no_clock_jumps_twice_within_a_few_days(zone: str) -> None:
     edges, offsets = zone_changes(zone, 0, 2**32)

@@ -28,25 +28,25 @@ def zone_changes(zone: str, begin: int, end: int) -> tuple[tuple[int, ...], tupl
     No zone's clock jumps twice on one day (a test looks), so that a look at every midnight finds all jumps.
     """
     clock = find_zone(zone)
-
-    def offset(second: int) -> int:
-        kept = min(max(second, FIRST_SECOND + MARGIN), LAST_SECOND - MARGIN)
-        moment = (EPOCH + datetime.timedelta(seconds=kept)).replace(tzinfo=datetime.UTC).astimezone(clock)
-        return int((moment.utcoffset() or datetime.timedelta(0)).total_seconds())
-
     if clock is datetime.UTC:
         return (), (0,)
-    edges, offsets = [], [offset(begin)]
-    for day in range(begin, end, DAY):
-        if offset(day + DAY) == offsets[-1]:
-            continue
-        low, high = day, day + DAY
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if offset(middle) == offsets[-1] else (low, middle)
-        edges.append(high)
-        offsets.append(offset(high))
-    return tuple(edges), tuple(offsets)
+    first, last = (min(max(second, FIRST_SECOND + MARGIN), LAST_SECOND - MARGIN) for second in (begin, end))
+    day = datetime.timedelta(days=1)
+    # In UTC, with the zone attached that is to read it.
+    moment = (EPOCH + datetime.timedelta(seconds=first)).replace(tzinfo=clock)
+    edges, offsets = [], [clock.fromutc(moment).utcoffset()]
+    for start in range(first, last, DAY):
+        after = clock.fromutc(moment + day).utcoffset()
+        if after != offsets[-1]:
+            low, high = 0, DAY
+            while high - low > 1:
+                middle = (low + high) // 2
+                shown = clock.fromutc(moment + datetime.timedelta(seconds=middle)).utcoffset()
+                low, high = (middle, high) if shown == offsets[-1] else (low, middle)
+            edges.append(start + high)
+            offsets.append(after)
+        moment += day
+    return tuple(edges), tuple(int((offset or datetime.timedelta(0)).total_seconds()) for offset in offsets)
 
 
 @dataclass(frozen=True, eq=False)
