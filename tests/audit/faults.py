@@ -63,6 +63,11 @@ def window_one_step_short(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(families, "StepWindow", lambda size, reach: usual(size, max(reach - 1, 1)))
 
 
+def clock_stands_still(patch: pytest.MonkeyPatch) -> None:
+    """Thresholds on timestamps count what the clock shows, not the time that passes."""
+    patch.setattr(families, "ClockWindow", lambda size, step, *rest: families.StepWindow(size, step))
+
+
 def outside_cell_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A record that leaves the filter is taken to change nothing."""
     patch.setattr(CellGraph, "to_zero", property(lambda graph: np.zeros(graph.cells, dtype=np.bool_)))

@@ -35,6 +35,8 @@ from tests.errata.test_ordered_hierarchical import printed_split, sound_split
 pytestmark = pytest.mark.audit
 REPLAYED: list[tuple[Fault, str, str]] = [
     (faults.loss_a_tenth_short, "identity, full, histogram", "every edge"),
+    (faults.clock_stands_still, "ordered, clocks change in spring", "every edge"),
+    (faults.clock_stands_still, "ordered, clocks change in autumn", "every edge"),
     (faults.window_one_step_short, "ordered, threshold, ranges", "every edge"),
     (faults.outside_cell_forgotten, "ordered, filter on another attribute", "every edge"),
     (faults.attribute_for_record, "direct, two marginals by record", "every edge"),

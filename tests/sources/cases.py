@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import dataclass, field
 
 from blowfishdb.model.cells import Cells, compile_cells
@@ -9,7 +10,19 @@ from blowfishdb.model.domain import Attribute, bins, categorical, dates, domain,
 from blowfishdb.model.policy import ROW, Person, Policy, Row
 from blowfishdb.model.predicate import Axis, Predicate, col
 from blowfishdb.sources import Join
-from tests.sources.tables import EMPTY, MOMENTS, NUMBERS, SHOPS, TOWNS, VISITS, WORDS, WORDS_LIST, Sample
+from tests.sources.tables import (
+    CHANGED,
+    CLOCKS,
+    EMPTY,
+    MOMENTS,
+    NUMBERS,
+    SHOPS,
+    TOWNS,
+    VISITS,
+    WORDS,
+    WORDS_LIST,
+    Sample,
+)
 
 
 @dataclass(frozen=True)
@@ -157,6 +170,29 @@ TIMELY = [
     Case("written moments", MOMENTS, {"written": ZURICH}, (col("written").by("day"),)),
 ]
 
+
+def clock_cases() -> list[Case]:
+    """Rows around every change of some zones' clocks, by each period, grouped, filtered, and as they are written."""
+    found = []
+    for zone, changes in CHANGED.items():
+        for number, change in enumerate(changes):
+            begin, end = ((change + datetime.timedelta(days=days)).replace(tzinfo=None) for days in (-3, 3))
+            for by in ("second", "minute", "hour", "day"):
+                column = timestamps(begin, end, by=by, zone=zone, outside="cell" if by != "hour" else "clamp")
+                axis = col("z").bins(10) if by == "minute" else col("z").by("minute") if by == "second" else col("z")
+                found.append(Case(f"change {number} of {zone} by {by}", CLOCKS, {"z": column}, (axis,)))
+    half = timestamps("2024-01-01", "2025-01-01", by="minute", zone="Europe/Berlin")
+    twice = (col("z") >= "2024-10-27T02:10") & (col("z") < "2024-10-27T02:40")
+    skipped = (col("z") >= "2024-03-31T02:00") & (col("z") < "2024-03-31T03:00")
+    return [
+        *found,
+        Case("minutes that come twice", CLOCKS, {"z": half}, (), twice),
+        Case("minutes that are skipped", CLOCKS, {"z": half}, (), skipped),
+        Case("readings that come twice or never", CLOCKS, {"t": half}, (col("t").by("hour"),)),
+        Case("written readings and instants", CLOCKS, {"written": half}, (col("written").by("hour"),)),
+    ]
+
+
 SHOP = Join("shops", "shop", "number", {"region": "region", "shop_area": "area"})
 TOWN = Join("towns", "town", "town", {"town_size": "size"})
 JOINED = ((SHOP, SHOPS), (TOWN, TOWNS))
@@ -194,4 +230,4 @@ NOTHING = [
     Case("no rows, days", EMPTY, {"d": YEAR}, ("d",), None, Person("s", 1, "i")),
 ]
 
-CASES = (*NUMERIC, *LOGICAL, *TEXTUAL, *TIMELY, *PEOPLE, *NOTHING)
+CASES = (*NUMERIC, *LOGICAL, *TEXTUAL, *TIMELY, *clock_cases(), *PEOPLE, *NOTHING)

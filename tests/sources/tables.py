@@ -146,6 +146,77 @@ MOMENTS = from_columns(
     },
 )
 
+CHANGED = {
+    "Europe/Berlin": (Moment(2024, 3, 31, 1, tzinfo=UTC), Moment(2024, 10, 27, 1, tzinfo=UTC)),
+    "America/New_York": (Moment(2024, 3, 10, 7, tzinfo=UTC), Moment(2024, 11, 3, 6, tzinfo=UTC)),
+    "Australia/Lord_Howe": (Moment(2024, 10, 5, 15, 30, tzinfo=UTC), Moment(2024, 4, 6, 15, tzinfo=UTC)),
+    "Pacific/Apia": (Moment(2011, 12, 30, 10, tzinfo=UTC),),
+}
+"""When the clocks of some zones change: by an hour, by half an hour, by a day."""
+MINUTES = (
+    -1500,
+    -1440,
+    -1439,
+    -90,
+    -61,
+    -60,
+    -59,
+    -31,
+    -30,
+    -29,
+    -10,
+    -1,
+    0,
+    1,
+    9,
+    10,
+    29,
+    30,
+    31,
+    59,
+    60,
+    61,
+    90,
+    1440,
+)
+JUST = (datetime.timedelta(microseconds=-1), datetime.timedelta(0), datetime.timedelta(seconds=1, microseconds=700_000))
+NEAR_CHANGES = [
+    change + datetime.timedelta(minutes=minute) + little
+    for changes in CHANGED.values()
+    for change in changes
+    for minute in MINUTES
+    for little in (JUST if abs(minute) in (0, 30, 60) else JUST[1:2])
+]
+CLOCKS = from_columns(
+    "clocks",
+    {
+        "z": ("instant", [*NEAR_CHANGES, None]),
+        "t": (
+            "timestamp",
+            [
+                *(Moment(2024, 3, 31, hour, minute, 59) for hour in (1, 2, 3) for minute in (0, 30, 59)),
+                *(Moment(2024, 10, 27, hour, minute) for hour in (1, 2, 3) for minute in (0, 30, 59)),
+                None,
+            ],
+        ),
+        "written": (
+            "text",
+            [
+                "2024-10-27T02:30:00+02:00",
+                "2024-10-27T02:30:00+01:00",
+                "2024-10-27T02:59:59.999999+02:00",
+                "2024-10-27T00:59:59Z",
+                "2024-10-27T01:00:00Z",
+                "2024-10-27T02:30",
+                "2024-03-31T02:30",
+                "2024-03-31T01:59:59+01:00",
+                "2024-03-31T03:00:00+02:00",
+                None,
+            ],
+        ),
+    },
+)
+
 VISITS = from_columns(
     "visits",
     {
@@ -168,4 +239,4 @@ TOWNS = Sample(
 )
 EMPTY = Sample("empty", {"i": "integer", "x": "real", "s": "text", "d": "date"}, ())
 
-SAMPLES = (NUMBERS, WORDS, MOMENTS, VISITS, SHOPS, TOWNS, EMPTY)
+SAMPLES = (NUMBERS, WORDS, MOMENTS, CLOCKS, VISITS, SHOPS, TOWNS, EMPTY)

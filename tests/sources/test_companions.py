@@ -43,6 +43,8 @@ def test_keys_that_occur_twice(url: str, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_clock_that_never_changes(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moments, "zone_changes", lambda zone, begin, end: ((), (3600,)))
     fails(url, "summer time")
+    fails(url, "change 0 of Europe/Berlin by minute")
+    fails(url, "change 1 of Australia/Lord_Howe by minute")
 
 
 def test_edges_that_are_one_off(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

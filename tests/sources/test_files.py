@@ -12,8 +12,12 @@ import pytest
 from blowfishdb.errors import SourceError
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import bins, dates, domain, integers
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import ROW, Policy
 from blowfishdb.sources import Kind, open_source
+from tests.sources import stores
+from tests.sources.cases import clock_cases
+from tests.sources.reference import expected_counts
+from tests.sources.tables import CLOCKS
 
 DOMAIN = domain({"age": integers(0, 9, outside="cell"), "a b": ["x", "x, y"], "d": dates("2024-01-01", "2024-01-02")})
 TEXT = """age,"a b",d
@@ -154,3 +158,18 @@ def test_numbers_in_text_are_read_like_numbers(tmp_path: Path) -> None:
     cells = compile_cells(declared, Policy(), ["v"])
     wanted = np.bincount(cells.cell_of({"v": declared["v"].encode(np.array(values, dtype=object))}), minlength=102)
     np.testing.assert_array_equal(open_source(str(tmp_path / "a.csv")).prepare(cells).run(), wanted)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_rows_around_changes_of_the_clock(tmp_path: Path, ending: str) -> None:
+    stores.load_duckdb(tmp_path / "a.duckdb", (CLOCKS,))
+    path = tmp_path / f"clocks.{ending}"
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
+        connection.execute("SET TimeZone = 'America/New_York'")
+        connection.execute(f"COPY clocks TO '{path}' (FORMAT {ending})")
+    source = open_source(str(path))
+    cases = clock_cases()
+    assert len(cases) > 20
+    for case in cases:
+        cells = case.cells()
+        np.testing.assert_array_equal(source.prepare(cells).run(), expected_counts(CLOCKS, cells, ROW), case.name)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from blowfishdb.audit.cases import Case
+from blowfishdb.audit.clock_cases import changing_clocks
 from blowfishdb.engine.node_release import NodeQuestion
 from blowfishdb.ledger.edge_books import BY, PER_EDGE
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
@@ -194,6 +195,7 @@ def filters_and_cells() -> Iterator[Case]:
     hours = domain({"x": timestamps("2024-02-28 20:00", "2024-02-29 08:00", null="2024-02-28 21:00")})
     for span in ("2 hours", "90 minutes"):
         yield Case(f"ordered, hours within {span}", hours, Policy({"x": threshold(span)}), CDF, mechanism="ordered")
+    yield from changing_clocks()
     days = domain({"x": dates("2024-02-20", "2024-03-20", null="2024-03-01")})
     yield Case(
         "hierarchy, days by month",

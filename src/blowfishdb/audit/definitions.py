@@ -5,6 +5,7 @@ Nothing here uses the graphs, projections or filters that answers are made with:
 
 from __future__ import annotations
 
+import datetime
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import numpy as np
 from blowfishdb.errors import QueryError
 from blowfishdb.model.calendar import SECONDS, Duration, periods_of_days
 from blowfishdb.model.domain import Attribute, Bins, Dates, Domain, Integers, Timestamps
+from blowfishdb.model.domain.timestamps import find_zone
 from blowfishdb.model.graphs.families import Custom, Family, Full, Line, Partition, Public, Threshold
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import (
@@ -81,6 +83,10 @@ def joined(family: Family, attribute: Attribute, one: int, two: int) -> bool:
 
 def within(theta: Fraction | Duration, attribute: Attribute, one: int, two: int) -> bool:
     """Whether two declared values lie at most theta apart: some moment of one from some moment of the other."""
+    if isinstance(attribute, Timestamps):
+        span = theta if isinstance(theta, Duration) else Duration(int(theta), attribute.by)
+        if soon(span, attribute, one, two):
+            return True
     if isinstance(theta, Fraction):
         return gap(attribute, one, two) <= theta
     if isinstance(attribute, Dates | Timestamps) and theta.unit == attribute.by:
@@ -92,6 +98,25 @@ def within(theta: Fraction | Duration, attribute: Attribute, one: int, two: int)
     if isinstance(attribute, Timestamps):
         return (second - first - 1) * SECONDS[attribute.by] <= theta.amount * SECONDS[theta.unit]
     return False
+
+
+def soon(theta: Duration, attribute: Timestamps, one: int, two: int) -> bool:
+    """Whether the first or last moments of two periods are instants at most theta apart."""
+    span = datetime.timedelta(seconds=theta.amount * SECONDS[theta.unit])
+    pairs = itertools.product(instants(attribute, one), instants(attribute, two))
+    return any(abs(first - second) <= span for first, second in pairs)
+
+
+def instants(attribute: Timestamps, code: int) -> list[datetime.datetime]:
+    """When the clock of the zone shows the first and the last moment of a period: once, twice, or never."""
+    begin = datetime.datetime.fromisoformat(attribute.moment(code))
+    found, clock = [], find_zone(attribute.zone)
+    for shown in (begin, begin + datetime.timedelta(microseconds=attribute.step - 1)):
+        for fold in (0, 1):
+            instant = shown.replace(tzinfo=clock, fold=fold).astimezone(datetime.UTC)
+            if instant.astimezone(clock).replace(tzinfo=None) == shown:
+                found.append(instant)
+    return found
 
 
 def same_block(family: Partition, attribute: Attribute, one: int, two: int) -> bool:

@@ -16,13 +16,16 @@ from blowfishdb.model.arrays import Ints, distinct
 from blowfishdb.model.constraints.binding import changed_facts
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.graphs.axis import EDGE_LIMIT, AxisGraph
+from blowfishdb.model.graphs.clock import ClockWindow
 from blowfishdb.model.graphs.families import Family, Grid, Public, value_graph
 from blowfishdb.model.graphs.grid import GridGraph
-from blowfishdb.model.graphs.values import WINDOWS, BlockWindow, StepWindow, ValueGraph, ValueWindow
+from blowfishdb.model.graphs.values import WINDOWS, BlockWindow, ListedWindow, StepWindow, ValueGraph, ValueWindow
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.projection import project_axis, project_joint
 from blowfishdb.model.segments import AxisCells, Segments
 
+CLOCK_LIMIT = 2**20
+"""Windows that a change of the clock widens are compared value by value up to this many values."""
 STRETCH_LIMIT = 2048
 """Graphs that are no windows are compared by all shortest paths, up to this many values."""
 
@@ -167,6 +170,8 @@ def _listed_stretch(before: AxisGraph, after: AxisGraph) -> int | None:
 
 def _window_stretch(old: ValueWindow, new: ValueWindow) -> int | None:
     """Each window's longest edge decides; it is looked for only where one of the two graphs changes its step."""
+    if isinstance(old, ClockWindow) or isinstance(new, ClockWindow):
+        return _clock_stretch(old, new)
     index = _turning_points(old, new)
     target = new.reach(index)
     if isinstance(old, StepWindow):
@@ -175,6 +180,22 @@ def _window_stretch(old: ValueWindow, new: ValueWindow) -> int | None:
     if isinstance(old, BlockWindow):
         return None if np.any(old.reach(index) < target) else int(np.any(target > index))
     return _hops(old.ends, index, target)
+
+
+def _clock_stretch(old: ValueWindow, new: ValueWindow) -> int | None:
+    """Value by value; on long axes by the longest edge, which says at most a little more than is so."""
+    if isinstance(old, ClockWindow) and isinstance(new, ClockWindow) and old.same(new):
+        return 1
+    if new.size <= CLOCK_LIMIT:
+        listed = [ListedWindow(graph.reach(np.arange(graph.size))) for graph in (old, new)]
+        return _window_stretch(listed[0], listed[1])
+    if isinstance(old, BlockWindow):
+        return None
+    if isinstance(new, ClockWindow):
+        new = StepWindow(new.size, new.longest)
+    if isinstance(old, ClockWindow):
+        old = StepWindow(old.size, old.step)
+    return _window_stretch(old, new)
 
 
 def _turning_points(old: ValueWindow, new: ValueWindow) -> Ints:

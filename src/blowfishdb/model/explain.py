@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from blowfishdb.model.constraints.words import explain_facts
-from blowfishdb.model.domain import Attribute, Categorical, Domain
+from blowfishdb.model.domain import Attribute, Categorical, Domain, Timestamps
 from blowfishdb.model.graphs.explicit import EdgeGraph
 from blowfishdb.model.graphs.families import Custom, Family, Full, Grid, Line, Partition, Public, Threshold, show_theta
 from blowfishdb.model.numbers import show
@@ -46,7 +46,8 @@ def _family(domain: Domain, policy: Policy, name: str) -> str:
         return f"each value is hidden from the next one. {_far(domain, policy, name)}"
     if isinstance(family, Threshold):
         near = show_theta(family.theta)
-        return f"values at most {near} apart are hidden from each other. {_far(domain, policy, name)}"
+        said = f"values at most {near} apart are hidden from each other. {_far(domain, policy, name)}"
+        return f"{said} {_apart(attribute)}" if isinstance(attribute, Timestamps) else said
     if isinstance(family, Partition):
         count = len(family.blocks) or len(family.cuts) + 1
         said = f"values within each of {count} blocks are hidden from each other"
@@ -70,6 +71,19 @@ def _far(domain: Domain, policy: Policy, name: str) -> str:
     return (
         f"The lowest and the highest value are {steps:,} steps apart: an observer's odds between values k steps apart "
         "may change by up to e^(k epsilon)."
+    )
+
+
+def _apart(attribute: Timestamps) -> str:
+    """What a distance between timestamps is."""
+    if attribute.zone == "UTC":
+        return (
+            "Timestamps without a zone are taken as UTC: if they are local times of a place that has summer time, "
+            "declare its zone, or times next to each other around a change of the clock are not hidden."
+        )
+    return (
+        f"Apart is the time that passes, or the difference of what the clock shows in {attribute.zone} if that is "
+        "less; a time that the clock shows twice, or skips, is as near as any of its readings."
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from blowfishdb.errors import PolicyError
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.domain import Attribute, Domain
+from blowfishdb.model.graphs.clock import ClockWindow
 from blowfishdb.model.graphs.explicit import CliqueGraph
 from blowfishdb.model.graphs.families import Threshold, value_graph
 from blowfishdb.model.graphs.values import WINDOWS, BlockWindow, ListedWindow, StepWindow, ValueGraph
@@ -105,7 +106,7 @@ def _pairs(graph: ValueGraph, first: int, stop: int) -> Ints:
 def _parts(graph: ValueGraph, first: int, stop: int) -> tuple[tuple[int, ...], int | None]:
     """The connected part of each shown value, and how many there are."""
     index = np.arange(first, stop)
-    if isinstance(graph, StepWindow):
+    if isinstance(graph, StepWindow | ClockWindow):
         return (tuple([0] * index.size), 1) if graph.step or graph.size == 1 else (tuple(index.tolist()), graph.size)
     if isinstance(graph, BlockWindow):
         return tuple(graph.block(index).tolist()), int(graph.starts.size)

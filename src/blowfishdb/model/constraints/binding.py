@@ -9,6 +9,7 @@ from blowfishdb.model.facts.signatures import Signatures, signatures
 from blowfishdb.model.facts.text import write_fact
 from blowfishdb.model.facts.values import CountFact, Fact, MarginalFact, RangeFact
 from blowfishdb.model.filtering import evaluate, leaving_cells
+from blowfishdb.model.graphs.clock import ClockWindow
 from blowfishdb.model.graphs.values import BlockWindow, ListedWindow, StepWindow, ValueGraph
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import atoms
@@ -39,7 +40,7 @@ def _moves(domain: Domain, policy: Policy, name: str) -> bool:
 
 
 def _has_edges(graph: ValueGraph) -> bool:
-    if isinstance(graph, StepWindow):
+    if isinstance(graph, StepWindow | ClockWindow):
         return graph.step > 0
     if isinstance(graph, BlockWindow):
         return int(graph.starts.size) < graph.size

@@ -12,7 +12,9 @@ import numpy as np
 from blowfishdb.errors import DomainError, PolicyError
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.calendar import SECONDS, Duration, parse_duration
+from blowfishdb.model.clock import MARGIN, Readings
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Dates, Timestamps
+from blowfishdb.model.graphs.clock import ClockWindow
 from blowfishdb.model.graphs.explicit import CliqueGraph, EdgeGraph
 from blowfishdb.model.graphs.grid import Metric
 from blowfishdb.model.graphs.values import BlockWindow, ListedWindow, StepWindow, ValueGraph, ValueWindow
@@ -192,12 +194,12 @@ def _threshold(theta: Fraction | Duration, attribute: Attribute) -> ValueWindow:
         return _bins_within(theta, attribute)
     if isinstance(attribute, Dates) and isinstance(theta, Duration):
         return _dates_within(theta, attribute)
-    if isinstance(attribute, Timestamps) and isinstance(theta, Duration):
+    if isinstance(attribute, Timestamps):
         return _timestamps_within(theta, attribute)
     if isinstance(attribute, Categorical) and not attribute.ordered:
         raise PolicyError("threshold() needs an ordered attribute; declare it ordered, or use partition()")
     if not isinstance(theta, Fraction) or theta.denominator != 1:
-        unit = attribute.by if isinstance(attribute, Dates | Timestamps) else "step"
+        unit = attribute.by if isinstance(attribute, Dates) else "step"
         raise PolicyError(f"theta counts whole {unit}s here: {theta} does not fit")
     return StepWindow(attribute.size, int(theta))
 
@@ -226,14 +228,25 @@ def _dates_within(theta: Duration, attribute: Dates) -> StepWindow | ListedWindo
     return ListedWindow(np.maximum(reach, np.arange(attribute.size)))
 
 
-def _timestamps_within(theta: Duration, attribute: Timestamps) -> StepWindow:
-    if theta.unit == attribute.by:
-        return StepWindow(attribute.size, theta.amount)
+def _timestamps_within(theta: Fraction | Duration, attribute: Timestamps) -> StepWindow | ClockWindow:
+    """Periods are joined by the distance of the sets, between instants and between the readings of the clock."""
+    if isinstance(theta, Fraction):
+        if theta.denominator != 1:
+            raise PolicyError(f"theta counts whole {attribute.by}s here: {theta} does not fit")
+        theta = Duration(int(theta), attribute.by)
     seconds = SECONDS.get(theta.unit)
     if seconds is None:
         raise PolicyError(f"a threshold of {theta} has no fixed length; give days, hours, minutes or seconds")
-    # The same distance of sets as for numeric bins.
-    return StepWindow(attribute.size, 1 + seconds * theta.amount // SECONDS[attribute.by])
+    unit = SECONDS[attribute.by]
+    begin = attribute.first_period * unit
+    end = begin + attribute.size * unit
+    # A period lacks its last moment: n periods never reach from before one period's end into the n + 1st after it.
+    within = min(seconds * theta.amount, end - begin + 2 * MARGIN) - (theta.unit == attribute.by)
+    step = 1 + within // unit
+    clock = Readings.of(attribute.zone, begin, end)
+    if clock.offsets.size == 1 or step >= attribute.size:
+        return StepWindow(attribute.size, step)
+    return ClockWindow(attribute.size, step, begin, unit, within, clock)
 
 
 def show_theta(theta: Fraction | Duration) -> str:

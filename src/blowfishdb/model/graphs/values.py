@@ -9,6 +9,7 @@ import numpy as np
 
 from blowfishdb.errors import PolicyError
 from blowfishdb.model.arrays import Ints, as_ints
+from blowfishdb.model.graphs.clock import ClockWindow
 from blowfishdb.model.graphs.explicit import CliqueGraph, EdgeGraph
 from blowfishdb.model.graphs.window import WindowGraph
 
@@ -80,6 +81,6 @@ class ListedWindow:
         return WindowGraph(reach=self.ends, hubs=np.empty(0, dtype=np.int64)).distance(first, second)
 
 
-ValueWindow: TypeAlias = StepWindow | BlockWindow | ListedWindow
+ValueWindow: TypeAlias = StepWindow | BlockWindow | ListedWindow | ClockWindow
 ValueGraph: TypeAlias = ValueWindow | CliqueGraph | EdgeGraph
-WINDOWS = (StepWindow, BlockWindow, ListedWindow)
+WINDOWS = (StepWindow, BlockWindow, ListedWindow, ClockWindow)

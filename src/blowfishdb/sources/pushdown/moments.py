@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime
-import functools
 from collections.abc import Callable
 
 import numpy as np
 
 from blowfishdb.model.calendar import SECONDS
+from blowfishdb.model.clock import DAY, FIRST_SECOND, LAST_SECOND, MARGIN, zone_changes
 from blowfishdb.model.domain import Dates, Timestamps
-from blowfishdb.model.domain.timestamps import find_zone
+from blowfishdb.model.domain.timestamps import EPOCH
 from blowfishdb.model.segments import Segments
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.engine import Engine, Expr
@@ -18,15 +18,8 @@ from blowfishdb.sources.pushdown.expressions import choice, floor, whole_double
 from blowfishdb.sources.pushdown.grid import common_step
 from blowfishdb.sources.pushdown.keys import CHOICE_LIMIT, STEP_LIMIT, Key, raw_key, segment_decoder, step_decoder
 
-DAY = 86_400
-EPOCH = datetime.datetime(1970, 1, 1)
-FIRST_SECOND = -62_135_596_800
-LAST_SECOND = 253_402_214_400
-"""The first and the last midnight of the years that Python's calendar knows, 1 to 9999."""
 DAYS_LIMIT = 4096
 """Days that are grouped as they are, before they are compared."""
-MARGIN = 2 * DAY
-"""More than any zone's clock is away from UTC."""
 
 
 def date_key(attribute: Dates, cut: Segments, column: Expr, kind: ColumnType) -> Key:
@@ -134,26 +127,3 @@ def _wall_seconds(second: Expr, zone: str, begin: int, end: int) -> Expr:
     """What the zone's clock shows at a second of UTC, from a table of the zone's changes."""
     edges, offsets = zone_changes(zone, begin - MARGIN, end + MARGIN)
     return second + choice(second, [whole_double(edge) for edge in edges], offsets).cast("float64")
-
-
-@functools.lru_cache(maxsize=64)
-def zone_changes(zone: str, begin: int, end: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The seconds of UTC between begin and end at which a zone's clock jumps, and its offsets before and after."""
-    clock = find_zone(zone)
-
-    def offset(second: int) -> int:
-        kept = min(max(second, FIRST_SECOND + MARGIN), LAST_SECOND - MARGIN)
-        moment = (EPOCH + datetime.timedelta(seconds=kept)).replace(tzinfo=datetime.UTC).astimezone(clock)
-        return int((moment.utcoffset() or datetime.timedelta(0)).total_seconds())
-
-    edges, offsets = [], [offset(begin)]
-    for day in range(begin, end, DAY):
-        if offset(day + DAY) == offsets[-1]:
-            continue
-        low, high = day, day + DAY
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if offset(middle) == offsets[-1] else (low, middle)
-        edges.append(high)
-        offsets.append(offset(high))
-    return tuple(edges), tuple(offsets)
