@@ -25,6 +25,7 @@ from blowfishdb.audit.joined import joined_lines
 from blowfishdb.audit.made_up_nodes import node_lines
 from blowfishdb.audit.made_up_plans import certificate_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
+from blowfishdb.audit.people_facts import people_fact_lines
 from blowfishdb.audit.refusals import refusal_lines
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.shared_thresholds import threshold_lines
@@ -86,6 +87,7 @@ def _works(plan: AuditPlan) -> dict[Section, list[tuple[str, Work]]]:
     found["exact"] = [("tiny domains, by hand", partial(exact_lines, quick=quick)), ("digests", digest_lines)]
     found["exact"] += [("costs of selections", cost_lines), ("winners of selections", choice_lines)]
     found["exact"] += [("cuts of refinements", refinement_lines), ("refusals", refusal_lines)]
+    found["exact"] += [("facts and people", people_fact_lines)]
     found["exact"].append(("joint thresholds", threshold_lines))
     found["exact"] += [
         ("made-up plans", partial(certificate_lines, quick=quick, seed=plan.seed)),
