@@ -133,8 +133,6 @@ def test_refreshed_rows_need_numbers_that_hold(people: Run, folder: Path) -> Non
     known = folder / "known.toml"
     declared = '[domain.age]\nkind = "integers"\nlow = 0\nhigh = 9\n'
     known.write_text(f'version = 1\n{declared}[policy]\nconstraints = ["rows = 9"]\n')
-        'version = 1\n[domain.age]\nkind = "integers"\nlow = 0\nhigh = 9\n[policy]\nconstraints = ["rows = 9"]\n'
-    )
     put = people("policy", "set", "people", "--document", str(known), "--reason", "published")
     assert put.code == 0, put.err
     refused = people("dataset", "refreshed", "people", "--description", "May")
