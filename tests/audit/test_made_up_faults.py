@@ -17,6 +17,7 @@ from blowfishdb.audit.exact_refinement import refinement_lines
 from blowfishdb.audit.joined import joined_lines
 from blowfishdb.audit.made_up_nodes import node_lines
 from blowfishdb.audit.made_up_plans import certificate_lines
+from blowfishdb.audit.people_facts import people_fact_lines
 from blowfishdb.audit.refusals import refusal_lines
 from blowfishdb.audit.shared_thresholds import threshold_lines
 from blowfishdb.audit.verdicts import Line
@@ -25,6 +26,7 @@ from blowfishdb.engine import release, request
 from blowfishdb.ledger import versions
 from blowfishdb.mechanisms.select.l1_partition import L1Partition
 from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.constraints import moves
 from blowfishdb.model.graphs.explicit import EdgeGraph
 from blowfishdb.plan import certificate, edge_noise, merged, node_loss, product_loss
 from blowfishdb.plan.refinement import RefinementNoise
@@ -116,6 +118,11 @@ def clip_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RefinementNoise, "epsilon", short)
 
 
+def one_row_taken_for_all(patch: pytest.MonkeyPatch) -> None:
+    """Facts are let through where one row of each person counts, as if nobody had another one."""
+    patch.setattr(moves, "_check_unit", lambda policy, changed: None)
+
+
 CASES: list[tuple[Fault, Lines]] = [
     (shares_too_small, threshold_lines),
     (many_edges_join_nothing, lambda: certificate_lines(quick=True, seed=1)),
@@ -124,6 +131,7 @@ CASES: list[tuple[Fault, Lines]] = [
     (penalty_by_counts, choice_lines),
     (clip_forgotten, refinement_lines),
     (edges_unchecked, refusal_lines),
+    (one_row_taken_for_all, people_fact_lines),
     (past_forgotten, lambda: declaration_lines(quick=True, seed=1)),
     (past_not_carried_over, book_lines),
     (keys_occur_twice, joined_lines),
@@ -146,7 +154,15 @@ def test_nothing_made_up_is_certified_too_low() -> None:
 
 
 def test_drills_find_nothing_without_a_fault() -> None:
-    found = [*choice_lines(), *refinement_lines(), *threshold_lines(), *refusal_lines(), *book_lines(), *joined_lines()]
+    found = [
+        *choice_lines(),
+        *refinement_lines(),
+        *threshold_lines(),
+        *refusal_lines(),
+        *people_fact_lines(),
+        *book_lines(),
+        *joined_lines(),
+    ]
     assert [line for line in found if line.verdict != "clean"] == []
 
 

@@ -129,6 +129,18 @@ def test_refreshed_rows_are_a_new_snapshot(people: Run) -> None:
     assert people("dataset", "refreshed", "people", "--description", "May", "--json").json["snapshot"] == 2
 
 
+def test_refreshed_rows_need_numbers_that_hold(people: Run, folder: Path) -> None:
+    known = folder / "known.toml"
+    declared = '[domain.age]\nkind = "integers"\nlow = 0\nhigh = 9\n'
+    known.write_text(f'version = 1\n{declared}[policy]\nconstraints = ["rows = 9"]\n')
+    put = people("policy", "set", "people", "--document", str(known), "--reason", "published")
+    assert put.code == 0, put.err
+    refused = people("dataset", "refreshed", "people", "--description", "May")
+    assert refused.code != 0 and "rows = 9" in refused.err
+    told = people("dataset", "refreshed", "people", "--description", "May", "--numbers-hold", "--json")
+    assert told.json["snapshot"] == 2
+
+
 def test_remove_asks_first(people: Run) -> None:
     refused = people("dataset", "remove", "people")
     assert refused.code == 3

@@ -102,11 +102,17 @@ def test_edges_of_bins_of_unequal_width_and_of_joint_thresholds_change_facts() -
     assert not changed_facts(hidden_null, Policy({"x": bf.public()}, constraints=["marginal(x)"]))
 
 
-def test_several_rows_per_person_only_where_no_edge_changes_a_fact() -> None:
-    unit = bf.person("id", at_most=3, order_by="key")
-    assert moves_at_once(PEOPLE, Policy({"sex": bf.public()}, unit=unit, constraints=["marginal(sex)"])) is None
-    with pytest.raises(PolicyError, match="one row per person"):
-        moves_at_once(PEOPLE, Policy(unit=unit, constraints=["marginal(sex)"]))
+@pytest.mark.parametrize("at_most", [1, 3])
+def test_people_only_where_no_edge_changes_a_fact(at_most: int) -> None:
+    unit = bf.person("id", at_most=at_most, order_by="key")
+    free = ["marginal(sex)", "rows = 9", "count(age < 18 and age > 20)"]
+    assert moves_at_once(PEOPLE, Policy({"sex": bf.public()}, unit=unit, constraints=free)) is None
+    with pytest.raises(PolicyError, match=r"marginal\(sex\).*leave these facts out, make .* public\(\)"):
+        moves_at_once(PEOPLE, Policy(unit=unit, constraints=["rows", "marginal(sex)"]))
+    with pytest.raises(PolicyError, match=r"touch rows.*leave these facts out, or protect each row on its own"):
+        moves_at_once(PEOPLE, Policy(unit=unit, presence="only", constraints=["rows"]))
+    with pytest.raises(PolicyError, match=r"age, 3, 3\); \.\.\."):
+        moves_at_once(PEOPLE, Policy(unit=unit, constraints=[f"range(age, {i}, {i})" for i in range(9)]))
 
 
 @pytest.mark.parametrize(

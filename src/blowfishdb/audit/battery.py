@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 
 from blowfishdb.audit.cases import Case
@@ -247,6 +248,8 @@ def public_facts() -> Iterator[Case]:
         yield Case(f"the best mechanism, {said} known", small, Policy({"x": line()}, constraints=declared), CDF)
     free = Policy({"y": public()}, constraints=["marginal(y)"])
     yield Case("a fact that nothing hidden changes", small, free, TABLE, mechanism="identity")
+    of_people = replace(free, unit=person("who", at_most=2, order_by="nr"))
+    yield Case("a fact that nothing hidden changes, 2 rows a person", small, of_people, TABLE, mechanism="identity")
     yield Case("a fact, presence secret", small, Policy({}, presence="secret", constraints=["count(x < 1)"]), HISTOGRAM)
     yield Case(
         "dawa, a marginal known",

@@ -26,6 +26,7 @@ from blowfishdb.audit.made_up_nodes import node_lines
 from blowfishdb.audit.made_up_plans import certificate_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
 from blowfishdb.audit.one_process import process_lines
+from blowfishdb.audit.people_facts import people_fact_lines
 from blowfishdb.audit.refusals import refusal_lines
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.shared_thresholds import threshold_lines
@@ -88,6 +89,7 @@ def _works(plan: AuditPlan) -> dict[Section, list[tuple[str, Work]]]:
     found["exact"] += [("costs of selections", cost_lines), ("winners of selections", choice_lines)]
     found["exact"] += [("cuts of refinements", refinement_lines), ("refusals", refusal_lines)]
     found["exact"].append(("several datasets in one process", process_lines))
+    found["exact"].append(("constraints and people", people_fact_lines))
     found["exact"].append(("joint thresholds", threshold_lines))
     found["exact"] += [
         ("made-up plans", partial(certificate_lines, quick=quick, seed=plan.seed)),

@@ -28,8 +28,10 @@ from blowfishdb.ledger import (
 from blowfishdb.ledger.values import VersionKind, check_text
 from blowfishdb.ledger.verification import Progress
 from blowfishdb.model.arrays import Ints
+from blowfishdb.model.constraints.words import fact_list
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.domain import domain as make_domain
+from blowfishdb.model.facts.values import numbers_given
 from blowfishdb.model.numbers import suggest
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
@@ -234,8 +236,18 @@ class Curator:
             self.set_policy(name, policy, reason=reason)
         return self.set_domain(name, kept, reason=reason)
 
-    def refreshed(self, name: str, description: str) -> Account:
-        """Notes that the rows were refreshed: old answers no longer replay, and the spent budget stays."""
+    def refreshed(self, name: str, description: str, *, numbers_hold: bool = False) -> Account:
+        """Notes that the rows were refreshed: old answers no longer replay, and the spent budget stays.
+
+        Where public facts give numbers, `numbers_hold` says that they are true of the new rows too: they are part of
+        the price. ChangeRefused without.
+        """
+        given = numbers_given(self.in_force(name)[1].policy.facts)
+        if given and not numbers_hold:
+            raise ChangeRefused(
+                f"the policy gives numbers of the old rows: {fact_list(given)}. Prices and answers rest on them: put a "
+                "policy with the new numbers in force first, or without any, and say that they hold (numbers_hold)"
+            )
         return self.ledger.new_snapshot(self._catalog.account(name).id, description, by=self._by)
 
     def set_accounting(self, name: str, accounting: str, *, reason: str) -> Account:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -105,6 +105,17 @@ class Dataset:
             policy=self.policy if policy is None else policy,
             joins=self.joins if joins is None else tuple(joins),
         )
+
+    def as_recorded(self, domain: Domain, policy: Policy, joins: Sequence[Join]) -> Dataset:
+        """The same data as the ledger has it in force, though the policy may be one that is refused by now.
+
+        It can be looked at and replaced. Whatever else is made of it is checked again, and so is every release.
+        """
+        found = object.__new__(Dataset)
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name, value in {**own, "domain": domain, "policy": policy, "joins": tuple(joins)}.items():
+            object.__setattr__(found, name, value)
+        return found
 
     def accounted(self, accounting: str) -> Dataset:
         """The same dataset with another way of accounting."""

@@ -106,7 +106,7 @@ def _declared(dataset: Dataset, domain: str, policy: str) -> Dataset:
     # The ledger keeps names sorted; the curator sees them in the order of the configuration.
     order = [name for name in dataset.domain if name in document.domain]
     order += [name for name in document.domain if name not in dataset.domain]
-    return dataset.declared_as(domain=document.domain.project(order), policy=document.policy, joins=joins)
+    return dataset.as_recorded(document.domain.project(order), document.policy, joins)
 
 
 def open_catalog(path: str | Path) -> Catalog:

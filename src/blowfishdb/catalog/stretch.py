@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.errors import PolicyError
+from blowfishdb.errors import CannotCertify, PolicyError
 from blowfishdb.model.constraints.moves import moves_at_once
 from blowfishdb.model.distance import stretch as attribute_stretch
 from blowfishdb.model.domain import Domain
@@ -78,7 +78,11 @@ def _facts_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch | None:
 
     Proof: docs/proofs/constraints.md, last section.
     """
-    before, after = moves_at_once(domain, old), moves_at_once(domain, new)
+    try:
+        before = moves_at_once(domain, old)
+    except (PolicyError, CannotCertify) as refusal:
+        return Stretch(None, f"what was released so far has no bound under its own public facts: {refusal}")
+    after = moves_at_once(domain, new)
     if before is None and after is None:
         return None
     if before is None:
@@ -92,7 +96,8 @@ def _facts_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch | None:
     if new.presence != "public" and old.presence == "public":
         return Stretch(None, "presence was public, and past releases may have told who is there")
     if after is not None and after > before:
-        return Stretch(Fraction(after), f"up to {after:,} records change together, and {before:,} did before")
+        # Losses are sums over so many moves, the dearest first: they grow no faster than the number of moves.
+        return Stretch(Fraction(after, before), f"up to {after:,} records change together, and {before:,} did before")
     return Stretch(Fraction(1), "the same public facts tied the same records together before")
 
 

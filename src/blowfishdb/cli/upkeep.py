@@ -113,6 +113,9 @@ def domain(
 def refreshed(
     name: Name,
     description: Annotated[str, typer.Option(metavar="TEXT", help="What changed, for the record.")],
+    numbers_hold: Annotated[
+        bool, typer.Option("--numbers-hold", help="The numbers of public facts are true of the new rows too.")
+    ] = False,
     by: Curator = None,
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
@@ -127,7 +130,7 @@ def refreshed(
     from blowfishdb.cli.output import console, print_json
 
     with existing(config, by) as curator:
-        account = curator.refreshed(name, description)
+        account = curator.refreshed(name, description, numbers_hold=numbers_hold)
     if as_json:
         print_json({"name": name, "snapshot": account.snapshot})
     else:

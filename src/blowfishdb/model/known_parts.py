@@ -16,7 +16,7 @@ from blowfishdb.model.facts.listed import marginal_counts
 from blowfishdb.model.facts.signatures import signatures
 from blowfishdb.model.facts.values import CountFact, MarginalFact, RangeFact, RowsFact
 from blowfishdb.model.filtering import Verdict
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.predicate import Atom, Truth, atoms, truth
 
 NO_PART = -1
@@ -38,8 +38,11 @@ class KnownParts:
 def known_parts(domain: Domain, policy: Policy, cells: Cells) -> KnownParts | None:
     """The parts of the cells whose totals the given counts tell; None where they tell nothing.
 
-    Facts that cut a cell in two, that the filter divides, or that cross parts already known are not used.
+    Facts that cut a cell in two, that the filter divides, or that cross parts already known are not used. Facts speak
+    of all rows: where only the first rows of each person count, they tell no total.
     """
+    if isinstance(policy.unit, Person):
+        return None
     applied = policy.applied(domain)
     given = [
         fact for fact in policy.facts if (fact.total if isinstance(fact, MarginalFact) else fact.value) is not None

@@ -13,9 +13,10 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.facts.atoms import atoms_of, explicit_signatures
 from blowfishdb.model.facts.signatures import signatures
 from blowfishdb.model.facts.values import Fact, MarginalFact, RowsFact
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.segments import Segments
 
+MOST_NAMED = 4
 MOST_SIGNATURES = 24
 MOST_SPELLED_OUT = 2**16
 
@@ -23,21 +24,37 @@ MOST_SPELLED_OUT = 2**16
 def moves_at_once(domain: Domain, policy: Policy) -> int | None:
     """At most so many records change between neighbours; None when no hidden move changes a fact.
 
-    CannotCertify when no bound is found, PolicyError where several rows of a person would change as well.
+    CannotCertify when no bound is found, PolicyError where only some rows of each person count.
     """
-    if not policy.facts or not changed_facts(domain, policy):
+    if not policy.facts:
         return None
-    if policy.rows_per_person > 1:
-        raise PolicyError(
-            "public facts that a hidden change can touch need one row per person: leave the facts out, make the "
-            "attributes they look at public(), or protect each row on its own"
-        )
+    changed = changed_facts(domain, policy)
+    if not changed:
+        return None
+    _check_unit(policy, changed)
     absence = policy.presence != "public"
     moves = _moves(policy.applied(domain), policy.facts, absence)
     rows = None if absence else _known_rows(policy.facts)
     if moves is None and rows is None:
         raise too_many(policy.facts)
     return max(1, min(number for number in (moves, rows) if number is not None))
+
+
+def _check_unit(policy: Policy, changed: tuple[str, ...]) -> None:
+    """Refuses facts that a hidden change can touch where people are protected, however few of their rows count.
+
+    Facts speak of all rows, answers of the first rows of each person: rows that do not count could make up for rows
+    that do, so that a person changes alone, keeps every fact, and shows (proof: docs/proofs/constraints.md).
+    """
+    if not isinstance(policy.unit, Person):
+        return
+    named = "; ".join(changed[:MOST_NAMED]) + ("; ..." if len(changed) > MOST_NAMED else "")
+    public = ", make the attributes they look at public()" if policy.presence == "public" else ""
+    raise PolicyError(
+        f"public facts speak of all rows, answers of each {policy.unit.id}'s first ones alone ({policy.unit.at_most} "
+        f"at most), and a hidden change can touch {named}. Nothing can be proven of the two together: leave these "
+        f"facts out{public}, or protect each row on its own, without a person"
+    )
 
 
 def is_settled(domain: Domain, policy: Policy) -> bool:

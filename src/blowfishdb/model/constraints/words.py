@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from blowfishdb.model.constraints.binding import changed_facts
 from blowfishdb.model.constraints.moves import is_settled, moves_at_once
-from blowfishdb.model.domain import Domain
+from blowfishdb.model.domain import CELL, CLAMP, Domain
+from blowfishdb.model.facts.signatures import signatures
 from blowfishdb.model.facts.text import write_fact
 from blowfishdb.model.facts.values import Fact, MarginalFact
 from blowfishdb.model.policy import Policy
@@ -24,7 +25,20 @@ def explain_facts(domain: Domain, policy: Policy) -> tuple[str, ...]:
         said.append("No hidden change of a record changes a public fact, so the facts cost nothing.")
     else:
         said.append(_price(domain, policy, moves))
-    return (*said, *(note for fact in policy.facts for note in _singled_out(fact)))
+    return (*said, *_as_read(domain, policy.facts), *(note for fact in policy.facts for note in _singled_out(fact)))
+
+
+def _as_read(domain: Domain, facts: Sequence[Fact]) -> list[str]:
+    """What facts count where the domain reads a value as another one: the same cells that answers count."""
+    read = []
+    for name in signatures(domain, facts).names:
+        attribute = domain[name]
+        if attribute.outside != CELL:
+            beyond = "the nearest end" if attribute.outside == CLAMP else str(attribute.outside)
+            read.append(f"{name} beyond the declared values as {beyond}")
+        if attribute.null != CELL:
+            read.append(f"{name} NULL as {attribute.null}")
+    return [f"Facts count what the domain reads, as answers do: {_listed(read)}."] if read else []
 
 
 def fact_list(facts: Sequence[Fact]) -> str:

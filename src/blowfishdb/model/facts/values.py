@@ -120,6 +120,11 @@ def known_rows(value: int | None = None) -> RowsFact:
     return RowsFact(value)
 
 
+def numbers_given(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+    """The facts of which the numbers themselves are given."""
+    return tuple(f for f in facts if (f.values if isinstance(f, MarginalFact) else f.value) is not None)
+
+
 def without_values(fact: Fact) -> Fact:
     """What is known, without the number itself."""
     match fact:

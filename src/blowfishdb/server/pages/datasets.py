@@ -89,7 +89,7 @@ def _upkeep(here: Here, name: str) -> None:
 
     async def refreshed(description: str) -> None:
         curator = here.curator()
-        await here.run(lambda: curator.refreshed(name, description))
+        await here.run(lambda: curator.refreshed(name, description, numbers_hold=True))
         here.office.actions.note(here.visitor.name, "noted refreshed rows", name)
         ui.notify("Noted: answers about the old rows no longer replay.", position="top")
 
@@ -100,7 +100,8 @@ def _upkeep(here: Here, name: str) -> None:
         ui.navigate.to("/datasets")
 
     fresh = (
-        "Old answers no longer replay, and what was spent stays spent: new rows do not make people forget old answers."
+        "Old answers no longer replay, and what was spent stays spent: new rows do not make people forget old answers. "
+        "Numbers that public facts give must be true of the new rows: put new ones in force first."
     )
     gone = (
         "Analysts can no longer ask about it. Its account, and what was spent, stay in the ledger should it come back."

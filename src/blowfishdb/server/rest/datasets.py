@@ -37,9 +37,10 @@ class Reason(Strict):
 
 
 class Description(Strict):
-    """What is new."""
+    """What is new, and whether the numbers that public facts give are true of it too."""
 
     description: str
+    numbers_hold: bool = False
 
 
 @router.get("")
@@ -116,7 +117,7 @@ def go_on(name: str, visitor: Keeper, request: Request) -> None:
 def refreshed(name: str, sent: Description, visitor: Keeper, request: Request) -> dict[str, Any]:
     """Notes that the rows were refreshed: old answers no longer replay, and the spent budget stays."""
     office = office_of(request)
-    account = office.curator(visitor.name).refreshed(name, sent.description)
+    account = office.curator(visitor.name).refreshed(name, sent.description, numbers_hold=sent.numbers_hold)
     office.actions.note(visitor.name, "noted refreshed rows", name)
     return {"name": name, "snapshot": account.snapshot}
 
