@@ -1,4 +1,4 @@
-"""The loss computed the plain way, for tests and for readers: every edge, every row, exact integers."""
+"""The loss computed the plain way: every edge, every row, exact integers."""
 
 from __future__ import annotations
 
