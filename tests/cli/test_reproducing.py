@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from blowfishdb.reproduce import table
+from papers import experiments
 from tests.cli.conftest import Run
-from tests.reproduce.counting import EXPERIMENT, FAILS, TRACES
+from tests.papers.counting import EXPERIMENT, FAILS, TRACES
 
 
 @pytest.fixture
@@ -17,14 +17,14 @@ def traces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = folder / "traces"
     place.mkdir()
     monkeypatch.setenv(TRACES, str(place))
-    monkeypatch.setattr(table, "EXPERIMENTS", (EXPERIMENT,))
-    monkeypatch.setattr("blowfishdb.cli.reproduction.EXPERIMENTS", (EXPERIMENT,))
+    monkeypatch.setattr(experiments, "EXPERIMENTS", (EXPERIMENT,))
+    monkeypatch.setattr("papers.command.EXPERIMENTS", (EXPERIMENT,))
     return place
 
 
 def test_every_experiment_is_listed_with_its_paper_and_figure(blowfish: Run) -> None:
     listed = blowfish("reproduce", "--list", "--json").json
-    assert [one["name"] for one in listed] == [one.name for one in table.EXPERIMENTS]
+    assert [one["name"] for one in listed] == [one.name for one in experiments.EXPERIMENTS]
     assert all(one["paper"] and one["figure"] and one["what"] for one in listed)
     shown = blowfish("reproduce", "dawa", "--list").out
     assert "DAWA (Li, Hay, Miklau, Wang 2014)" in shown
