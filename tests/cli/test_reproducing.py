@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import blowfishdb
 from papers import experiments
 from tests.cli.conftest import Run
 from tests.papers.counting import EXPERIMENT, FAILS, TRACES
@@ -66,3 +70,28 @@ def test_what_cannot_work_is_refused(blowfish: Run, traces: Path, wrong: tuple[s
     ended = blowfish("reproduce", *wrong, "--json")
     assert ended.code == 3
     assert ended.error["code"] == "invalid-input"
+
+
+def test_an_installed_package_says_that_a_clone_is_needed(
+    blowfish: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blowfishdb, "__file__", str(folder / "lib" / "site-packages" / "blowfishdb" / "__init__.py"))
+    ended = blowfish("reproduce", "--list", "--json")
+    assert ended.code == 3
+    assert ended.error["code"] == "invalid-input"
+    assert "part of the source tree" in ended.error["message"]
+    assert blowfish("reproduce", "--help").code == 0
+
+
+def test_a_clone_serves_every_working_directory(tmp_path: Path) -> None:
+    """Also where a folder or a package of the same name is nearer."""
+    for name in ("papers", "experiments"):
+        (tmp_path / "papers").mkdir(exist_ok=True)
+        (tmp_path / "papers" / f"{name}.py").write_text("raise RuntimeError('not ours')\n")
+    (tmp_path / "papers" / "__init__.py").touch()
+    source = Path(blowfishdb.__file__).parents[1]
+    command = [sys.executable, "-m", "blowfishdb", "reproduce", "thesis", "--list"]
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "thesis-figure-4" in done.stdout

@@ -60,5 +60,5 @@ def _find_papers() -> None:
             "the papers' experiments are part of the source tree and not of the installed package: clone the "
             "repository, run `make setup`, then `blowfish reproduce` there"
         )
-    if str(root) not in sys.path:
+    if sys.path[0] != str(root):
         sys.path.insert(0, str(root))
