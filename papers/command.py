@@ -20,7 +20,7 @@ MOST_PROCESSES = 4
 
 
 @dataclass(frozen=True)
-class Wish:
+class ReproduceOptions:
     """What the command line asked for."""
 
     experiments: tuple[Experiment, ...]
@@ -44,23 +44,23 @@ def print_list(experiments: Sequence[Experiment], *, as_json: bool) -> None:
         console().print(table(paper, ("name", "figure", "what"), own, folds=("what",)))
 
 
-def run(wish: Wish, *, as_json: bool) -> None:
+def run(options: ReproduceOptions, *, as_json: bool) -> None:
     """Runs them, writes the page, and prints the verdicts."""
     needed("matplotlib", "plot")
-    settings = Settings(wish.size, wish.data, wish.seed)
-    processes = min(MOST_PROCESSES, os.cpu_count() or 1) if wish.processes is None else wish.processes
-    job = Run(settings, wish.out, processes, wish.restart)
+    settings = Settings(options.size, options.data, options.seed)
+    processes = min(MOST_PROCESSES, os.cpu_count() or 1) if options.processes is None else options.processes
+    job = Run(settings, options.out, processes, options.restart)
     if settings.data is not None:
         found = survey(settings).words()
         if not as_json:
             console(error=True).print(found, markup=False, soft_wrap=True)
     try:
-        finished = _finished(wish, job, is_told=not as_json)
+        finished = _finished(options, job, is_told=not as_json)
     except KeyboardInterrupt:
         words = "Stopped. What is finished is kept: the same command goes on from there."
         console(error=True).print(words, soft_wrap=True)
         raise
-    pages = [wish.out / name for name in PAGES]
+    pages = [options.out / name for name in PAGES]
     if as_json:
         print_json({"report": [str(path) for path in pages], "experiments": [_plain(*one) for one in finished]})
         return
@@ -70,21 +70,21 @@ def run(wish: Wish, *, as_json: bool) -> None:
     screen.print(f"Figures and tables: {pages[1]}", markup=False, soft_wrap=True)
 
 
-def _finished(wish: Wish, job: Run, *, is_told: bool) -> list[tuple[Experiment, Done]]:
+def _finished(options: ReproduceOptions, job: Run, *, is_told: bool) -> list[tuple[Experiment, Done]]:
     """What was asked for, run; the page grows with each, so that a run that is stopped leaves one too."""
-    asked = {one.name for one in wish.experiments}
+    asked = {one.name for one in options.experiments}
     before = finished_before(job, [one for one in EXPERIMENTS if one.name not in asked])
     known = {one.name: done for one, done in before}
     finished = []
     screen = console(error=True)
-    with _shown(wish.experiments) as progress:
-        for experiment, done in run_all(job, wish.experiments, progress):
+    with _shown(options.experiments) as progress:
+        for experiment, done in run_all(job, options.experiments, progress):
             finished.append((experiment, done))
             known[experiment.name] = done
             shown = [(one, known[one.name]) for one in EXPERIMENTS if one.name in known]
-            write_report(wish.out, job.settings, shown)
+            write_report(options.out, job.settings, shown)
             if is_told and not screen.is_terminal:
-                line = _line(len(finished), len(wish.experiments), experiment, done)
+                line = _line(len(finished), len(options.experiments), experiment, done)
                 screen.print(line, markup=False, soft_wrap=True)
     return finished
 

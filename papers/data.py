@@ -27,11 +27,9 @@ def generator(seed: int, *words: str | int) -> Generator:
     return np.random.default_rng(np.frombuffer(hashlib.sha256(text.encode()).digest(), dtype=np.uint32))
 
 
-# Generated histograms in place of data that may not be shipped: seeded, and like the originals in size and shape
-# only.
+# Generated histograms in place of data that may not be shipped: seeded, and like the originals in size and shape only.
 #
-# Each is written from what the papers say about the original (what is counted, how many records, how many empty
-# cells,
+# Each is written from what the papers say about the original (what is counted, how many records, how many empty cells,
 # how rough it is), not from its counts. A test keeps totals and shares of empty cells near the published ones.
 
 CELLS = 4096

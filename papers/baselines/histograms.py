@@ -91,8 +91,7 @@ def privelet(counts: Ints, epsilon: Fraction, workload: Rows) -> Floats:
 # EFPA (Acs, Castelluccia, Chen 2012) with the noise that its proof needs: low frequencies only, chosen privately.
 #
 # The published code adds noise to the magnitudes of the Fourier coefficients and leaves their phases exact, so it is
-# not
-# private at any epsilon. Here cosine and sine parts both get noise.
+# not private at any epsilon. Here cosine and sine parts both get noise.
 
 GRID = 2**12
 """Coefficients are counted in steps of this fraction of a record."""
@@ -236,8 +235,7 @@ def _groups(rising: Floats, epsilon: float) -> Ints:
 
 # StructureFirst (Xu, Zhang, Xiao, Yang, Yu, Winslett 2013) in a sound form: buckets first, then a tree inside each.
 #
-# The paper's scores are squared deviations; one record moves them by up to twice the largest count, which it takes
-# from
+# The paper's scores are squared deviations; one record moves them by up to twice the largest count, which it takes from
 # the data. Here that count is published with noise, and larger counts are cut off before the buckets are chosen.
 
 CELLS_PER_BUCKET = 10

@@ -13,8 +13,7 @@ from papers.baselines.noise import noisy
 
 # The partitioning paper's kd-tree as it is printed: half of epsilon on the cells, half on the boxes cut from them.
 #
-# Private for one record more or less. Its answers use the counts of the boxes alone; the cells only show where to
-# cut.
+# Private for one record more or less. Its answers use the counts of the boxes alone; the cells only show where to cut.
 
 
 def printed_kdtree(counts: Ints, epsilon: Fraction, boxes: Rectangles, thresholds: KdThresholds) -> Floats:

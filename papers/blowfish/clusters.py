@@ -27,8 +27,7 @@ from papers.data import generator
 
 # The Blowfish paper's k-means: Lloyd's iteration with noisy sizes and sums. Its policy variants are NOT private.
 #
-# Lemma 6.1 prices the sums of the clusters by how far a record can move. A record that changes cluster takes its
-# whole
+# Lemma 6.1 prices the sums of the clusters by how far a record can move. A record that changes cluster takes its whole
 # value from one sum to another, so only the price for the full graph, counted from a corner of the domain, is enough.
 
 ROUNDS = 10

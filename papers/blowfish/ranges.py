@@ -181,8 +181,7 @@ def _drawn(shares: Floats) -> Floats:
 
 # Figures 2(b) and 2(c): squared error of range queries under distance thresholds.
 #
-# Every mechanism here adds noise that does not look at the data, so the errors are the same for any counts: the
-# papers'
+# Every mechanism here adds noise that does not look at the data, so the errors are the same for any counts: the papers'
 # data sets give the number of values, and nothing else.
 
 FAN_OUT = 16

@@ -42,14 +42,14 @@ def reproduce(
       blowfish reproduce dawa-figure-3 thesis --data histograms --out figures
     """
     _find_papers()
-    from papers.command import Wish, print_list, run
+    from papers.command import ReproduceOptions, print_list, run
     from papers.experiments import chosen
 
     found = chosen(tuple(names or ()))
     if list_:
         print_list(found, as_json=as_json)
         return
-    run(Wish(found, "quick" if quick else "full", data, out, seed, processes, restart), as_json=as_json)
+    run(ReproduceOptions(found, "quick" if quick else "full", data, out, seed, processes, restart), as_json=as_json)
 
 
 def _find_papers() -> None:
