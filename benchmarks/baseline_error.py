@@ -17,12 +17,8 @@ from benchmarks.harness import Row, measure
 from benchmarks.histograms import read_histograms
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Intervals
-from blowfishdb.reproduce.baselines.ahp import ahp
-from blowfishdb.reproduce.baselines.efpa import efpa
-from blowfishdb.reproduce.baselines.hb import hb
-from blowfishdb.reproduce.baselines.mwem import mwem
-from blowfishdb.reproduce.baselines.php import php
-from blowfishdb.reproduce.baselines.privelet import privelet
+from papers.baselines.histograms import ahp, efpa, hb, php, privelet
+from papers.baselines.mwem import mwem
 
 EPSILON = Fraction(1, 10)
 RANGES = 2000

@@ -26,8 +26,8 @@ from blowfishdb.model.workload import Identity, Intervals
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.problem import Problem
-from blowfishdb.reproduce.baselines.printed_dawa import PrintedDawa
-from blowfishdb.reproduce.releasing import one_record, release
+from papers.baselines.noise import one_record, release
+from papers.baselines.printed_dawa import PrintedDawa
 
 EPSILONS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))
 PUBLISHED = {

@@ -22,7 +22,7 @@ from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.script import Finding
 from blowfishdb.model.arrays import Ints
 from blowfishdb.plan.problem import Problem
-from blowfishdb.reproduce.releasing import one_record
+from papers.baselines.noise import one_record
 
 PUBLISHED = {2**12: 0.13, 2**14: 0.37, 2**16: 1.35, 2**18: 5.1, 2**20: 12.3}
 """CPU seconds of the published code; at 2^20 cells it then runs out of memory."""

@@ -27,7 +27,7 @@ from blowfishdb.model.workload import Identity, Intervals
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.merged import merge_graph
 from blowfishdb.plan.problem import Problem
-from blowfishdb.reproduce.releasing import one_record
+from papers.baselines.noise import one_record
 
 QUERIES = 400
 LONGEST_SHORT = 64

@@ -10,16 +10,9 @@ import numpy as np
 
 from benchmarks.harness import Row, measure
 from blowfishdb.model.arrays import Floats
-from blowfishdb.reproduce.blowfish.clusters import (
-    non_private,
-    objective,
-    policy_of,
-    prepared,
-    printed_centers,
-    sound_centers,
-)
-from blowfishdb.reproduce.blowfish.point_sets import PointSet, point_set
-from blowfishdb.reproduce.settings import Settings
+from papers.blowfish.clusters import non_private, objective, policy_of, prepared, printed_centers, sound_centers
+from papers.blowfish.point_sets import PointSet, point_set
+from papers.experiment import Settings
 
 EPSILONS = ("0.1", "0.5", "1")
 SYNTHETIC_SETS, REPEATS = 25, 5

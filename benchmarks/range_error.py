@@ -23,7 +23,7 @@ from blowfishdb.noise.distribution import variance
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.problem import Problem
-from blowfishdb.reproduce.releasing import one_record
+from papers.baselines.noise import one_record
 
 CELLS = 4096
 EPSILON = Fraction(1, 10)

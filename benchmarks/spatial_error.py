@@ -22,10 +22,20 @@ from blowfishdb.mechanisms.spatial.kd_cuts import KdThresholds
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Rectangles
 from blowfishdb.plan.problem import Problem
-from blowfishdb.reproduce.baselines.hierarchical_kdtree import hierarchical_kdtree
-from blowfishdb.reproduce.releasing import one_record, release
+from papers.baselines.grids import AGRID, UGRID, AdaptiveGrid, UniformGrid
+from papers.baselines.kdtrees import hierarchical_kdtree
+from papers.baselines.noise import one_record, release
+from papers.baselines.quadtree import NAME as QUADTREE
+from papers.baselines.quadtree import Quadtree
 
 EPSILON = Fraction(1, 10)
+MECHANISMS: Mapping[str, DataAware] = {
+    **DATA_AWARE,
+    AGRID: AdaptiveGrid(),
+    UGRID: UniformGrid(),
+    QUADTREE: Quadtree(),
+}
+"""Ours, and those that are only compared with."""
 RECTANGLES = 2000
 TRIALS = 50
 SLOW_TRIALS = 15
@@ -51,7 +61,7 @@ def run(data: Path | None) -> Iterator[Row]:
     for name, published in PUBLISHED.items():
         ratios = []
         for table, counts in tables.items():
-            errors = trials(released(DATA_AWARE[name]), counts, TRIALS if name in HELD_TO else SLOW_TRIALS)
+            errors = trials(released(MECHANISMS[name]), counts, TRIALS if name in HELD_TO else SLOW_TRIALS)
             other = published.get(table) if counts.shape == (256, 256) else None
             ratio = None if other is None else float(errors.mean()) / other
             ratios += [] if ratio is None else [ratio]

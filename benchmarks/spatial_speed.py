@@ -15,8 +15,7 @@ import numpy as np
 
 from benchmarks.dawa_speed import cpu_seconds
 from benchmarks.harness import Row, measure
-from benchmarks.spatial_error import rectangles, released
-from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+from benchmarks.spatial_error import MECHANISMS, rectangles, released
 from blowfishdb.model.arrays import Ints
 
 SIDES = {256: 4.6, 512: 6.4, 1024: 23.2}
@@ -36,7 +35,7 @@ def run(data: Path | None) -> Iterator[Row]:
             boxes = rectangles((side, side), RECTANGLES, 1)
             floor = min(cpu_seconds(partial(sum_both_ways, counts, side)) for _ in range(REPEATS))
             for name in NAMES[label]:
-                work = partial(released(DATA_AWARE[name]), counts, EPSILON, boxes)
+                work = partial(released(MECHANISMS[name]), counts, EPSILON, boxes)
                 _, _, peak_mb = measure(work)
                 best = min(cpu_seconds(work) for _ in range(REPEATS))
                 other = published if name == "dawa" else None

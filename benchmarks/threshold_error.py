@@ -20,7 +20,7 @@ from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.problem import Problem
-from blowfishdb.reproduce.blowfish.ordered_trees import threshold_graph
+from papers.blowfish.ranges import threshold_graph
 
 CASES = ((32, 4, 2), (32, 8, 2), (64, 8, 8), (64, 16, 16), (4357, 10, 16), (4357, 100, 16), (4357, 1000, 16))
 """Cells, theta, fan-out."""

@@ -24,7 +24,7 @@ from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan.problem import Problem
-from blowfishdb.reproduce.releasing import line, release
+from papers.baselines.noise import line, release
 
 EPSILONS = (Fraction(1, 1000), Fraction(1, 100), Fraction(1, 10))
 TRIALS = 20

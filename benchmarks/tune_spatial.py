@@ -35,7 +35,7 @@ from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Rectangles
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.problem import Problem
-from blowfishdb.reproduce.releasing import one_record
+from papers.baselines.noise import one_record
 
 TREE, KD_TREE, DAWA = "adaptive-tree", "kdtree", "dawa-2d"
 EPSILONS = (Fraction(1, 50), Fraction(1, 10), Fraction(1, 2))

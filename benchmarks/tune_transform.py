@@ -24,7 +24,7 @@ from blowfishdb.mechanisms.data_aware.running_sums import RunRule, even_runs
 from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.problem import Problem
-from blowfishdb.reproduce.releasing import line
+from papers.baselines.noise import line
 
 PART = "transform"
 EPSILONS = (Fraction(1, 1000), Fraction(1, 100), Fraction(1, 10))

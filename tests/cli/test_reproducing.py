@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from blowfishdb.reproduce import table
+import blowfishdb
+from papers import experiments
 from tests.cli.conftest import Run
-from tests.reproduce.counting import EXPERIMENT, FAILS, TRACES
+from tests.papers.counting import EXPERIMENT, FAILS, TRACES
 
 
 @pytest.fixture
@@ -17,14 +21,14 @@ def traces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = folder / "traces"
     place.mkdir()
     monkeypatch.setenv(TRACES, str(place))
-    monkeypatch.setattr(table, "EXPERIMENTS", (EXPERIMENT,))
-    monkeypatch.setattr("blowfishdb.cli.reproduction.EXPERIMENTS", (EXPERIMENT,))
+    monkeypatch.setattr(experiments, "EXPERIMENTS", (EXPERIMENT,))
+    monkeypatch.setattr("papers.command.EXPERIMENTS", (EXPERIMENT,))
     return place
 
 
 def test_every_experiment_is_listed_with_its_paper_and_figure(blowfish: Run) -> None:
     listed = blowfish("reproduce", "--list", "--json").json
-    assert [one["name"] for one in listed] == [one.name for one in table.EXPERIMENTS]
+    assert [one["name"] for one in listed] == [one.name for one in experiments.EXPERIMENTS]
     assert all(one["paper"] and one["figure"] and one["what"] for one in listed)
     shown = blowfish("reproduce", "dawa", "--list").out
     assert "DAWA (Li, Hay, Miklau, Wang 2014)" in shown
@@ -66,3 +70,28 @@ def test_what_cannot_work_is_refused(blowfish: Run, traces: Path, wrong: tuple[s
     ended = blowfish("reproduce", *wrong, "--json")
     assert ended.code == 3
     assert ended.error["code"] == "invalid-input"
+
+
+def test_an_installed_package_says_that_a_clone_is_needed(
+    blowfish: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blowfishdb, "__file__", str(folder / "lib" / "site-packages" / "blowfishdb" / "__init__.py"))
+    ended = blowfish("reproduce", "--list", "--json")
+    assert ended.code == 3
+    assert ended.error["code"] == "invalid-input"
+    assert "part of the source tree" in ended.error["message"]
+    assert blowfish("reproduce", "--help").code == 0
+
+
+def test_a_clone_serves_every_working_directory(tmp_path: Path) -> None:
+    """Also where a folder or a package of the same name is nearer."""
+    for name in ("papers", "experiments"):
+        (tmp_path / "papers").mkdir(exist_ok=True)
+        (tmp_path / "papers" / f"{name}.py").write_text("raise RuntimeError('not ours')\n")
+    (tmp_path / "papers" / "__init__.py").touch()
+    source = Path(blowfishdb.__file__).parents[1]
+    command = [sys.executable, "-m", "blowfishdb", "reproduce", "thesis", "--list"]
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "thesis-figure-4" in done.stdout

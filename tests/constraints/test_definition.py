@@ -12,7 +12,7 @@ from blowfishdb.model.facts.values import RowsFact
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
-from blowfishdb.reproduce.blowfish.listed_tables import histogram_sensitivity
+from papers.blowfish.sensitivities import histogram_sensitivity
 from tests.constraints import brute
 from tests.constraints.cases import Case, Drawn
 

@@ -26,7 +26,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 RUN_ELSEWHERE = {
     ("demo",): "runs until it is stopped: tests/cli/test_tour.py, tests/browser",
     ("serve",): "runs until it is stopped: tests/server/test_serving.py",
-    ("reproduce",): "takes minutes: tests/reproduce",
+    ("reproduce",): "takes minutes: tests/papers",
     ("audit",): "takes minutes: tests/audit",
     ("policy", "edit"): "asks in a terminal: tests/cli/test_policies.py",
     ("ledger", "accept"): "is for restored ledgers alone: tests/cli/test_books.py",

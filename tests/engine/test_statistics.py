@@ -17,7 +17,7 @@ from blowfishdb.errors import QueryError
 from blowfishdb.model.arrays import Ints
 from blowfishdb.model.query import Query, levels_of, query
 from blowfishdb.plan.certificate import certify
-from blowfishdb.plan.reference import reference_loss
+from tests.plan.reference import reference_loss
 
 DOMAIN = bf.domain(
     {

@@ -9,7 +9,7 @@ from operator import mul
 
 import pytest
 
-from blowfishdb.reproduce.blowfish.listed_tables import (
+from papers.blowfish.sensitivities import (
     Fact,
     Joined,
     Values,

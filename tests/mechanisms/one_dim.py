@@ -18,7 +18,7 @@ from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sp
 from blowfishdb.plan.certificate import Certificate, calibrate, certify
 from blowfishdb.plan.plan import Plan
 from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.reference import reference_loss
+from tests.plan.reference import reference_loss
 
 
 def threshold(cells: int, theta: int, presence: Presence = "public", workload: Rows | None = None) -> Problem:

@@ -11,11 +11,11 @@ from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
 from blowfishdb.mechanisms.spatial.answer_variances import answer_variances, leaf_bound
 from blowfishdb.mechanisms.spatial.not_negative import not_negative
-from blowfishdb.mechanisms.spatial.product_levels import halving_levels, product_tree
 from blowfishdb.mechanisms.spatial.region_tree import RegionTree, cut, halvings, whole
 from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews, combined, least_squares
 from blowfishdb.model.workload import Identity, Kronecker, Sparse
 from blowfishdb.plan.problem import Problem
+from papers.baselines.quadtree import halving_levels, product_tree
 from tests.mechanisms.spatial_cases import full, random_boxes
 
 SHAPES = st.one_of(

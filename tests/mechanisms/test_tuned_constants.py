@@ -24,7 +24,7 @@ from blowfishdb.mechanisms.select.l1_refinement import CUT_RULE
 from blowfishdb.model.arrays import Floats
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan.problem import Problem
-from blowfishdb.reproduce.releasing import one_record
+from papers.baselines.noise import one_record
 
 
 def in_use() -> dict[str, dict[str, float]]:

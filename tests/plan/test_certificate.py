@@ -23,7 +23,6 @@ from blowfishdb.model.workload import Identity, Intervals, Kronecker, Prefix, Re
 from blowfishdb.plan import certificate, columns, interval_loss, window_kernel
 from blowfishdb.plan.certificate import Certificate, calibrate, certify, worst_edge
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
-from blowfishdb.plan.reference import reference_loss
 from tests.plan.cases import (
     NONE,
     GraphCase,
@@ -34,6 +33,7 @@ from tests.plan.cases import (
     plans,
     window_cases,
 )
+from tests.plan.reference import reference_loss
 
 any_graph = st.one_of(graph_cases(axis_cases), graph_cases(grid_cases(), most=1))
 

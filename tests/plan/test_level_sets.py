@@ -16,7 +16,7 @@ from blowfishdb.plan import level_sets
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.level_sets import weighted_intervals
 from blowfishdb.plan.plan import Measurement, Plan
-from blowfishdb.plan.reference import reference_loss
+from tests.plan.reference import reference_loss
 
 
 @st.composite

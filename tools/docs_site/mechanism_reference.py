@@ -11,8 +11,6 @@ from tools.docs_site.words import NOTE, code, first_line, table
 
 PROOFS = Path(__file__).resolve().parents[2] / "docs" / "proofs"
 PROOF_OF = {
-    "agrid": "grids",
-    "ugrid": "grids",
     "adaptive-tree": "region-trees",
     "dawa-bounded": "dawa",
     "matching-transform": "matching",

@@ -53,8 +53,6 @@ PAIRS: dict[str, dict[str, Family]] = {
 COMPOSITIONS: tuple[Composition, ...] = ("record", "attribute")
 PRESENCES: tuple[Presence, ...] = ("secret", "only")
 METRICS: tuple[Metric, ...] = ("l1", "l2", "linf")
-PLANAR = ("agrid", "ugrid", "quadtree")
-"""Data-aware mechanisms that need two axes."""
 RANGES = query("ranges", "x")
 FEW = query("ranges", "x", boxes=[((0, 5),), ((3, 10),)])
 CDF = query("cdf", "x")
@@ -264,14 +262,6 @@ def data_aware(*, quick: bool) -> Iterator[Case]:
     """Programs of several stages on one axis and on two."""
     for name in DATA_AWARE:
         policy = Policy({"x": threshold(2)})
-        if name in PLANAR:
-            yield Case(
-                f"{name}, two axes by attribute", SQUARE, Policy({}, "attribute"), TABLE, Fraction(1), name, rows=40
-            )
-            yield Case(
-                f"{name}, two axes, presence only", SQUARE, Policy(presence="only"), TABLE, Fraction(2), name, rows=40
-            )
-            continue
         yield Case(f"{name}, threshold", LONG, policy, RANGES, Fraction(2), name, rows=40)
         yield Case(f"{name}, presence only", LONG, Policy(presence="only"), HISTOGRAM, Fraction(2), name, rows=40)
         if not quick:

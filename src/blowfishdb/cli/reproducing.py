@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+import blowfishdb
 from blowfishdb.cli.options import AsJson
+from blowfishdb.errors import InvalidInput
 
 
 def reproduce(
@@ -28,7 +31,7 @@ def reproduce(
     restart: Annotated[bool, typer.Option("--restart", help="Forget what earlier runs have finished.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Runs the papers' experiments again. Gives tables, figures, and whether each claim holds.
+    """Runs the papers' experiments again, from a clone. Gives tables, figures, and whether each claim holds.
 
     What is finished is kept: the same command goes on where it was stopped.
 
@@ -38,11 +41,24 @@ def reproduce(
       blowfish reproduce --quick
       blowfish reproduce dawa-figure-3 thesis --data histograms --out figures
     """
-    from blowfishdb.cli.reproduction import Wish, print_list, run
-    from blowfishdb.reproduce.table import chosen
+    _find_papers()
+    from papers.command import ReproduceOptions, print_list, run
+    from papers.experiments import chosen
 
     found = chosen(tuple(names or ()))
     if list_:
         print_list(found, as_json=as_json)
         return
-    run(Wish(found, "quick" if quick else "full", data, out, seed, processes, restart), as_json=as_json)
+    run(ReproduceOptions(found, "quick" if quick else "full", data, out, seed, processes, restart), as_json=as_json)
+
+
+def _find_papers() -> None:
+    """Puts the root of the source tree on the path, ahead of any other package called papers."""
+    root = Path(blowfishdb.__file__).resolve().parents[2]
+    if not (root / "papers" / "experiments.py").is_file():
+        raise InvalidInput(
+            "the papers' experiments are part of the source tree and not of the installed package: clone the "
+            "repository, run `make setup`, then `blowfish reproduce` there"
+        )
+    if sys.path[0] != str(root):
+        sys.path.insert(0, str(root))

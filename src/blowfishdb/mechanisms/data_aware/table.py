@@ -7,15 +7,12 @@ from fractions import Fraction
 from types import MappingProxyType
 
 from blowfishdb.mechanisms.data_aware import (
-    adaptive_grid,
     adaptive_tree,
     cells,
     dawa,
     dawa_transform,
     kdtree,
     matching_transform,
-    quadtree,
-    uniform_grid,
 )
 from blowfishdb.mechanisms.data_aware.script import DataAware
 
@@ -26,10 +23,7 @@ DATA_AWARE: Mapping[str, DataAware] = MappingProxyType(
         dawa_transform.NAME: dawa_transform.DawaTransform(),
         matching_transform.NAME: matching_transform.MatchingTransform(),
         adaptive_tree.NAME: adaptive_tree.AdaptiveTree(),
-        adaptive_grid.NAME: adaptive_grid.AdaptiveGrid(),
-        uniform_grid.NAME: uniform_grid.UniformGrid(),
         kdtree.NAME: kdtree.KdTree(),
-        quadtree.NAME: quadtree.Quadtree(),
         cells.NAME: cells.Cells(),
     }
 )

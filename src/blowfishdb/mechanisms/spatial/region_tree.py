@@ -93,12 +93,6 @@ def check_axes(mechanism: str, shape: tuple[int, ...]) -> None:
         raise Declined(mechanism, f"it serves up to {AXIS_LIMIT} axes, not {len(shape)}")
 
 
-def check_two_axes(mechanism: str, shape: tuple[int, ...]) -> None:
-    """Declined where the cells do not lie on a plane."""
-    if len(shape) != 2:
-        raise Declined(mechanism, f"it needs two axes, not {len(shape)}")
-
-
 def whole(shape: tuple[int, ...]) -> RegionTree:
     """The grid itself, uncut."""
     bounds = np.array([shape], dtype=np.int64)

@@ -1,0 +1,187 @@
+"""DAWA as printed, with the noise its proof needs, its variants, and the published code's unsound partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+
+from blowfishdb.mechanisms.data_aware.bucket_strategy import one_run, plan_buckets
+from blowfishdb.mechanisms.data_aware.buckets import Buckets
+from blowfishdb.mechanisms.data_aware.greedy_weights import GreedyTree, greedy_weights
+from blowfishdb.mechanisms.data_aware.partial_variances import answer_variances
+from blowfishdb.mechanisms.data_aware.script import Finding, Script
+from blowfishdb.mechanisms.data_aware.weighted_tree import weighted_tree
+from blowfishdb.mechanisms.replies import measured_rows
+from blowfishdb.mechanisms.row_variances import row_variances
+from blowfishdb.mechanisms.select.l1_partition import L1Partition, l1_partition
+from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
+from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.rows import Rows
+from blowfishdb.noise.sampler import sample
+from blowfishdb.plan.certificate import calibrate
+from blowfishdb.plan.merged import merge_graph
+from blowfishdb.plan.plan import Plan, digest
+from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.stages import Allowance, Ask, MeasurementStage, Program, Selection, SelectionNoise
+
+# How the DAWA paper measures buckets: a binary tree over them with one of several sets of weights.
+
+Weights = Literal["greedy", "uniform", "geometric", "laplace", "ours"]
+"""The paper's choice for the workload, all nodes alike, more for lower nodes, buckets alone; or what `dawa` does."""
+
+
+def measured_buckets(problem: Problem, buckets: Buckets, weights: Weights, stage: str, epsilon: Fraction) -> Script:
+    """The last stage of a script: buckets that are public by now, measured at a cost of epsilon."""
+    merged = merge_graph(problem.graph, buckets.of_cells)
+    if weights == "ours":
+        planned = plan_buckets(merged, buckets, problem.workload, epsilon)
+        found = measured_rows((yield Ask(stage, MeasurementStage(planned.plan), buckets.of_cells)))
+        cells = buckets.spread(planned.totals(found.noisy, found.exact))
+        return Finding(cells, np.asarray(problem.workload.dot(cells)), planned.answer_variances, buckets.of_cells)
+    tree = weighted_tree(one_run(buckets.count), _tree(buckets, problem.workload, weights))
+    plan, _ = calibrate(Plan(Fraction(1), tree.parts), merged, epsilon)
+    measured = measured_rows((yield Ask(stage, MeasurementStage(plan), buckets.of_cells)))
+    spread = row_variances(plan)
+    cells = buckets.spread(tree.estimate(measured.noisy.astype(np.float64), np.empty(0), spread))
+    variances = answer_variances(buckets, tree, problem.workload, spread)
+    return Finding(cells, np.asarray(problem.workload.dot(cells)), variances, buckets.of_cells)
+
+
+def _tree(buckets: Buckets, workload: Rows, weights: Weights) -> GreedyTree:
+    if weights == "greedy":
+        ranges = buckets.partial_ranges(workload)
+        if ranges is None:
+            raise ValueError("the paper's weights are for ranges")
+        return greedy_weights(buckets.count, ranges)
+    levels = level_weights(weights, max(buckets.count - 1, 0).bit_length() + 1)
+    sizes = [-(-buckets.count // 2**height) for height in range(levels.size)]
+    return GreedyTree(tuple(np.full(size, weight) for size, weight in zip(sizes, levels, strict=True)), 0.0)
+
+
+def level_weights(weights: Weights, levels: int) -> Floats:
+    """The weight of a node by its height above the buckets; they sum to 1."""
+    if weights == "laplace":
+        return np.asarray(np.eye(levels)[0])
+    # Cormode et al. 2012: the variance of a range is least when budgets fall by the cube root of 2 from level to level.
+    falling = np.exp2(-np.arange(levels) / 3) if weights == "geometric" else np.ones(levels)
+    return np.asarray(falling / falling.sum())
+
+
+# DAWA as printed, with the noise its proof needs, and its variants: other partitions, other weights of buckets.
+
+First = Literal["powers", "all", "ours", "cells"]
+"""Candidates whose length is a power of two, all intervals, the partition of `dawa`; or no partition at all."""
+SELECT, MEASURE = "partition", "buckets"
+
+
+@dataclass(frozen=True, eq=False)
+class PrintedPartition:
+    """The paper's Algorithm 1: two-sided noise on the deviation of every candidate, and 1/epsilon_2 for each bucket."""
+
+    inner: L1Partition
+    per_bucket: Fraction
+
+    @property
+    def cells(self) -> int:
+        return self.inner.cells
+
+    @property
+    def noise(self) -> SelectionNoise:
+        """The Remark's scales."""
+        return self.inner.noise
+
+    def epsilon(self, graph: CellGraph) -> Fraction:
+        """The loss; what each bucket pays does not look at the data."""
+        return self.inner.epsilon(graph)
+
+    def digest(self) -> str:
+        """A hash of everything the loss, the noise and the choice depend on."""
+        return digest(("printed partition", self.per_bucket, self.inner.digest()))
+
+    def choose(self, counts: Ints, draws: Ints) -> Ints:
+        """The first cell of each bucket."""
+        return self.inner.choose(counts, draws - round(self.per_bucket * self.inner.grid))
+
+
+@dataclass(frozen=True)
+class PrintedDawa:
+    """A quarter of epsilon on the partition, the rest on the buckets, as the paper has it."""
+
+    first: First = "powers"
+    second: Weights = "greedy"
+    select_share: Fraction = Fraction(1, 4)
+
+    @property
+    def name(self) -> str:
+        return f"dawa as printed, {self.first}, {self.second}"
+
+    def program(self, problem: Problem, epsilon: Fraction) -> Program:
+        """Partition and measurement, or the latter alone."""
+        del problem
+        if self.first == "cells":
+            return Program(self.name, (Allowance(MEASURE, epsilon),))
+        select = epsilon * self.select_share
+        return Program(self.name, (Allowance(SELECT, select), Allowance(MEASURE, epsilon - select)))
+
+    def script(self, problem: Problem, program: Program) -> Script:
+        """Both stages as in the paper."""
+        cells, measure = problem.graph.cells, program.allowances[-1].epsilon
+        if self.first == "cells":
+            buckets = Buckets(cells, np.arange(cells))
+        else:
+            stage = self._stage(problem.graph, program.allowances[0].epsilon, measure)
+            buckets = Buckets(cells, np.asarray((yield Ask(SELECT, stage))))
+        return (yield from measured_buckets(problem, buckets, self.second, MEASURE, measure))
+
+    def _stage(self, graph: CellGraph, select: Fraction, measure: Fraction) -> Selection:
+        if self.first == "ours":
+            return l1_refinement(graph.cells, graph, select)
+        candidates: Literal["all", "powers"] = "all" if self.first == "all" else "powers"
+        inner = l1_partition(graph.cells, graph, select, candidates=candidates, penalty=Fraction(0), one_sided=False)
+        return PrintedPartition(inner, 1 / measure)
+
+
+# What DAWA's published code does to choose buckets: NOT private at its stated epsilon, run only to explain figures.
+#
+# Its noise has half the scale that the proof needs, single cells get none, and noisy costs are raised to 1/epsilon_2
+# after the noise (docs/errata.md). On a small table it loses more than twice what it states.
+
+
+def published_starts(counts: Ints, select: Fraction, measure: Fraction) -> Ints:
+    """The first cell of each bucket as the published code finds them."""
+    from blowfishdb.mechanisms.select.l1_kernel import least_partition
+
+    stage = L1Partition(counts.size, "powers", Fraction(1), Fraction(0))
+    scores = stage.costs(counts) + round(stage.grid / measure)
+    for place, length in enumerate(stage.lengths.tolist()):
+        own = scores[stage.offsets[place] : stage.offsets[place + 1]]
+        if length > 1:
+            scale = (2 - Fraction(1, length) - Fraction(1, counts.size)) / select
+            own += sample(scale * stage.grid, 1, own.size)
+        np.maximum(own, round(stage.grid / measure), out=own)
+    return np.asarray(least_partition(stage.cells, stage.lengths, stage.steps, stage.offsets, scores), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenBuckets:
+    """Measures buckets that somebody else has chosen, with the paper's weights."""
+
+    starts: Ints
+
+    @property
+    def name(self) -> str:
+        return "given buckets"
+
+    def program(self, problem: Problem, epsilon: Fraction) -> Program:
+        """One stage."""
+        del problem
+        return Program(self.name, (Allowance(MEASURE, epsilon),))
+
+    def script(self, problem: Problem, program: Program) -> Script:
+        """The measurement."""
+        buckets = Buckets(problem.graph.cells, self.starts)
+        return measured_buckets(problem, buckets, "greedy", MEASURE, program.epsilon)

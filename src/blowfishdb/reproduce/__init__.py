@@ -1,1 +1,0 @@
-"""The papers' experiments as tables and figures, each with a verdict."""

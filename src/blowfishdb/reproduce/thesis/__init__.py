@@ -1,1 +1,0 @@
-"""The experiments of the thesis on data-dependent Blowfish histograms."""
