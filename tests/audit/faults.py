@@ -253,9 +253,13 @@ def joint_thresholds_alike(patch: pytest.MonkeyPatch) -> None:
 
 
 def rankings_by_a_weak_hash(patch: pytest.MonkeyPatch) -> None:
-    """Rankings are found by the shape of the question, whatever the policy."""
-    patch.setattr(ranking._Asked, "__eq__", lambda one, two: one.problem.graph.shape == two.problem.graph.shape)
-    patch.setattr(ranking._Asked, "__hash__", lambda one: hash(one.problem.graph.shape))
+    """Rankings are found by what is asked, whatever the policy."""
+
+    def key(asked: Any) -> tuple[object, ...]:
+        return asked.problem.graph.shape, asked.problem.workload.fingerprint()
+
+    patch.setattr(ranking._Asked, "__eq__", lambda one, two: key(one) == key(two))
+    patch.setattr(ranking._Asked, "__hash__", lambda one: hash(key(one)))
     ranking.forget()
 
 
