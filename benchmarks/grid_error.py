@@ -15,13 +15,11 @@ from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import edge_transform, identity, kronecker
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.model.cellgraph import CellGraph, Factor
-from blowfishdb.model.graphs.explicit import CliqueGraph
-from blowfishdb.model.graphs.grid import GridGraph
-from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.workload import Rectangles
+from blowfishdb.model.graphs import CliqueGraph, GridGraph, WindowGraph
+from blowfishdb.model.workload_products import Rectangles
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import certify
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 
 SIZES = (64, 256)
 THETAS = (1, 4, 16)

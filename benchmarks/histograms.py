@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import MissingData
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model.numbers import Ints
 
 
 def read_histograms(data: Path | None, folder: str) -> dict[str, Ints]:

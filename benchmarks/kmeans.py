@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import Row, measure
-from blowfishdb.model.arrays import Floats
+from blowfishdb.model.numbers import Floats
 from papers.blowfish.clusters import non_private, objective, policy_of, prepared, printed_centers, sound_centers
 from papers.blowfish.point_sets import PointSet, point_set
 from papers.experiment import Settings

@@ -15,8 +15,9 @@ import duckdb
 
 import blowfishdb as bf
 from benchmarks.harness import Row, measure
+from blowfishdb.model.calendar import dates
 from blowfishdb.model.cells import Cells, compile_cells
-from blowfishdb.model.domain import bins, categorical, dates, domain, integers
+from blowfishdb.model.domain import bins, categorical, domain, integers
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.predicate import Axis, Predicate, col
 from blowfishdb.session import Question

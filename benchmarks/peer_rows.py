@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.contestants.common import CELLS, SIDE
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.numbers import Floats, Ints
 
 ASKED = 1000
 SEED = 11

@@ -26,7 +26,7 @@ from benchmarks.harness import FOLDER, Row, Work, progress
 from benchmarks.history import with_history
 from benchmarks.peer_rows import ASKED, Asked, make_rows, true_counts
 from benchmarks.peer_venvs import Peer, install
-from blowfishdb.model.arrays import Floats
+from blowfishdb.model.numbers import Floats
 
 ROWS, EPSILON, TRIALS = 1_000_000, 0.1, 3
 LONGEST_SECONDS = 1800

@@ -14,10 +14,9 @@ import numpy as np
 from benchmarks.harness import Row, measure
 from blowfishdb.accuracy.quote import quote
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import Identity, Prefix
-from blowfishdb.plan.problem import Problem
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.workload import Identity, Prefix, Rows
+from blowfishdb.plan.plan import Problem
 
 ALLOWED = {100_000: 0.3, 1_000_000: 3.0}
 ALPHA, BETA = 500.0, 0.05

@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import Row, measure
-from blowfishdb.mechanisms import hierarchy, identity, optimized
+from blowfishdb.mechanisms import identity, optimized
+from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
 from blowfishdb.mechanisms.identity import IdentityStrategy
-from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.noise.distribution import variance
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan.certificate import calibrate
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 from papers.baselines.noise import one_record
 
 CELLS = 4096
@@ -37,7 +37,7 @@ def run(data: Path | None) -> Iterator[Row]:
     problem = Problem(one_record(CELLS), AllRanges(CELLS))
     proposals: tuple[Callable[[Problem], EstimatingStrategy | IdentityStrategy], ...] = (
         optimized.propose,
-        hierarchy.propose,
+        optimized.propose,
         identity.propose,
     )
     for propose in proposals:

@@ -12,10 +12,9 @@ from typing import TypeVar
 import numpy as np
 
 from blowfishdb.errors import InvalidInput
-from blowfishdb.model.arrays import Ints
-from blowfishdb.plan.merged import merge_counts
+from blowfishdb.model.numbers import Ints
 from blowfishdb.plan.plan import Measurement, Plan
-from blowfishdb.plan.stages import Ask, Measured, MeasurementStage, Reply, Selection
+from blowfishdb.plan.program import Ask, Measured, MeasurementStage, Reply, Selection, merge_counts
 
 Found = TypeVar("Found")
 

@@ -15,13 +15,12 @@ import numpy as np
 
 from benchmarks.harness import Row
 from benchmarks.histograms import read_histograms
-from blowfishdb.mechanisms.data_aware.kdtree import KdTree
+from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds, KdTree
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.mechanisms.spatial.kd_cuts import KdThresholds
-from blowfishdb.model.arrays import Floats, Ints
-from blowfishdb.model.workload import Rectangles
-from blowfishdb.plan.problem import Problem
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.plan.plan import Problem
 from papers.baselines.grids import AGRID, UGRID, AdaptiveGrid, UniformGrid
 from papers.baselines.kdtrees import hierarchical_kdtree
 from papers.baselines.noise import one_record, release

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.dawa_speed import cpu_seconds
 from benchmarks.harness import Row, measure
 from benchmarks.spatial_error import MECHANISMS, rectangles, released
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model.numbers import Ints
 
 SIDES = {256: 4.6, 512: 6.4, 1024: 23.2}
 """The side of the grid, and the CPU seconds of the published DAWA."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from blowfishdb.model.arrays import Floats
+from blowfishdb.model.numbers import Floats
 
 RESAMPLES = 400
 SEGMENTS = 10

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from blowfishdb.errors import InvalidInput
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.numbers import Floats, Ints
 
 SEED = 20_240
 RECORDS = (10**3, 10**4, 10**5, 10**6, 10**7, 10**8)

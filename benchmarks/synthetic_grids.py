@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.synthetic import SEED
 from blowfishdb.errors import InvalidInput
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.numbers import Floats, Ints
 
 SIDE = 256
 RECORDS = (10**4, 10**5, 10**6, 10**7)

@@ -16,10 +16,10 @@ import numpy as np
 
 from benchmarks.harness import Row, measure
 from blowfishdb.mechanisms import optimized, ordered_hierarchical
-from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
+from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.plan.certificate import calibrate
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 from papers.blowfish.ranges import threshold_graph
 
 CASES = ((32, 4, 2), (32, 8, 2), (64, 8, 8), (64, 16, 16), (4357, 10, 16), (4357, 100, 16), (4357, 1000, 16))

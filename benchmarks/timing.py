@@ -29,8 +29,8 @@ from benchmarks.harness import Row, Work, progress
 from benchmarks.serving.client import Caller
 from benchmarks.serving.place import Place, Running, Table, make_place, serving
 from benchmarks.statistics import at, difference
-from blowfishdb.engine.padding import padded
-from blowfishdb.model.arrays import Bools, Floats
+from blowfishdb.engine.charge import padded
+from blowfishdb.model.numbers import Bools, Floats
 from blowfishdb.noise.sampler import sample
 
 SAMPLES = 60

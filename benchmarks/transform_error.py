@@ -20,10 +20,10 @@ from benchmarks.histograms import read_histograms
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.dawa_transform import DawaTransform
 from blowfishdb.mechanisms.data_aware.script import DataAware
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.noise.sampler import sample
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 from papers.baselines.noise import line, release
 
 EPSILONS = (Fraction(1, 1000), Fraction(1, 100), Fraction(1, 10))

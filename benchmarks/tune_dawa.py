@@ -18,9 +18,8 @@ from benchmarks.expected_error import WORKLOADS, Case, keep_chance, merged, prob
 from benchmarks.harness import Row
 from benchmarks.synthetic import Histogram, histograms
 from benchmarks.tuning import Knob, Outcome, Setting, rows, search
-from blowfishdb.mechanisms.data_aware.gate_rule import GateRule, gate_stage
-from blowfishdb.mechanisms.select.l1_refinement import CutRule
-from blowfishdb.model.arrays import Floats
+from blowfishdb.mechanisms.data_aware.partition import CutRule, GateRule, gate_stage
+from blowfishdb.model.numbers import Floats
 
 PART = "dawa"
 EPSILONS = (Fraction(1, 100), Fraction(1, 10), Fraction(1, 2))

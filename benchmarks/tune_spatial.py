@@ -26,15 +26,13 @@ from blowfishdb.mechanisms import kronecker
 from blowfishdb.mechanisms.data_aware.adaptive_tree import AdaptiveTree
 from blowfishdb.mechanisms.data_aware.dawa_2d import MEASURE, REFINE, SELECT, script_2d
 from blowfishdb.mechanisms.data_aware.kdtree import KdTree
-from blowfishdb.mechanisms.row_variances import row_variances
-from blowfishdb.mechanisms.spatial.not_negative import not_negative
-from blowfishdb.mechanisms.spatial.record_cuts import RecordRule
-from blowfishdb.mechanisms.spatial.shares import shared_program
-from blowfishdb.mechanisms.spatial.tree_estimate import least_squares
-from blowfishdb.model.arrays import Floats, Ints
-from blowfishdb.model.workload import Rectangles
+from blowfishdb.mechanisms.data_aware.regions import RecordRule, least_squares, not_negative
+from blowfishdb.mechanisms.data_aware.script import shared_program
+from blowfishdb.mechanisms.strategy import row_variances
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload_products import Rectangles
 from blowfishdb.plan.certificate import calibrate
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 from papers.baselines.noise import one_record
 
 TREE, KD_TREE, DAWA = "adaptive-tree", "kdtree", "dawa-2d"

@@ -20,10 +20,10 @@ from benchmarks.seeded_run import seeded_run
 from benchmarks.synthetic import Histogram, histograms
 from benchmarks.tuning import Knob, Setting, rows, search
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
-from blowfishdb.mechanisms.data_aware.running_sums import RunRule, even_runs
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.mechanisms.data_aware.dawa_transform import RunRule, even_runs
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 from papers.baselines.noise import line
 
 PART = "transform"

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.harness import Row
 from blowfishdb.errors import InvalidInput
-from blowfishdb.model.arrays import Floats
+from blowfishdb.model.numbers import Floats
 
 LIMIT = 1.125
 RECORD = Path(__file__).resolve().parent / "tuned.json"

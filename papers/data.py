@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from blowfishdb.errors import InvalidInput
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.numbers import Floats, Ints
 from papers.experiment import Settings
 
 # Seeded generators for what is public in an experiment: workloads, stand-in data and resampling; never for noise.

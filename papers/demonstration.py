@@ -14,15 +14,15 @@ import numpy as np
 
 import blowfishdb as bf
 from blowfishdb.accuracy.quote import Quote, quote
-from blowfishdb.engine.compiled import compile_query
+from blowfishdb.engine.compile import compile_query
 from blowfishdb.errors import InvalidInput
 from blowfishdb.mechanisms import optimized
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.mechanisms.table import MECHANISMS
-from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Domain
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Kind, Query
 from blowfishdb.plan.certificate import certify

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import blowfishdb
-from blowfishdb.engine.present.extras import needed
 from blowfishdb.errors import InvalidInput
+from blowfishdb.present.columns import needed
 from papers.data import data_digest, survey
 from papers.experiment import Case, Experiment, Picture, Result, Row, Settings, Verdict
 

@@ -16,9 +16,9 @@ from pathlib import Path
 import duckdb
 
 import blowfishdb as bf
-from blowfishdb.cli.opening_server import free_port
+from blowfishdb.cli.serve import free_port
 from blowfishdb.model.domain import categorical, integers
-from blowfishdb.server.office import open_office
+from blowfishdb.server.state import open_office
 
 STATES = [f"S{number}" for number in range(20)]
 UNLIMITED = 10**7
@@ -102,7 +102,7 @@ def _dataset(table: str, epsilon: Fraction, pad_to: str | None) -> bf.Dataset:
 @contextmanager
 def serving(place: Place) -> Iterator[Running]:
     """The server of `blowfish serve` over the place, stopped at the end."""
-    command = ["-m", "blowfishdb.cli", "serve", "--json", "--config", str(place.config)]
+    command = ["-m", "blowfishdb", "serve", "--json", "--config", str(place.config)]
     with _process(command, place.folder / "server.log") as running:
         yield running
 

@@ -10,16 +10,19 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.data_aware.script import Script
-from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
-from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
-from blowfishdb.mechanisms.spatial.record_cuts import noise_unit
-from blowfishdb.mechanisms.spatial.region_tree import cut, whole
-from blowfishdb.mechanisms.spatial.shares import shared_program
-from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews, least_squares
+from blowfishdb.mechanisms.data_aware.regions import (
+    NodeViews,
+    bucket_counts,
+    cut,
+    least_squares,
+    noise_unit,
+    tree_finding,
+    whole,
+)
+from blowfishdb.mechanisms.data_aware.script import Script, shared_program
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Allowance, Ask, Program, Reply
+from blowfishdb.plan.plan import Problem
+from blowfishdb.plan.program import Allowance, Ask, Program, Reply
 
 # How many records there are, as far as a grid needs to know it: exactly where it is public, else at a small share.
 

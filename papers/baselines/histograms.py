@@ -9,8 +9,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from blowfishdb.model.arrays import Floats, Ints
-from blowfishdb.model.rows import Rows
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import Rows
 from papers.baselines.noise import least, noisy, rounded_up
 
 # HB (Qardaji, Yang, Li 2013): a tree with the fan-out of least variance, every level alike, made consistent.

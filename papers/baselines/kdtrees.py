@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.mechanisms.spatial.kd_cuts import KdThresholds, kd_tree, median_cut
-from blowfishdb.model.arrays import Floats, Ints
-from blowfishdb.model.workload import Rectangles
+from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds, kd_tree, median_cut
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload_products import Rectangles
 from papers.baselines.noise import noisy
 
 # The partitioning paper's kd-tree as it is printed: half of epsilon on the cells, half on the boxes cut from them.

@@ -6,8 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.model.arrays import Floats, Ints
-from blowfishdb.model.workload import Intervals, Rectangles
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import Intervals
+from blowfishdb.model.workload_products import Rectangles
 from papers.baselines.noise import least, noisy
 
 TOTAL_SHARE = Fraction(1, 20)

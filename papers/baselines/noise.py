@@ -7,13 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.engine.run_program import run_program
+from blowfishdb.engine.measure import run_program
 from blowfishdb.mechanisms.data_aware.script import DataAware, Finding
-from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.noise.sampler import sample, sample_geometric
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 
 # What the baselines share: exact noise on whole numbers, and the choice of a least cost under noise.
 

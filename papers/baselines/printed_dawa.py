@@ -8,25 +8,26 @@ from typing import Literal
 
 import numpy as np
 
-from blowfishdb.mechanisms.data_aware.bucket_strategy import one_run, plan_buckets
-from blowfishdb.mechanisms.data_aware.buckets import Buckets
-from blowfishdb.mechanisms.data_aware.greedy_weights import GreedyTree, greedy_weights
-from blowfishdb.mechanisms.data_aware.partial_variances import answer_variances
-from blowfishdb.mechanisms.data_aware.script import Finding, Script
-from blowfishdb.mechanisms.data_aware.weighted_tree import weighted_tree
-from blowfishdb.mechanisms.replies import measured_rows
-from blowfishdb.mechanisms.row_variances import row_variances
-from blowfishdb.mechanisms.select.l1_partition import L1Partition, l1_partition
-from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.mechanisms.data_aware.buckets import (
+    Buckets,
+    GreedyTree,
+    answer_variances,
+    greedy_weights,
+    one_run,
+    plan_buckets,
+    weighted_tree,
+)
+from blowfishdb.mechanisms.data_aware.partition import L1Partition, l1_partition, l1_refinement
+from blowfishdb.mechanisms.data_aware.script import Finding, Script, measured_rows
+from blowfishdb.mechanisms.strategy import row_variances
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.rows import Rows
+from blowfishdb.model.encoding import digest
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import Rows
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan.certificate import calibrate
-from blowfishdb.plan.merged import merge_graph
-from blowfishdb.plan.plan import Plan, digest
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Allowance, Ask, MeasurementStage, Program, Selection, SelectionNoise
+from blowfishdb.plan.plan import Plan, Problem
+from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Program, Selection, SelectionNoise, merge_graph
 
 # How the DAWA paper measures buckets: a binary tree over them with one of several sets of weights.
 
@@ -153,7 +154,7 @@ class PrintedDawa:
 
 def published_starts(counts: Ints, select: Fraction, measure: Fraction) -> Ints:
     """The first cell of each bucket as the published code finds them."""
-    from blowfishdb.mechanisms.select.l1_kernel import least_partition
+    from blowfishdb.mechanisms.kernels import least_partition
 
     stage = L1Partition(counts.size, "powers", Fraction(1), Fraction(0))
     scores = stage.costs(counts) + round(stage.grid / measure)

@@ -8,20 +8,15 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.data_aware.script import Script, hides_anything
-from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
-from blowfishdb.mechanisms.replies import measured_rows
-from blowfishdb.mechanisms.row_variances import row_variances
-from blowfishdb.mechanisms.spatial.region_tree import RegionTree
-from blowfishdb.mechanisms.spatial.shares import shared_program
-from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews
-from blowfishdb.model.arrays import Ints
+from blowfishdb.mechanisms.data_aware.regions import NodeViews, RegionTree, tree_finding
+from blowfishdb.mechanisms.data_aware.script import Script, hides_anything, measured_rows, shared_program
+from blowfishdb.mechanisms.strategy import row_variances
 from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.workload import Intervals, total
 from blowfishdb.plan.certificate import calibrate
-from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Ask, MeasurementStage, Program
+from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan, Problem
+from blowfishdb.plan.program import Ask, MeasurementStage, Program
 from papers.baselines.grids import check_two_axes
 
 # Halves every axis of a grid again and again: the levels of a quadtree, each a product of blocks along the axes.

@@ -8,15 +8,13 @@ from fractions import Fraction
 import numpy as np
 
 import blowfishdb as bf
-from blowfishdb.analysis.clustering import cluster, distances
-from blowfishdb.analysis.kmeans import from_weights
-from blowfishdb.engine.holding import Holding
-from blowfishdb.engine.node_release import NodeQuestion, PreparedNodes, make_node_request, prepare_nodes
-from blowfishdb.engine.node_weights import NodeWeights
+from blowfishdb.analysis.kmeans import cluster, distances, from_weights
+from blowfishdb.engine.compile import Holding
+from blowfishdb.engine.points import NodeQuestion, NodeWeights, PreparedNodes, make_node_request, prepare_nodes
 from blowfishdb.errors import InvalidInput, SourceError
-from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cells import Cells
-from blowfishdb.model.graphs.families import Partition
+from blowfishdb.model.families import Partition
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.points import Points
 from blowfishdb.model.policy import ROW, Person, Policy, Row
 from blowfishdb.model.predicate import Axis

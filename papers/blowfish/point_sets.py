@@ -11,8 +11,8 @@ import numpy as np
 
 import blowfishdb as bf
 from blowfishdb.errors import InvalidInput
-from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.domain import Bins, Domain, Integers
+from blowfishdb.model.numbers import Floats, Ints
 from papers.data import PIXELS, PLACES, generator, given_file, histogram
 from papers.experiment import Settings
 

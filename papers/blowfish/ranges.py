@@ -14,15 +14,14 @@ import numpy as np
 
 from blowfishdb.mechanisms import optimized, ordered
 from blowfishdb.mechanisms.strategy import Strategy
-from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import AllRanges, Intervals
 from blowfishdb.noise.distribution import variance
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan.certificate import calibrate, certify
-from blowfishdb.plan.plan import Measurement, Plan
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Measurement, Plan, Problem
 from papers.charts import COLOURS, MARKS, legend_below, plain
 from papers.data import generator
 from papers.experiment import (

@@ -15,8 +15,7 @@ import blowfishdb as bf
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import Identity, Prefix, Sparse
+from blowfishdb.model.workload import Identity, Prefix, Rows, Sparse
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
 from papers.charts import bars, legend_below, plain

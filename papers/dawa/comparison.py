@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blowfishdb.engine.present.colours import INK
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.workload import Intervals
+from blowfishdb.present.columns import INK
 from papers.charts import dots, legend_below, plain, width_for
 from papers.dawa.inputs import (
     ALL,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.workload import total
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 from papers.baselines.histograms import php_starts
 from papers.baselines.noise import one_record, release
 from papers.baselines.printed_dawa import First, PrintedDawa, published_starts

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from blowfishdb.mechanisms.data_aware.hilbert import HilbertCurve
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.mechanisms.spatial.hilbert import HilbertCurve
-from blowfishdb.model.arrays import Floats, Ints
-from blowfishdb.model.workload import Intervals, Rectangles
-from blowfishdb.plan.problem import Problem
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import Intervals
+from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.plan.plan import Problem
 from papers.baselines.grids import AdaptiveGrid
 from papers.baselines.kdtrees import hierarchical_kdtree
 from papers.baselines.mwem import mwem

@@ -11,9 +11,9 @@ import numpy as np
 
 from blowfishdb.accuracy.quote import accuracy_at
 from blowfishdb.mechanisms.data_aware.cells import total_error_bound
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import AllRanges
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 from papers.baselines.noise import noisy, one_record
 from papers.charts import COLOURS, legend_below, lines, plain
 from papers.data import generator

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blowfishdb.engine.present.colours import INK
+from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.mechanisms.spatial.kd_cuts import KdThresholds
-from blowfishdb.model.arrays import Floats, Ints
-from blowfishdb.model.workload import Identity, Rectangles
-from blowfishdb.plan.problem import Problem
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import Identity
+from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.plan.plan import Problem
+from blowfishdb.present.columns import INK
 from papers.baselines.kdtrees import hierarchical_kdtree, printed_kdtree
 from papers.baselines.noise import noisy, one_record, release
 from papers.charts import COLOURS, MARKS, legend_below, plain

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
-from blowfishdb.mechanisms.spatial.kd_cuts import KdThresholds
+from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds
 from papers.baselines.kdtrees import hierarchical_kdtree, printed_kdtree
 from papers.charts import COARSE, legend_below, lines, plain, simple_ticks
 from papers.experiment import (

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blowfishdb.analysis.parity import eliminate_parity, walsh_hadamard
-from blowfishdb.engine.present.colours import INK, QUIET
+from blowfishdb.analysis.olap import eliminate_parity, walsh_hadamard
 from blowfishdb.errors import InvalidInput
-from blowfishdb.inference.nonnegative import nonnegative
+from blowfishdb.inference.consistent import nonnegative
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
+from blowfishdb.present.columns import INK, QUIET
 from papers.baselines.noise import noisy, one_record, release
 from papers.charts import legend_below, lines, plain
 from papers.data import Generator, generator

@@ -9,22 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from blowfishdb import analysis
     from blowfishdb.accuracy.quote import accuracy_at, quote
     from blowfishdb.catalog.curator import Curator, curate
-    from blowfishdb.catalog.dataset import Dataset
-    from blowfishdb.catalog.graph_files import read_distances, read_edges
+    from blowfishdb.catalog.dataset import Dataset, read_distances, read_edges
     from blowfishdb.engine.answer import Answer
-    from blowfishdb.engine.compiled import compile_query
+    from blowfishdb.engine.compile import compile_query
     from blowfishdb.engine.preview import Preview
-    from blowfishdb.engine.synopsis.synopsis import Synopsis, open_synopsis
+    from blowfishdb.engine.synopsis_answers import Synopsis, open_synopsis
     from blowfishdb.mechanisms.table import MECHANISMS
+    from blowfishdb.model.calendar import dates, timestamps
+    from blowfishdb.model.constraints import known_count, known_marginal, known_range, known_rows
     from blowfishdb.model.document import read_document, write_document
-    from blowfishdb.model.domain import bins, categorical, dates, domain, integers, timestamps
+    from blowfishdb.model.domain import bins, categorical, domain, integers
     from blowfishdb.model.explain import explain
-    from blowfishdb.model.facts.values import known_count, known_marginal, known_range, known_rows
-    from blowfishdb.model.graphs.families import custom, full, grid, line, partition, public, threshold
-    from blowfishdb.model.graphs.metric import metric
+    from blowfishdb.model.families import custom, full, grid, line, metric, partition, public, threshold
     from blowfishdb.model.policy import Policy, person
     from blowfishdb.model.predicate import col
     from blowfishdb.model.query import query
@@ -35,19 +33,18 @@ if TYPE_CHECKING:
 _HOME = {
     "accuracy.quote": ("accuracy_at", "quote"),
     "catalog.curator": ("Curator", "curate"),
-    "catalog.dataset": ("Dataset",),
-    "catalog.graph_files": ("read_distances", "read_edges"),
+    "catalog.dataset": ("Dataset", "read_distances", "read_edges"),
     "engine.answer": ("Answer",),
-    "engine.compiled": ("compile_query",),
+    "engine.compile": ("compile_query",),
     "engine.preview": ("Preview",),
-    "engine.synopsis.synopsis": ("Synopsis", "open_synopsis"),
+    "engine.synopsis_answers": ("Synopsis", "open_synopsis"),
     "mechanisms.table": ("MECHANISMS",),
+    "model.calendar": ("dates", "timestamps"),
     "model.document": ("read_document", "write_document"),
-    "model.domain": ("bins", "categorical", "dates", "domain", "integers", "timestamps"),
+    "model.domain": ("bins", "categorical", "domain", "integers"),
     "model.explain": ("explain",),
-    "model.facts.values": ("known_count", "known_marginal", "known_range", "known_rows"),
-    "model.graphs.families": ("custom", "full", "grid", "line", "partition", "public", "threshold"),
-    "model.graphs.metric": ("metric",),
+    "model.constraints": ("known_count", "known_marginal", "known_range", "known_rows"),
+    "model.families": ("custom", "full", "grid", "line", "metric", "partition", "public", "threshold"),
     "model.policy": ("Policy", "person"),
     "model.predicate": ("col",),
     "model.query": ("query",),

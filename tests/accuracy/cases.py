@@ -3,9 +3,9 @@
 import numpy as np
 
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.rows import Rows
-from blowfishdb.plan.problem import Problem
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.workload import Rows
+from blowfishdb.plan.plan import Problem
 
 
 def threshold(cells: int, theta: int, presence: str = "public") -> CellGraph:

@@ -6,18 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blowfishdb.accuracy.assessment import Assessment
-from blowfishdb.accuracy.bound import least_alpha
-from blowfishdb.accuracy.contenders import UNASKED, contenders
-from blowfishdb.accuracy.intervals import intervals
+from blowfishdb.accuracy.bounds import least_alpha
+from blowfishdb.accuracy.candidates import certified
+from blowfishdb.accuracy.intervals import Assessment, intervals
 from blowfishdb.accuracy.quote import accuracy_at, is_behind, quote
-from blowfishdb.accuracy.setting import certified
+from blowfishdb.accuracy.ranking import UNASKED, contenders
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.graphs import WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Prefix
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 from tests.accuracy.cases import on_threshold, threshold
 
 ALL = MECHANISMS

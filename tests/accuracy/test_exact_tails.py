@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blowfishdb.accuracy.exact_tails import ExactTails
-from blowfishdb.accuracy.grid import index_at_least, point
-from blowfishdb.accuracy.setting import certified
+from blowfishdb.accuracy.candidates import certified, index_at_least, point
+from blowfishdb.accuracy.tails import ExactTails
 from blowfishdb.mechanisms import identity, ordered
 from blowfishdb.model.workload import Identity, Intervals, Prefix
 from tests.accuracy.cases import on_threshold

@@ -8,20 +8,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.accuracy.bound import Bound, tails_of
-from blowfishdb.accuracy.setting import Candidate, certified
-from blowfishdb.accuracy.sum_tails import LaplaceSums
-from blowfishdb.engine.compiled import compile_query
+from blowfishdb.accuracy.bounds import Bound, tails_of
+from blowfishdb.accuracy.candidates import Candidate, certified
+from blowfishdb.accuracy.tails import LaplaceSums
+from blowfishdb.engine.compile import compile_query
 from blowfishdb.mechanisms import identity, kronecker, marginals, spanning_tree
 from blowfishdb.mechanisms.kronecker import KroneckerStrategy
-from blowfishdb.mechanisms.products.level_table import LevelTableStrategy
+from blowfishdb.mechanisms.product_levels import LevelTableStrategy
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.model.domain import domain, integers
-from blowfishdb.model.graphs.families import full, threshold
+from blowfishdb.model.families import full, threshold
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis
 from blowfishdb.model.query import query
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 
 EPSILONS = [Fraction(1, 1000), Fraction(1, 3), Fraction(4)]
 TABLE = domain({"x": integers(0, 11), "y": integers(0, 6), "z": integers(0, 3)})

@@ -3,7 +3,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blowfishdb.accuracy.grid import first_passing, index_at_least, least_passing, point, round_up
+from blowfishdb.accuracy.candidates import first_passing, index_at_least, least_passing, point, round_up
 
 
 @given(st.fractions(min_value=Fraction(1, 10**9), max_value=10**9))

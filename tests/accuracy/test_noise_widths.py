@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.accuracy.noise_widths import noise_widths
+from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.errors import AccuracyError
 from blowfishdb.noise.sampler import sample
 

@@ -7,24 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blowfishdb.accuracy.assessment import Assessment
-from blowfishdb.accuracy.bound import Bound
-from blowfishdb.accuracy.intervals import intervals
+from blowfishdb.accuracy.bounds import Bound
+from blowfishdb.accuracy.candidates import certified
+from blowfishdb.accuracy.intervals import Assessment, intervals
 from blowfishdb.accuracy.quote import accuracy_at, quote
-from blowfishdb.accuracy.setting import certified
 from blowfishdb.errors import AccuracyError, Declined
-from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
+from blowfishdb.mechanisms import identity, optimized, ordered
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.explicit import EdgeGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.graphs import EdgeGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix
 from blowfishdb.plan.certificate import certify
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 from tests.accuracy.cases import fresh_errors, on_threshold, significantly_above
 
 SIMPLE = {"identity": identity.propose, "ordered": ordered.propose}
 NO_HUB = np.empty(0, dtype=np.int64)
-HIERARCHY = {"hierarchy": hierarchy.propose}
+HIERARCHY = {"hierarchy": optimized.propose}
 TREES = {**SIMPLE, **HIERARCHY, "optimized": optimized.propose}
 PROBLEMS = [on_threshold(Identity(12), 1), on_threshold(Prefix(12), 3), on_threshold(AllRanges(10), 2)]
 
@@ -176,10 +174,10 @@ def test_small_alpha_is_kept_by_strategies_that_mix_variables(alpha, guarantee):
 
 
 def test_bounds_from_variances_alone_hold(monkeypatch):
-    monkeypatch.setattr("blowfishdb.accuracy.setting.WRITTEN_OUT", 0)
+    monkeypatch.setattr("blowfishdb.accuracy.candidates.WRITTEN_OUT", 0)
     problem = on_threshold(Prefix(30), 29)
     for alpha in (2.0, 40.0):
-        candidate = certified(problem, hierarchy.propose)
+        candidate = certified(problem, optimized.propose)
         epsilon = Bound(candidate, True).least_epsilon(alpha, 0.05)
         plan, _ = candidate.at(epsilon)
         errors = np.abs(fresh_errors(problem, candidate.strategy, plan, 10_000, seed=5)).max(axis=0)

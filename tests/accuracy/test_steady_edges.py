@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.accuracy.bound import Bound, tails_of
-from blowfishdb.accuracy.setting import Candidate, certified
-from blowfishdb.accuracy.sum_tails import LaplaceSums
+from blowfishdb.accuracy.bounds import Bound, tails_of
+from blowfishdb.accuracy.candidates import Candidate, certified
+from blowfishdb.accuracy.tails import LaplaceSums
 from blowfishdb.mechanisms.edge_transform import EdgeStrategy, propose
 from blowfishdb.model.workload import Identity
 from tests.accuracy.cases import on_threshold

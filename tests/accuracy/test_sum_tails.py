@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blowfishdb.accuracy.equal_terms import EqualTerms, two_terms_tail
-from blowfishdb.accuracy.sum_tails import KEPT, from_coefficients, from_terms, from_variances
+from blowfishdb.accuracy.tails import KEPT, EqualTerms, from_coefficients, from_terms, from_variances, two_terms_tail
 
 ONE = np.ones(1)
 

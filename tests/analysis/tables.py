@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 
 import blowfishdb as bf
-from blowfishdb.engine.labels import cell_axes
-from blowfishdb.engine.synopsis.artefact import Artefact, CellNoise, SynopsisAxis
+from blowfishdb.engine.compile import cell_axes
+from blowfishdb.engine.synopsis import Artefact, CellNoise, SynopsisAxis
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.predicate import Axis
 from blowfishdb.plan.certificate import Certificate

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.analysis.clustering import cluster
-from blowfishdb.analysis.density import cleaned, sharpened
-from blowfishdb.analysis.kmeans import from_weights
-from blowfishdb.engine.node_weights import NodeWeights
+from blowfishdb.analysis.kmeans import cleaned, cluster, from_weights, sharpened
+from blowfishdb.engine.points import NodeWeights
 from blowfishdb.errors import BlowfishError, BudgetExceeded, DocumentError, InvalidInput, NotRevealed, QueryError
 from blowfishdb.session import Session
 

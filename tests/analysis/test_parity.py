@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.analysis.parity import eliminate_parity, learn_parity, walsh_hadamard
+from blowfishdb.analysis.olap import eliminate_parity, learn_parity, walsh_hadamard
 from blowfishdb.errors import InvalidInput, QueryError
 from blowfishdb.noise.sampler import sample
 from tests.analysis.tables import synopsis_of

@@ -17,22 +17,20 @@ import pytest
 from blowfishdb.accuracy import ranking
 from blowfishdb.audit import cases
 from blowfishdb.audit.tape import REAL
-from blowfishdb.engine import charged_release, measure, release, request, run_program
+from blowfishdb.engine import charge, measure, release, request
 from blowfishdb.ledger import charging
-from blowfishdb.ledger.amounts import NOTHING, Balance
-from blowfishdb.mechanisms.data_aware import dawa, dawa_transform, merged_strategy
-from blowfishdb.mechanisms.select.l1_partition import L1Partition
-from blowfishdb.mechanisms.spatial import bucket_counts
+from blowfishdb.ledger.values import NOTHING, Balance
+from blowfishdb.mechanisms.data_aware import buckets as merged_strategy
+from blowfishdb.mechanisms.data_aware import dawa, dawa_transform, regions
+from blowfishdb.mechanisms.data_aware.partition import L1Partition
+from blowfishdb.model import families
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import families
-from blowfishdb.model.graphs.grid import GridGraph
-from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.noise import keystream, sampler
-from blowfishdb.plan import certificate, encoding_1, interval_loss
-from blowfishdb.plan import merged as merge
-from blowfishdb.plan.refinement import RefinementNoise
-from blowfishdb.plan.stages import Program, ProgramRun, SelectionNoise
-from blowfishdb.plan.worst_edge import WorstEdge
+from blowfishdb.model.graphs import GridGraph, WindowGraph
+from blowfishdb.noise import sampler
+from blowfishdb.plan import certificate, encoding_1, loss
+from blowfishdb.plan import program as merge
+from blowfishdb.plan.plan import WorstEdge
+from blowfishdb.plan.program import Program, ProgramRun, RefinementNoise, SelectionNoise
 
 Fault = Callable[[pytest.MonkeyPatch], None]
 
@@ -141,14 +139,14 @@ def charge_a_hundredth_short(patch: pytest.MonkeyPatch) -> None:
 
 def read_before_charge(patch: pytest.MonkeyPatch) -> None:
     """Rows are counted before the charge is on record."""
-    usual = charged_release._prepared_count
+    usual = charge._prepared_count
 
     def eager(holding: Any, ready: Any) -> Any:
         counting = usual(holding, ready)
         counting.run(None)
         return counting
 
-    patch.setattr(charged_release, "_prepared_count", eager)
+    patch.setattr(charge, "_prepared_count", eager)
 
 
 def draws_clamped(patch: pytest.MonkeyPatch) -> None:
@@ -163,7 +161,7 @@ def draws_clamped(patch: pytest.MonkeyPatch) -> None:
 
 def keys_of_four_bytes(patch: pytest.MonkeyPatch) -> None:
     """The key of the noise can be guessed."""
-    patch.setattr(keystream, "os", SimpleNamespace(urandom=lambda size: os.urandom(4) * (size // 4)))
+    patch.setattr(sampler, "os", SimpleNamespace(urandom=lambda size: os.urandom(4) * (size // 4)))
 
 
 def small_counts_left_out(patch: pytest.MonkeyPatch) -> None:
@@ -230,7 +228,7 @@ def leaving_forgotten_in_buckets(patch: pytest.MonkeyPatch) -> None:
     def merged(graph: CellGraph, buckets: Any) -> CellGraph:
         return merge.merge_graph(replace(graph, outside=np.zeros(graph.cells, dtype=np.bool_)), buckets)
 
-    for user in (bucket_counts, dawa, dawa_transform, merged_strategy, run_program):
+    for user in (regions, dawa, dawa_transform, merged_strategy, measure):
         patch.setattr(user, "merge_graph", merged)
 
 
@@ -275,12 +273,12 @@ def balances_of_this_connection(patch: pytest.MonkeyPatch) -> None:
 
 def hubs_forgotten_on_long_axes(patch: pytest.MonkeyPatch) -> None:
     """On long axes NULL counts as no neighbour of anything."""
-    usual = interval_loss._worst_window_edge
+    usual = loss._worst_window_edge
 
     def without(intervals: Any, weights: Any, graph: WindowGraph) -> WorstEdge:
         return usual(intervals, weights, replace(graph, hubs=np.empty(0, dtype=np.int64)))
 
-    patch.setattr(interval_loss, "_worst_window_edge", without)
+    patch.setattr(loss, "_worst_window_edge", without)
 
 
 def partition_sensitivity_halved(patch: pytest.MonkeyPatch) -> None:

@@ -11,15 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from blowfishdb.audit.accounts import replay_account
 from blowfishdb.audit.battery import battery
-from blowfishdb.audit.confidence import Comparison, lower, power, upper
-from blowfishdb.audit.drills import drills
-from blowfishdb.audit.exact_digits import digit_troubles
+from blowfishdb.audit.drills import drills, replay_account
+from blowfishdb.audit.noise import digit_troubles
 from blowfishdb.audit.replay import Effort, replay
-from blowfishdb.audit.report import as_html, as_markdown, write_report
+from blowfishdb.audit.report import Audit, Line, as_html, as_markdown, clean, violation, write_report
 from blowfishdb.audit.run import AuditPlan, Task, run_audit
-from blowfishdb.audit.verdicts import Audit, Line, clean, violation
+from blowfishdb.audit.statistical import Comparison, lower, power, upper
 from blowfishdb.cli import run
 from blowfishdb.errors import InvalidInput
 

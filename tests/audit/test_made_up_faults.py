@@ -10,26 +10,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from blowfishdb.audit.books import book_lines
 from blowfishdb.audit.declarations import declaration_lines
-from blowfishdb.audit.exact_costs import choice_lines
-from blowfishdb.audit.exact_refinement import refinement_lines
-from blowfishdb.audit.joined import joined_lines
-from blowfishdb.audit.made_up_nodes import node_lines
-from blowfishdb.audit.made_up_plans import certificate_lines
-from blowfishdb.audit.people_facts import people_fact_lines
-from blowfishdb.audit.refusals import refusal_lines
-from blowfishdb.audit.shared_thresholds import threshold_lines
-from blowfishdb.audit.verdicts import Line
+from blowfishdb.audit.drills import book_lines, joined_lines, refusal_lines
+from blowfishdb.audit.exact import choice_lines, refinement_lines, threshold_lines
+from blowfishdb.audit.made_up import certificate_lines, node_lines
+from blowfishdb.audit.one_process import people_fact_lines
+from blowfishdb.audit.report import Line
 from blowfishdb.catalog import stretch
 from blowfishdb.engine import release, request
-from blowfishdb.ledger import versions
-from blowfishdb.mechanisms.select.l1_partition import L1Partition
+from blowfishdb.ledger import curation
+from blowfishdb.mechanisms.data_aware.partition import L1Partition
+from blowfishdb.model import constraint_graph
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.constraints import moves
-from blowfishdb.model.graphs.explicit import EdgeGraph
-from blowfishdb.plan import certificate, edge_noise, merged, node_loss, product_loss
-from blowfishdb.plan.refinement import RefinementNoise
+from blowfishdb.model.graphs import EdgeGraph
+from blowfishdb.plan import certificate, program
+from blowfishdb.plan import loss as edge_noise
+from blowfishdb.plan import loss as product_loss
+from blowfishdb.plan.program import RefinementNoise
 from blowfishdb.sources.pushdown import statement
 from tests.audit.test_planted_faults import replayed
 
@@ -49,11 +46,11 @@ def many_edges_join_nothing(patch: pytest.MonkeyPatch) -> None:
 
     def axis(graph: CellGraph, buckets: Any, count: int) -> Any:
         found = usual(graph, buckets, count)
-        is_large = graph.value_edge_bound > merged.LISTED_EDGES
+        is_large = graph.value_edge_bound > program.LISTED_EDGES
         return EdgeGraph(count, np.empty((0, 2), dtype=np.int64)) if is_large else found
 
-    usual = merged._axis
-    patch.setattr(merged, "_axis", axis)
+    usual = program._axis
+    patch.setattr(program, "_axis", axis)
 
 
 def exact_rows_unchecked(patch: pytest.MonkeyPatch) -> None:
@@ -63,13 +60,13 @@ def exact_rows_unchecked(patch: pytest.MonkeyPatch) -> None:
 
 def rounding_forgotten(patch: pytest.MonkeyPatch) -> None:
     """Weights on nodes keep no margin for being rounded."""
-    usual = node_loss.node_loss
+    usual = certificate.node_loss
 
     def short(plan: Any, graph: Any) -> int:
         loss = usual(plan, graph)
         return max(loss - 2 ** len(plan.axes), 1) if loss and plan.rounding > 1 else loss
 
-    patch.setattr(node_loss, "node_loss", short)
+    patch.setattr(certificate, "node_loss", short)
 
 
 def penalty_by_counts(patch: pytest.MonkeyPatch) -> None:
@@ -94,7 +91,7 @@ def past_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def past_not_carried_over(patch: pytest.MonkeyPatch) -> None:
     """A new policy leaves the books as they are."""
-    patch.setattr(versions, "_carry_over", lambda cursor, account, factor: None)
+    patch.setattr(curation, "_carry_over", lambda cursor, account, factor: None)
 
 
 def keys_occur_twice(patch: pytest.MonkeyPatch) -> None:
@@ -120,7 +117,7 @@ def clip_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def one_row_taken_for_all(patch: pytest.MonkeyPatch) -> None:
     """Facts are let through where one row of each person counts, as if nobody had another one."""
-    patch.setattr(moves, "_check_unit", lambda policy, changed: None)
+    patch.setattr(constraint_graph, "_check_unit", lambda policy, changed: None)
 
 
 CASES: list[tuple[Fault, Lines]] = [

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from blowfishdb.audit import noise
-from blowfishdb.audit.noise_laws import NoiseLaw
-from blowfishdb.model.arrays import Ints
+from blowfishdb.audit.noise import NoiseLaw
+from blowfishdb.model.numbers import Ints
 
 pytestmark = pytest.mark.audit
 DRAWS = 75_000

@@ -11,20 +11,17 @@ import pytest
 from blowfishdb.accuracy import ranking
 from blowfishdb.audit import noise
 from blowfishdb.audit.battery import battery
-from blowfishdb.audit.books import book_lines
 from blowfishdb.audit.cases import Case
-from blowfishdb.audit.digests import digest_lines
-from blowfishdb.audit.drills import drills
-from blowfishdb.audit.exact import largest_ratio
-from blowfishdb.audit.exact_costs import cost_lines
-from blowfishdb.audit.exact_digits import digit_troubles
-from blowfishdb.audit.exact_selections import selection_lines
-from blowfishdb.audit.noise_keys import key_troubles
+from blowfishdb.audit.declarations import digest_lines
+from blowfishdb.audit.drills import book_lines, drills
+from blowfishdb.audit.exact import cost_lines, largest_ratio
+from blowfishdb.audit.noise import digit_troubles, key_troubles
 from blowfishdb.audit.one_process import process_lines
 from blowfishdb.audit.replay import Effort, replay
-from blowfishdb.audit.verdicts import Line
+from blowfishdb.audit.report import Line
+from blowfishdb.audit.selections import selection_lines
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.explicit import EdgeGraph
+from blowfishdb.model.graphs import EdgeGraph
 from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import Plan
 from tests.audit import faults

@@ -15,10 +15,10 @@ from playwright.sync_api import Browser, Locator, Page, Playwright, TimeoutError
 
 import blowfishdb as bf
 from blowfishdb.catalog.config import read_config
-from blowfishdb.server.accounts.clock import Clock
-from blowfishdb.server.office import Office, open_office
-from blowfishdb.server.running import server_config
+from blowfishdb.server.app import server_config
+from blowfishdb.server.auth.database import Clock
 from blowfishdb.server.settings import read_settings
+from blowfishdb.server.state import Office, open_office
 from tests.server.places import free_door
 
 WARDS = {"Ash": 7_321, "Beech": 4_817, "Cedar": 9_463, "Elm": 2_759}

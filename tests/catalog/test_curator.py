@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.demand import demand
+from blowfishdb.engine.target import demand
 from blowfishdb.errors import (
     AccountConflict,
     BudgetExceeded,

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from blowfishdb.catalog.declaring import attribute_words, family_words, named, read_attribute, read_family
+from blowfishdb.catalog.dataset import attribute_words, family_words, named, read_attribute, read_family
 from blowfishdb.errors import BlowfishError, DomainError, PolicyError
-from blowfishdb.model.domain import Attribute, bins, categorical, dates, integers, timestamps
-from blowfishdb.model.graphs.families import Family, full, line, partition, public, threshold
+from blowfishdb.model.calendar import dates, timestamps
+from blowfishdb.model.domain import Attribute, bins, categorical, integers
+from blowfishdb.model.families import Family, full, line, partition, public, threshold
 from blowfishdb.sources.base import Kind
 
 

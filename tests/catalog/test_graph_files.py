@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.catalog.graph_files import read_distances, read_edges
+from blowfishdb.catalog.dataset import read_distances, read_edges
 from blowfishdb.errors import PolicyError, TooLarge
-from blowfishdb.model.graphs.explicit import EdgeGraph
-from blowfishdb.model.graphs.families import value_graph
-from blowfishdb.model.graphs.metric import metric
+from blowfishdb.model.families import metric, value_graph
+from blowfishdb.model.graphs import EdgeGraph
 
 LEVELS = bf.categorical([1, 2, 3], null=1, outside=1)
 

@@ -8,7 +8,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.errors import BlowfishError, CatalogError, ChangeRefused, PolicyError
-from blowfishdb.model.constraints import moves
+from blowfishdb.model import constraint_graph
 from tests.session.places import clinic, configuration, curator, session, visits
 
 FIRST = bf.person("patient", at_most=1, order_by="id")
@@ -18,7 +18,7 @@ ALONE = bf.Policy(unit=FIRST)
 
 def let_through(patch: pytest.MonkeyPatch) -> None:
     """What was in force before facts and people were refused together."""
-    patch.setattr(moves, "_check_unit", lambda policy, changed: None)
+    patch.setattr(constraint_graph, "_check_unit", lambda policy, changed: None)
 
 
 def charges(folder: Path) -> tuple[int, int]:

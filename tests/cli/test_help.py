@@ -13,7 +13,7 @@ import typer
 
 from blowfishdb.cli import run
 from blowfishdb.cli.app import app
-from blowfishdb.cli.exits import EXIT_CODES, KINDS, exit_code
+from blowfishdb.cli.output import EXIT_CODES, KINDS, exit_code
 from blowfishdb.errors import BlowfishError
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "command-line.md").read_text()
@@ -114,6 +114,6 @@ def test_help_of_a_command_is_light() -> None:
 
 def test_unknown_commands_and_options_are_code_2() -> None:
     for wrong in (["serv"], ["preview"], ["preview", "x", "--bogus"]):
-        done = subprocess.run([sys.executable, "-m", "blowfishdb.cli", *wrong], capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-m", "blowfishdb", *wrong], capture_output=True, text=True)
         assert done.returncode == 2
         assert "Usage: blowfish" in done.stderr

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from blowfishdb.cli.logs import CURATOR, LOG, curator_log, keep_log
+from blowfishdb.cli.output import CURATOR, LOG, curator_log, keep_log
 from tests.cli.conftest import Run
 
 SECRET = "Jane Doe, 47"
@@ -55,7 +55,7 @@ def test_only_a_server_that_read_no_row_is_quoted_to_who_adds_a_dataset(
 
 def test_without_a_log_nothing_is_printed_either() -> None:
     code = (
-        "from blowfishdb.errors import SourceFailed\nfrom blowfishdb.sources.failures import shielded\n"
+        "from blowfishdb.errors import SourceFailed\nfrom blowfishdb.sources.base import shielded\n"
         f"def fail():\n    raise RuntimeError({SECRET!r})\n"
         "try:\n    shielded('test', fail)\nexcept SourceFailed as error:\n    print(error)\n"
     )

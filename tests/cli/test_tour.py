@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from blowfishdb.cli import stops, tour
+from blowfishdb.cli import demo
 from tests.cli.conftest import Run
 
 SLOW = ("what-if", "capital_loss")
@@ -14,9 +14,9 @@ SLOW = ("what-if", "capital_loss")
 
 
 def test_the_tour_ends_well(blowfish: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = [stop for stop in stops.STOPS if stop.command[0] == "dataset" or not set(SLOW) & set(stop.command)]
-    assert 0 < len(stops.STOPS) - len(quick) <= 2
-    monkeypatch.setattr(tour, "STOPS", quick)
+    quick = [stop for stop in demo.STOPS if stop.command[0] == "dataset" or not set(SLOW) & set(stop.command)]
+    assert 0 < len(demo.STOPS) - len(quick) <= 2
+    monkeypatch.setattr(demo, "STOPS", quick)
     ended = blowfish("demo", "--tour", "--folder", "tour", "--json")
     assert ended.code == 0, ended.err
     assert [step["exit_code"] for step in ended.json["steps"]] == [stop.code for stop in quick]
@@ -26,7 +26,7 @@ def test_the_tour_ends_well(blowfish: Run, folder: Path, monkeypatch: pytest.Mon
 
 
 def test_the_tour_shows_its_commands(blowfish: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tour, "STOPS", stops.STOPS[:1])
+    monkeypatch.setattr(demo, "STOPS", demo.STOPS[:1])
     ended = blowfish("demo", "--tour", "--folder", "tour")
     assert ended.code == 0, ended.err
     assert "$ blowfish dataset add adult" in ended.out
@@ -38,7 +38,7 @@ def test_a_full_folder_is_left_alone(blowfish: Run) -> None:
 
 
 def test_a_stop_that_fails_ends_the_tour(blowfish: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tour, "STOPS", [stops.Stop("This cannot work.", ("dataset", "show", "nothing"))])
+    monkeypatch.setattr(demo, "STOPS", [demo.Stop("This cannot work.", ("dataset", "show", "nothing"))])
     ended = blowfish("demo", "--tour", "--folder", "tour")
     assert ended.code == 1
     assert "The tour ends here" in ended.err

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from blowfishdb.server.accounts.clock import Clock
-from blowfishdb.server.accounts.database import open_database
-from blowfishdb.server.accounts.people import People
-from blowfishdb.server.accounts.visits import Visits
+from blowfishdb.server.auth.database import Clock, open_database
+from blowfishdb.server.auth.session import Visits
+from blowfishdb.server.auth.users import People
 from tests.cli.conftest import Run
 
 CONFIG = 'ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n'

@@ -9,10 +9,10 @@ from functools import lru_cache
 import numpy as np
 
 from blowfishdb.audit.definitions import Record, holds, moves, records
-from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cells import Cells
+from blowfishdb.model.constraints import CountFact, Fact, MarginalFact, RangeFact
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.facts.values import CountFact, Fact, MarginalFact, RangeFact
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
 
 ABSENT = None

@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from blowfishdb.errors import QueryError
-from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cells import Cells, compile_cells
+from blowfishdb.model.constraints import CountFact, Fact, MarginalFact, RangeFact, RowsFact
 from blowfishdb.model.domain import Attribute, Categorical, Domain, Integers, categorical, integers
-from blowfishdb.model.facts.values import CountFact, Fact, MarginalFact, RangeFact, RowsFact
-from blowfishdb.model.graphs.families import Family, custom, full, grid, line, partition, public, threshold
+from blowfishdb.model.families import Family, custom, full, grid, line, partition, public, threshold
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Both, Comparison, Either, IsNull, Member, Negation, Predicate
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import Identity, Prefix, Sparse
+from blowfishdb.model.workload import Identity, Prefix, Rows, Sparse
 
 SHAPES = [(2,), (3,), (4,), (5,), (2, 2), (2, 2), (2, 3), (3, 2), (2, 2, 2)]
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 import pytest
 
 from blowfishdb.errors import CannotCertify
-from blowfishdb.model.constraints import moves
-from blowfishdb.model.constraints.graver import most_changes
-from blowfishdb.model.facts.values import RowsFact
+from blowfishdb.model import constraint_graph
+from blowfishdb.model.constraint_graph import most_changes
+from blowfishdb.model.constraints import RowsFact
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
 from tests.constraints import brute
@@ -29,7 +29,7 @@ def most_records(case: Case) -> int:
 @pytest.mark.parametrize("seed", range(8))
 def test_no_neighbouring_table_loses_more_than_the_certificate(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     # Lattices that take long are refused sooner, to save time; that is sound.
-    monkeypatch.setattr(moves, "most_changes", lambda differences: most_changes(differences, 10**6))
+    monkeypatch.setattr(constraint_graph, "most_changes", lambda differences: most_changes(differences, 10**6))
     drawn, seen = Drawn(seed), Counter[str]()
     for _ in range(DOMAINS):
         case = drawn.case()

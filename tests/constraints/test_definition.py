@@ -8,7 +8,7 @@ import numpy as np
 
 from blowfishdb.errors import CannotCertify
 from blowfishdb.model.cells import compile_cells
-from blowfishdb.model.facts.values import RowsFact
+from blowfishdb.model.constraints import RowsFact
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.compiled import compile_query
-from blowfishdb.engine.demand import Demand, demand
-from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.compile import Holding, compile_query
 from blowfishdb.engine.preview import Preview, make_preview
 from blowfishdb.engine.release import release
 from blowfishdb.engine.request import Prepared, make_request, prepare
+from blowfishdb.engine.target import Demand, demand
 from blowfishdb.errors import CannotCertify
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy

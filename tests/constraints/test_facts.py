@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 
 import blowfishdb as bf
 from blowfishdb.errors import DocumentError, PolicyError, TooLarge
+from blowfishdb.model.constraints import (
+    CountFact,
+    Fact,
+    MarginalFact,
+    RangeFact,
+    RowsFact,
+    read_fact,
+    without_values,
+    write_fact,
+)
 from blowfishdb.model.document import Document, read_document, write_document
-from blowfishdb.model.facts.text import read_fact, write_fact
-from blowfishdb.model.facts.values import CountFact, Fact, MarginalFact, RangeFact, RowsFact, without_values
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Both, Comparison, Either, IsNull, IsOutside, Member, Negation, Predicate, col
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import blowfishdb as bf
-from blowfishdb.engine.compiled import Compiled, compile_query
-from blowfishdb.engine.known_answers import known_answers
+from blowfishdb.engine.compile import Compiled, compile_query, known_answers
 from blowfishdb.engine.release import release
 from blowfishdb.inference.consistent import (
     Known,
@@ -20,8 +19,8 @@ from blowfishdb.inference.consistent import (
     consistent_histogram,
     consistent_parts,
 )
-from blowfishdb.model.arrays import Ints
-from blowfishdb.model.known_parts import NO_PART
+from blowfishdb.model.cells import NO_PART
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Predicate, col
 from blowfishdb.model.query import query

@@ -12,10 +12,8 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.errors import CannotCertify, PolicyError
-from blowfishdb.model.constraints import graver, graver_kernel
-from blowfishdb.model.constraints.binding import changed_facts
-from blowfishdb.model.constraints.graver import most_changes
-from blowfishdb.model.constraints.moves import is_settled, moves_at_once
+from blowfishdb.model import constraint_graph, kernels
+from blowfishdb.model.constraint_graph import changed_facts, is_settled, most_changes, moves_at_once
 from blowfishdb.model.domain import Integers
 from blowfishdb.model.policy import Policy
 from tests.errata.test_constraints import graver_norm
@@ -175,25 +173,25 @@ def test_graver_bounds_of_larger_lattices() -> None:
 
 
 def test_vectors_with_smaller_ones_inside_are_left_out() -> None:
-    found = graver.minimal(np.array([[1, 0, 1], [-2, 0, -1], [0, 1, -1], [0, 2, -2]]))
+    found = constraint_graph.minimal(np.array([[1, 0, 1], [-2, 0, -1], [0, 1, -1], [0, 2, -2]]))
     assert found.tolist() == [[1, 0, 1], [0, 1, -1]]
 
 
 def test_a_basis_that_grows_too_large_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graver, "MOST_ELEMENTS", 8)
+    monkeypatch.setattr(constraint_graph, "MOST_ELEMENTS", 8)
     three = differences([(int(a == 0), int(a == 1), b) for a in range(3) for b in range(2)])
     assert most_changes(three, 10**8) is None
 
 
 def test_the_kernel_is_plain_python_that_agrees_with_its_compiled_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = importlib.util.spec_from_file_location("plain_graver_kernel", graver_kernel.__file__)
+    spec = importlib.util.spec_from_file_location("plain_graver_kernel", kernels.__file__)
     assert spec is not None and spec.loader is not None
     stub, module = ModuleType("numba"), importlib.util.module_from_spec(spec)
     stub.njit = lambda cache: lambda function: function  # type: ignore[attr-defined]
     with monkeypatch.context() as stubbed:
         stubbed.setitem(sys.modules, "numba", stub)
         spec.loader.exec_module(module)
-    monkeypatch.setitem(sys.modules, "blowfishdb.model.constraints.graver_kernel", module)
+    monkeypatch.setitem(sys.modules, "blowfishdb.model.kernels", module)
     square = differences(list(itertools.product((0, 1), repeat=2)))
     assert most_changes(square, 10**6) == 4
     assert most_changes(square, 5) is None

@@ -11,10 +11,10 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.catalog.stretch import policy_stretch
 from blowfishdb.errors import BlowfishError
+from blowfishdb.model import constraint_graph
 from blowfishdb.model.cells import compile_cells
-from blowfishdb.model.constraints import moves
-from blowfishdb.model.constraints.graver import most_changes
-from blowfishdb.model.facts.values import RowsFact
+from blowfishdb.model.constraint_graph import most_changes
+from blowfishdb.model.constraints import RowsFact
 from blowfishdb.model.policy import Policy
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
@@ -29,7 +29,7 @@ def with_rows(case: Case, rows: int) -> Policy:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_more_rows_cost_past_releases_no_more_than_their_stretch(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moves, "most_changes", lambda differences: most_changes(differences, 10**6))
+    monkeypatch.setattr(constraint_graph, "most_changes", lambda differences: most_changes(differences, 10**6))
     drawn, seen = Drawn(seed), Counter[str]()
     for _ in range(150):
         case = drawn.case()

@@ -16,17 +16,16 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.compiled import compile_query
-from blowfishdb.engine.demand import demand
-from blowfishdb.engine.holding import Holding
-from blowfishdb.engine.node_release import NodeQuestion, make_node_request, prepare_nodes
+from blowfishdb.engine.compile import Holding, compile_query
+from blowfishdb.engine.points import NodeQuestion, make_node_request, prepare_nodes
 from blowfishdb.engine.request import make_request, prepare
-from blowfishdb.engine.synopsis.request import prepare_synopsis, synopsis_request
+from blowfishdb.engine.synopsis import prepare_synopsis, synopsis_request
+from blowfishdb.engine.target import demand
 from blowfishdb.errors import BlowfishError, CannotCertify, PolicyError, QueryError
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model import constraint_graph
 from blowfishdb.model.cells import Cells, compile_cells
-from blowfishdb.model.constraints import moves
 from blowfishdb.model.domain import Domain
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import ROW, Policy
 from blowfishdb.model.predicate import as_axes
 from blowfishdb.model.workload import Identity, Sparse
@@ -131,8 +130,8 @@ def as_before(policy: Policy, changed: tuple[str, ...]) -> None:
 
 
 def test_the_same_search_finds_what_was_let_through_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moves, "_check_unit", as_before)
-    monkeypatch.setattr(moves, "most_changes", lambda differences: 2)
+    monkeypatch.setattr(constraint_graph, "_check_unit", as_before)
+    monkeypatch.setattr(constraint_graph, "most_changes", lambda differences: 2)
     drawn = Drawn(0)
     seen = Counter(judged(case, drawn) for case in people_cases(drawn))
     assert seen["loses more"] + seen["exact rows move"] >= 2, seen

@@ -10,13 +10,13 @@ import pytest
 
 from blowfishdb.audit.definitions import records
 from blowfishdb.errors import CannotCertify, InfiniteLoss, QueryError
-from blowfishdb.model.arrays import Ints
-from blowfishdb.model.constraints.moves import moves_at_once
+from blowfishdb.model.constraint_graph import moves_at_once
 from blowfishdb.model.domain import Integers
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.points import Points, compile_points
 from blowfishdb.model.predicate import Axis
-from blowfishdb.plan.node_loss import certify_nodes, components_of, node_loss
-from blowfishdb.plan.node_plan import NodeAxis, NodePlan
+from blowfishdb.plan.certificate import certify_nodes, components_of, node_loss
+from blowfishdb.plan.points import NodeAxis, NodePlan
 from tests.constraints import brute
 from tests.constraints.cases import Case, Drawn
 from tests.constraints.test_against_brute_force import most_records

@@ -10,22 +10,20 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.errors import BlowfishError, CannotCertify, InfiniteLoss, PolicyError, TooLarge
 from blowfishdb.mechanisms.table import MECHANISMS
-from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model import constraint_graph
+from blowfishdb.model.cellgraph import CellGraph, ChangedTogether
 from blowfishdb.model.cells import compile_cells
-from blowfishdb.model.changed_together import ChangedTogether
-from blowfishdb.model.constraints import constrain
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.graphs import WindowGraph
 from blowfishdb.model.points import compile_points
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Predicate, col
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Kronecker, Prefix, Sparse
-from blowfishdb.plan import columns, constraint_loss
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse
+from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.plan import loss
 from blowfishdb.plan.certificate import calibrate, certify, rescaled
-from blowfishdb.plan.merged import merge_graph
-from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import SelectionNoise
+from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan, Problem
+from blowfishdb.plan.program import SelectionNoise, merge_graph
 from tests.constraints import brute
 
 ONE = Fraction(1)
@@ -136,15 +134,15 @@ def test_groups_too_large_to_list_are_bounded_by_their_column_norms(monkeypatch:
     graph = graph_of(SMALL, "marginal(y)", axes=["x", "y"])
     plan = Plan(ONE, (Measurement(Sparse(np.array([[3, 1, 0, 0, 1, 0], [0, 0, 2, 0, 0, 1]])), np.array([1, 2])),))
     exact = certify(plan, graph)
-    monkeypatch.setattr(constraint_loss, "LISTED_PAIRS", 0)
+    monkeypatch.setattr(loss, "LISTED_PAIRS", 0)
     bound = certify(plan, graph)
     assert exact.epsilon <= bound.epsilon <= 2 * exact.epsilon
     assert not bound.is_tight
     leaving = compile_cells(LINE, Policy(constraints=["range(v, 0, 0)"]), ["v"], col("v").isin([0, 1])).graph
     assert certify(identity(2), leaving).epsilon == 1
-    monkeypatch.setattr(constraint_loss, "LISTED_PAIRS", 10**6)
+    monkeypatch.setattr(loss, "LISTED_PAIRS", 10**6)
     assert certify(identity(2), leaving).epsilon == 1
-    monkeypatch.setattr(columns, "ENTRIES", 0)
+    monkeypatch.setattr(loss, "ENTRIES", 0)
     assert certify(plan, graph).epsilon == bound.epsilon
 
 
@@ -160,14 +158,14 @@ def test_long_axes_are_swept_group_by_group(monkeypatch: pytest.MonkeyPatch) -> 
         spans = Intervals(size, np.array([0, 3, 5]), np.array([6, 25, size]))
         plan = Plan(ONE, (Measurement(Prefix(size), np.array(2)), Measurement(spans, weights)))
         exact = certify(plan, graph)
-        monkeypatch.setattr(constraint_loss, "LISTED_PAIRS", 0)
+        monkeypatch.setattr(loss, "LISTED_PAIRS", 0)
         assert certify(plan, graph) == exact
-        monkeypatch.setattr(constraint_loss, "SWEPT_GROUPS", 0)
+        monkeypatch.setattr(loss, "SWEPT_GROUPS", 0)
         assert certify(plan, graph).epsilon >= exact.epsilon
         monkeypatch.undo()
     odd = graph_of(age, "count(v in (1, 5))", axes=["v"])
     listed = certify(identity(40), odd).epsilon
-    monkeypatch.setattr(constraint_loss, "LISTED_PAIRS", 0)
+    monkeypatch.setattr(loss, "LISTED_PAIRS", 0)
     assert certify(identity(40), odd).epsilon >= listed
 
 
@@ -241,7 +239,7 @@ def test_very_many_atoms_are_counted_and_priced() -> None:
 
 def test_groups_that_would_list_too_many_cells_become_one(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = certify(identity(6), graph_of(SMALL, "marginal(y)", axes=["x", "y"])).epsilon
-    monkeypatch.setattr(constrain, "MOST_MEMBERS", 2)
+    monkeypatch.setattr(constraint_graph, "MOST_MEMBERS", 2)
     assert certify(identity(6), graph_of(SMALL, "marginal(y)", axes=["x", "y"])).epsilon >= exact
 
 

@@ -11,13 +11,13 @@ import numpy as np
 
 import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charged_release import Run, charged_release
-from blowfishdb.engine.demand import Demand, demand
-from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.charge import Run, charged_release
+from blowfishdb.engine.compile import Holding
 from blowfishdb.engine.request import Prepared, make_request, prepare
+from blowfishdb.engine.target import Demand, demand
 from blowfishdb.ledger import Ledger, Terms, open_ledger
-from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cells import Cells
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.model.query import Query
 from blowfishdb.sources.base import ColumnType, Counting

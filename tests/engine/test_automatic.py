@@ -7,13 +7,11 @@ from fractions import Fraction
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.automatic import choose
-from blowfishdb.engine.compiled import compile_query
-from blowfishdb.engine.demand import demand
-from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.compile import Holding, compile_query
 from blowfishdb.engine.preview import make_preview
-from blowfishdb.engine.program_request import PreparedProgram
+from blowfishdb.engine.program import PreparedProgram, choose
 from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.engine.target import demand
 from tests.engine.held import Rows
 
 DOMAIN = bf.domain({"cost": bf.integers(0, 999, null=0), "age": bf.integers(0, 99, null=0), "sex": ["F", "M"]})

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine import charged_release as module
+from blowfishdb.engine import charge as module
 from blowfishdb.engine import request as request_module
-from blowfishdb.engine.charged_release import Run, check_receipt
-from blowfishdb.engine.demand import demand
+from blowfishdb.engine.charge import Run, check_receipt
 from blowfishdb.engine.release import finish
 from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.engine.target import demand
 from blowfishdb.errors import (
     BudgetExceeded,
     DeadlinePassed,

@@ -13,14 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import blowfishdb as bf
-from blowfishdb.engine import edge_accounting
-from blowfishdb.engine.components import check_parallel
-from blowfishdb.engine.demand import demand
-from blowfishdb.engine.edge_accounting import edge_losses
-from blowfishdb.engine.holding import Holding
+from blowfishdb.engine import charge
+from blowfishdb.engine.charge import edge_losses
+from blowfishdb.engine.compile import Holding, check_parallel
 from blowfishdb.engine.request import Prepared, make_request, prepare
+from blowfishdb.engine.target import demand
 from blowfishdb.errors import BlowfishError, PolicyError
-from blowfishdb.ledger.edge_books import EdgeBooks
+from blowfishdb.ledger.values import EdgeBooks
 from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.predicate import Predicate
@@ -123,7 +122,7 @@ def test_forgetting_the_attributes_of_a_filter_would_be_caught(monkeypatch: pyte
     history = History(policy, "per-edge", tuple((one, Fraction(1)) for one in asked))
     worst, truth = accounted(history)
     assert truth <= float(worst) + 1e-9
-    real = edge_accounting.edge_losses
+    real = charge.edge_losses
 
     def forgetful(held: Holding, found: Prepared) -> dict[str, Fraction]:
         return {name: loss for name, loss in (real(held, found) or {}).items() if name != "moves a"}

@@ -13,16 +13,17 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.audit.cases import Case, made_ready
 from blowfishdb.audit.scratch import scratch
-from blowfishdb.engine.charged_release import check_receipt
-from blowfishdb.engine.evidence import Evidence, worked_out
-from blowfishdb.engine.node_release import NodeQuestion
+from blowfishdb.engine.charge import check_receipt
+from blowfishdb.engine.evidence import worked_out
+from blowfishdb.engine.points import NodeQuestion
 from blowfishdb.errors import DigestMismatch
 from blowfishdb.ledger import Charge, Receipt
 from blowfishdb.model.domain import domain, integers
-from blowfishdb.model.graphs.families import line, threshold
+from blowfishdb.model.families import line, threshold
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis
 from blowfishdb.model.query import query
+from blowfishdb.present.released import Evidence
 
 HERE = Path(__file__).parent.parent
 ANSWERS: dict[str, Any] = json.loads((HERE / "plan" / "version_1.json").read_text(encoding="utf-8"))["answers"]

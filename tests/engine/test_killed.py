@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from blowfishdb.engine.charged_release import Run
-from blowfishdb.ledger.base import APPENDED, BEGUN, COMMITTED, DEBITED, MARKED
+from blowfishdb.engine.charge import Run
+from blowfishdb.ledger.records import APPENDED, BEGUN, COMMITTED, DEBITED, MARKED
 from tests.engine.held import Bench, bench
 
 HALF = Fraction(1, 2)

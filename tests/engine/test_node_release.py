@@ -11,20 +11,19 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.charged_release import Run, charged_payload
-from blowfishdb.engine.holding import Holding
-from blowfishdb.engine.node_release import NodeCount, NodeQuestion, make_node_request, prepare_nodes
-from blowfishdb.engine.node_weights import NodeWeights
+from blowfishdb.engine.charge import Run, charged_payload
+from blowfishdb.engine.compile import Holding
+from blowfishdb.engine.points import NodeCount, NodeQuestion, NodeWeights, make_node_request, prepare_nodes
 from blowfishdb.errors import AccuracyError, DigestMismatch, ReleaseFailed
 from blowfishdb.ledger import Ledger, Terms, open_ledger
-from blowfishdb.mechanisms.nodes.choice import offers
-from blowfishdb.model.arrays import Ints
+from blowfishdb.mechanisms.points import offers
 from blowfishdb.model.cells import Cells
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.points import Points, compile_points
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.model.predicate import Axis
 from blowfishdb.noise.distribution import variance
-from blowfishdb.plan.node_loss import certify_nodes
+from blowfishdb.plan.certificate import certify_nodes
 from blowfishdb.sources.base import ColumnType, Counting, Tally
 
 DOMAIN = bf.domain({"x": bf.integers(0, 99, null=0), "y": bf.integers(0, 99, null=0)})

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import blowfishdb as bf
-from blowfishdb.engine import charged_release as module
-from blowfishdb.engine.charged_release import Run
-from blowfishdb.engine.padding import Pace, padded, whole_steps
+from blowfishdb.engine import charge as module
+from blowfishdb.engine.charge import Pace, Run, padded, whole_steps
 from blowfishdb.errors import CatalogError, ReleaseFailed, SourceFailed
 from blowfishdb.model.domain import integers
 from tests.engine.held import Bench, bench

@@ -11,18 +11,15 @@ from pathlib import Path
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.affordable import instead
-from blowfishdb.engine.dear_filter import DearColumn
-from blowfishdb.engine.demand import Demand, demand
-from blowfishdb.engine.holding import Holding
-from blowfishdb.engine.present.svg import words
-from blowfishdb.engine.preview import Preview, make_preview
+from blowfishdb.engine.compile import Holding
+from blowfishdb.engine.evidence import not_protected
+from blowfishdb.engine.preview import DearColumn, Pair, Preview, instead, make_preview, what_if
 from blowfishdb.engine.request import Prepared, make_request, prepare
-from blowfishdb.engine.unprotected import not_protected
-from blowfishdb.engine.what_if import Pair, what_if
+from blowfishdb.engine.target import Demand, demand
 from blowfishdb.errors import Declined
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import Query
+from blowfishdb.present.svg import words
 from tests.engine.held import Rows
 from tests.present.test_pages import check_inert, read
 

@@ -12,21 +12,20 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine import demand as demand_module
-from blowfishdb.engine import program_request
+from blowfishdb.engine import program as program_request
+from blowfishdb.engine import target as demand_module
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.demand import demand
 from blowfishdb.engine.preview import make_preview
-from blowfishdb.engine.program_request import PreparedProgram
+from blowfishdb.engine.program import PreparedProgram
 from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.engine.target import demand
 from blowfishdb.errors import Declined, ReleaseFailed
 from blowfishdb.mechanisms.data_aware import table
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.model.workload import Identity
-from blowfishdb.plan.plan import Measurement, Plan
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Allowance, Ask, Measured, MeasurementStage, Program
+from blowfishdb.plan.plan import Measurement, Plan, Problem
+from blowfishdb.plan.program import Allowance, Ask, Measured, MeasurementStage, Program
 from tests.engine.held import DOMAIN, HISTOGRAM, POLICY, RAW, Bench, bench
 
 HALF = Fraction(1, 2)

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blowfishdb.engine.demand import demand
-from blowfishdb.engine.read_query import read_demand, read_query
-from blowfishdb.engine.written_query import write_query
+from blowfishdb.engine.serialize import read_demand, read_query, write_query
+from blowfishdb.engine.target import demand
 from blowfishdb.errors import AccuracyError, BlowfishError, QueryError
 from blowfishdb.model.predicate import Axis, Both, Comparison, Either, IsNull, IsOutside, Member, Negation, Predicate
 from blowfishdb.model.query import Query

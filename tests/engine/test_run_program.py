@@ -7,15 +7,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.engine.run_program import run_program
+from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import AllowanceExceeded, DigestMismatch
 from blowfishdb.mechanisms.data_aware.script import Finding, Script
-from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Measurement, Plan
-from blowfishdb.plan.stages import WORD_BITS, Allowance, Ask, Measured, MeasurementStage, Program, SelectionNoise
+from blowfishdb.plan.program import WORD_BITS, Allowance, Ask, Measured, MeasurementStage, Program, SelectionNoise
 
 GRAPH = CellGraph((WindowGraph(np.full(4, 3), np.empty(0, np.int64)),), "record", np.array(False), "only")
 COUNTS = np.array([50_000, 0, 0, 70_000])

@@ -9,12 +9,12 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.compiled import Compiled, compile_query
-from blowfishdb.engine.demand import demand
-from blowfishdb.engine.quoting import quotes_for
+from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.release import finish, outline, release
+from blowfishdb.engine.request import quotes_for
+from blowfishdb.engine.target import demand
 from blowfishdb.errors import QueryError
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.query import Query, levels_of, query
 from blowfishdb.plan.certificate import certify
 from tests.plan.reference import reference_loss

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from blowfishdb.engine.synopsis.artefact import CellNoise
-from blowfishdb.engine.synopsis.summed_noise import Placed, summed_noise
-from blowfishdb.model.arrays import Floats, Ints
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import AllRanges, Identity, Prefix, Sparse
+from blowfishdb.engine.synopsis import CellNoise
+from blowfishdb.engine.synopsis_answers import Placed, summed_noise
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import AllRanges, Identity, Prefix, Rows, Sparse
 
 CELLS = 12
 

@@ -9,10 +9,10 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.audit.definitions import Record, holds, moves, records
-from blowfishdb.engine.compiled import Compiled, compile_query
-from blowfishdb.engine.demand import demand
-from blowfishdb.engine.quoting import quotes_for
+from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.release import release
+from blowfishdb.engine.request import quotes_for
+from blowfishdb.engine.target import demand
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import query

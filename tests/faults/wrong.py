@@ -13,8 +13,8 @@ from typing import Any
 
 from blowfishdb.ledger import Charge, Ledger, Receipt, charging
 from blowfishdb.ledger import ledger as ledger_module
-from blowfishdb.ledger.base import Cursor
-from blowfishdb.ledger.sqlite_store import SqliteCursor, SqliteStore
+from blowfishdb.ledger.records import Cursor
+from blowfishdb.ledger.sqlite import SqliteCursor, SqliteStore
 
 
 def charge_after_answer(number: int) -> None:

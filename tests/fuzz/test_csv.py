@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import BlowfishError
+from blowfishdb.model.calendar import dates
 from blowfishdb.model.cells import compile_cells
-from blowfishdb.model.domain import bins, categorical, dates, domain, integers
+from blowfishdb.model.domain import bins, categorical, domain, integers
 from blowfishdb.model.policy import Policy
 from blowfishdb.sources import Counting, open_source
 from tests.fuzz.effort import NIGHTLY, effort, outcome

@@ -13,8 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from blowfishdb.catalog.config import Config, read_config
-from blowfishdb.catalog.declaring import read_attribute, read_family
-from blowfishdb.catalog.graph_files import read_distances, read_edges
+from blowfishdb.catalog.dataset import read_attribute, read_distances, read_edges, read_family
 from blowfishdb.errors import BlowfishError, DocumentError
 from blowfishdb.model.document import Document, read_document, write_document
 from tests.fuzz.documents import DOCUMENT, DOMAIN, NAMES, NUMBER, POLICY

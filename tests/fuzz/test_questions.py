@@ -12,15 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charged_release import Run
-from blowfishdb.engine.demand import Demand
+from blowfishdb.engine.charge import Run
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.read_query import read_demand, read_query
-from blowfishdb.engine.written_query import write_query
+from blowfishdb.engine.serialize import read_demand, read_query, write_query
+from blowfishdb.engine.target import Demand
 from blowfishdb.errors import AccuracyError, BlowfishError, QueryError
 from blowfishdb.model.query import Query
-from blowfishdb.session.desk import Desk
-from blowfishdb.session.local_desk import open_desk
+from blowfishdb.session.backend import Desk
+from blowfishdb.session.local import open_desk
 from tests.fuzz.effort import effort, outcome
 from tests.fuzz.questions import ANY_DEMAND, ANYTHING, QUESTION
 from tests.session.places import clinic, configuration, make_table, visits

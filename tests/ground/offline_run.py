@@ -89,7 +89,7 @@ def _served(config: Path) -> str:
     import httpx
 
     from blowfishdb.server.app import create_app
-    from blowfishdb.server.office import open_office
+    from blowfishdb.server.state import open_office
     from tests.server.places import AGES, NO_CERTIFICATES, served
 
     office = open_office(config)

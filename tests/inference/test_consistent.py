@@ -11,9 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import InvalidInput
-from blowfishdb.inference.consistent import Consistent, consistent_cdf, consistent_counts, consistent_histogram
-from blowfishdb.inference.isotonic import isotonic
-from blowfishdb.inference.nonnegative import nonnegative
+from blowfishdb.inference.consistent import (
+    Consistent,
+    consistent_cdf,
+    consistent_counts,
+    consistent_histogram,
+    isotonic,
+    nonnegative,
+)
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 

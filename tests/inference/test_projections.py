@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import InvalidInput
-from blowfishdb.inference import isotonic as module
-from blowfishdb.inference.isotonic import isotonic, isotonic_in_band
-from blowfishdb.inference.nonnegative import nonnegative
-from blowfishdb.inference.water_filling import fill_to_total
+from blowfishdb.inference import consistent as module
+from blowfishdb.inference.consistent import fill_to_total, isotonic, isotonic_in_band, nonnegative
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 numbers = st.integers(-8, 8).map(float)

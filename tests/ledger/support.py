@@ -10,8 +10,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from blowfishdb.ledger import Account, Charge, Ledger, Terms, open_ledger
-from blowfishdb.ledger.base import StepHook
 from blowfishdb.ledger.ledger import nothing_to_do
+from blowfishdb.ledger.records import StepHook
 
 ROOT = Path(__file__).resolve().parents[2]
 IDENTITY = "duckdb:census.duckdb#people"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from blowfishdb.errors import AccountConflict, BudgetExceeded, ChangeRefused, InvalidInput, LedgerCorrupt
 from blowfishdb.ledger import Account, Charge, Ledger, Terms
-from blowfishdb.ledger.edge_books import MOST_CLASSES, EdgeBooks, parallel_attribute, read_books
+from blowfishdb.ledger.values import MOST_CLASSES, EdgeBooks, parallel_attribute, read_books
 from tests.ledger.support import charge_of
 
 CLASSES = ("age", "ward", "presence")

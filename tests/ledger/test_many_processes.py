@@ -11,8 +11,8 @@ import pytest
 
 from blowfishdb.errors import BudgetExceeded, LedgerUnavailable
 from blowfishdb.ledger import Ledger
-from blowfishdb.ledger.base import BEGUN, COMMITTED, DEBITED, MARKED, STEPS
-from blowfishdb.ledger.file_lock import acquire, in_turn
+from blowfishdb.ledger.mark import acquire, in_turn
+from blowfishdb.ledger.records import BEGUN, COMMITTED, DEBITED, MARKED, STEPS
 from tests.ledger.support import Place, charge_of, opened
 
 WORKERS = 16

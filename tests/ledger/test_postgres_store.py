@@ -12,8 +12,7 @@ import pytest
 
 from blowfishdb.errors import BudgetExceeded, LedgerUnavailable
 from blowfishdb.ledger import Ledger, open_ledger
-from blowfishdb.ledger.postgres_schema import SCHEMA
-from blowfishdb.ledger.postgres_store import PostgresStore, open_postgres
+from blowfishdb.ledger.postgres import SCHEMA, PostgresStore, open_postgres
 from blowfishdb.ledger.records import charge_body
 from tests.ledger.support import Place, charge_of, opened
 from tools.postgres_server import running_postgres

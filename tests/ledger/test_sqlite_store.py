@@ -14,8 +14,8 @@ import pytest
 
 from blowfishdb.errors import InvalidInput, LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger import accept_restored_ledger, open_ledger
-from blowfishdb.ledger.schema import NEWEST
-from blowfishdb.ledger.sqlite_store import SqliteStore, open_sqlite
+from blowfishdb.ledger.records import NEWEST
+from blowfishdb.ledger.sqlite import SqliteStore, open_sqlite
 from tests.ledger.support import ROOT, Place, charge_of, opened
 
 OLD = Path(__file__).with_name("format_1.sql")
@@ -93,12 +93,14 @@ def test_an_old_ledger_is_migrated_and_keeps_its_books(place: Place, tmp_path: P
 def test_a_migration_that_fails_half_way_changes_nothing(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from blowfishdb.ledger import schema
+    from blowfishdb.ledger import records
 
     old = sqlite3.connect(tmp_path / "ledger.db")
     old.executescript(OLD.read_text())
     before = list(old.iterdump())
-    monkeypatch.setattr(schema, "MIGRATIONS", (schema.MIGRATIONS[0], (*schema.MIGRATIONS[1], "CREATE TABLE entry (a)")))
+    monkeypatch.setattr(
+        records, "MIGRATIONS", (records.MIGRATIONS[0], (*records.MIGRATIONS[1], "CREATE TABLE entry (a)"))
+    )
     with pytest.raises(LedgerUnavailable):
         open_sqlite(tmp_path / "ledger.db")
     assert list(old.iterdump()) == before

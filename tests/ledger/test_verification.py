@@ -8,9 +8,7 @@ from fractions import Fraction
 import pytest
 
 from blowfishdb.ledger import Account, Ledger, verification
-from blowfishdb.ledger.base import Cursor
-from blowfishdb.ledger.chain import link
-from blowfishdb.ledger.records import append_body, charge_body
+from blowfishdb.ledger.records import Cursor, append_body, charge_body, link
 from tests.ledger.support import charge_of, opened
 
 Damage = Callable[[Cursor], object]

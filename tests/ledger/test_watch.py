@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 from blowfishdb.errors import LedgerCorrupt, LedgerRolledBack
-from blowfishdb.ledger import Account, Ledger, watch
-from blowfishdb.ledger.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from blowfishdb.ledger.replaying import Books
+from blowfishdb.ledger import Account, Ledger, verification
 from blowfishdb.ledger.values import Head
-from blowfishdb.ledger.verification import verify_since
-from blowfishdb.ledger.watch import BooksWatch
+from blowfishdb.ledger.verification import (
+    Books,
+    BooksWatch,
+    Checkpoint,
+    read_checkpoint,
+    verify_since,
+    write_checkpoint,
+)
 from tests.ledger.support import Place, charge_of, opened
 from tests.ledger.test_verification import busy_ledger
 
@@ -64,9 +68,9 @@ def test_damage_under_a_running_ledger_is_found_at_the_next_look(
         account = opened(ledger, 1)
         ledger.charge(charge_of(account, "1/10", "a"))
         damaged(ledger, "UPDATE account SET spent_units = '0'")
-        seconds[0] = watch.EVERY - 1
+        seconds[0] = verification.EVERY - 1
         ledger.charge(charge_of(account, "1/10", "b"))
-        seconds[0] = watch.EVERY
+        seconds[0] = verification.EVERY
         with pytest.raises(LedgerCorrupt, match="do not add up") as told:
             ledger.charge(charge_of(account, "1/10", "c"))
         assert account.id not in str(told.value)
@@ -151,7 +155,7 @@ def test_a_wrong_checkpoint_stops_no_sound_ledger(ledger: Ledger, tmp_path: Path
 
 
 def test_checkpoints_are_kept_as_the_ledger_grows(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "WORTH_KEEPING", 4)
+    monkeypatch.setattr(verification, "WORTH_KEEPING", 4)
     with place.open() as ledger:
         account = busy_ledger(ledger)
     for key in ("x", "y"):

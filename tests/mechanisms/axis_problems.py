@@ -5,9 +5,10 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse, Stacked, total
-from blowfishdb.plan.problem import Problem
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse, total
+from blowfishdb.model.workload_products import Stacked
+from blowfishdb.plan.plan import Problem
 
 
 def window_graph(draw: st.DrawFn, cells: int) -> WindowGraph:

@@ -9,15 +9,14 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from scipy.linalg import null_space
 
-from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
-from blowfishdb.model.arrays import Floats
+from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
 from blowfishdb.model.cellgraph import CellGraph, Presence
-from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse, Stacked
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.numbers import Floats
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse
+from blowfishdb.model.workload_products import Stacked
 from blowfishdb.plan.certificate import Certificate, calibrate, certify
-from blowfishdb.plan.plan import Plan
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Plan, Problem
 from tests.plan.reference import reference_loss
 
 

@@ -7,14 +7,12 @@ import pytest
 from hypothesis import strategies as st
 
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.explicit import CliqueGraph, EdgeGraph
-from blowfishdb.model.graphs.grid import GridGraph
-from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.workload import Identity, Kronecker, Prefix, Rectangles, Stacked, all_marginals, marginals
+from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, GridGraph, WindowGraph
+from blowfishdb.model.workload import Identity, Prefix
+from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked, all_marginals, marginals
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate, certify
-from blowfishdb.plan.plan import KroneckerMeasurement, Plan
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import KroneckerMeasurement, Plan, Problem
 
 NONE = np.array([], dtype=np.int64)
 

@@ -6,18 +6,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.engine.measure import measure
-from blowfishdb.engine.run_program import run_program
+from blowfishdb.engine.measure import measure, run_program
 from blowfishdb.mechanisms.data_aware.script import DataAware, Finding
-from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.grid import GridGraph
-from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.workload import Rectangles
+from blowfishdb.model.graphs import GridGraph, WindowGraph
+from blowfishdb.model.numbers import Ints
+from blowfishdb.model.workload_products import Rectangles
 from blowfishdb.plan.certificate import CertifiedPlan
-from blowfishdb.plan.merged import merge_counts, merge_graph
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import MeasurementStage
+from blowfishdb.plan.plan import Problem
+from blowfishdb.plan.program import MeasurementStage, merge_counts, merge_graph
 
 NO_HUBS = np.empty(0, dtype=np.int64)
 

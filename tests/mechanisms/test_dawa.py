@@ -8,22 +8,21 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from blowfishdb.engine.run_program import run_program
+from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import Declined, PlanError
-from blowfishdb.mechanisms.data_aware.bucket_strategy import BucketPlan, plan_buckets
-from blowfishdb.mechanisms.data_aware.buckets import Buckets
+from blowfishdb.mechanisms.data_aware.buckets import BucketPlan, Buckets, plan_buckets
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
-from blowfishdb.mechanisms.data_aware.gate_rule import GATE_RULE, GateRule, noise_level, uneven_limit
+from blowfishdb.mechanisms.data_aware.partition import GATE_RULE, GateRule, noise_level, uneven_limit
 from blowfishdb.mechanisms.data_aware.script import Finding
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.mechanisms.row_variances import row_variances
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.mechanisms.strategy import row_variances
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Kronecker, Prefix, Sparse, Stacked
-from blowfishdb.plan.merged import merge_graph
-from blowfishdb.plan.problem import Problem
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse
+from blowfishdb.model.workload_products import Kronecker, Stacked
+from blowfishdb.plan.plan import Problem
+from blowfishdb.plan.program import merge_graph
 
 EPSILON = Fraction(1, 10)
 NO_HUBS = np.empty(0, dtype=np.int64)

@@ -7,22 +7,26 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.engine.run_program import run_program
+from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import AllowanceExceeded
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
+from blowfishdb.mechanisms.data_aware.hilbert import (
+    GRID,
+    BlockWeights,
+    HilbertCurve,
+    best_weights,
+    block_tree,
+    run_cover,
+    shared_weights,
+)
+from blowfishdb.mechanisms.data_aware.partition import l1_refinement
+from blowfishdb.mechanisms.data_aware.regions import TreeEstimate, cover_variances, least_squares
 from blowfishdb.mechanisms.data_aware.script import Script
-from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
-from blowfishdb.mechanisms.spatial.answer_variances import cover_variances
-from blowfishdb.mechanisms.spatial.block_tree import block_tree
-from blowfishdb.mechanisms.spatial.block_weights import GRID, BlockWeights, best_weights, shared_weights
-from blowfishdb.mechanisms.spatial.curve_runs import run_cover
-from blowfishdb.mechanisms.spatial.hilbert import HilbertCurve
-from blowfishdb.mechanisms.spatial.tree_estimate import TreeEstimate, least_squares
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import Identity, Kronecker, Prefix, Sparse
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Ask
+from blowfishdb.model.workload import Identity, Prefix, Rows, Sparse
+from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.plan.plan import Problem
+from blowfishdb.plan.program import Ask
 from tests.mechanisms.spatial_cases import clustered, full, policies, random_boxes, run, window
 from tests.mechanisms.test_hilbert import random_blocks
 

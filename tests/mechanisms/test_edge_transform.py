@@ -9,14 +9,21 @@ from scipy.sparse import csr_array
 
 from blowfishdb.errors import CannotCertify, Declined
 from blowfishdb.mechanisms import edge_transform, kronecker
-from blowfishdb.mechanisms.edge_lines import LineTree, candidate_sizes, unit_steps
-from blowfishdb.mechanisms.edge_transform import EdgeStrategy, on_lines, on_single_edges
-from blowfishdb.mechanisms.products.queries import as_boxes
+from blowfishdb.mechanisms.edge_transform import (
+    EdgeStrategy,
+    LineTree,
+    candidate_sizes,
+    on_lines,
+    on_single_edges,
+    unit_steps,
+)
+from blowfishdb.mechanisms.products import as_boxes
 from blowfishdb.mechanisms.spanning_tree import TreeStrategy
-from blowfishdb.model.graphs.explicit import EdgeGraph
-from blowfishdb.model.workload import AllRanges, Identity, Kronecker, Prefix, Sparse, Stacked, all_marginals, total
+from blowfishdb.model.graphs import EdgeGraph
+from blowfishdb.model.workload import AllRanges, Identity, Prefix, Sparse, total
+from blowfishdb.model.workload_products import Kronecker, Stacked, all_marginals
 from blowfishdb.plan.certificate import certify
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 from tests.mechanisms.product_checks import (
     check_prediction,
     grid,

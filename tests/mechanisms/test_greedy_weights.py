@@ -9,17 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blowfishdb.mechanisms.data_aware.bucket_strategy import one_run, plan_buckets
-from blowfishdb.mechanisms.data_aware.buckets import Buckets
-from blowfishdb.mechanisms.data_aware.greedy_weights import SHARES, GreedyTree, PartialRanges, greedy_weights
-from blowfishdb.mechanisms.data_aware.hat_solver import HatSolver
-from blowfishdb.mechanisms.data_aware.weighted_tree import WeightedTree, weighted_tree
-from blowfishdb.mechanisms.one_axis.energies import level_plans
-from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
-from blowfishdb.mechanisms.one_axis.shapes import SmoothShape
-from blowfishdb.model.arrays import Floats
+from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
+from blowfishdb.mechanisms.data_aware.buckets import (
+    SHARES,
+    Buckets,
+    GreedyTree,
+    PartialRanges,
+    WeightedTree,
+    greedy_weights,
+    one_run,
+    plan_buckets,
+    weighted_tree,
+)
+from blowfishdb.mechanisms.data_aware.hats import HatSolver
+from blowfishdb.mechanisms.optimized import SmoothShape, level_plans
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.numbers import Floats
 from blowfishdb.model.workload import Intervals, Prefix
 
 

@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms.spatial.block_tree import block_tree
-from blowfishdb.mechanisms.spatial.curve_runs import run_cover
-from blowfishdb.mechanisms.spatial.hilbert import HilbertCurve
+from blowfishdb.mechanisms.data_aware.hilbert import HilbertCurve, block_tree, run_cover
 from tests.mechanisms.spatial_cases import random_boxes
 
 

@@ -8,15 +8,21 @@ from scipy.sparse import csr_array
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import kronecker
-from blowfishdb.mechanisms.products.axis_levels import AxisChoice, candidate_levels, component_level, smooth_level
-from blowfishdb.mechanisms.products.axis_rows import DenseRows, axis_rows
-from blowfishdb.mechanisms.products.queries import product_parts
-from blowfishdb.model.workload import AllRanges, Intervals, Kronecker, Prefix, Rectangles, Sparse, all_marginals
+from blowfishdb.mechanisms.products import (
+    AxisChoice,
+    DenseRows,
+    axis_rows,
+    candidate_levels,
+    component_level,
+    product_parts,
+    smooth_level,
+)
+from blowfishdb.model.workload import AllRanges, Intervals, Prefix, Sparse
+from blowfishdb.model.workload_products import Kronecker, Rectangles, all_marginals
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate, certify
-from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.product_loss import worst_product_edge
+from blowfishdb.plan.loss import worst_product_edge
+from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan, Problem
 from tests.mechanisms.product_checks import (
     axis_graphs,
     brute_loss,

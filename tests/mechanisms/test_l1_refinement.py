@@ -14,13 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms.select.l1_gate import KEEP, MERGE, L1Gate, l1_gate
-from blowfishdb.mechanisms.select.l1_refinement import CutRule, L1Refinement, block_sizes, deviations, l1_refinement
-from blowfishdb.model.arrays import Ints
+from blowfishdb.mechanisms.data_aware.partition import (
+    KEEP,
+    MERGE,
+    CutRule,
+    L1Gate,
+    L1Refinement,
+    block_sizes,
+    deviations,
+    l1_gate,
+    l1_refinement,
+)
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.numbers import Ints
 from blowfishdb.noise.distribution import pmf
-from blowfishdb.plan.refinement import RefinementNoise
+from blowfishdb.plan.program import RefinementNoise
 
 
 def graph(cells: int, presence: str = "only") -> CellGraph:

@@ -7,12 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blowfishdb.mechanisms.one_axis.axis import read_axis
-from blowfishdb.mechanisms.one_axis.block_tree import grow
-from blowfishdb.mechanisms.one_axis.coarse_least_squares import CoarseCorrection
-from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy
-from blowfishdb.mechanisms.one_axis.smooth_rows import hats
-from blowfishdb.mechanisms.one_axis.tree_least_squares import TreeCorrection
+from blowfishdb.mechanisms.axis import grow, hats, read_axis
+from blowfishdb.mechanisms.axis_estimate import CoarseCorrection, EstimatingStrategy
+from blowfishdb.mechanisms.trees import TreeCorrection
 from tests.mechanisms.one_dim import dense_decoder, problems, threshold
 
 

@@ -6,18 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.mechanisms import kronecker
-from blowfishdb.mechanisms.products.axis_levels import smooth_level
-from blowfishdb.mechanisms.products.axis_modes import AxisModes
-from blowfishdb.mechanisms.products.choice import Choices, axis_components, choose_axes
-from blowfishdb.mechanisms.products.corrections import ProductRows
-from blowfishdb.mechanisms.products.level_table import LevelTableStrategy
-from blowfishdb.mechanisms.products.queries import product_parts
-from blowfishdb.mechanisms.products.table_choice import choose_table
-from blowfishdb.mechanisms.products.wide_choice import with_wide_rows
-from blowfishdb.model.workload import AllRanges, Kronecker
+from blowfishdb.mechanisms.product_choice import Choices, axis_components, choose_axes, choose_table, with_wide_rows
+from blowfishdb.mechanisms.product_levels import LevelTableStrategy, ProductRows
+from blowfishdb.mechanisms.products import AxisModes, product_parts, smooth_level
+from blowfishdb.model.workload import AllRanges
+from blowfishdb.model.workload_products import Kronecker
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 from tests.mechanisms.product_checks import (
     check_cells_strategy,
     check_prediction,

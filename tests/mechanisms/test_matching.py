@@ -15,18 +15,20 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms.select.matching import (
+from blowfishdb.mechanisms.data_aware.matching_transform import (
     LARGEST_BUCKET,
+    NEAR,
     TIE_WORDS,
     MatchingPartition,
+    best_matching,
+    best_near_matching,
+    candidate_pairs,
     matching_partition,
 )
-from blowfishdb.mechanisms.select.matching_pairs import NEAR, candidate_pairs
-from blowfishdb.mechanisms.select.matching_solver import best_matching, best_near_matching
-from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.numbers import Ints
 from blowfishdb.noise.sampler import sample_geometric, sample_words
-from blowfishdb.plan.stages import WORD_BITS
+from blowfishdb.plan.program import WORD_BITS
 from tests.errata.exact import Noise, OneSided
 from tests.mechanisms.matching_law import four_cells, three_cells
 from tests.plan.test_certificate import line

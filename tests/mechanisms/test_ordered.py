@@ -8,12 +8,10 @@ from hypothesis import strategies as st
 from blowfishdb.errors import Declined, InfiniteLoss
 from blowfishdb.mechanisms import ordered
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.explicit import EdgeGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.graphs import EdgeGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix
 from blowfishdb.plan.certificate import certify
-from blowfishdb.plan.plan import Plan
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Plan, Problem
 from tests.mechanisms.axis_problems import axis_problems
 from tests.mechanisms.linear_checks import check_direct, check_linear, check_terms
 

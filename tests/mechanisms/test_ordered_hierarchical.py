@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import ordered_hierarchical
-from blowfishdb.mechanisms.one_axis.axis import read_axis
-from blowfishdb.mechanisms.one_axis.shares import GRID
-from blowfishdb.mechanisms.one_axis.windows import hop_starts
+from blowfishdb.mechanisms.axis import GRID, hop_starts, read_axis
 from blowfishdb.model.workload import Intervals
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.plan import Measurement, Plan

@@ -8,13 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
-from blowfishdb.mechanisms.spatial.answer_variances import answer_variances, leaf_bound
-from blowfishdb.mechanisms.spatial.not_negative import not_negative
-from blowfishdb.mechanisms.spatial.region_tree import RegionTree, cut, halvings, whole
-from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews, combined, least_squares
-from blowfishdb.model.workload import Identity, Kronecker, Sparse
-from blowfishdb.plan.problem import Problem
+from blowfishdb.mechanisms.data_aware.regions import (
+    NodeViews,
+    RegionTree,
+    answer_variances,
+    combined,
+    cut,
+    halvings,
+    leaf_bound,
+    least_squares,
+    not_negative,
+    tree_finding,
+    whole,
+)
+from blowfishdb.model.workload import Identity, Sparse
+from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.plan.plan import Problem
 from papers.baselines.quadtree import halving_levels, product_tree
 from tests.mechanisms.spatial_cases import full, random_boxes
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms.replies import measured_rows
-from blowfishdb.plan.stages import Measured
+from blowfishdb.mechanisms.data_aware.script import measured_rows
+from blowfishdb.plan.program import Measured
 
 
 def test_rows_are_handed_on_and_selections_refused() -> None:

@@ -8,17 +8,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.mechanisms import edge_transform, hierarchy, identity, optimized, ordered, running_noise
-from blowfishdb.mechanisms.row_variances import row_variances
-from blowfishdb.mechanisms.running_noise import running_variances
-from blowfishdb.mechanisms.strategy import Strategy
+from blowfishdb.mechanisms import cell_noise, edge_transform, identity, optimized, ordered
+from blowfishdb.mechanisms.cell_noise import running_variances
+from blowfishdb.mechanisms.strategy import Strategy, row_variances
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.graphs import WindowGraph
 from blowfishdb.model.workload import Identity, Prefix
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 
 CELLS = 300
-PROPOSALS = [edge_transform.propose, hierarchy.propose, identity.propose, optimized.propose, ordered.propose]
+PROPOSALS = [edge_transform.propose, optimized.propose, identity.propose, optimized.propose, ordered.propose]
 
 
 def line(theta: int, presence: str = "public") -> CellGraph:
@@ -51,7 +50,7 @@ def test_running_sums_are_measured_one_by_one() -> None:
 
 
 def test_large_tables_are_not_written_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running_noise, "MOST_WRITTEN_OUT", CELLS - 2)
+    monkeypatch.setattr(cell_noise, "MOST_WRITTEN_OUT", CELLS - 2)
     strategy = edge_transform.propose(Problem(line(1), Identity(CELLS)))
     plan = strategy.plan(Fraction(5))
     assert running_variances(strategy, plan, row_variances(plan)) is None

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import spanning_tree
 from blowfishdb.mechanisms.spanning_tree import best_forest, grow
-from blowfishdb.model.graphs.explicit import EdgeGraph
+from blowfishdb.model.graphs import EdgeGraph
 from blowfishdb.model.workload import Identity, Intervals, Prefix
 from blowfishdb.plan.certificate import calibrate, certify
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 from tests.mechanisms.product_checks import (
     brute_loss,
     check_cells_strategy,

@@ -8,18 +8,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.engine.run_program import run_program
+from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import AccuracyError, AllowanceExceeded, Declined, PlanError
 from blowfishdb.mechanisms.data_aware.adaptive_tree import AdaptiveTree
 from blowfishdb.mechanisms.data_aware.cells import Cells, total_error_bound, total_error_tail
-from blowfishdb.mechanisms.data_aware.kdtree import KdTree
+from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds, KdTree, kd_tree, median_cut, predicted_cut
 from blowfishdb.mechanisms.data_aware.script import DataAware, Script
-from blowfishdb.mechanisms.spatial.kd_cuts import KdThresholds, kd_tree, median_cut, predicted_cut
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.workload import Identity
 from blowfishdb.noise.distribution import pmf
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Ask, MeasurementStage, Program
+from blowfishdb.plan.plan import Problem
+from blowfishdb.plan.program import Ask, MeasurementStage, Program
 from papers.baselines.grids import AdaptiveGrid, UniformGrid
 from papers.baselines.quadtree import Quadtree
 from tests.mechanisms.spatial_cases import clustered, full, policies, random_boxes, run, stage_costs, window

@@ -10,13 +10,11 @@ import pytest
 from blowfishdb.engine.measure import measure
 from blowfishdb.mechanisms.data_aware.adaptive_tree import AdaptiveTree
 from blowfishdb.mechanisms.data_aware.script import DataAware
-from blowfishdb.model.arrays import Ints
-from blowfishdb.model.workload import Kronecker
+from blowfishdb.model.numbers import Ints
+from blowfishdb.model.workload_products import Kronecker
 from blowfishdb.plan.certificate import CertifiedPlan
-from blowfishdb.plan.merged import merge_counts, merge_graph
-from blowfishdb.plan.plan import KroneckerMeasurement, Plan
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Measured, MeasurementStage
+from blowfishdb.plan.plan import KroneckerMeasurement, Plan, Problem
+from blowfishdb.plan.program import Measured, MeasurementStage, merge_counts, merge_graph
 from tests.mechanisms.spatial_cases import clustered, full, random_boxes
 from tests.mechanisms.test_spatial_mechanisms import EVERY, IDS
 

@@ -7,14 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.accuracy.noise_widths import noise_widths
+from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.mechanisms.data_aware.cells import Cells
 from blowfishdb.mechanisms.data_aware.dawa_transform import DawaTransform
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.workload import Identity
 from blowfishdb.noise.distribution import pmf, variance
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 from tests.mechanisms.spatial_cases import full, run, window
 
 CELLS, BETA = 16, 0.05

@@ -7,24 +7,21 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.engine.measure import measure
-from blowfishdb.engine.run_program import run_program
+from blowfishdb.engine.measure import measure, run_program
 from blowfishdb.errors import Declined
+from blowfishdb.mechanisms.data_aware.buckets import MOST_MIXED, best_merged_plan
 from blowfishdb.mechanisms.data_aware.dawa_transform import DawaTransform, is_line
-from blowfishdb.mechanisms.data_aware.gate_rule import GATE_RULE, gate_stage
 from blowfishdb.mechanisms.data_aware.matching_transform import MatchingTransform
-from blowfishdb.mechanisms.data_aware.merged_strategy import MOST_MIXED, best_merged_plan
+from blowfishdb.mechanisms.data_aware.partition import GATE_RULE, gate_stage
 from blowfishdb.mechanisms.data_aware.script import DataAware, Finding
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.explicit import EdgeGraph
-from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse
+from blowfishdb.model.graphs import EdgeGraph, WindowGraph
+from blowfishdb.model.numbers import Ints
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse
 from blowfishdb.plan.certificate import CertifiedPlan
-from blowfishdb.plan.merged import merge_counts, merge_graph
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
+from blowfishdb.plan.program import merge_counts, merge_graph
 
 NO_HUBS = np.empty(0, dtype=np.int64)
 LINE, FIRST, MATCHING = DawaTransform(), DawaTransform(sums_first=False), MatchingTransform()

@@ -13,17 +13,16 @@ from benchmarks.expected_error import WORKLOADS, Case, keep_chance, make_workloa
 from benchmarks.synthetic import Histogram, histograms
 from benchmarks.synthetic_grids import grids
 from benchmarks.tuning import RECORD, Knob, Setting, recorded_setting, rows, score, search
-from blowfishdb.engine.run_program import run_program
+from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import InvalidInput, PlanError
 from blowfishdb.mechanisms.data_aware import dawa_2d, kdtree
 from blowfishdb.mechanisms.data_aware.adaptive_tree import AdaptiveTree
 from blowfishdb.mechanisms.data_aware.dawa import SELECT_SHARE, Dawa
-from blowfishdb.mechanisms.data_aware.gate_rule import GATE_RULE, GateRule, gate_stage
-from blowfishdb.mechanisms.data_aware.running_sums import RUN_RULE
-from blowfishdb.mechanisms.select.l1_refinement import CUT_RULE
-from blowfishdb.model.arrays import Floats
+from blowfishdb.mechanisms.data_aware.dawa_transform import RUN_RULE
+from blowfishdb.mechanisms.data_aware.partition import CUT_RULE, GATE_RULE, GateRule, gate_stage
+from blowfishdb.model.numbers import Floats
 from blowfishdb.noise.sampler import sample
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import Problem
 from papers.baselines.noise import one_record
 
 

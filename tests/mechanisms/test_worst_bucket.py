@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blowfishdb.engine.run_program import run_program
+from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware.buckets import Buckets
+from blowfishdb.mechanisms.data_aware.partition import WorstBucket, bucket_deviations, levels, worst_bucket
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.mechanisms.select.worst_bucket import WorstBucket, bucket_deviations, levels, worst_bucket
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Kronecker, Prefix
-from blowfishdb.plan.problem import Problem
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows
+from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.plan.plan import Problem
 from tests.mechanisms.test_dawa import full, ranges, two_axes
 
 LOOSE = Fraction(1, 20)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from blowfishdb.errors import PolicyError, QueryError, TooLarge
-from blowfishdb.model import filtering
+from blowfishdb.model import projection
+from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.cells import Cells, compile_cells
-from blowfishdb.model.domain import Domain, bins, categorical, dates, domain, integers, timestamps
-from blowfishdb.model.graphs.families import full, grid, line, partition, public, threshold
-from blowfishdb.model.graphs.grid import GridGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.domain import Domain, bins, categorical, domain, integers
+from blowfishdb.model.families import full, grid, line, partition, public, threshold
+from blowfishdb.model.graphs import GridGraph, WindowGraph
 from blowfishdb.model.policy import Policy, person
 from blowfishdb.model.predicate import col
 
@@ -157,7 +157,7 @@ def test_above_the_limit_every_cell_leaves(monkeypatch: pytest.MonkeyPatch) -> N
     where = (col("age") < 50) | (col("state") == "NC")
     policy = Policy({"age": threshold(3), "state": public()})
     exact = compile_cells(TABLE, policy, col("age").bins(10), where)
-    monkeypatch.setattr(filtering, "FILTER_LIMIT", 8)
+    monkeypatch.setattr(projection, "FILTER_LIMIT", 8)
     rough = compile_cells(TABLE, policy, col("age").bins(10), where)
     assert exact.graph.outside.sum() == 1 and rough.graph.outside.all()
     columns = {"age": np.arange(100), "state": np.arange(100) % 3}

@@ -10,18 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from blowfishdb.model.arrays import Ints
-from blowfishdb.model.calendar import SECONDS
+from blowfishdb.model import families
+from blowfishdb.model.calendar import SECONDS, Timestamps, timestamps
 from blowfishdb.model.cells import compile_cells
-from blowfishdb.model.clock import MARGIN, Readings, zone_changes
+from blowfishdb.model.clock import MARGIN, ClockWindow, Readings, zone_changes
 from blowfishdb.model.distance import CLOCK_LIMIT, stretch, value_distance
-from blowfishdb.model.domain import Timestamps, domain, timestamps
+from blowfishdb.model.domain import domain
 from blowfishdb.model.explain import explain
-from blowfishdb.model.graphs import families
-from blowfishdb.model.graphs.clock import ClockWindow
-from blowfishdb.model.graphs.families import line, partition, public, threshold, value_graph
-from blowfishdb.model.graphs.values import WINDOWS, StepWindow, ValueWindow
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.families import WINDOWS, StepWindow, ValueWindow, line, partition, public, threshold, value_graph
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import col
 

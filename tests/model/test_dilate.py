@@ -6,11 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blowfishdb.model.arrays import Bools
-from blowfishdb.model.cellgraph import Factor
-from blowfishdb.model.changed_together import ChangedTogether
-from blowfishdb.model.graphs.explicit import CliqueGraph, EdgeGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.cellgraph import ChangedTogether, Factor
+from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, WindowGraph
+from blowfishdb.model.numbers import Bools
 from blowfishdb.model.projection import dilate
 
 SIZE = 12

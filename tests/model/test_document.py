@@ -13,12 +13,22 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from blowfishdb.errors import DocumentError
+from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.distance import stretch
-from blowfishdb.model.document import Document, Format, read_content, read_document, schema, write_document
-from blowfishdb.model.domain import bins, categorical, dates, domain, integers, timestamps
-from blowfishdb.model.graphs.families import custom, full, grid, line, partition, public, threshold
+from blowfishdb.model.document import (
+    Document,
+    Format,
+    json_lines,
+    line_of,
+    read_content,
+    read_document,
+    schema,
+    toml_lines,
+    write_document,
+)
+from blowfishdb.model.domain import bins, categorical, domain, integers
+from blowfishdb.model.families import custom, full, grid, line, partition, public, threshold
 from blowfishdb.model.policy import Policy, person
-from blowfishdb.model.positions import json_lines, line_of, toml_lines
 from tests.model import cases
 
 WHOLE = Document(

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import DomainError, QueryError
-from blowfishdb.model.domain import Attribute, Domain, bins, categorical, dates, domain, integers, timestamps
+from blowfishdb.model.calendar import dates, timestamps
+from blowfishdb.model.domain import Attribute, Domain, bins, categorical, domain, integers
 from blowfishdb.model.numbers import exact, show
 
 COLUMNS: list[Attribute] = [

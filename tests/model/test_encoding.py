@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from blowfishdb.model.encoding import LENGTH, VERSION, digest, encode, version_of
-from blowfishdb.model.graphs.grid import GridGraph, Metric
+from blowfishdb.model.graphs import GridGraph, Metric
 from blowfishdb.plan import encoding_1
 
 WHOLE = arrays.arrays(

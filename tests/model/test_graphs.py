@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 
 from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model.cellgraph import ZERO, CellGraph, factor_shape
-from blowfishdb.model.graphs.axis import AxisGraph
-from blowfishdb.model.graphs.explicit import CliqueGraph, EdgeGraph
-from blowfishdb.model.graphs.grid import GridGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.graphs import AxisGraph, CliqueGraph, EdgeGraph, GridGraph, WindowGraph
 
 Pairs = set[tuple[int, int]]
 NONE = np.empty(0, dtype=np.int64)

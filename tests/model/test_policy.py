@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 
 from blowfishdb.audit import definitions as oracle
 from blowfishdb.errors import PolicyError, TooLarge
+from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.distance import record_distance, stretch, value_distance
-from blowfishdb.model.domain import Attribute, Domain, bins, categorical, dates, domain, integers, timestamps
+from blowfishdb.model.domain import Attribute, Domain, bins, categorical, domain, integers
 from blowfishdb.model.explain import explain
-from blowfishdb.model.graphs.families import (
+from blowfishdb.model.families import (
+    WINDOWS,
     Family,
     Public,
     custom,
@@ -28,7 +30,6 @@ from blowfishdb.model.graphs.families import (
     threshold,
     value_graph,
 )
-from blowfishdb.model.graphs.values import WINDOWS
 from blowfishdb.model.policy import ROW, Policy, person
 from tests.model import cases
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from blowfishdb.errors import QueryError
+from blowfishdb.model.calendar import dates
 from blowfishdb.model.cells import compile_cells
-from blowfishdb.model.domain import bins, categorical, dates, domain, integers
+from blowfishdb.model.domain import bins, categorical, domain, integers
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Predicate, col
 

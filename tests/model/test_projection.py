@@ -10,18 +10,16 @@ from hypothesis import strategies as st
 from blowfishdb.audit import definitions as oracle
 from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model import cells as cells_module
-from blowfishdb.model import projection
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model import families, projection
 from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain, bins, domain, integers
-from blowfishdb.model.graphs import families
-from blowfishdb.model.graphs.axis import AxisGraph
-from blowfishdb.model.graphs.families import threshold
-from blowfishdb.model.graphs.values import ListedWindow
+from blowfishdb.model.families import ListedWindow, threshold
+from blowfishdb.model.graphs import AxisGraph
+from blowfishdb.model.groups import AxisCells
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Member, Predicate, atoms, col
-from blowfishdb.model.segments import AxisCells
 from tests.model import cases
 
 

@@ -12,22 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from blowfishdb.model.rows import Rows
 from blowfishdb.model.workload import (
+    WIDE_COLUMNS,
     AllRanges,
     Identity,
     Intervals,
-    Kronecker,
     Prefix,
-    Rectangles,
+    Rows,
     Sparse,
-    Stacked,
-    all_marginals,
-    as_intervals,
-    marginals,
+    sums_before,
     total,
 )
-from blowfishdb.model.workload.line import WIDE_COLUMNS, sums_before
+from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked, all_marginals, as_intervals, marginals
 
 Case = tuple[Rows, np.ndarray[Any, np.dtype[np.int64]]]
 

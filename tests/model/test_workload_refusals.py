@@ -10,21 +10,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import TooLarge, WorkloadError
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import (
-    AllRanges,
-    Identity,
-    Intervals,
-    Kronecker,
-    Prefix,
-    Rectangles,
-    Sparse,
-    Stacked,
-    all_marginals,
-    as_intervals,
-    marginals,
-    total,
-)
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse, total
+from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked, all_marginals, as_intervals, marginals
 
 
 def broken_csr() -> csr_array:

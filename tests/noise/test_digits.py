@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import InvalidInput
-from blowfishdb.noise.digits import DigitTable, digit_table, digits_needed, heads_of
+from blowfishdb.noise.sampler import DigitTable, digit_table, digits_needed, heads_of
 from tests.noise.support import decimal_exp
 
 SCALES = [Fraction(1, 1000), Fraction(1, 3), Fraction(1), Fraction(7, 3), Fraction(1000), Fraction(10**9)]

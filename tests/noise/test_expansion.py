@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blowfishdb.noise.expansion import digit_expansion, enclose_exp, power_expansion
+from blowfishdb.noise.sampler import digit_expansion, enclose_exp, power_expansion
 from tests.noise.support import decimal_exp
 
 RATES = st.fractions(min_value=Fraction(1, 10**12), max_value=Fraction(1500), max_denominator=10**12)

@@ -8,10 +8,19 @@ import numpy as np
 import pytest
 
 from blowfishdb.errors import InvalidInput, NoiseScaleError, TooLarge
-from blowfishdb.noise.digits import DigitTable, digit_table
-from blowfishdb.noise.expansion import digit_expansion, power_expansion
-from blowfishdb.noise.keystream import Keystream
-from blowfishdb.noise.sampler import MAX_SIZE, draw_geometric, draw_laplace, sample, sample_geometric, sample_words
+from blowfishdb.noise.sampler import (
+    MAX_SIZE,
+    DigitTable,
+    Keystream,
+    digit_expansion,
+    digit_table,
+    draw_geometric,
+    draw_laplace,
+    power_expansion,
+    sample,
+    sample_geometric,
+    sample_words,
+)
 from tests.noise.support import RepeatableStream, ScriptedStream
 
 NO_CARRY = 65_535

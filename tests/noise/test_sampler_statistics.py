@@ -18,9 +18,16 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from blowfishdb.noise import distribution
-from blowfishdb.noise.digits import DigitTable, digit_table
-from blowfishdb.noise.keystream import BitStream, Keystream
-from blowfishdb.noise.sampler import draw_geometric, draw_laplace, sample, sample_geometric
+from blowfishdb.noise.sampler import (
+    BitStream,
+    DigitTable,
+    Keystream,
+    digit_table,
+    draw_geometric,
+    draw_laplace,
+    sample,
+    sample_geometric,
+)
 from tests.noise.support import ALARM, RepeatingStream, geometric_p_value, laplace_p_value, normal_p_value
 
 DRAWS = 1_000_000

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from blowfishdb.cli import extras
+from blowfishdb.cli import output
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -73,9 +73,9 @@ def test_python_m_is_the_command_line() -> None:
     assert done.stdout.strip() == f"blowfish {PROJECT['version']}"
 
 
-@pytest.mark.parametrize("package", extras.EXTRA_OF)
+@pytest.mark.parametrize("package", output.EXTRA_OF)
 def test_every_extra_exists_and_brings_its_package(package: str) -> None:
-    brought = " ".join(PROJECT["optional-dependencies"][extras.EXTRA_OF[package]])
+    brought = " ".join(PROJECT["optional-dependencies"][output.EXTRA_OF[package]])
     assert package in brought.replace("argon2-cffi", "argon2") or package == "starlette"
 
 
@@ -87,7 +87,7 @@ def test_a_missing_package_names_its_extra() -> None:
 
 
 def test_a_package_of_no_extra_is_a_fault_of_ours() -> None:
-    assert extras.missing_extra(ModuleNotFoundError("x", name="nothing_of_ours")) is None
+    assert output.missing_extra(ModuleNotFoundError("x", name="nothing_of_ours")) is None
 
 
 def test_the_container_file_is_in_order() -> None:

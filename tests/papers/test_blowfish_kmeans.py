@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from blowfishdb.analysis.clustering import cluster
+from blowfishdb.analysis.kmeans import cluster
 from papers.blowfish import kmeans
 from papers.blowfish.clusters import noisy_lloyd, objective, policy_of, prepared, printed_sensitivity
 from papers.blowfish.point_sets import point_set

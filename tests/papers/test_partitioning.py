@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from blowfishdb.mechanisms.spatial.kd_cuts import KdThresholds
-from blowfishdb.model.workload import Rectangles
+from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds
+from blowfishdb.model.workload_products import Rectangles
 from papers.baselines.kdtrees import hierarchical_kdtree, printed_kdtree
 from papers.data import generator
 from papers.experiment import Experiment, Row, Settings

@@ -12,11 +12,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from blowfishdb.model.cellgraph import ZERO, CellGraph, Factor
-from blowfishdb.model.graphs.explicit import CliqueGraph, EdgeGraph
-from blowfishdb.model.graphs.grid import GridGraph
-from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import Identity, Intervals, Prefix, Sparse, total
+from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, GridGraph, WindowGraph
+from blowfishdb.model.workload import Identity, Intervals, Prefix, Rows, Sparse, total
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
 
 NONE = np.array([], dtype=np.int64)

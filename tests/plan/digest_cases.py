@@ -7,16 +7,14 @@ from fractions import Fraction
 import numpy as np
 from scipy.sparse import csr_array
 
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.changed_together import ChangedTogether
-from blowfishdb.model.graphs.explicit import CliqueGraph, EdgeGraph
-from blowfishdb.model.graphs.grid import GridGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.cellgraph import CellGraph, ChangedTogether
+from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, GridGraph, WindowGraph
 from blowfishdb.model.points import PointGraph
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Kronecker, Prefix, Rectangles, Sparse, Stacked
-from blowfishdb.plan.node_plan import NodeAxis, NodePlan
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse
+from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
-from blowfishdb.plan.stages import Allowance, Program
+from blowfishdb.plan.points import NodeAxis, NodePlan
+from blowfishdb.plan.program import Allowance, Program
 
 NONE = np.empty(0, dtype=np.int64)
 LINE = WindowGraph(np.array([1, 2, 3, 3, 4]), np.array([4]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from blowfishdb.model.cellgraph import ZERO, CellGraph
-from blowfishdb.model.workload import Kronecker
+from blowfishdb.model.workload_products import Kronecker
 from blowfishdb.plan.plan import KroneckerMeasurement, Plan
 
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from blowfishdb.errors import CannotCertify, DigestMismatch, PlanError, TooLarge
 from blowfishdb.model.cellgraph import ZERO, CellGraph
-from blowfishdb.model.graphs.explicit import CliqueGraph
-from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.workload import Identity, Intervals, Kronecker, Prefix, Rectangles, Stacked, total
-from blowfishdb.plan import certificate, columns, interval_loss, window_kernel
+from blowfishdb.model.graphs import CliqueGraph, WindowGraph
+from blowfishdb.model.workload import Identity, Intervals, Prefix, total
+from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked
+from blowfishdb.plan import certificate, kernels, loss
 from blowfishdb.plan.certificate import Certificate, calibrate, certify, worst_edge
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
 from tests.plan.cases import (
@@ -99,7 +99,7 @@ def test_the_compiled_sweep_equals_the_reference(data: st.DataObject) -> None:
     size = case.graph.cells
     plan = Plan(Fraction(1), tuple(data.draw(st.lists(measurements(size, zero_one=True), min_size=1, max_size=3))))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(interval_loss, "TABLE_CELLS", 0)
+        patch.setattr(loss, "TABLE_CELLS", 0)
         found = worst_edge(plan, case.graph)
     assert found.loss == reference_loss(plan, case.graph)
     if found.edge is not None:
@@ -114,8 +114,8 @@ def test_the_kernel_as_plain_python_equals_the_reference(data: st.DataObject) ->
     case = data.draw(graph_cases(window_cases(largest=9), most=1))
     plan = Plan(Fraction(1), (data.draw(measurements(case.graph.cells, zero_one=True)),))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(interval_loss, "TABLE_CELLS", 0)
-        patch.setitem(sys.modules, "blowfishdb.plan.window_kernel", plain_kernel())
+        patch.setattr(loss, "TABLE_CELLS", 0)
+        patch.setitem(sys.modules, "blowfishdb.plan.kernels", plain_kernel())
         assert worst_edge(plan, case.graph).loss == reference_loss(plan, case.graph)
 
 
@@ -123,7 +123,7 @@ def test_the_kernel_as_plain_python_equals_the_reference(data: st.DataObject) ->
 def plain_kernel() -> ModuleType:
     stub = ModuleType("numba")
     stub.njit = lambda cache: lambda function: function  # type: ignore[attr-defined]
-    spec = importlib.util.spec_from_file_location("plain_kernel", window_kernel.__file__)
+    spec = importlib.util.spec_from_file_location("plain_kernel", kernels.__file__)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:
@@ -139,7 +139,7 @@ def test_bounds_without_listing_are_never_below_the_truth(data: st.DataObject) -
     plan = data.draw(plans(case.graph))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(certificate, "LISTED_EDGES", -1)
-        patch.setattr(interval_loss, "TABLE_CELLS", 0)
+        patch.setattr(loss, "TABLE_CELLS", 0)
         found = worst_edge(plan, case.graph)
     truth = reference_loss(plan, case.graph)
     assert found.loss == truth if found.tight else found.loss >= truth
@@ -207,10 +207,10 @@ def test_rows_too_large_to_write_out_are_bounded() -> None:
     exact = worst_edge(plan, grid)
     assert (exact.loss, exact.tight) == (31, True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(interval_loss, "TABLE_CELLS", 0)
-        patch.setattr(columns, "TABLE_CELLS", 0)
+        patch.setattr(loss, "TABLE_CELLS", 0)
+        patch.setattr(loss, "TABLE_CELLS", 0)
         assert worst_edge(plan, grid) == exact
-        patch.setattr(columns, "ENTRIES", 1000)
+        patch.setattr(loss, "ENTRIES", 1000)
         bound = worst_edge(plan, grid)
     assert (bound.loss, bound.tight, bound.edge) == (2400, False, None)
 

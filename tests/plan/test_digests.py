@@ -14,13 +14,12 @@ import pytest
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import DigestMismatch, InfiniteLoss
-from blowfishdb.model.changed_together import ChangedTogether
+from blowfishdb.model.cellgraph import ChangedTogether
 from blowfishdb.model.encoding import VERSION, version_of
 from blowfishdb.model.workload import Identity, Prefix, Sparse
 from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import CertifiedPlan, certified_as_charged, certify
-from blowfishdb.plan.plan import EdgePlan, Measurement, Plan
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import EdgePlan, Measurement, Plan, Problem
 from tests.plan.digest_cases import EXACT_NODES, GRAPHS, NODES, PLANS, POINTS, PROGRAM, TIED
 
 FROZEN: dict[str, Any] = json.loads(Path(__file__).with_name("version_1.json").read_text(encoding="utf-8"))

@@ -13,9 +13,8 @@ from scipy.sparse import csr_array
 
 from blowfishdb.errors import CannotCertify, PlanError, TooLarge
 from blowfishdb.model.cellgraph import ZERO, CellGraph
-from blowfishdb.model.graphs.explicit import EdgeGraph
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import AllRanges, Identity, Prefix, Sparse
+from blowfishdb.model.graphs import EdgeGraph
+from blowfishdb.model.workload import AllRanges, Identity, Prefix, Rows, Sparse
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.plan import EdgePlan
 from tests.plan.cases import axis_cases, graph_cases, grid_cases

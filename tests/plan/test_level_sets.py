@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.workload import Identity, Kronecker, Sparse
-from blowfishdb.plan import level_sets
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.workload import Identity, Sparse
+from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.plan import loss as level_sets
 from blowfishdb.plan.certificate import certify
-from blowfishdb.plan.level_sets import weighted_intervals
+from blowfishdb.plan.loss import weighted_intervals
 from blowfishdb.plan.plan import Measurement, Plan
 from tests.plan.reference import reference_loss
 

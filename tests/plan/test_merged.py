@@ -13,13 +13,12 @@ from scipy.sparse import csr_array
 
 from blowfishdb.errors import PlanError
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.explicit import EdgeGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.graphs import EdgeGraph, WindowGraph
 from blowfishdb.model.workload import Sparse
-from blowfishdb.plan import merged
+from blowfishdb.plan import program
 from blowfishdb.plan.certificate import certify
-from blowfishdb.plan.merged import bucket_count, merge_counts, merge_graph
 from blowfishdb.plan.plan import Measurement, Plan
+from blowfishdb.plan.program import bucket_count, merge_counts, merge_graph
 
 NO_HUBS = np.empty(0, dtype=np.int64)
 
@@ -69,7 +68,7 @@ def test_counts_of_buckets_are_sums_of_cells(case: tuple[CellGraph, np.ndarray, 
 
 
 def test_a_graph_with_too_many_edges_joins_every_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merged, "LISTED_EDGES", 1)
+    monkeypatch.setattr(program, "LISTED_EDGES", 1)
     chain = EdgeGraph(4, np.array([[0, 1], [1, 2], [2, 3]]))
     graph = CellGraph((chain,), "record", np.array(False), "public")
     assert merge_graph(graph, np.array([0, 1, 2, 2])).value_edges().tolist() == [[0, 1], [0, 2], [1, 2]]

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 import blowfishdb as bf
 from blowfishdb.audit.definitions import holds, moves, records
 from blowfishdb.errors import BlowfishError, InfiniteLoss, PlanError, PolicyError, QueryError, TooLarge
-from blowfishdb.model.arrays import Ints
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.graphs.grid import GridGraph
+from blowfishdb.model.graphs import GridGraph
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.points import PointGraph, Points, compile_points
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Predicate
-from blowfishdb.plan.node_loss import calibrate_nodes, certify_nodes, components_of, node_loss
-from blowfishdb.plan.node_plan import NodeAxis, NodePlan
+from blowfishdb.plan.certificate import calibrate_nodes, certify_nodes, components_of, node_loss
+from blowfishdb.plan.points import NodeAxis, NodePlan
 from tests.model.cases import attributes, families, predicates, settings_of
 
 
@@ -282,7 +282,7 @@ PLANS = [(4, (0, 2, 4, 6, 8)), (9, (0, 2, 4, 6, 8)), (5, (0, 1, 3, 7, 12)), (7, 
 def test_every_way_to_move_is_covered_however_theta_is_shared(
     name: str, shares: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blowfishdb.plan.node_loss.SHARES", shares)
+    monkeypatch.setattr("blowfishdb.plan.certificate.SHARES", shares)
     domain = bf.domain({each: bf.integers(0, 4, null=0) for each in ("x", "y")})
     policy, listed = MOVING[name], list(records(domain))
     points = compile_points(domain, policy, (Axis("x"), Axis("y")))

@@ -9,8 +9,7 @@ import pytest
 
 from blowfishdb.errors import PlanError
 from blowfishdb.model.workload import Identity, Prefix, total
-from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan, Problem
 from tests.plan.test_certificate import line
 
 CELLS = Measurement(Identity(4), np.array(1))

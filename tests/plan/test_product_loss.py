@@ -10,13 +10,12 @@ from scipy.sparse import csr_array
 
 from blowfishdb.errors import PlanError
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.grid import GridGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.graphs import GridGraph, WindowGraph
 from blowfishdb.model.workload import Identity, Sparse
 from blowfishdb.plan import certificate
 from blowfishdb.plan.certificate import certify
+from blowfishdb.plan.loss import worst_product_edge
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
-from blowfishdb.plan.product_loss import worst_product_edge
 
 NONE = np.array([], dtype=np.int64)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from blowfishdb.errors import PlanError
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.noise.distribution import pmf
-from blowfishdb.plan.refinement import RefinementNoise
+from blowfishdb.plan.program import RefinementNoise
 from tests.plan.test_certificate import line
 
 MOVES = line(6)

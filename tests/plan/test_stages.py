@@ -13,7 +13,7 @@ from blowfishdb.errors import AllowanceExceeded, CannotCertify, DigestMismatch, 
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Measurement, Plan
-from blowfishdb.plan.stages import Allowance, MeasurementStage, Program, ProgramRun, SelectionNoise
+from blowfishdb.plan.program import Allowance, MeasurementStage, Program, ProgramRun, SelectionNoise
 from tests.plan.test_certificate import line
 
 PROGRAM = Program("example", (Allowance("partition", Fraction(1, 4)), Allowance("counts", Fraction(3, 4))))

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 import blowfishdb as bf
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.answer_bounds import Bounds
-from blowfishdb.engine.answer_table import AnswerAxis, AnswerTable, single
 from blowfishdb.engine.release import release
 from blowfishdb.inference.consistent import Consistent
 from blowfishdb.model.query import Query
 from blowfishdb.plan.certificate import Certificate
+from blowfishdb.present.released import AnswerAxis, AnswerTable, Bounds, single
 
 DOMAIN = bf.domain(
     {

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.present.graph_picture import to_dot, to_svg
 from blowfishdb.errors import PolicyError
-from blowfishdb.model.graph_view import GraphView, view_graph
+from blowfishdb.model.explain import GraphView, view_graph
+from blowfishdb.present.graph_picture import to_dot, to_svg
 
 WARDS = ["a", "b", "c", 'd"</text>&']
 DOMAIN = bf.domain(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.present.stored import SCHEMA
+from blowfishdb.engine.answer import SCHEMA, Answer
 from tests.present.cases import released
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "answers.md").read_text(encoding="utf-8")

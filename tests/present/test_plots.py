@@ -17,9 +17,8 @@ from matplotlib.collections import FillBetweenPolyCollection
 from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.patches import StepPatch
 
-from blowfishdb.engine.present.colours import shade
-from blowfishdb.engine.present.pooling import evenly, largest, regular, runs, tallest
 from blowfishdb.inference.consistent import Consistent
+from blowfishdb.present.columns import evenly, largest, regular, runs, shade, tallest
 from tests.present.cases import QUESTIONS, constructed, released
 
 

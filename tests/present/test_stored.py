@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import blowfishdb as bf
-from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.present.compact_json import compact_json
+from blowfishdb.engine.answer import Answer, compact_json
 from blowfishdb.errors import DigestMismatch, DocumentError
 from tests.present.cases import DOMAIN, POLICY, QUESTIONS, answers, constructed, released
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from argon2 import PasswordHasher
 
-from blowfishdb.server.accounts import passwords
+from blowfishdb.server.auth import users
 from tests.server.places import Place, opened
 
 
@@ -17,8 +17,8 @@ def quick_passwords() -> Iterator[None]:
     """Hashes that cost little: these tests sign in a hundred times."""
     quick = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passwords, "_hasher", quick)
-        patch.setattr(passwords, "_nobody", quick.hash("nobody's password"))
+        patch.setattr(users, "_hasher", quick)
+        patch.setattr(users, "_nobody", quick.hash("nobody's password"))
         yield
 
 

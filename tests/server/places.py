@@ -16,11 +16,10 @@ import uvicorn
 from fastapi import FastAPI
 
 import blowfishdb as bf
-from blowfishdb.server.accounts.clock import Clock
-from blowfishdb.server.app import rest_app
-from blowfishdb.server.office import Office, open_office
-from blowfishdb.server.running import listening
+from blowfishdb.server.app import listening, rest_app
+from blowfishdb.server.auth.database import Clock
 from blowfishdb.server.settings import Settings
+from blowfishdb.server.state import Office, open_office
 from tests.session.places import clinic, configuration
 
 PASSWORD = "correct horse battery"

@@ -10,13 +10,11 @@ from pathlib import Path
 import pytest
 
 from blowfishdb.errors import AccountsUnavailable, InvalidInput, SignInRefused
-from blowfishdb.server.accounts.actions import Actions
-from blowfishdb.server.accounts.clock import Clock
-from blowfishdb.server.accounts.database import Database, open_database
-from blowfishdb.server.accounts.passwords import hash_password, is_password, new_password
-from blowfishdb.server.accounts.people import People
-from blowfishdb.server.accounts.tokens import Tokens
-from blowfishdb.server.accounts.visits import FREE_TRIES, FREE_TRIES_OF_AN_ADDRESS, IDLE, LONGEST_VISIT, Visits
+from blowfishdb.server.auth.audit_log import Actions
+from blowfishdb.server.auth.database import Clock, Database, open_database
+from blowfishdb.server.auth.session import FREE_TRIES, FREE_TRIES_OF_AN_ADDRESS, IDLE, LONGEST_VISIT, Visits
+from blowfishdb.server.auth.tokens import Tokens
+from blowfishdb.server.auth.users import People, hash_password, is_password, new_password
 
 PASSWORD = "correct horse battery"
 

@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import blowfishdb as bf
-from blowfishdb.engine.compiled import compile_query
-from blowfishdb.engine.demand import USUAL_BETA, Demand, demand
-from blowfishdb.engine.quoting import quotes_for
+from blowfishdb.engine.compile import compile_query
+from blowfishdb.engine.request import quotes_for
+from blowfishdb.engine.target import USUAL_BETA, Demand, demand
 from blowfishdb.errors import DomainError, InvalidInput, PolicyError, SourceError, TooLarge
 from blowfishdb.ledger import Entry
 from blowfishdb.model.domain import Attribute
-from blowfishdb.model.graphs.families import Family
+from blowfishdb.model.families import Family
 from blowfishdb.model.query import query
-from blowfishdb.server.curating.column_form import (
+from blowfishdb.server.pages.column_form import (
     DAYS,
     LISTED,
     MOMENTS,
@@ -36,13 +36,23 @@ from blowfishdb.server.curating.column_form import (
     read_column,
     suggested,
 )
-from blowfishdb.server.curating.entry_words import entry_words
-from blowfishdb.server.curating.example import example, made_up_counts
-from blowfishdb.server.curating.family_form import FamilyForm, form_of, kinds_for, read_form
-from blowfishdb.server.curating.trade_off import BLOCKS, NEAR, SECRET, Offers, curves, points_of, thetas_of, with_family
-from blowfishdb.server.curating.uploads import address_of, check_size, place_for, without_user
+from blowfishdb.server.pages.dataset_add import address_of, check_size, place_for, without_user
+from blowfishdb.server.pages.family_form import FamilyForm, form_of, kinds_for, read_form
+from blowfishdb.server.pages.ledger import entry_words
+from blowfishdb.server.pages.trade_off_curves import (
+    BLOCKS,
+    NEAR,
+    SECRET,
+    Offers,
+    curves,
+    example,
+    made_up_counts,
+    points_of,
+    thetas_of,
+    with_family,
+)
 from blowfishdb.sources.base import ColumnType, Kind
-from blowfishdb.sources.looking import Seen, look_at_column, tables_at
+from blowfishdb.sources.ibis_source import Seen, look_at_column, tables_at
 
 WHOLE_NUMBERS = ColumnType(Kind.INTEGER, "BIGINT")
 TEXT = ColumnType(Kind.TEXT, "VARCHAR")

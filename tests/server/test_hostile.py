@@ -12,7 +12,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.typing import Origin
 
-from blowfishdb.server.accounts.visits import IDLE
+from blowfishdb.server.auth.session import IDLE
 from blowfishdb.sources.duckdb import DuckDB
 from tests.server.places import AGES, PASSWORD, Place, code, opened
 
@@ -258,11 +258,11 @@ def test_a_fault_of_ours_tells_an_incident_and_no_more(place: Place, monkeypatch
     def fail(self: object) -> None:
         raise RuntimeError("Ada Lovelace")
 
-    monkeypatch.setattr("blowfishdb.server.office.Office.check_ready", fail)
+    monkeypatch.setattr("blowfishdb.server.state.Office.check_ready", fail)
     sent = place.visitor().get("/ready")
     assert code(sent) == "internal-error"
     assert "Lovelace" not in sent.text
-    monkeypatch.setattr("blowfishdb.server.rest.answers.read_ask", lambda *_: fail(None))
+    monkeypatch.setattr("blowfishdb.server.rest.queries.read_ask", lambda *_: fail(None))
     assert code(place.program("ana").post(ANSWERS, json=AGES)) == "internal-error"
 
 

@@ -9,11 +9,10 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from blowfishdb.server.accounts.clock import Clock
-from blowfishdb.server.accounts.database import open_database
-from blowfishdb.server.accounts.people import People
-from blowfishdb.server.accounts.tokens import Tokens
-from blowfishdb.server.limits import RELEASES_AT_ONCE, Lanes
+from blowfishdb.server.auth.database import Clock, open_database
+from blowfishdb.server.auth.tokens import Tokens
+from blowfishdb.server.auth.users import People
+from blowfishdb.server.worker_pools import RELEASES_AT_ONCE, Lanes
 
 PATIENCE = 20.0
 

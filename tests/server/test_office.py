@@ -12,7 +12,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.errors import BudgetExceeded, DatasetPaused, InvalidInput, UnknownDataset
-from blowfishdb.server.office import Office, open_office
+from blowfishdb.server.state import Office, open_office
 from blowfishdb.sources.duckdb import DuckDB
 from tests.session.places import clinic, curator, visits
 

@@ -17,7 +17,7 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, OctKey
 
 from blowfishdb.errors import CatalogError
-from blowfishdb.server.accounts.oidc import Provider
+from blowfishdb.server.auth.oidc import Provider
 from tests.server.places import NO_CERTIFICATES, PATIENCE, Place, code, opened, served
 
 WORD = "the client's own word"

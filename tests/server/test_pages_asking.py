@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.written_query import write_query
+from blowfishdb.engine.serialize import write_query
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.domain import domain
-from blowfishdb.server.pages.asking import Asking, Chosen, Filtered, Wanted, asked, literal
-from blowfishdb.server.pages.curator_parts import figure
-from blowfishdb.server.pages.ready import ready
+from blowfishdb.server.pages.controls import figure
+from blowfishdb.server.pages.query_form import Asking, Chosen, Filtered, Wanted, asked, literal, steps_of, usual_step
+from blowfishdb.server.pages.quote import ready
+from blowfishdb.server.pages.result import snippet
 from blowfishdb.server.pages.sign_in import local_path
-from blowfishdb.server.pages.snippet import snippet
-from blowfishdb.server.pages.steps import steps_of, usual_step
 from blowfishdb.session import Session
 
 DOMAIN = domain(

@@ -20,7 +20,7 @@ from blowfishdb.errors import (
 )
 from blowfishdb.server.app import fault_page
 from blowfishdb.server.problems import ASTRAY, problem, status_of
-from blowfishdb.session.remote_desk import error_of
+from blowfishdb.session.remote import error_of
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "rest.md").read_text()
 AT_CLIENTS = {BlowfishError, ServerUnreachable}

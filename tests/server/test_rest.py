@@ -10,10 +10,10 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.catalog import curator as curator_room
-from blowfishdb.engine.synopsis.file import from_bytes
+from blowfishdb.engine.synopsis import from_bytes
 from blowfishdb.errors import LedgerUnavailable
 from blowfishdb.ledger import Head, Ledger
-from blowfishdb.model.written import write_policy
+from blowfishdb.model.serialize import write_policy
 from tests.server.places import AGES, PASSWORD, Place, code, opened
 
 ROOT = "/api/v1/datasets/visits"

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from blowfishdb.server.app import rest_app
-from blowfishdb.server.office import open_office
+from blowfishdb.server.state import open_office
 from tests.server.places import PASSWORD, PEOPLE, Place, code, opened
 from tests.session.places import clinic
 

@@ -25,11 +25,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 import blowfishdb as bf
-from blowfishdb.cli.opening_server import check_port, free_port
+from blowfishdb.cli.serve import check_port, free_port
 from blowfishdb.errors import CatalogError
-from blowfishdb.server.app import rest_app
-from blowfishdb.server.office import open_office
-from blowfishdb.server.running import listening
+from blowfishdb.server.app import listening, rest_app
+from blowfishdb.server.state import open_office
 from blowfishdb.sources.duckdb import DuckDB
 from tests.server.places import PATIENCE, free_door
 from tests.session.places import clinic
@@ -57,7 +56,7 @@ def make_certificate(folder: Path) -> ssl.SSLContext:
 
 def started(folder: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:
     """A server in a process of its own, and what it printed once it was ready."""
-    command = [sys.executable, "-m", "blowfishdb.cli", "serve", "--json", "--host", "localhost"]
+    command = [sys.executable, "-m", "blowfishdb", "serve", "--json", "--host", "localhost"]
     process = subprocess.Popen(
         [*command, "--port", str(free_port(0)), "--config", str(folder / "blowfish.toml")],
         stdout=subprocess.PIPE,
@@ -129,8 +128,8 @@ def test_a_place_where_nobody_can_listen_is_said(host: str) -> None:
 
 
 def test_people_who_are_there_get_no_new_curator(tmp_path: Path) -> None:
-    from blowfishdb.cli.logs import curator_log
-    from blowfishdb.cli.opening_server import first_curator, opened
+    from blowfishdb.cli.output import curator_log
+    from blowfishdb.cli.serve import first_curator, opened
 
     clinic(tmp_path)
     with curator_log():  # as every command does; the next test finds no log of this one
@@ -143,11 +142,11 @@ def test_people_who_are_there_get_no_new_curator(tmp_path: Path) -> None:
 
 
 def test_a_server_without_its_parts_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from blowfishdb.cli.opening_server import opened
+    from blowfishdb.cli.serve import opened
     from blowfishdb.errors import ExtraMissing
 
     clinic(tmp_path)
-    monkeypatch.setitem(sys.modules, "blowfishdb.server.office", None)
+    monkeypatch.setitem(sys.modules, "blowfishdb.server.state", None)
     with pytest.raises(ExtraMissing, match="server"):
         opened(tmp_path / "blowfish.toml", None, None)
 

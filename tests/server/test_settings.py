@@ -13,10 +13,9 @@ import pytest
 
 from blowfishdb.catalog.config import read_config
 from blowfishdb.errors import CatalogError, RateLimited
-from blowfishdb.server.limits import MOST_PARTIES, RateLimit
-from blowfishdb.server.logs import JsonLines
-from blowfishdb.server.metrics import Metrics
+from blowfishdb.server.middleware import JsonLines, Metrics
 from blowfishdb.server.settings import Settings, read_settings
+from blowfishdb.server.worker_pools import MOST_PARTIES, RateLimit
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "server.md").read_text()
 

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from blowfishdb.server.logs import REQUESTS, JsonLines
+from blowfishdb.server.middleware import REQUESTS, JsonLines
 from tests.server.places import AGES, Place
 
 MARK = "visible-only-to-its-owner"

@@ -15,12 +15,12 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.catalog import Catalog, Config, Curator
-from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.compile import Holding
 from blowfishdb.errors import BlowfishError, InternalError, QueryError, ReleaseFailed, SchemaDrift, TooLarge
 from blowfishdb.ledger import Ledger
 from blowfishdb.model.predicate import Comparison
 from blowfishdb.session import Session
-from blowfishdb.sources.engine import Engine
+from blowfishdb.sources.base import Engine
 from blowfishdb.sources.ibis_source import IbisCount, IbisSource
 from tests.session.places import clinic, session
 

@@ -11,7 +11,7 @@ import blowfishdb as bf
 from blowfishdb.accuracy import ranking
 from blowfishdb.engine import measure
 from blowfishdb.errors import DigestMismatch, InfiniteLoss
-from blowfishdb.model.graphs.grid import GridGraph
+from blowfishdb.model.graphs import GridGraph
 from blowfishdb.session import Session
 from tests.session.places import curator, session
 

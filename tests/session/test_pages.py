@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blowfishdb.catalog.config import DATASET_KEYS, JOIN_KEYS, KEYS, read_config
-from blowfishdb.engine.charged_release import STEPS
+from blowfishdb.engine.charge import STEPS
 from blowfishdb.session import Table
 from tests.session.places import configuration, make_table
 

@@ -9,7 +9,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.errors import AccuracyError, BlowfishError, QueryError, UnknownDataset
-from blowfishdb.model.arrays import Floats
+from blowfishdb.model.numbers import Floats
 from blowfishdb.session import Question, Session
 
 AGE = np.arange(3000) % 100

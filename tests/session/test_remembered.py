@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.demand import demand
-from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.compile import Holding
 from blowfishdb.engine.request import Prepared, make_request, prepare
+from blowfishdb.engine.target import demand
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.query import query
-from blowfishdb.session.remembered import LEAST, Quoted, Remembered
+from blowfishdb.session.local import LEAST, Quoted, Remembered
 from tests.engine.held import Rows
 
 

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.accuracy.noise_widths import noise_widths
-from blowfishdb.engine.synopsis.expected import read_synopsis_preview
-from blowfishdb.engine.synopsis.file import to_bytes
-from blowfishdb.engine.synopsis.request import cells_and_ranges
+from blowfishdb.accuracy.intervals import noise_widths
+from blowfishdb.engine.synopsis import cells_and_ranges, to_bytes
+from blowfishdb.engine.synopsis_answers import read_synopsis_preview
 from blowfishdb.errors import AccuracyError, DocumentError, InvalidInput, QueryError
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.session import Session

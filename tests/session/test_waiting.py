@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine import charged_release
+from blowfishdb.engine import charge as charged_release
 from blowfishdb.errors import UnknownAnswer
 from blowfishdb.model.domain import integers
 

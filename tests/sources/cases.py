@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass, field
 
+from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.cells import Cells, compile_cells
-from blowfishdb.model.domain import Attribute, bins, categorical, dates, domain, integers, timestamps
+from blowfishdb.model.domain import Attribute, bins, categorical, domain, integers
 from blowfishdb.model.policy import ROW, Person, Policy, Row
 from blowfishdb.model.predicate import Axis, Predicate, col
 from blowfishdb.sources import Join

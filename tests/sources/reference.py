@@ -7,8 +7,8 @@ from collections import Counter
 
 import numpy as np
 
-from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cells import Cells
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Person, Row
 from blowfishdb.sources import Join
 from tests.sources.tables import Cell, Sample

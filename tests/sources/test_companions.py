@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from blowfishdb.sources.mysql import MySQL
-from blowfishdb.sources.pushdown import moments, numeric, statement
+from blowfishdb.sources.pushdown import calendar, numeric, statement
 from tests.sources import stores
 from tests.sources.cases import CASES
 from tests.sources.tables import SAMPLES, WORDS
@@ -41,7 +41,7 @@ def test_keys_that_occur_twice(url: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_clock_that_never_changes(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moments, "zone_changes", lambda zone, begin, end: ((), (3600,)))
+    monkeypatch.setattr(calendar, "zone_changes", lambda zone, begin, end: ((), (3600,)))
     fails(url, "summer time")
     fails(url, "change 0 of Europe/Berlin by minute")
     fails(url, "change 1 of Australia/Lord_Howe by minute")

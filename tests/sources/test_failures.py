@@ -11,8 +11,9 @@ import duckdb
 import pytest
 
 from blowfishdb.errors import SourceError, SourceFailed
+from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.cells import Cells, compile_cells
-from blowfishdb.model.domain import Attribute, bins, categorical, dates, domain, integers, timestamps
+from blowfishdb.model.domain import Attribute, bins, categorical, domain, integers
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.predicate import col
 from blowfishdb.sources import Join, open_source

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from blowfishdb.errors import SourceError
+from blowfishdb.model.calendar import dates
 from blowfishdb.model.cells import compile_cells
-from blowfishdb.model.domain import bins, dates, domain, integers
+from blowfishdb.model.domain import bins, domain, integers
 from blowfishdb.model.policy import ROW, Policy
 from blowfishdb.sources import Kind, open_source
 from tests.sources import stores

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from blowfishdb.model.calendar import timestamps
 from blowfishdb.model.cells import compile_cells
-from blowfishdb.model.domain import bins, categorical, domain, integers, timestamps
+from blowfishdb.model.domain import bins, categorical, domain, integers
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Predicate, col
 from blowfishdb.sources import open_source

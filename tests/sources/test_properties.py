@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import QueryError
+from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.cells import compile_cells
-from blowfishdb.model.domain import bins, categorical, dates, domain, integers, timestamps
+from blowfishdb.model.domain import bins, categorical, domain, integers
 from blowfishdb.model.policy import ROW, Person, Policy
 from blowfishdb.model.predicate import Axis, Predicate, col
 from blowfishdb.sources import open_source

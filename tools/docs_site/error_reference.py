@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import inspect
 
-from blowfishdb import errors
-from blowfishdb.cli.exits import EXIT_CODES, KINDS
-from blowfishdb.errors import BlowfishError
+from blowfishdb.cli.output import EXIT_CODES, KINDS
+from blowfishdb.errors import BlowfishError, error_types
 from blowfishdb.server.problems import STATUS
 from tools.docs_site.words import NOTE, code, first_line, table
 
@@ -15,8 +14,10 @@ HIDDEN = ("self", "message", "args")
 
 def all_errors() -> list[type[BlowfishError]]:
     """Every kind of error that can be caught, by its code."""
-    kinds = [getattr(errors, name) for name in errors.__all__]
-    return sorted((kind for kind in kinds if kind is not BlowfishError), key=lambda kind: (kind.code, kind.__name__))
+    return sorted(
+        (kind for kind in error_types().values() if kind is not BlowfishError),
+        key=lambda kind: (kind.code, kind.__name__),
+    )
 
 
 def page() -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import blowfishdb as bf
-from blowfishdb.engine.present.graph_picture import to_svg
-from blowfishdb.engine.present.picture import picture
-from blowfishdb.model.graph_view import view_graph
-from blowfishdb.model.graphs.families import Family
+from blowfishdb.model.explain import view_graph
+from blowfishdb.model.families import Family
+from blowfishdb.present.graph_picture import to_svg
+from blowfishdb.present.svg import picture
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 WARDS = ["north", "east", "south", "west", "centre"]

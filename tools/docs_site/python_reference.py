@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import blowfishdb as bf
+from blowfishdb import analysis
 from tools.docs_site.words import NOTE
 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -44,5 +45,4 @@ def page() -> str:
 
 def analysis_names() -> list[tuple[str, str]]:
     """The public names of `bf.analysis`, each with its module."""
-    room = bf.analysis
-    return [(getattr(room, name).__module__.rpartition(".")[2], name) for name in room.__all__]
+    return [(getattr(analysis, name).__module__.rpartition(".")[2], name) for name in analysis.__all__]

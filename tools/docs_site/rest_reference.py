@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from blowfishdb.server.app import ROUTERS
-from blowfishdb.server.rest import health
+from blowfishdb.server.rest import ledger
 from tools.docs_site.words import NOTE, code, table
 
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -20,7 +20,7 @@ def description() -> dict[str, Any]:
     for router in ROUTERS:
         api.include_router(router)
     app.include_router(api)
-    app.include_router(health.router)
+    app.include_router(ledger.router)
     return app.openapi()
 
 

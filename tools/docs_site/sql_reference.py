@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from blowfishdb.sql import options, refusals
-from blowfishdb.sql.groups import HELP, MOST_GROUPS
+from blowfishdb.sql import statement
+from blowfishdb.sql.conditions import GROUPS_HELP, MOST_GROUPS
 from tools.docs_site.words import NOTE, code, table
 
 CLAUSE_WORDS = {
@@ -30,20 +30,20 @@ FUNCTION_WORDS = {
 
 def page() -> str:
     """Aggregates, groups, options and refusals."""
-    names = [*options.READERS, *options.ALIASES, "confidence"]
+    names = [*statement.READERS, *statement.ALIASES, "confidence"]
     rows = [(code(name), _same_as(name)) for name in names]
-    clauses = [(CLAUSE_WORDS.get(name, name.upper()), said) for name, said in refusals.CLAUSES.items()]
-    functions = [(FUNCTION_WORDS.get(name, name.upper()), said) for name, said in refusals.FUNCTIONS.items()]
+    clauses = [(CLAUSE_WORDS.get(name, name.upper()), said) for name, said in statement.CLAUSES.items()]
+    functions = [(FUNCTION_WORDS.get(name, name.upper()), said) for name, said in statement.FUNCTIONS.items()]
     return "\n\n".join(
         [
             "# SQL",
             NOTE,
             "[The SQL face](../sql.md) explains the language with examples. A statement is parsed and never executed.",
-            "```text\n[EXPLAIN] " + refusals.SHAPE.format(table="<dataset>") + " [OPTIONS (...)]\n```",
-            f"**Aggregates**: {refusals.AGGREGATES}; one in each statement.",
-            f"**Groups**: {HELP}; at most {MOST_GROUPS}.",
+            "```text\n[EXPLAIN] " + statement.SHAPE.format(table="<dataset>") + " [OPTIONS (...)]\n```",
+            f"**Aggregates**: {statement.AGGREGATES}; one in each statement.",
+            f"**Groups**: {GROUPS_HELP}; at most {MOST_GROUPS}.",
             "## Options",
-            f"Written `{options.EXAMPLE}`.",
+            f"Written `{statement.EXAMPLE}`.",
             table(("option", ""), rows),
             "## Clauses that are refused",
             table(("clause", "what is said"), clauses),
@@ -56,4 +56,4 @@ def page() -> str:
 def _same_as(name: str) -> str:
     if name == "confidence":
         return "1 - beta"
-    return f"the same as {code(options.ALIASES[name])}" if name in options.ALIASES else ""
+    return f"the same as {code(statement.ALIASES[name])}" if name in statement.ALIASES else ""

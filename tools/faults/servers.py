@@ -37,7 +37,7 @@ class Serving:
 
     def start(self) -> None:
         """Starts it and waits until it says that it is ready."""
-        command = [sys.executable, "-m", "blowfishdb.cli", "serve", "--json", "--port", str(self.port)]
+        command = [sys.executable, "-m", "blowfishdb", "serve", "--json", "--port", str(self.port)]
         self.process = subprocess.Popen(
             [*command, "--config", str(self.config)],
             cwd=ROOT,
@@ -96,7 +96,7 @@ def _serving(place: Place) -> Iterator[list[Serving]]:
 
 def _tokens(place: Place) -> dict[str, str]:
     """A token for every analyst, by name."""
-    from blowfishdb.server.office import open_office
+    from blowfishdb.server.state import open_office
 
     office = open_office(place.config)
     try:

@@ -1,23 +1,160 @@
-"""Half-widths for the answers of a plan: one per answer, and one that holds for all of them together."""
+"""What a certified strategy promises at an epsilon, and the half-widths of its answers, alone and together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache, cached_property
+from typing import Literal
 
 import numpy as np
+from scipy.special import erfc
 
-from blowfishdb.accuracy.assessment import Assessment
-from blowfishdb.accuracy.bound import rounding, variances_alone, written_out
-from blowfishdb.accuracy.equal_terms import equal_term_tails, many_terms, rounded_terms
-from blowfishdb.accuracy.setting import CountsTerms, Setting
-from blowfishdb.errors import AccuracyError
+from blowfishdb.accuracy.bounds import (
+    REFERENCE_BETA,
+    Bound,
+    Glance,
+    least_alpha,
+    rounding,
+    variances_alone,
+    written_out,
+)
+from blowfishdb.accuracy.candidates import CountsTerms, GivesCoefficients, Guarantee, Setting, check_guarantee, declined
+from blowfishdb.accuracy.simulation import LargeSimulation, Simulation, large_simulation
+from blowfishdb.accuracy.tails import ExactTails, equal_term_tails, many_terms, rounded_terms
+from blowfishdb.errors import AccuracyError, TooLarge
 from blowfishdb.mechanisms.strategy import Strategy
-from blowfishdb.model.arrays import Floats
+from blowfishdb.model.numbers import Floats
 from blowfishdb.noise import distribution
-from blowfishdb.plan.plan import EdgePlan, Plan
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import EdgePlan, Plan, Problem
+
+Method = Literal["exact", "simulated", "bound"]
+
+TOO_LARGE = "no proof of its accuracy is known at this size, and others promise more"
+FEWEST_SAMPLES = 250
+"""With fewer samples the confidence correction would cost too much, and larger problems too much time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """The accuracy of a candidate; where several methods apply, the best of their sound results."""
+
+    setting: Setting
+    guarantee: Guarantee
+    known_bound: Bound | None = None
+
+    def __post_init__(self) -> None:
+        check_guarantee(self.guarantee)
+
+    def least_epsilon(self, alpha: float, beta: float, *, simulate: bool) -> tuple[Fraction, Method]:
+        """The least epsilon that keeps errors within alpha except with probability beta, and how it is known."""
+        if self.setting.is_exact:
+            return Fraction(0), "exact"
+        best, method = self._least_unclamped(alpha, beta, simulate)
+        lowest, highest = self.setting.served()
+        if best is None:
+            raise declined(self.setting, TOO_LARGE)
+        if best > highest:
+            raise declined(self.setting, "the noise this accuracy allows is finer than the sampler serves")
+        return max(best, lowest), method
+
+    def alpha(self, epsilon: Fraction, beta: float, *, simulate: bool) -> tuple[float, Method]:
+        """The accuracy that holds at this epsilon except with probability beta, and how it is known."""
+        if self.setting.is_exact:
+            return 0.0, "exact"
+        lowest, highest = self.setting.served()
+        if not lowest <= epsilon <= highest:
+            raise declined(self.setting, f"its noise is served for epsilon {float(lowest):.3g} to {float(highest):.3g}")
+        if self._exact is not None:
+            return self._exact.alpha(epsilon, beta), "exact"
+        found: list[tuple[float, Method]] = []
+        if self.bound is not None:
+            found.append((self.bound.alpha(epsilon, beta), "bound"))
+        simulated = self._simulated_alpha(epsilon, beta) if simulate else None
+        if simulated is not None:
+            found.append((simulated, "simulated"))
+        if not found:
+            raise declined(self.setting, TOO_LARGE)
+        return min(found)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a simulation takes so long that only the best-ranked strategy is worth it."""
+        return self._large is not None
+
+    def price(self, glance: Glance) -> float:
+        """alpha times epsilon at the reference beta, by a quick estimate that only ranks strategies.
+
+        It is proportional to the unit of the plan: at unit 1 it is the price for each unit of loss.
+        """
+        if self.setting.is_exact:
+            return 0.0
+        if self._exact is not None:
+            return self._exact.price(REFERENCE_BETA)
+        is_tree = isinstance(self.setting.strategy, GivesCoefficients)
+        if (is_tree and self.setting.is_wide and self._together) or self.bound is None:
+            return glance.price_per_loss * float(self.setting.plan.unit)
+        return self.bound.price
+
+    def _least_unclamped(self, alpha: float, beta: float, simulate: bool) -> tuple[Fraction | None, Method]:
+        if self._exact is not None:
+            return self._exact.least_epsilon(alpha, beta), "exact"
+        best = self._simulated_epsilon(alpha, beta) if simulate else None
+        method: Method = "simulated"
+        if self.bound is not None:
+            found = self.bound.least_epsilon(alpha, beta, best)
+            best, method = (found, "bound") if found is not None else (best, method)
+        return best, method
+
+    def _simulated_epsilon(self, alpha: float, beta: float) -> Fraction | None:
+        """Where noise is too small for the proof of a long simulation a short one goes on, at larger epsilons alone."""
+        long = self._long(beta)
+        found = long.least_epsilon(alpha, beta) if long is not None else None
+        if found is not None or not self._may_simulate(beta):
+            return found
+        return self._simulation.least_epsilon(alpha, beta, long.highest if long is not None else Fraction(0))
+
+    def _simulated_alpha(self, epsilon: Fraction, beta: float) -> float | None:
+        long = self._long(beta)
+        found = long.alpha(epsilon, beta) if long is not None else None
+        return self._simulation.alpha(epsilon, beta) if found is None and self._may_simulate(beta) else found
+
+    def _long(self, beta: float) -> LargeSimulation | None:
+        return self._large if self._large is not None and self._large.can_show(beta) else None
+
+    @cached_property
+    def _exact(self) -> ExactTails | None:
+        direct = self.setting.strategy.direct
+        return None if direct is None else ExactTails(self.setting, direct, self._together)
+
+    @cached_property
+    def bound(self) -> Bound | None:
+        """None where the answers are too many to list."""
+        if self.known_bound is not None:
+            return self.known_bound
+        bound = Bound(self.setting, self._together)
+        try:
+            return bound if bound.price > 0 else None
+        except TooLarge:
+            return None
+
+    @cached_property
+    def _simulation(self) -> Simulation:
+        return Simulation(self.setting, self._together, self.setting.problem.digest())
+
+    @cached_property
+    def _large(self) -> LargeSimulation | None:
+        return large_simulation(self.setting) if self._together else None
+
+    def _may_simulate(self, beta: float) -> bool:
+        """Whether the samples are many enough, also for this beta."""
+        return self._simulation.samples >= FEWEST_SAMPLES and self._simulation.can_show(beta)
+
+    @property
+    def _together(self) -> bool:
+        return self.guarantee == "simultaneous"
+
 
 HALVINGS = 40
 """Steps of the search for each half-width; the upper end is reported."""
@@ -87,3 +224,64 @@ def _solve(tails: Callable[[Floats], Floats], beta: float, guess: Floats) -> Flo
         holds = tails(middle) <= beta
         low, high = np.where(holds, low, middle), np.where(holds, middle, high)
     return high
+
+
+PRECISION = 1e-6
+CLASSES = 200
+"""Answers are bounded by so many classes of size, each rounded up to its largest member."""
+STEP, STEPS = 0.02, 3000
+"""The grid of standard deviations on which the tail is tabulated; beyond it the last value counts."""
+
+
+def noise_widths(variances: Floats, beta: float) -> HalfWidths:
+    """Half-widths at beta for weighted sums of independent discrete Laplace variables with these variances.
+
+    `variances` are sums of 2 (coefficient x scale)^2; the coefficients themselves need not be known
+    (docs/proofs/accuracy.md, "Variances alone").
+    """
+    if not 0 < beta < 1:
+        raise AccuracyError(f"beta is a probability strictly between 0 and 1, not {beta}")
+    spread = np.sqrt(variances)
+    largest = float(spread.max(initial=0.0))
+    if largest == 0.0:
+        return HalfWidths(np.zeros_like(spread), 0.0)
+    alone = least_alpha(lambda alpha: float(tail(np.array([alpha]))[0]), beta, 1.0, PRECISION)
+    sizes, count = _classes(spread[spread > 0] / largest)
+    together = largest * least_alpha(lambda alpha: float(count @ tail(alpha / sizes)), beta, 1.0, PRECISION)
+    return HalfWidths(np.minimum(alone * spread, together), together)
+
+
+def tail(deviations: Floats) -> Floats:
+    """A bound on P(|S| > so many standard deviations), for every sum S of independent discrete Laplace variables."""
+    place = np.clip(np.floor(deviations / STEP), 0, STEPS - 1).astype(np.int64)
+    return np.where(place > 0, _tabulated()[place], 1.0)
+
+
+@cache
+def _tabulated() -> Floats:
+    """For a = 0, STEP, ... the least over u < a of (integral of the continuous tail from u on) / (a - u)."""
+    at = STEP * np.arange(STEPS)
+    continuous = np.minimum.accumulate(np.minimum(1.0, _continuous_tail(np.maximum(at, STEP))))
+    # The tail falls, so that a step's left end bounds it; past the table it is at most exp(-a) there.
+    beyond = np.cumsum((continuous * STEP)[::-1])[::-1] + np.exp(-at[-1])
+    table = np.array([1.0, *(np.min(beyond[:a] / (at[a] - at[:a])) for a in range(1, STEPS))])
+    return np.minimum.accumulate(np.minimum(table, 1.0))
+
+
+def _continuous_tail(deviations: Floats) -> Floats:
+    """The expectation of a convex function above w -> P(|N(0, w)| > a), w exponential with mean 1.
+
+    The function is P itself up to w = a^2 / 3, where it turns concave, and its tangent from there on.
+    """
+    turn = deviations**2 / 3.0
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    inside = 0.5 * turn[:, None] * (nodes + 1.0)
+    below = 0.5 * turn * (erfc(deviations[:, None] / np.sqrt(2.0 * inside)) * np.exp(-inside) @ weights)
+    slope = (3.0 / np.e) ** 1.5 / np.sqrt(2.0 * np.pi) / deviations**2
+    return np.asarray(1.0001 * below + np.exp(-turn) * (erfc(np.sqrt(1.5)) + slope))
+
+
+def _classes(sizes: Floats) -> tuple[Floats, Floats]:
+    """Sizes in (0, 1] rounded up to a few values, and how many have each."""
+    found, count = np.unique(np.ceil(sizes * CLASSES) / CLASSES, return_counts=True)
+    return found, count.astype(np.float64)

@@ -11,19 +11,16 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtri
 
-from blowfishdb.accuracy.assessment import Assessment, Method
-from blowfishdb.accuracy.contenders import contenders, unasked
-from blowfishdb.accuracy.glance import LOOKED_AT
-from blowfishdb.accuracy.guarantee import Guarantee, check_guarantee
-from blowfishdb.accuracy.ranking import Placed, ranked, reason_of
-from blowfishdb.accuracy.setting import Candidate, Setting, certified_strategy
+from blowfishdb.accuracy.bounds import LOOKED_AT
+from blowfishdb.accuracy.candidates import Candidate, Guarantee, Setting, certified_strategy, check_guarantee
+from blowfishdb.accuracy.intervals import Assessment, Method
+from blowfishdb.accuracy.ranking import Placed, contenders, ranked, reason_of, unasked
 from blowfishdb.errors import AccuracyError, CannotCertify, Declined, TooLarge
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.plan.certificate import Certificate
-from blowfishdb.plan.plan import EdgePlan, Plan
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.plan import EdgePlan, Plan, Problem
 
 SIMULATED = 2
 """So many of the best-ranked strategies are simulated; the others carry a proven price, "at most"."""

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import os
 from bisect import bisect_right
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr
 
-from blowfishdb.accuracy.grid import first_passing
-from blowfishdb.accuracy.setting import EstimatesCells, Setting
-from blowfishdb.model.arrays import Floats, Ints, distinct
-from blowfishdb.model.workload import AllRanges, Intervals
-from blowfishdb.model.workload.line import sums_before
+from blowfishdb.accuracy.candidates import EstimatesCells, Setting, first_passing, round_up
+from blowfishdb.mechanisms.axis_estimate import STEADY_SCALE, EstimatingStrategy
+from blowfishdb.mechanisms.trees import TreeCorrection, chain_system
+from blowfishdb.model.numbers import Floats, Ints, distinct
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, sums_before
 
 CONFIDENCE = 0.999
 """A promise that does not hold passes the test with a probability of at most 1 - CONFIDENCE."""
@@ -175,3 +179,162 @@ class Simulation:
             return np.asarray(at_ends.max(axis=0) - at_ends.min(axis=0))[None, :]
         errors = np.abs(strategy.decode(noise, exact, variances))
         return errors.max(axis=0)[None, :] if self.together else errors
+
+
+THREADS = min(4, os.cpu_count() or 1)
+"""Samples are shared out among so many threads; the kernel holds no lock."""
+
+
+@dataclass(frozen=True, eq=False)
+class TreeNoise:
+    """The flat arrays of one tree, its noise scales and its least-squares weights."""
+
+    variables: int
+    kind: int
+    arrays: tuple[Any, ...]
+
+    def largest_errors(self, seeds: NDArray[np.uint32]) -> Floats:
+        """The largest error of one sample for each row of three seeds."""
+        from blowfishdb.accuracy.kernels import LANES, largest_errors
+
+        lanes = -(-len(seeds) // LANES)
+        padded = np.resize(seeds, (lanes * LANES, 3))
+
+        def part(chosen: Ints) -> Floats:
+            rows = padded[LANES * int(chosen[0]) : LANES * (int(chosen[-1]) + 1)]
+            return np.asarray(largest_errors(rows, self.variables, self.kind, *self.arrays))
+
+        # Samples are independent and each has its own seeds, so the result is the same for any number of threads.
+        with ThreadPoolExecutor(THREADS) as pool:
+            found = pool.map(part, np.array_split(np.arange(lanes), min(THREADS, lanes)))
+            return np.concatenate(list(found))[: len(seeds)]
+
+
+def serves(workload: Rows) -> bool:
+    """Whether the largest error follows from one pass over the cells."""
+    return isinstance(workload, Identity | Prefix | AllRanges)
+
+
+def tree_noise(tree: TreeCorrection, workload: Rows, scales: Floats, variances: Floats) -> TreeNoise:
+    """Noise of the given scales, decoded with the least-squares weights of the given variances."""
+    from blowfishdb.accuracy.kernels import CELLS, PREFIXES, RANGES, factor_chain
+
+    kind = CELLS if isinstance(workload, Identity) else PREFIXES if isinstance(workload, Prefix) else RANGES
+    shape, up = tree.tree, tree.upward(variances)
+    variable = tree.split(np.arange(scales.size))
+    levels = np.concatenate([[0], np.cumsum([level.starts.size for level in shape.levels])])
+    below = [shape.axis.cells, *(level.starts.size for level in shape.levels)]
+    first = np.concatenate(
+        [np.append(level.first_child, size) for level, size in zip(shape.levels, below, strict=False)]
+    )
+    pulls = [
+        own / np.repeat(total, np.diff(np.append(level.first_child, own.size)))
+        for level, own, total in zip(shape.levels, up.own, up.sums, strict=False)
+    ]
+    measured = np.concatenate([level.measured for level in shape.levels])
+    node_variable = _placed(np.concatenate(variable[1:-1]), np.flatnonzero(measured), measured.size)
+    trust = 1.0 - np.concatenate(up.own[1:]) / np.concatenate(up.sums)
+    sum_variable = _placed(variable[-1], np.flatnonzero(shape.summed), shape.blocks.size)
+    padded = np.append(scales, 0.0)
+    chain = tree.chain(up.own[-1], variances)
+    diagonal, beside = chain_system(chain)
+    step, pivot = factor_chain(diagonal, beside)
+    small = np.float32
+    cell_scales = np.zeros(shape.axis.cells, dtype=small)
+    cell_scales[tree.noisy] = scales[variable[0]]
+    cells = (_placed(variable[0], tree.noisy, shape.axis.cells), cell_scales, pulls[0].astype(small))
+    nodes = (node_variable, padded[node_variable], trust, np.concatenate([*pulls[1:], np.zeros(below[-1])]))
+    links = (1.0 / chain.own, beside, 1.0 / chain.noise, ~chain.pinned, chain.links, step, pivot, padded[sum_variable])
+    return TreeNoise(scales.size, kind, (cells, levels, first, nodes, links, sum_variable))
+
+
+def _placed(variables: Ints, places: Ints, size: int) -> Ints:
+    """The variable at each of `size` places, -1 where there is none."""
+    found = np.full(size, -1, dtype=np.int64)
+    found[places] = variables
+    return found
+
+
+FEWEST_VARIABLES = 8_000
+"""Smaller problems have samples enough of the whole-number noise itself."""
+MOST_VARIABLES = 5_000_000
+FEWEST_SAMPLES = 304
+"""With these a beta of 0.05 is shown if at most four samples fail; a multiple of what the kernel draws at once."""
+EFFORT = 4_000_000
+"""(EFFORT / variables)^(3/2) samples are drawn where these are more: at 20 000 cells some 2400, a fifth of a second."""
+SHIFT = 2.5
+"""How far, in norms of the coefficients, whole-number noise is compared with continuous noise."""
+ROUNDING = 1.001
+"""Covers the single precision of the draws and of some factors, which changes errors by less than a millionth."""
+
+
+@dataclass(frozen=True, eq=False)
+class LargeSimulation:
+    """The largest errors of K samples at epsilon 1; one of them decides every demand."""
+
+    setting: Setting
+    tree: TreeCorrection
+    seed: str
+
+    @property
+    def samples(self) -> int:
+        """How many samples are drawn, whatever alpha, beta and epsilon."""
+        return min(MOST_SAMPLES, max(FEWEST_SAMPLES, int((EFFORT / self.setting.weights.size) ** 1.5)))
+
+    def can_show(self, beta: float) -> bool:
+        """Whether the samples are many enough for this beta."""
+        return self._allowed(beta) >= 0
+
+    def least_epsilon(self, alpha: float, beta: float) -> Fraction | None:
+        """The least grid epsilon shown to keep the promise; None where noise would be too small for the proof."""
+        room = alpha - self._rounding
+        if room <= 0:
+            return None
+        found = round_up(Fraction(self._quantile(beta) / room))
+        return found if found <= self.highest else None
+
+    def alpha(self, epsilon: Fraction, beta: float) -> float | None:
+        """The least alpha shown to hold at this epsilon; None where noise is too small for the proof."""
+        return self._quantile(beta) / float(epsilon) + self._rounding if epsilon <= self.highest else None
+
+    @property
+    def highest(self) -> Fraction:
+        """Up to this epsilon the least-squares weights are those of continuous noise."""
+        return self.setting.plan.unit / (STEADY_SCALE * int(self.setting.weights.max()))
+
+    def _allowed(self, beta: float) -> int:
+        return allowed_failures(self.samples, beta * -math.expm1(-(SHIFT**2)), CONFIDENCE)
+
+    def _quantile(self, beta: float) -> float:
+        place = self.samples - 1 - self._allowed(beta)
+        return ROUNDING * float(self._errors[place])
+
+    @cached_property
+    def _rounding(self) -> float:
+        """SHIFT times the largest norm of an answer's coefficients; a range has at most the norms of two prefixes."""
+        setting = self.setting
+        if isinstance(setting.problem.workload, AllRanges):
+            place = np.arange(setting.problem.workload.cells + 1)
+            found = self.tree.range_variances(np.zeros_like(place), place, setting.coarse_variances)
+            largest = 4.0 * float(found.max())
+        else:
+            largest = float(setting.coarse_answer_variances.max())
+        return SHIFT * math.sqrt(largest / 2.0) / setting.coarse_unit * float(setting.weights.max())
+
+    @cached_property
+    def _errors(self) -> Floats:
+        """The largest error of each sample at epsilon 1 if noise were continuous, in increasing order."""
+        setting = self.setting
+        noise = tree_noise(self.tree, setting.problem.workload, setting.scales(Fraction(1)), setting.coarse_variances)
+        words = hashlib.shake_256(f"{self.seed} {setting.strategy.mechanism}".encode()).digest(12 * self.samples)
+        return np.sort(noise.largest_errors(np.frombuffer(words, dtype="<u4").astype(np.uint32).reshape(-1, 3)))
+
+
+def large_simulation(setting: Setting) -> LargeSimulation | None:
+    """The simulation of a long tree whose largest error one pass over the cells finds; None for anything else."""
+    strategy = setting.strategy
+    is_long = FEWEST_VARIABLES < setting.weights.size <= MOST_VARIABLES
+    if not (is_long and isinstance(strategy, EstimatingStrategy) and serves(setting.problem.workload)):
+        return None
+    tree = strategy.estimator
+    return LargeSimulation(setting, tree, setting.problem.digest()) if isinstance(tree, TreeCorrection) else None

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blowfishdb.engine.synopsis.artefact import Artefact, SynopsisAxis
-from blowfishdb.engine.synopsis.synopsis import Synopsis
+from blowfishdb.engine.synopsis import Artefact, SynopsisAxis
+from blowfishdb.engine.synopsis_answers import Synopsis
 from blowfishdb.errors import InvalidInput, TooLarge
-from blowfishdb.model.arrays import Floats, Ints
-from blowfishdb.model.domain import Bins, Categorical, Dates, Integers
+from blowfishdb.model.calendar import Dates
+from blowfishdb.model.domain import Bins, Categorical, Integers
+from blowfishdb.model.numbers import Floats, Ints
 
 if TYPE_CHECKING:
     import pandas

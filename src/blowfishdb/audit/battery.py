@@ -7,19 +7,33 @@ from dataclasses import replace
 from fractions import Fraction
 
 from blowfishdb.audit.cases import Case
-from blowfishdb.audit.clock_cases import changing_clocks
-from blowfishdb.engine.node_release import NodeQuestion
-from blowfishdb.ledger.edge_books import BY, PER_EDGE
+from blowfishdb.engine.points import NodeQuestion
+from blowfishdb.ledger.values import BY, PER_EDGE
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.cellgraph import Composition, Presence
-from blowfishdb.model.domain import bins, categorical, dates, domain, integers, timestamps
-from blowfishdb.model.graphs.families import Family, custom, full, grid, line, partition, public, threshold
-from blowfishdb.model.graphs.grid import Metric
-from blowfishdb.model.graphs.metric import metric
+from blowfishdb.model.domain import bins, categorical, domain, integers
+from blowfishdb.model.families import Family, custom, full, grid, line, metric, partition, public, threshold
+from blowfishdb.model.graphs import Metric
 from blowfishdb.model.policy import Policy, person
 from blowfishdb.model.predicate import Axis, Column, as_axes
 from blowfishdb.model.query import Kind, Query, levels_of, query
+
+SPRING = timestamps("2024-03-30 22:00", "2024-03-31 08:00", zone="Europe/Berlin", null="2024-03-30 22:00")
+AUTUMN = timestamps(
+    "2024-04-07 01:29", "2024-04-07 02:02", "minute", zone="Australia/Lord_Howe", null="2024-04-07 01:29"
+)
+
+
+def changing_clocks() -> Iterator[Case]:
+    """An hour that is skipped in Berlin, and half an hour that comes twice on Lord Howe Island."""
+    for mechanism in ("ordered", "identity"):
+        for season, column, theta in (("spring", SPRING, "10 minutes"), ("autumn", AUTUMN, "2 minutes")):
+            policy = Policy({"x": threshold(theta)})
+            name = f"{mechanism}, clocks change in {season}"
+            yield Case(name, domain({"x": column}), policy, query("cdf", "x"), mechanism=mechanism)
+
 
 LENGTH = 12
 ONE = domain({"x": integers(0, LENGTH - 1, null=0)})

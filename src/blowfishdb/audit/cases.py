@@ -1,29 +1,35 @@
-"""One thing to audit: a declaration, a question, a price and a mechanism; and the release that answers it."""
+"""What is audited: a declaration, a query, a price and a mechanism, on made-up tables or for a declared dataset."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from types import ModuleType
+from typing import Self
+
+import numpy as np
 
 from blowfishdb.accuracy import ranking
-from blowfishdb.audit.neighbours import Setting
-from blowfishdb.engine.demand import demand
-from blowfishdb.engine.holding import Holding
-from blowfishdb.engine.node_release import NodeQuestion, make_node_request, prepare_nodes
-from blowfishdb.engine.payable import Payable
-from blowfishdb.engine.request import make_request, prepare
-from blowfishdb.engine.synopsis.request import prepare_synopsis, synopsis_request
-from blowfishdb.ledger.edge_books import SUM
-from blowfishdb.model import cellgraph, filtering, projection
-from blowfishdb.model.domain import Domain
-from blowfishdb.model.graphs import explicit, window
-from blowfishdb.model.policy import Policy
-from blowfishdb.model.query import Query
-from blowfishdb.plan import certificate, columns, constraint_loss, interval_loss, merged
+from blowfishdb.audit.definitions import Change, Record, Setting
+from blowfishdb.audit.scratch import TableRow, raw_values
+from blowfishdb.catalog import Dataset, read_config
+from blowfishdb.engine.compile import Holding
+from blowfishdb.engine.points import NodeQuestion, make_node_request, prepare_nodes
+from blowfishdb.engine.request import Payable, make_request, prepare
+from blowfishdb.engine.synopsis import prepare_synopsis, synopsis_request
+from blowfishdb.engine.target import demand
+from blowfishdb.ledger.values import SUM
+from blowfishdb.model import cellgraph, graphs, projection
+from blowfishdb.model.domain import Attribute, Domain
+from blowfishdb.model.policy import Person, Policy
+from blowfishdb.model.predicate import Axis, Both, Predicate, as_axes
+from blowfishdb.model.query import Query, levels_of, query
+from blowfishdb.plan import certificate, loss, program
+from blowfishdb.sql import ask, parse, read_question
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,18 +88,18 @@ def made_ready(case: Case, holding: Holding, asked: Query | NodeQuestion) -> Rea
 Limit = tuple[ModuleType, str]
 LIMITS: tuple[Limit, ...] = (
     (certificate, "LISTED_EDGES"),
-    (columns, "TABLE_CELLS"),
-    (constraint_loss, "LISTED_PAIRS"),
-    (interval_loss, "TABLE_CELLS"),
-    (merged, "LISTED_EDGES"),
+    (loss, "TABLE_CELLS"),
+    (loss, "LISTED_PAIRS"),
+    (loss, "TABLE_CELLS"),
+    (program, "LISTED_EDGES"),
     (projection, "LISTED_LIMIT"),
 )
 """Below these numbers edges are compared one by one; above, structure decides."""
 LISTS: tuple[Limit, ...] = (
     (cellgraph, "EDGE_LIMIT"),
-    (explicit, "EDGE_LIMIT"),
-    (window, "EDGE_LIMIT"),
-    (filtering, "FILTER_LIMIT"),
+    (graphs, "EDGE_LIMIT"),
+    (graphs, "EDGE_LIMIT"),
+    (projection, "FILTER_LIMIT"),
 )
 """Below these numbers edges are listed at all, and what a filter rejects is worked out."""
 
@@ -117,3 +123,195 @@ def limited(limits: Sequence[Limit]) -> Iterator[None]:
 def certified_as(case: Case) -> AbstractContextManager[None]:
     """Small questions certified as large ones are, where the case wants it, so that all pairs can still be tried."""
     return limited(LIMITS if case.by_structure else ())
+
+
+COUNTS: tuple[tuple[int, int], ...] = ((4, 1), (9, 6), (10, 2), (19, 14), (99, 49), (29, 24))
+"""How many other records share the place that the changing one leaves, and the one it goes to.
+
+So that what only shows when a count passes a limit that people like does show; each case tries another one.
+"""
+SPARE = 2
+"""So many rows more than count does a person have in made-up tables."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two neighbouring tables as rows, and the records of each that count for somebody."""
+
+    before: list[TableRow]
+    after: list[TableRow]
+    records_before: list[Record]
+    records_after: list[Record]
+
+
+def crowd(setting: Setting, base: Sequence[Record], change: Change, number: int, turn: int) -> list[Record]:
+    """The records beside the first changes of a case: so that a count becomes 0, that nobody else is there, and so on.
+
+    Later changes happen among the given records.
+    """
+    if number == 1:
+        return []
+    if number > 2:
+        return list(base)
+    wanted = COUNTS[turn % len(COUNTS)] if number else (0, 3)
+    places = {setting.place(record) for record in (*change.before, *change.after)}
+    elsewhere = [record for record in base if setting.place(record) not in places]
+    ends = zip((change.before[0], change.after[0]), wanted, strict=True)
+    return [*elsewhere, *(record for record, times in ends if record is not None for _ in range(times))]
+
+
+def table_pair(setting: Setting, base: Sequence[Record], change: Change, random: np.random.Generator) -> Pair:
+    """The two tables of a change over the same other records; those are spelled alike in both."""
+    keep = [_row(setting, record, random) for record in base]
+    if isinstance(setting.policy.unit, Person):
+        return _people(setting, setting.policy.unit, base, keep, change, random)
+    sides: list[tuple[list[TableRow], list[Record]]] = []
+    for moved in (change.before, change.after):
+        there = [record for record in moved if record is not None]
+        sides.append(([*keep, *(_row(setting, record, random) for record in there)], [*base, *there]))
+    (rows, records), (other_rows, other_records) = sides
+    return Pair(rows, other_rows, records, other_records)
+
+
+def _row(setting: Setting, record: Record, random: np.random.Generator) -> TableRow:
+    found: TableRow = {}
+    for name, code in record.items():
+        options = raw_values(setting.applied[name], code)
+        found[name] = options[int(random.integers(len(options)))]
+    return found
+
+
+def _people(
+    setting: Setting,
+    unit: Person,
+    base: Sequence[Record],
+    keep: list[TableRow],
+    change: Change,
+    random: np.random.Generator,
+) -> Pair:
+    """One person has more rows than count, and all of them change; so do all others have a few rows too many."""
+    each = unit.at_most + SPARE
+    others: list[TableRow] = []
+    by_person: dict[int, list[Record]] = {}
+    for number, (record, row) in enumerate(zip(base, keep, strict=True)):
+        person, place = divmod(number, each)
+        # Later rows have the smaller keys, so that the order of the table is not the order that counts.
+        others.append({**row, unit.id: f"person {person}", unit.order_by: each - place})
+        by_person.setdefault(person, []).insert(0, record)
+    kept = [record for own in by_person.values() for record in own[: unit.at_most]]
+    # Rows whose keys tie where the limit falls do not count, whatever they hold; nor do rows of nobody.
+    keys = [*range(unit.at_most - 1), *[unit.at_most] * SPARE]
+    if len(base) >= len(keys):
+        others += [{**row, unit.id: "tied", unit.order_by: key} for row, key in zip(keep, keys, strict=False)]
+        kept += base[: unit.at_most - 1]
+    others += [{**row, unit.id: None, unit.order_by: key} for key, row in enumerate(keep[:SPARE])]
+    sides: list[tuple[list[TableRow], list[Record]]] = []
+    for (moved,) in (change.before, change.after):
+        own = [] if moved is None else [moved] * each
+        rows = [
+            {**_row(setting, record, random), unit.id: "the one", unit.order_by: place}
+            for place, record in enumerate(own)
+        ]
+        sides.append(([*others, *rows], [*kept, *own[: unit.at_most]]))
+    (rows_before, records), (rows_after, other_records) = sides
+    return Pair(rows_before, rows_after, records, other_records)
+
+
+MOST_CELLS = 4096
+MOST_TABLE = 2048
+MOST_ATTRIBUTES = 6
+MOST_SPENT = Fraction(1)
+LOOKED = 256
+"""Data-aware mechanisms are audited on attributes of up to so many values."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A dataset of a configuration, and the questions to audit on it as SQL; none means the usual ones."""
+
+    config: Path
+    name: str
+    questions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Takes the questions of SQL and gives them back as values."""
+
+    filter: Predicate | None = None
+
+    def where(self, predicate: Predicate) -> Self:
+        return replace(self, filter=predicate if self.filter is None else Both(self.filter, predicate))
+
+    def count(self) -> Query:
+        return query("count", (), self.filter)
+
+    def histogram(self, *axes: Axis) -> Query:
+        return query("histogram", axes, self.filter)
+
+    def cdf(self, axis: Axis) -> Query:
+        return query("cdf", axis, self.filter)
+
+    def sum(self, column: str) -> Query:
+        return query("sum", column, self.filter)
+
+    def mean(self, column: str) -> Query:
+        return query("mean", column, self.filter)
+
+    def quantiles(self, column: str, levels: list[Fraction]) -> Query:
+        return Query("quantiles", as_axes(column), self.filter, levels=levels_of(levels))
+
+
+def dataset_cases(subject: Subject) -> list[Case]:
+    """The cases of a dataset; only its declaration is read, never its rows nor its ledger."""
+    dataset = read_config(subject.config).dataset(subject.name)
+    price = min(MOST_SPENT, dataset.epsilon / 4) or MOST_SPENT
+    if subject.questions:
+        return [_given(dataset, text, price) for text in subject.questions]
+    found = [case for name in dataset.domain.names[:MOST_ATTRIBUTES] for case in _of_attribute(dataset, name, price)]
+    return [*found, *_tables(dataset, price)]
+
+
+def _given(dataset: Dataset, text: str, price: Fraction) -> Case:
+    statement = parse(text)
+    asked = ask(Asker(), read_question(statement, dataset.domain))
+    options = statement.options
+    epsilon = options.epsilon or price
+    return Case(
+        text[:80], dataset.domain, dataset.policy, asked, epsilon, options.mechanism, accounting=dataset.accounting
+    )
+
+
+def _of_attribute(dataset: Dataset, name: str, price: Fraction) -> list[Case]:
+    attribute = dataset.domain[name]
+    if attribute.size > MOST_CELLS:
+        return []
+    kinds = {f"histogram of {name}": query("histogram", name)}
+    if attribute.ordered:
+        kinds[f"cdf of {name}"] = query("cdf", name)
+    found = [_case(dataset, said, asked, price) for said, asked in kinds.items()]
+    if attribute.ordered and _is_small(attribute):
+        found.append(
+            replace(
+                _case(dataset, f"histogram of {name} by dawa", kinds[f"histogram of {name}"], price), mechanism="dawa"
+            )
+        )
+    return found
+
+
+def _is_small(attribute: Attribute) -> bool:
+    return 2 <= attribute.total_size <= LOOKED
+
+
+def _tables(dataset: Dataset, price: Fraction) -> list[Case]:
+    """Two attributes together, and one filtered by the other: the first two that are small enough."""
+    names = [name for name in dataset.domain.names if dataset.domain[name].total_size <= MOST_CELLS]
+    for place, one in enumerate(names):
+        for two in names[place + 1 :]:
+            if dataset.domain[one].total_size * dataset.domain[two].total_size <= MOST_TABLE:
+                return [_case(dataset, f"histogram of {one} and {two}", query("histogram2d", (one, two)), price)]
+    return []
+
+
+def _case(dataset: Dataset, said: str, asked: Query, price: Fraction) -> Case:
+    return Case(f"{dataset.name}: {said}", dataset.domain, dataset.policy, asked, price, accounting=dataset.accounting)

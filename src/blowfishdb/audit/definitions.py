@@ -1,35 +1,25 @@
-"""The policy graph written out record by record, from the definitions alone, and its projection on cells.
-
-Nothing here uses the graphs, projections or filters that answers are made with: it is what those are compared with.
-"""
+"""The definitions that all is audited against: policy graphs, neighbours, constraints, record by record."""
 
 from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Callable, Iterator
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
 from blowfishdb.errors import QueryError
-from blowfishdb.model.calendar import SECONDS, Duration, periods_of_days
-from blowfishdb.model.domain import Attribute, Bins, Dates, Domain, Integers, Timestamps
-from blowfishdb.model.domain.timestamps import find_zone
-from blowfishdb.model.graphs.families import Custom, Family, Full, Line, Partition, Public, Threshold
+from blowfishdb.model.calendar import SECONDS, Dates, Duration, Timestamps, find_zone, periods_of_days
+from blowfishdb.model.constraints import CountFact, Fact, MarginalFact, RangeFact, RowsFact
+from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
+from blowfishdb.model.families import Custom, Family, Full, Line, Partition, Public, Threshold
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.predicate import (
-    Atom,
-    Axis,
-    Both,
-    Comparison,
-    Either,
-    IsNull,
-    Member,
-    Negation,
-    Predicate,
-)
+from blowfishdb.model.predicate import Atom, Axis, Both, Comparison, Either, IsNull, Member, Negation, Predicate, atoms
 
 Record = dict[str, int]
 Cell = tuple[int, ...]
@@ -269,3 +259,217 @@ def project(
                 edges.add(frozenset((a, b)))
             leaving |= {cell for cell in (a, b) if cell is not None and None in (a, b)}
     return Truth(placed, edges, leaving)
+
+
+Pair = tuple[Record | None, Record | None]
+Told = tuple[int, ...]
+MOST_PAIRS = 60
+"""Among more different changes than this, sets of three are not looked for."""
+MOST_SETS = 1500
+
+
+def signatures(domain: Domain, facts: Sequence[Fact], vertices: Sequence[Record | None]) -> list[Told]:
+    """What each fact counts of each record; a marginal has an entry for every combination of values that occurs."""
+    columns: list[list[int]] = []
+    for fact in facts:
+        if isinstance(fact, MarginalFact):
+            own = [None if v is None else tuple(v[name] for name in fact.attributes) for v in vertices]
+            columns += [[int(cell == wanted) for cell in own] for wanted in sorted({c for c in own if c is not None})]
+        elif isinstance(fact, CountFact | RangeFact):
+            columns.append([int(v is not None and holds(fact.condition, domain, v) is True) for v in vertices])
+        else:
+            columns.append([int(v is not None) for v in vertices])
+    return [tuple(column[place] for column in columns) for place in range(len(vertices))]
+
+
+def minimal_sets(
+    domain: Domain,
+    facts: Sequence[Fact],
+    vertices: Sequence[Record | None],
+    most: int,
+    place: Callable[[Record | None], Hashable],
+) -> list[tuple[Pair, ...]]:
+    """Sets of up to `most` changes that cancel in every fact while no part of them does.
+
+    Under facts any two records count as joined: the policy's own graph gives no benefit there.
+    """
+    told = signatures(domain, facts, vertices)
+    different: dict[Hashable, tuple[Told, Pair]] = {}
+    for i, j in itertools.permutations(range(len(vertices)), 2):
+        step = tuple(b - a for a, b in zip(told[i], told[j], strict=True))
+        key = (place(vertices[i]), place(vertices[j]), step)
+        if key[0] != key[1] or any(step):
+            different.setdefault(key, (step, (vertices[i], vertices[j])))
+    steps = list(different.values())
+    found = [(pair,) for step, pair in steps if not any(step)]
+    moving = [(step, pair) for step, pair in steps if any(step)]
+    by_step: dict[Told, list[int]] = defaultdict(list)
+    for number, (step, _) in enumerate(moving):
+        by_step[step].append(number)
+    sized: list[Iterator[tuple[int, ...]]] = [_pairs(moving, by_step)] if most >= 2 else []
+    if most >= 3 and len(moving) <= MOST_PAIRS:
+        sized.append(_triples(moving, by_step))
+    listed = [
+        tuple(moving[number][1] for number in chosen) for chosen in itertools.islice(itertools.chain(*sized), MOST_SETS)
+    ]
+    return [*found, *listed]
+
+
+def _pairs(moving: list[tuple[Told, Pair]], by_step: dict[Told, list[int]]) -> Iterator[tuple[int, ...]]:
+    for first, (step, _) in enumerate(moving):
+        for second in by_step.get(_minus(step), ()):
+            if second >= first:
+                yield first, second
+
+
+def _triples(moving: list[tuple[Told, Pair]], by_step: dict[Told, list[int]]) -> Iterator[tuple[int, ...]]:
+    for first, second in itertools.combinations_with_replacement(range(len(moving)), 2):
+        both = tuple(a + b for a, b in zip(moving[first][0], moving[second][0], strict=True))
+        if any(both):
+            for third in by_step.get(_minus(both), ()):
+                if third >= second:
+                    yield first, second, third
+
+
+def _minus(step: Told) -> Told:
+    return tuple(-entry for entry in step)
+
+
+Place = Hashable
+"""Where the question counts a record: its groups, or None where it does not count."""
+MOST_RECORDS = 64
+"""Up to this many different records all pairs of them are tried; beyond, a sample with the ends of every attribute."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What differs between two neighbouring tables: these records become those; None is absence."""
+
+    before: tuple[Record | None, ...]
+    after: tuple[Record | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What is declared and asked: enough to say which records exist, where they count, and which moves are hidden."""
+
+    domain: Domain
+    policy: Policy
+    axes: tuple[Axis, ...]
+    where: Predicate | None
+    by_value: bool = False
+
+    @cached_property
+    def applied(self) -> Domain:
+        """The domain with the special cells of public attributes declared public."""
+        return self.policy.applied(self.domain)
+
+    @cached_property
+    def used(self) -> tuple[str, ...]:
+        """The attributes that the question or a public fact looks at."""
+        named = [axis.attribute for axis in self.axes] + [atom.attribute for atom in atoms(self.where)]
+        for fact in self.policy.facts:
+            if isinstance(fact, MarginalFact):
+                named += fact.attributes
+            elif not isinstance(fact, RowsFact):
+                named += [atom.attribute for atom in atoms(fact.condition)]
+        return tuple(name for name in self.domain.names if name in named)
+
+    def is_complete(self, everyone: Sequence[Record]) -> bool:
+        """Whether these are all records over the attributes that matter."""
+        return len(everyone) == math.prod(self.applied[name].total_size for name in self.used)
+
+    def place(self, record: Record | None) -> Place:
+        """The groups of a record, or None; by the values themselves where no groups are asked for."""
+        if record is None or holds(self.where, self.applied, record) is not True:
+            return None
+        if self.by_value:
+            own = tuple(record[axis.attribute] for axis in self.axes)
+            sizes = [self.domain[axis.attribute].size for axis in self.axes]
+            return own if all(code < size for code, size in zip(own, sizes, strict=True)) else None
+        groups = tuple(group_of(axis, self.applied[axis.attribute], record[axis.attribute]) for axis in self.axes)
+        return None if None in groups else groups
+
+
+def sample_records(setting: Setting, random: np.random.Generator, most: int = MOST_RECORDS) -> list[Record]:
+    """All records over the attributes that matter, or a sample of them; other attributes stay at their first value."""
+    own = {name: codes(setting.applied[name]) for name in setting.used} if setting.applied.size <= 10**5 else {}
+    still = dict.fromkeys(setting.domain.names, 0)
+    if own and int(np.prod([len(listed) for listed in own.values()], dtype=object)) <= most:
+        combinations: Iterable[tuple[int, ...]] = itertools.product(*own.values())
+        return [{**still, **dict(zip(own, chosen, strict=True))} for chosen in combinations]
+    if not setting.used:
+        return [still]
+    found = {_key(record): record for record in _corners(setting, still, random, most)}
+    return list(found.values())
+
+
+def _corners(setting: Setting, still: Record, random: np.random.Generator, most: int) -> list[Record]:
+    """Ends, special cells and random values of every attribute, mixed; then the values beside them."""
+    ends: dict[str, list[int]] = {}
+    for name in setting.used:
+        attribute = setting.applied[name]
+        special = [slot.code for slot in attribute.slots]
+        inner = [int(random.integers(attribute.size)) for _ in range(4)]
+        ends[name] = [0, attribute.size - 1, *inner, *special]
+    found = []
+    for _ in range(most // 2):
+        record = {**still, **{name: int(random.choice(ends[name])) for name in ends}}
+        found.append(record)
+        name = setting.used[int(random.integers(len(setting.used)))]
+        partner = far_partner(setting, record, name, random)
+        found.append({**record, name: partner})
+    return found
+
+
+def far_partner(setting: Setting, record: Record, name: str, random: np.random.Generator) -> int:
+    """The furthest value of one attribute that one hidden step reaches, among some that are tried."""
+    attribute, here = setting.applied[name], record[name]
+    tried = [int(code) for code in random.integers(0, attribute.size, 8)]
+    steps = [here + side * 2**power for power in range(attribute.size.bit_length()) for side in (1, -1)]
+    options = [code for code in (*tried, *steps) if 0 <= code < attribute.size and code != here]
+    reached = [code for code in options if moves(setting.applied, setting.policy, record, {**record, name: code})]
+    if not reached:
+        return here
+    furthest: int = max(reached, key=lambda code: abs(code - here))
+    side = 1 if furthest > here else -1
+    while 0 <= furthest + side < attribute.size and moves(
+        setting.applied, setting.policy, record, {**record, name: furthest + side}
+    ):
+        furthest += side
+    return furthest
+
+
+def _key(record: Record) -> tuple[int, ...]:
+    return tuple(record.values())
+
+
+def changes(setting: Setting, everyone: Sequence[Record], most_together: int = 3) -> list[Change]:
+    """One change for every pair of places that a hidden move joins, and sets of changes where facts tie records."""
+    if setting.policy.facts and _facts_bind(setting, everyone):
+        hidden = setting.policy.presence != "public"
+        vertices: list[Record | None] = [*everyone, *([None] if hidden else [])]
+        sets = minimal_sets(setting.applied, setting.policy.facts, vertices, most_together, setting.place)
+        return [Change(tuple(before for before, _ in pairs), tuple(after for _, after in pairs)) for pairs in sets]
+    found: dict[frozenset[Place], Change] = {}
+    placed = [(record, setting.place(record)) for record in everyone]
+    for (one, here), (two, there) in itertools.combinations(placed, 2):
+        ends = frozenset((here, there))
+        if len(ends) == 2 and ends not in found and moves(setting.applied, setting.policy, one, two):
+            found[ends] = Change((one,), (two,))
+    listed = list(found.values())
+    if setting.policy.presence != "public":
+        counted = {setting.place(one): one for one in everyone if setting.place(one) is not None}
+        listed += [Change((one,), (None,)) for one in counted.values()]
+    return listed
+
+
+def _facts_bind(setting: Setting, everyone: Sequence[Record]) -> bool:
+    """Whether a hidden change of one record changes a fact."""
+    told = signatures(setting.applied, setting.policy.facts, [*everyone, None])
+    if setting.policy.presence != "public" and any(entries != told[-1] for entries in told):
+        return True
+    return any(
+        told[i] != told[j] and moves(setting.applied, setting.policy, everyone[i], everyone[j])
+        for i, j in itertools.combinations(range(len(everyone)), 2)
+    )

@@ -1,26 +1,59 @@
-"""Drills: what a release says and charges when something fails, on neighbouring tables and beyond the budget."""
+"""Drills: failures, refusals, limits, keys, versions and joins; nothing may leak and no amount may get lost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import itertools
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
+from pathlib import Path
 
+import duckdb
 import numpy as np
+from scipy.sparse import csr_array
 
-from blowfishdb.audit.cases import Case, Ready, made_ready
-from blowfishdb.audit.neighbours import changes, sample_records
-from blowfishdb.audit.one_release import INCIDENT, Outcome, released
-from blowfishdb.audit.scratch import READ, SECRET, Scratch, scratch
-from blowfishdb.audit.stages import Recorder, watched_stages
-from blowfishdb.audit.tables import Pair, table_pair
+from blowfishdb.audit.cases import Case, Pair, Ready, made_ready, table_pair
+from blowfishdb.audit.definitions import Change, Setting, changes, moves, sample_records
+from blowfishdb.audit.replay import INCIDENT, Outcome, released
+from blowfishdb.audit.report import Line, amount, judged
+from blowfishdb.audit.scratch import READ, SECRET, Scratch, Watch, scratch, watched_engine
+from blowfishdb.audit.stages import Recorder, moved_by_all, watched_stages
 from blowfishdb.audit.tape import TapeError
-from blowfishdb.audit.verdicts import Line, judged
-from blowfishdb.engine.program_request import PreparedProgram
-from blowfishdb.engine.run_program import run_program
-from blowfishdb.errors import AllowanceExceeded
-from blowfishdb.model.arrays import Ints
-from blowfishdb.plan.stages import Program
+from blowfishdb.engine.measure import measure, run_program
+from blowfishdb.engine.points import NodeQuestion
+from blowfishdb.engine.program import PreparedProgram
+from blowfishdb.errors import (
+    AllowanceExceeded,
+    BlowfishError,
+    BudgetExceeded,
+    ChangeRefused,
+    KeyReused,
+    LedgerRolledBack,
+    StaleVersion,
+)
+from blowfishdb.ledger import Charge, Ledger, Terms, open_ledger
+from blowfishdb.ledger.values import MOST_CLASSES, PER_EDGE, SUM
+from blowfishdb.model.cellgraph import CellGraph, Presence
+from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.domain import categorical, domain
+from blowfishdb.model.families import full
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.numbers import Ints
+from blowfishdb.model.policy import ROW, Person, Policy, Row, person
+from blowfishdb.model.predicate import Column
+from blowfishdb.model.query import Query
+from blowfishdb.model.workload import Identity, Prefix
+from blowfishdb.plan.certificate import Certificate, certified_as_charged, certify
+from blowfishdb.plan.plan import EdgePlan, Measurement, Plan
+from blowfishdb.plan.program import Allowance, MeasurementStage, Program, ProgramRun
+from blowfishdb.sources.base import Join
+from blowfishdb.sources.ibis_source import IbisSource
+from blowfishdb.sources.location import TableName
 
 TELLTALE = 31_337_031
 """A count that no message may repeat."""
@@ -160,4 +193,330 @@ def _budget(world: Scratch, recorder: Recorder, ready: Ready, limit: Fraction) -
         found.append(f"two releases cost {before} in all, not twice {ready.payable.epsilon}")
     if not world.ledger.verify().is_sound:
         found.append("the ledger does not verify")
+    return found
+
+
+CELLS = 5
+ONE = Fraction(1)
+NONE = np.empty(0, dtype=np.int64)
+
+
+def refusal_lines() -> list[Line]:
+    """One line for each kind of thing that the core must not let through."""
+    return [
+        _judged("edge plans that leave something out", dict(_edge_plans())),
+        _judged("measurements without a certificate of their own", _measurements()),
+        _judged("stages beyond what was charged", _stages()),
+    ]
+
+
+def _judged(subject: str, tried: dict[str, Callable[[], object]]) -> Line:
+    troubles = [f"{said} is let through" for said, attempt in tried.items() if not _is_refused(attempt)]
+    return judged("exact", subject, "refused", troubles, "all of them", len(tried))
+
+
+def _is_refused(attempt: Callable[[], object]) -> bool:
+    try:
+        attempt()
+    except BlowfishError:
+        return True
+    return False
+
+
+def _graph(presence: Presence = "public") -> CellGraph:
+    window = WindowGraph(np.minimum(np.arange(CELLS) + 2, CELLS - 1), NONE)
+    return CellGraph((window,), "record", np.array(False), presence)
+
+
+def _edge_plan(graph: CellGraph) -> EdgePlan:
+    """Every cell, with noise on every edge of the graph."""
+    edges = graph.edges()
+    ends = np.zeros((CELLS + 1, edges.shape[0]), dtype=np.int64)
+    column = np.arange(edges.shape[0])
+    ends[edges[:, 0], column] += 1
+    ends[edges[:, 1], column] -= 1
+    strategy, ones = np.eye(edges.shape[0], dtype=np.int64), np.ones(edges.shape[0], dtype=np.int64)
+    return EdgePlan(ONE, Identity(CELLS), edges, csr_array(strategy), csr_array(ends[:-1]), ones)
+
+
+def _edge_plans() -> Iterator[tuple[str, Callable[[], object]]]:
+    """The same plan without one edge after the other, and with one wrong number after the other in its decoder."""
+    presences: tuple[Presence, ...] = ("public", "secret")
+    for presence in presences:
+        graph = _graph(presence)
+        whole = _edge_plan(graph)
+        for left_out in range(whole.edges.shape[0]):
+            kept = np.delete(np.arange(whole.edges.shape[0]), left_out)
+            strategy = csr_array(np.eye(kept.size, dtype=np.int64))
+            decoder, ones = csr_array(whole.decoder[:, kept]), np.ones(kept.size, dtype=np.int64)
+            short = EdgePlan(ONE, whole.workload, whole.edges[kept], strategy, decoder, ones)
+            yield f"an edge plan without edge {left_out}, presence {presence}", partial(certify, short, graph)
+            wrong = whole.decoder.toarray()
+            wrong[int(whole.edges[left_out, 0]), left_out] = 0
+            bare = replace(whole, decoder=csr_array(wrong))
+            yield f"a decoder without edge {left_out}, presence {presence}", partial(certify, bare, graph)
+
+
+def _measurements() -> dict[str, Callable[[], object]]:
+    graph, counts = _graph(), np.arange(CELLS)
+    own = Plan(ONE, (Measurement(Identity(CELLS), np.ones(1, dtype=np.int64)),))
+    others = {
+        "with less noise": own.with_unit(ONE / 2),
+        "with other weights": Plan(ONE, (Measurement(Identity(CELLS), np.full(1, 2)),)),
+        "of other rows": Plan(ONE, (Measurement(Prefix(CELLS), np.ones(1, dtype=np.int64)),)),
+        "with exact rows": replace(own, exact=Identity(CELLS)),
+    }
+    proof = certify(own, graph)
+    return {f"a plan {said}": partial(_charged, plan, graph, proof, counts) for said, plan in others.items()}
+
+
+def _charged(plan: Plan, graph: CellGraph, proof: Certificate, counts: Ints) -> object:
+    return measure(certified_as_charged(plan, graph, proof), counts)
+
+
+def _stages() -> dict[str, Callable[[], object]]:
+    graph = _graph()
+    stage = MeasurementStage(Plan(ONE, (Measurement(Identity(CELLS), np.ones(1, dtype=np.int64)),)))
+    cost = stage.epsilon(graph)
+    program = Program("audit", (Allowance("first", cost), Allowance("second", cost - Fraction(1, 10**12))))
+    run = ProgramRun(program, program.digest())
+    dearer = Program("audit", (Allowance("first", 2 * cost), Allowance("second", cost)))
+    return {
+        "a stage before its turn": lambda: run.admit("second", stage, graph),
+        "a stage a second time": lambda: run.admit("first", stage, graph).admit("first", stage, graph),
+        "a stage a trillionth too dear": lambda: run.admit("first", stage, graph).admit("second", stage, graph),
+        "a stage in place of itself": lambda: run.admit("first", stage, graph, ("first",)),
+        "a stage that nobody allowed": lambda: run.admit("third", stage, graph),
+        "a program under another's receipt": lambda: ProgramRun(dearer, program.digest()),
+    }
+
+
+AMOUNTS = (Fraction(1, 3), Fraction(333_333_333_331, 10**12), Fraction(1, 7), Fraction(1, 10**12), Fraction(2, 29))
+"""Prices that no float and no short fraction is equal to."""
+LIMIT = Fraction(3)
+TERMS = Terms("audit://books", limit=LIMIT, policy="{}", domain="{}")
+ANALYST, OTHER = "ana", "bob"
+
+
+def book_lines() -> list[Line]:
+    """Everything that is charged stays charged, to the account that the data has."""
+    with tempfile.TemporaryDirectory(prefix="blowfish-audit-") as folder:
+        path, mark = Path(folder) / "books.ledger", Path(folder) / "books.mark"
+        with open_ledger(path, mark=mark) as one, open_ledger(path, mark=mark) as two:
+            account = one.register(TERMS, name="first", by="audit").id
+            checks: dict[str, Iterator[str]] = {
+                "amounts": _amounts(one, two, account),
+                "names": _names(one, account),
+                "keys": _keys(one, two, account),
+                "limits": _limits(one, two, account),
+                "versions": _versions(one, account),
+                "classes": _classes(one),
+            }
+            found = [
+                judged("replay", "the ledger", name, list(told), "as it must be", 3) for name, told in checks.items()
+            ]
+            found.append(judged("replay", "the ledger", "carried over", list(_carried(one)), "all of it", 4))
+            unsound = [] if two.verify().is_sound else ["the ledger does not verify after the drills"]
+        found.append(judged("replay", "the ledger", "an old copy", list(_rolled_back(Path(folder))), "is noticed", 1))
+    return [*found, judged("replay", "the ledger", "verification", unsound, "every hash and balance", 1)]
+
+
+def _charge(account: str, key: str, epsilon: Fraction, analyst: str = ANALYST) -> Charge:
+    asked, ran = (hashlib.sha256(f"{what} {key}".encode()).hexdigest() for what in ("request", "program"))
+    return Charge(account, analyst, epsilon, key, asked, ran, 1, 1, 1, "{}")
+
+
+def _refused(work: Callable[[], object], error: type[BlowfishError]) -> bool:
+    try:
+        work()
+    except error:
+        return True
+    return False
+
+
+def _amounts(one: Ledger, two: Ledger, account: str) -> Iterator[str]:
+    """Charges by turns over two connections add up to the last digit."""
+    for place, epsilon in enumerate(AMOUNTS):
+        (one, two)[place % 2].charge(_charge(account, f"amount {place}", epsilon))
+    for ledger in (one, two):
+        if ledger.account(account).spent != sum(AMOUNTS) or ledger.budget_of(account, ANALYST).spent != sum(AMOUNTS):
+            yield "charges over two connections do not add up to what was spent"
+
+
+def _names(one: Ledger, account: str) -> Iterator[str]:
+    """The same data under another name has the account that it had."""
+    again = one.register(TERMS, name="second", by="audit")
+    if again.id != account or again.spent != sum(AMOUNTS):
+        yield "the same data under another name gets a new budget"
+
+
+def _keys(one: Ledger, two: Ledger, account: str) -> Iterator[str]:
+    """A key pays once, for one request, and for one answer."""
+    charge = _charge(account, "key", Fraction(1, 10))
+    before = one.account(account).spent
+    receipt, again = one.charge(charge), two.charge(charge)
+    if one.account(account).spent - before != charge.epsilon or again.sequence != receipt.sequence:
+        yield "a key that is used again is charged again"
+    if two.charge(replace(charge, analyst=OTHER)).sequence == receipt.sequence:
+        yield "what one analyst paid for is taken off nobody's limit when another asks"
+    if not _refused(lambda: one.charge(replace(charge, request_digest="e" * 64)), KeyReused):
+        yield "a key that paid for one request pays for another"
+    if one.store_answer(receipt, b"first") != b"first" or two.store_answer(receipt, b"second") != b"first":
+        yield "a receipt gets a second answer"
+
+
+def _limits(one: Ledger, two: Ledger, account: str) -> Iterator[str]:
+    """Neither the data's limit nor an analyst's own is passed, by nobody's charge."""
+    one.limit_analyst(account, OTHER, Fraction(1, 2), by="audit", reason="audit")
+    one.charge(_charge(account, "own 1", Fraction(1, 3), OTHER))
+    if not _refused(lambda: two.charge(_charge(account, "own 2", Fraction(1, 3), OTHER)), BudgetExceeded):
+        yield "an analyst passes a limit of their own"
+    left = LIMIT - one.account(account).spent
+    if not _refused(lambda: two.charge(_charge(account, "all 1", left + Fraction(1, 10**12))), BudgetExceeded):
+        yield "a charge passes what the data may lose"
+    two.charge(_charge(account, "all 2", left))
+    if not _refused(lambda: one.charge(_charge(account, "all 3", Fraction(1, 10**12))), BudgetExceeded):
+        yield "data without any budget left is charged"
+
+
+def _versions(one: Ledger, account: str) -> Iterator[str]:
+    """What belongs to old data neither pays for new data nor answers for it."""
+    charge = _charge(account, "key", Fraction(1, 10))
+    if one.replay(account, charge.request_digest, analyst=ANALYST) is None:
+        yield "an answer that was paid for is not given again"
+    one.new_snapshot(account, "refreshed", by="audit")
+    if one.replay(account, charge.request_digest, analyst=ANALYST) is not None:
+        yield "an answer from before the data was refreshed is given for the new data"
+    if not _refused(lambda: one.charge(_charge(account, "old", Fraction(0))), StaleVersion):
+        yield "a quote for old data is charged for the new data"
+    spent = one.account(account).spent
+    if spent != LIMIT:
+        yield f"data that was refreshed has {LIMIT - spent} of its budget back"
+
+
+def _carried(one: Ledger) -> Iterator[str]:
+    """A new policy multiplies what everybody lost; where nothing bounds that, or it is too much, it is refused."""
+    for accounting in (SUM, PER_EDGE):
+        terms = replace(TERMS, identity=f"audit://{accounting}", accounting=accounting)
+        seen = one.register(terms, name=accounting, by="audit")
+        one.charge(replace(_charge(seen.id, "first", Fraction(1, 3)), losses={"moves x": Fraction(1, 3)}))
+        change = one.new_version(one.account(seen.id), "policy", '{"new": 1}', Fraction(3), by="audit", reason="audit")
+        after, own = one.account(seen.id), one.budget_of(seen.id, ANALYST)
+        if change.spent_after != 1 or after.spent != 1 or own.spent != 1:
+            yield f"past loss is not carried over to a new policy where it is counted {accounting!r}"
+        for said, stretch in (("whose values were not hidden", None), ("that costs more than there is", Fraction(4))):
+            renewed = partial(one.new_version, after, "policy", '{"new": 2}', stretch, by="audit", reason="audit")
+            if not _refused(renewed, ChangeRefused):
+                yield f"a policy {said} is let into force"
+        version = one.account(seen.id).policy_version
+        late = replace(_charge(seen.id, "late", LIMIT - 1 + Fraction(1, 10**12)), policy_version=version)
+        if not _refused(partial(one.charge, late), BudgetExceeded):
+            yield f"after a new policy more is charged than is left, where it is counted {accounting!r}"
+
+
+def _classes(one: Ledger) -> Iterator[str]:
+    """More classes of edges than are kept apart: what is not kept apart counts for all of them."""
+    terms = replace(TERMS, identity="audit://classes", accounting=PER_EDGE)
+    account = one.register(terms, name="classes", by="audit").id
+    for turn, group in enumerate(("first", "second", "second")):
+        losses = {f"{group} {number}": Fraction(1, 2) for number in range(MOST_CLASSES - 1)}
+        one.charge(replace(_charge(account, f"class {turn}", Fraction(1, 2)), losses=losses))
+    if one.account(account).spent < 1:
+        yield "classes of edges beyond those that are kept apart lose nothing"
+
+
+def _rolled_back(folder: Path) -> Iterator[str]:
+    """A copy of the ledger from before a charge gives back what was spent; whoever opens it must hear so."""
+    path, mark, copy = folder / "old.ledger", folder / "old.mark", folder / "copy.ledger"
+    with open_ledger(path, mark=mark) as ledger:
+        account = ledger.register(TERMS, name="old", by="audit").id
+    shutil.copyfile(path, copy)
+    with open_ledger(path, mark=mark) as ledger:
+        ledger.charge(_charge(account, "key", Fraction(1)))
+    for beside in folder.glob("old.ledger*"):
+        beside.unlink()
+    shutil.copyfile(copy, path)
+
+    def again() -> None:
+        with open_ledger(path, mark=mark) as ledger:
+            ledger.charge(_charge(account, "other", Fraction(1)))
+
+    if not _refused(again, LedgerRolledBack):
+        yield "an old copy of the ledger is taken for the ledger"
+
+
+def replay_account(case: Case, seed: int) -> list[Line]:
+    """Releases all questions of a case; sums what each change loses, and compares the worst with what was charged."""
+    random = np.random.default_rng([seed, 7])
+    asked = [question for question in (case.asked, *case.further) if not isinstance(question, NodeQuestion)]
+    setting = _all_of(case, asked)
+    everyone = sample_records(setting, random)
+    listed = [
+        Change((one,), (two,))
+        for one, two in itertools.combinations(everyone, 2)
+        if moves(setting.applied, setting.policy, one, two)
+    ]
+    if case.policy.presence != "public":
+        listed += [Change((one,), (None,)) for one in everyone]
+    lost = [Fraction(0)] * len(listed)
+    troubles: list[str] = []
+    with scratch(case.domain, case.policy, case.accounting) as world, watched_stages() as recorder:
+        base = [everyone[int(i)] for i in random.integers(len(everyone), size=case.rows)]
+        world.fill(table_pair(setting, base, listed[0], random).before)
+        for number, question in enumerate(asked):
+            ready = made_ready(case, world.holding, question)
+            moved = moved_by_all(recorder, ready.payable, listed, setting)
+            if moved is None:
+                troubles.append("a release of an account has no fixed plan")
+                continue
+            lost = [before + now for before, now in zip(lost, moved.losses, strict=True)]
+            recorder.record()
+            outcome = released(world, ready, f"question {number}")
+            troubles += [f"the release failed: {outcome.error[:120]}"] if outcome.error else []
+        spent, whole = world.spent, case.epsilon * len(asked)
+        if not world.ledger.verify().is_sound:
+            troubles.append("the ledger does not verify after these releases")
+    worst = max(lost)
+    if worst > spent:
+        troubles.append(f"a change lost {amount(worst)} over all releases, the account was charged {amount(spent)}")
+    said = f"{len(asked)} releases: loss {amount(worst)}, charged {amount(spent)}, as a sum {amount(whole)}"
+    return [judged("replay", case.name, "account", troubles, said, len(listed))]
+
+
+def _all_of(case: Case, asked: list[Query]) -> Setting:
+    """One setting that looks at every attribute of every question."""
+    axes = {axis.attribute: axis for question in asked for axis in question.axes}
+    where = next((question.where for question in asked if question.where is not None), None)
+    return Setting(case.domain, case.policy, tuple(axes.values()), where)
+
+
+DECLARED = domain({"kind": categorical(["a", "b"], outside="b")})
+KEYS = [(1, "a"), (2, "b"), (3, "a"), (3, "a"), (4, "a"), (4, "b"), (5, None), (6, "c"), (None, "a"), (None, "b")]
+"""Of these only 1, 2, 5 and 6 are keys of one row."""
+KINDS = {1: "a", 2: "b", 6: "b"}
+AT_MOST = 2
+UNITS: dict[str, Row | Person] = {"rows": ROW, "people": person("who", at_most=AT_MOST, order_by="nr")}
+
+
+def joined_lines() -> list[Line]:
+    """Keys that are missing, that occur twice, that are NULL; for rows, and for people with rows too many."""
+    rows = [(place % 8 or None, place % 4, place) for place in range(32)]
+    watch, database = Watch(), duckdb.connect(":memory:", config={"threads": 1})
+    database.execute("CREATE TABLE main_rows (ref BIGINT, who BIGINT, nr BIGINT)")
+    database.execute("CREATE TABLE kinds (id BIGINT, name VARCHAR)")
+    database.executemany("INSERT INTO main_rows VALUES (?, ?, ?)", rows)
+    database.executemany("INSERT INTO kinds VALUES (?, ?)", KEYS)
+    engine = watched_engine(database, watch, "joined")
+    source = IbisSource(engine, TableName("main_rows"), [Join("kinds", "ref", "id", {"kind": "name"})])
+    found = []
+    for said, unit in UNITS.items():
+        counted = rows if isinstance(unit, Row) else [row for row in rows if row[2] < 4 * AT_MOST]
+        wanted = Counter(KINDS.get(ref or 0) for ref, _, _ in counted)
+        troubles = []
+        for where, kinds in ((None, ("a", "b", None)), (Column("kind") == "a", ("a",))):
+            cells = compile_cells(DECLARED, Policy({"kind": full()}, unit=unit), "kind", where)
+            if not np.array_equal(source.prepare(cells, unit).run(None), [wanted[kind] for kind in kinds]):
+                troubles.append("a joined table makes rows count more than once, or not at all")
+        found.append(judged("replay", f"a joined table, {said}", "counting", troubles, "each row counts once", 2))
+    database.close()
     return found

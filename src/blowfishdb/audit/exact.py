@@ -1,32 +1,46 @@
-"""Exact: on tiny domains the probability of every output, on every pair of neighbouring tables, against e^epsilon.
-
-Noise weights an output by q^|k| with q = exp(-1 / scale), so the log of a ratio of probabilities is a rational number.
-"""
+"""Exact: on tiny domains the probability of every output, on every pair of neighbouring tables, against e^epsilon."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
-from blowfishdb.audit.exact_selections import selection_lines
+from blowfishdb.audit.cases import LIMITS, limited
+from blowfishdb.audit.noise import NoiseLaw
+from blowfishdb.audit.report import Line, amount, judged, not_tested
+from blowfishdb.audit.selections import line_graph, selection_lines
 from blowfishdb.audit.tape import Tape, taped
-from blowfishdb.audit.verdicts import Line, amount, judged, not_tested
-from blowfishdb.engine.compiled import compile_query
+from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.measure import measure
 from blowfishdb.errors import Declined
+from blowfishdb.mechanisms.data_aware.matching_transform import MOST_COMPLETE, MatchingPartition
+from blowfishdb.mechanisms.data_aware.partition import (
+    Candidates,
+    L1Gate,
+    L1Partition,
+    L1Refinement,
+    WorstBucket,
+    bucket_deviations,
+    deviations,
+    levels,
+)
 from blowfishdb.mechanisms.table import MECHANISMS
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.domain import Domain, domain, integers
-from blowfishdb.model.graphs.families import custom, full, line, partition, threshold
-from blowfishdb.model.graphs.metric import metric
+from blowfishdb.model.families import custom, full, line, metric, partition, threshold
+from blowfishdb.model.graphs import GridGraph, Metric
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query, query
-from blowfishdb.plan.certificate import CertifiedPlan, calibrate
-from blowfishdb.plan.plan import Plan
-from blowfishdb.plan.problem import Problem
+from blowfishdb.model.workload import Intervals
+from blowfishdb.plan.certificate import CertifiedPlan, calibrate, certify
+from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan, Problem
+from blowfishdb.plan.program import RefinementNoise, Selection
 
 CELLS = 3
 REACH = 2
@@ -131,3 +145,196 @@ def _row_ratio(here: int, there: int, weight: int) -> Fraction:
     """For one row: the largest over all outputs of (|output - there| - |output - here|) weight."""
     outputs = range(min(here, there) - REACH, max(here, there) + REACH + 1)
     return Fraction(max(abs(out - there) - abs(out - here) for out in outputs) * weight)
+
+
+SLACK = 1e-9
+LEVELS = (1, 2, 3, 5)
+RULES = ((1, 3, 2), (3, 9, 5), (0, 4, 4), (2, 1, 6), (5, 2, 0))
+"""First threshold, spacing and clip."""
+UNITS = (Fraction(2, 3), Fraction(2), Fraction(7))
+
+
+def refinement_lines() -> list[Line]:
+    """For each number of levels and each rule: the worst score of the blocks on the path of one record."""
+    troubles, tried, closest = list[str](), 0, 0.0
+    alone = line_graph(2, "only")
+    for height in LEVELS:
+        for first, spacing, clip in RULES:
+            for unit in UNITS:
+                noise = RefinementNoise(unit, 4 ** np.arange(height), first, spacing, clip)
+                claimed, true = float(noise.epsilon(alone)), _worst_path(noise)
+                closest, tried = max(closest, true / claimed), tried + 1
+                if true > claimed + SLACK:
+                    troubles.append(f"{height} levels, scale {unit}: the odds differ by {true:.6g}, not {claimed:.6g}")
+    return [
+        judged("exact", "cuts on the path of a record", "odds", troubles, f"up to {closest:.4g} of the loss", tried)
+    ]
+
+
+def _worst_path(noise: RefinementNoise) -> float:
+    """The most that one record more changes the odds of all blocks on its path being cut, or of the first being kept.
+
+    No block scores more than the one it is part of; at the worst all of them score the same.
+    """
+    law, worst = NoiseLaw(float(noise.unit)), 0.0
+    top = noise.first + noise.levels.size * noise.spacing + 2
+    for score in range(top):
+        before, after = ([_above(noise, level, score + more) for level in range(noise.levels.size)] for more in (0, 1))
+        gained = sum(
+            math.log(law.at_least(1 - more) / law.at_least(1 - less)) for less, more in zip(before, after, strict=True)
+        )
+        # Noise is as likely above as below, so a block is kept as often as noise reaches its score.
+        worst = max(worst, gained, math.log(law.at_least(before[0]) / law.at_least(after[0])))
+    return worst
+
+
+def _above(noise: RefinementNoise, level: int, score: int) -> int:
+    """What is compared with the noise: how far the score lies above its threshold, or as far below as counts."""
+    return max(score - noise.first - level * noise.spacing, -noise.clip)
+
+
+COST_CELLS, TRIES, SWEPT, SEED = 8, 200, 250, 5
+ONE = np.ones(1, dtype=np.int64)
+
+
+def cost_lines() -> Iterator[Line]:
+    """Partitions, matchings, blocks and buckets on tables of eight cells, each with one record less."""
+    shapes: tuple[Candidates, ...] = ("powers", "aligned", "all")
+    for said in shapes:
+        partition = L1Partition(COST_CELLS, said, Fraction(1), Fraction(0))
+        yield _judged(f"costs of a partition, {said}", partition.costs, _by_item(partition))
+    buckets = MatchingPartition(np.array([1, 1, 2, 3, 1, 4, 2, 1]), Fraction(1), Fraction(2**24))
+    noise = buckets.noise
+    yield _judged("costs of a matching", buckets.costs, np.repeat(noise.sensitivities[1:], noise.sizes[1:]))
+    for size in (2, 4, COST_CELLS):
+        yield _judged(f"scores of blocks of {size}", partial(deviations, size=size), ONE)
+    gate = L1Gate(COST_CELLS, 4, 10**9, 60, Fraction(30))
+    yield _judged("unevenness at a gate", lambda counts: np.array([gate.unevenness(counts)]), ONE)
+    starts = np.array([0, 3, 5])
+    yield _judged("scores of buckets", partial(bucket_deviations, starts=starts), ONE)
+
+
+def choice_lines() -> Iterator[Line]:
+    """What a selection compares may be all that it sees: noise that makes up for other counts gives the same winner."""
+    shapes: tuple[Candidates, ...] = ("powers", "aligned", "all")
+    for said in shapes:
+        partition = L1Partition(COST_CELLS, said, Fraction(10**4), Fraction(2))
+        yield _told_apart(f"winners of a partition, {said}", partition, COST_CELLS, partial(_saved, partition))
+    for cells in (np.array([1, 1, 2, 3, 1, 4, 2, 1]), np.ones(MOST_COMPLETE + 2, dtype=np.int64)):
+        matching = MatchingPartition(cells, Fraction(3), Fraction(2**28))
+        yield _told_apart(f"winners of a matching of {cells.size}", matching, cells.size, partial(_joined, matching))
+    bucket = WorstBucket(COST_CELLS, np.array([0, 3, 5]), Fraction(4))
+    yield _told_apart("levels of the worst bucket", bucket, COST_CELLS, partial(_from_levels, bucket))
+    refinement = L1Refinement(20, RefinementNoise(Fraction(4), np.array([2, 5]), 3, 9, 5))
+    yield _told_apart("cuts of a refinement", refinement, 20, partial(_scores_above, refinement))
+    gate = L1Gate(16, 4, 50, 60, Fraction(30))
+    yield _told_apart("outcomes of a gate", gate, 16, lambda c: np.array([gate.unevenness(c)]))
+
+
+def _saved(partition: L1Partition, counts: Ints) -> Ints:
+    return -partition.costs(counts)
+
+
+def _joined(matching: MatchingPartition, counts: Ints) -> Ints:
+    """Single buckets cost nothing; words that break ties stand after the pairs."""
+    words = np.zeros(int(matching.noise.sizes.sum()) * matching.noise.tie_words, dtype=np.int64)
+    return np.concatenate([np.zeros(matching.cells, dtype=np.int64), -matching.costs(counts), words])
+
+
+def _from_levels(bucket: WorstBucket, counts: Ints) -> Ints:
+    return -np.abs(levels() - int(bucket_deviations(counts, bucket.starts).max()))
+
+
+def _scores_above(refinement: L1Refinement, counts: Ints) -> Ints:
+    """How far the score of every node lies above the threshold of its level, or as far below as counts."""
+    rule, found = refinement.noise, list[Ints]()
+    for level, size in enumerate(refinement.blocks):
+        found.append(np.maximum(deviations(counts, size) - rule.first - level * rule.spacing, -rule.clip))
+    return np.concatenate(found)
+
+
+def _told_apart(subject: str, stage: Selection, cells: int, scores: Callable[[Ints], Ints]) -> Line:
+    """Two tables of any counts, with noise on the one that makes its scores those of the other."""
+    random, troubles = np.random.default_rng(SEED), list[str]()
+    size = int(stage.noise.sizes.sum()) * (1 + stage.noise.tie_words)
+    tries = TRIES if cells <= MOST_COMPLETE else 24
+    for number in range(tries):
+        # Whatever limit somebody may look at, some of these tables lie on either side of it.
+        one, two = (random.integers(0, random.choice([2, 6, 12, 30, 200, 10**5]), size=cells) for _ in range(2))
+        draws = random.integers(0, random.choice([4, 400]), size=size)
+        other = draws + scores(one) - scores(two)
+        if not np.array_equal(stage.choose(one, draws), stage.choose(two, other)):
+            troubles.append(f"table {number}: the winner depends on more of the data than its scores")
+    return judged("exact", subject, "scores alone decide", troubles, "the same winner for the same scores", tries)
+
+
+def _by_item(partition: L1Partition) -> Ints:
+    """What the noise of every item is made for, by the classes that are drawn."""
+    noise = partition.noise
+    drawn = np.repeat(noise.sensitivities, noise.sizes)
+    return np.asarray(drawn[: int(partition.offsets[-1])])
+
+
+def _judged(subject: str, costs: Callable[[Ints], Ints], allowed: Ints) -> Line:
+    random, worst = np.random.default_rng(SEED), 0.0
+    troubles: list[str] = []
+    tables = [random.integers(0, random.choice([2, 4, 40, 10**6]), size=COST_CELLS) for _ in range(TRIES)]
+    swept = random.integers(0, 40, size=COST_CELLS)
+    # One cell from 0 on, record by record and then around round numbers: whatever limit is looked at is passed.
+    rising = [*range(SWEPT), *(base**power - 1 for base in (2, 10) for power in range(8, 12))]
+    tables += [np.where(np.arange(COST_CELLS) == 3, count, swept) for count in rising]
+    for number, counts in enumerate(tables):
+        cell = int(random.integers(COST_CELLS)) if number < TRIES else 3
+        more = counts + (np.arange(COST_CELLS) == cell)
+        moved = np.abs(costs(more) - costs(counts))
+        worst = max(worst, float(np.max(moved / np.maximum(allowed, 1))))
+        if np.any(moved > allowed):
+            troubles.append(f"one record moves an item by {int(moved.max())}, its noise is made for less")
+    return judged(
+        "exact", subject, "sensitivity", troubles, f"at most {worst:.3g} of what noise is made for", len(tables)
+    )
+
+
+THRESHOLD_CELLS = 64
+THETAS = (19, 37, 42, 46, 49)
+METRICS: tuple[Metric, ...] = ("l1", "l2", "linf")
+NONE = np.empty(0, dtype=np.int64)
+
+
+def threshold_lines() -> list[Line]:
+    """Places on a square of 64 by 64, certified as they are where the edges are too many to list."""
+    troubles = []
+    for norm in METRICS:
+        for theta in THETAS:
+            rows = Measurement(_windows(2 * theta), np.ones(1, dtype=np.int64))
+            plan = Plan(Fraction(1), (KroneckerMeasurement((rows, rows)),))
+            places = np.arange(THRESHOLD_CELLS)
+            near = GridGraph((places, places), (places, places), theta, norm, (NONE, NONE))
+            with limited(LIMITS):
+                found = certify(plan, CellGraph((near,), "record", np.array(False), "public")).epsilon
+            true = _worst(rows, theta, norm)
+            if found < true:
+                troubles.append(f"{norm} within {theta}: a plan that loses {true} is certified for {found}")
+    tried = len(METRICS) * len(THETAS)
+    return [judged("exact", "joint thresholds shared out", "every edge", troubles, "none too low", tried)]
+
+
+def _windows(length: int) -> Intervals:
+    """All windows of this length over the axis, cut at its ends: every cell is in just so many of them."""
+    low = np.arange(1 - length, THRESHOLD_CELLS)
+    return Intervals(THRESHOLD_CELLS, np.maximum(low, 0), np.minimum(low + length, THRESHOLD_CELLS))
+
+
+def _worst(rows: Measurement, theta: int, metric: Metric) -> int:
+    """The most that two places within the distance lose, by the windows that hold one of them and not the other."""
+    table: Ints = rows.rows.dense()
+    shared = table.T @ table
+    steps = np.arange(THRESHOLD_CELLS)
+    # Every cell is in as many windows as another, and two cells share as many as any two that are as far apart.
+    kept = shared[0, steps]
+    worst = 0
+    for one in range(min(theta, THRESHOLD_CELLS - 1) + 1):
+        reach = {"l1": theta - one, "l2": math.isqrt(theta**2 - one**2), "linf": theta}[metric]
+        both = kept[one] * kept[: min(reach, THRESHOLD_CELLS - 1) + 1]
+        worst = max(worst, int(2 * (kept[0] ** 2 - both.min())))
+    return worst

@@ -1,20 +1,266 @@
-"""Noise: the sampler itself against the law it claims, at tiny and huge scales, each test with a known false alarm."""
+"""Noise: the sampler against the law it claims, at tiny and huge scales, from chosen bits, with keys of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
-from blowfishdb.audit.exact_digits import digit_troubles
-from blowfishdb.audit.noise_keys import key_troubles
-from blowfishdb.audit.noise_laws import NoiseLaw
-from blowfishdb.audit.tape import REAL
-from blowfishdb.audit.verdicts import Line, clean, judged, violation
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.audit.report import Line, clean, judged, violation
+from blowfishdb.audit.tape import REAL, replaced
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.noise.sampler import Keystream, digit_table
+
+FEWEST = 40
+"""Bins of a goodness-of-fit test expect at least so many draws."""
+MOST_BINS = 60
+
+
+@dataclass(frozen=True)
+class NoiseLaw:
+    """Discrete Laplace noise, or the geometric variable that is never negative."""
+
+    scale: float
+    two_sided: bool = True
+
+    @property
+    def ratio(self) -> float:
+        return math.exp(-1.0 / self.scale)
+
+    @property
+    def mean_size(self) -> float:
+        """The mean of |X|."""
+        q, left = self.ratio, -math.expm1(-1.0 / self.scale)
+        return 2.0 * q / (left * (1.0 + q)) if self.two_sided else q / left
+
+    @property
+    def size_variance(self) -> float:
+        """The variance of |X|."""
+        q, left = self.ratio, -math.expm1(-1.0 / self.scale)
+        second = 2.0 * q / left**2 if self.two_sided else q * (1.0 + q) / left**2
+        return second - self.mean_size**2
+
+    @property
+    def even(self) -> float:
+        """The chance of an even number."""
+        q, left = self.ratio, -math.expm1(-1.0 / self.scale)
+        # Even numbers are a law of half the scale, squeezed: (1 - q) / (1 + q) times (1 + q^2) / (1 - q^2).
+        return (1.0 + q * q) / (1.0 + q) ** 2 if self.two_sided else left / (-math.expm1(-2.0 / self.scale))
+
+    def below(self, values: Ints | Floats) -> Floats:
+        """P(X < value) for whole values."""
+        at = np.asarray(values, dtype=np.float64)
+        if not self.two_sided:
+            return np.where(at > 0, -np.expm1(-np.maximum(at, 0.0) / self.scale), 0.0)
+        low = np.exp((np.minimum(at, 1.0) - 1.0) / self.scale) / (1.0 + self.ratio)
+        high = 1.0 - np.exp(-np.maximum(at, 1.0) / self.scale) / (1.0 + self.ratio)
+        return np.where(at <= 0, low, high)
+
+    def at_least(self, value: int) -> float:
+        """P(X >= value), precise far out."""
+        if value <= 0:
+            return float(1.0 - self.below(np.array([value]))[0])
+        return math.exp(-value / self.scale) / ((1.0 + self.ratio) if self.two_sided else 1.0)
+
+    def bins(self, draws: int) -> tuple[Ints, Floats]:
+        """Whole edges and the chances of the bins between them, each expecting enough of so many draws."""
+        wanted = min(MOST_BINS, max(2, draws // (4 * FEWEST)))
+        levels = np.arange(1, wanted) / wanted
+        high = levels[levels > 0.5]
+        upper = -self.scale * np.log((1.0 - high) * ((1.0 + self.ratio) if self.two_sided else 1.0))
+        edges = np.unique(np.ceil(upper).astype(np.int64))
+        edges = edges[edges >= 1]
+        if self.two_sided:
+            edges = np.unique(np.concatenate([1 - edges, edges]))
+        else:
+            lower = -self.scale * np.log1p(-levels[levels <= 0.5])
+            edges = np.unique(np.concatenate([np.ceil(lower).astype(np.int64), edges]))
+            edges = edges[edges >= 1]
+        chances = np.diff(np.concatenate([[0.0], self.below(edges), [1.0]]))
+        return _merged(edges, chances, FEWEST / draws)
+
+
+def _merged(edges: Ints, chances: Floats, least: float) -> tuple[Ints, Floats]:
+    """Neighbouring bins joined until each has its least chance."""
+    kept_edges, kept, running = list[int](), list[float](), 0.0
+    for place, chance in enumerate(chances.tolist()):
+        running += chance
+        is_last = place == chances.size - 1
+        if running >= least and not is_last:
+            kept_edges.append(int(edges[place]))
+            kept.append(running)
+            running = 0.0
+    if kept and running < least:
+        kept_edges.pop()
+        kept[-1] += running
+    else:
+        kept.append(running)
+    return np.array(kept_edges, dtype=np.int64), np.array(kept)
+
+
+KEY = 32
+"""Bytes of randomness that each call takes at least: keys that can be guessed make noise that can be taken away."""
+ENTROPY = "urandom"
+
+
+@contextmanager
+def _system_says(given: Callable[[int], bytes]) -> Iterator[None]:
+    """The operating system's randomness replaced, for this thread alone."""
+    usual, owner = os.urandom, threading.get_ident()
+    setattr(os, ENTROPY, lambda size: given(size) if threading.get_ident() == owner else usual(size))
+    try:
+        yield
+    finally:
+        setattr(os, ENTROPY, usual)
+
+
+def _drawn(function: str, bit: int | None) -> tuple[bytes, list[int]]:
+    """What a call draws when the system gives zeros, but for one bit; and how many bytes it asks for each time."""
+    asked: list[int] = []
+
+    def given(size: int) -> bytes:
+        asked.append(size)
+        found = bytearray(size)
+        if bit is not None and bit // 8 < size:
+            found[bit // 8] = 1 << (bit % 8)
+        return bytes(found)
+
+    with _system_says(given):
+        size_or_scale = (64, 62) if function == "sample_words" else (Fraction(10**8), 1, 64)
+        drawn = REAL[function](*size_or_scale)
+    return drawn.tobytes(), asked
+
+
+def key_troubles(function: str) -> Iterator[str]:
+    """A key that is too short, taken too seldom, or of which some bits do not matter."""
+    usual, asked = _drawn(function, None)
+    if sum(asked) < KEY:
+        yield f"a call takes {sum(asked)} bytes from the operating system, not {KEY}"
+        return
+    if _drawn(function, None) != (usual, asked):
+        yield "a call depends on more than what it takes from the operating system"
+    seen = {usual, *(_drawn(function, bit)[0] for bit in range(8 * KEY))}
+    if len(seen) <= 8 * KEY:
+        yield f"of {8 * KEY} bits of the key {8 * KEY + 1 - len(seen)} do not matter"
+
+
+HEAD, FULL = 16, 256
+NO = 2**16 - 1
+"""A first random number that leaves every digit 0: no digit is 1 with a chance above one half."""
+PRECISE = Context(prec=140)
+DIGIT_SCALES: tuple[tuple[Fraction, int], ...] = (
+    (Fraction(1, 1000), 1),
+    (Fraction(1, 3), 1),
+    (Fraction(2), 1),
+    (Fraction(355, 113), 1),
+    (Fraction(1000), 1),
+    (Fraction(10**9), 1),
+    (Fraction(10**15 + 37, 10**13 + 51), 7),
+)
+"""Units and weights; the last unit is one that no short fraction and no float is equal to."""
+HALVES: dict[str, tuple[tuple[int, int], ...]] = {"sample": ((0, 1), (1, -1)), "sample_geometric": ((0, 1),)}
+"""Which half of the random bits counts for the draw, and with which sign."""
+
+
+class Scripted:
+    """Random bits that are chosen: one first number per digit, highest digit first, then the bits that settle ties.
+
+    They go to one half of the draws; the digits of the other half are all 0.
+    """
+
+    def write(self, heads: Sequence[int], ties: Sequence[int], half: int) -> None:
+        """What comes next."""
+        self._heads = list(heads)
+        self._ties = list(ties)
+        self._half = half
+
+    def opened(self) -> Scripted:
+        """Stands for a new keystream."""
+        return self
+
+    def fill(self, lanes: NDArray[np.uint16]) -> None:
+        lanes[...] = NO
+        if self._heads:
+            lanes[self._half] = self._heads.pop(0)
+
+    def integer(self, bits: int) -> int:
+        return self._ties.pop(0) if self._ties else 2**bits - 1
+
+
+def chance(rate: Fraction, *, of_digit: bool) -> int:
+    """2^256 times the chance of a digit, 1 / (1 + exp(rate)), or of a carry, exp(-rate), rounded down."""
+    power = PRECISE.exp(PRECISE.minus(PRECISE.divide(Decimal(rate.numerator), Decimal(rate.denominator))))
+    if of_digit:
+        power = PRECISE.divide(power, PRECISE.add(Decimal(1), power))
+    return int(PRECISE.multiply(power, Decimal(2**FULL)))
+
+
+def digit_troubles() -> list[str]:
+    """What is wrong with a digit, a tie or a carry at any of the scales."""
+    bits = Scripted()
+    with replaced({Keystream: bits.opened}):
+        return list(_all_troubles(bits))
+
+
+def _all_troubles(bits: Scripted) -> Iterator[str]:
+    for unit, weight in DIGIT_SCALES:
+        digits = digit_table(unit, np.array([weight])).digits
+        scale = unit / weight
+        for position in range(digits):
+            whole = chance(Fraction(2**position) / scale, of_digit=True)
+            before = [NO] * (digits - 1 - position)
+            for heads, ties, times in _digit_probes(whole):
+                said = f"scale {float(scale):g}, digit {position}"
+                yield from _troubles(said, bits, (unit, weight), [*before, *heads], ties, times << position)
+        whole = chance(Fraction(2**digits) / scale, of_digit=False)
+        if whole >> (FULL - HEAD):
+            yield f"scale {float(scale):g}: a carry is likelier than 2^-16"
+            continue
+        for ties, times in _carry_probes(whole):
+            said = f"scale {float(scale):g}, carry"
+            yield from _troubles(said, bits, (unit, weight), [*[NO] * digits, 0], ties, times << digits)
+
+
+def _digit_probes(whole: int) -> Iterator[tuple[list[int], list[int], int]]:
+    """First bits and further bits on either side of the chance of a digit, and the digit that must come of them."""
+    head, rest = divmod(whole, 2 ** (FULL - HEAD))
+    yield [head + 1], [], 0
+    yield [head], [rest + 1], 0
+    if head:
+        yield [head - 1], [], 1
+    if rest:
+        yield [head], [rest - 1], 1
+
+
+def _carry_probes(rest: int) -> Iterator[tuple[list[int], int]]:
+    """Bits on either side of the chance of a carry, and how many carries must come of them."""
+    if rest:
+        yield [rest + 1], 0
+        yield [0, 1], 1
+        yield [rest - 1, 1], 1
+        yield [rest - 1, 0, rest - 1, 1], 2
+
+
+def _troubles(
+    said: str, bits: Scripted, law: tuple[Fraction, int], heads: Sequence[int], ties: Sequence[int], wanted: int
+) -> Iterator[str]:
+    """The sampler itself with these bits for its keystream, one-sided and on either side."""
+    for function, halves in HALVES.items():
+        for half, sign in halves:
+            bits.write(heads, ties, half)
+            drawn = int(REAL[function](*law, 1)[0])
+            if drawn != sign * wanted:
+                yield f"{said}, {function}: chosen random bits give {drawn}, not {sign * wanted}"
+
 
 FALSE_ALARM = 1e-6
 """The chance that a right sampler fails at least one test of a run."""

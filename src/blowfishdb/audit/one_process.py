@@ -1,8 +1,4 @@
-"""Questions asked one after the other in one process, of datasets that differ in one declaration.
-
-Whatever is remembered between them must not be taken for another's: each release's plan is held against its own policy
-by the definitions alone, on every hidden change of a record.
-"""
+"""Queries asked in one process of datasets that differ in one declaration, and constraints with a person unit."""
 
 from __future__ import annotations
 
@@ -15,26 +11,29 @@ from functools import cached_property
 import numpy as np
 
 from blowfishdb.accuracy import ranking
-from blowfishdb.audit.all_changes import steps_of
 from blowfishdb.audit.cases import Case
-from blowfishdb.audit.neighbours import changes, sample_records
+from blowfishdb.audit.definitions import Record, changes, moves, records, sample_records, signatures
+from blowfishdb.audit.report import Line, amount, judged
 from blowfishdb.audit.scratch import scratch
-from blowfishdb.audit.verdicts import Line, amount, judged
+from blowfishdb.audit.stages import cells_of_records, steps_of
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.compiled import compile_query
-from blowfishdb.engine.demand import demand
-from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.compile import Holding, compile_query
 from blowfishdb.engine.request import Prepared, make_request, prepare
-from blowfishdb.errors import BlowfishError
+from blowfishdb.engine.target import demand
+from blowfishdb.errors import BlowfishError, PolicyError
 from blowfishdb.mechanisms import kronecker
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model.cellgraph import Presence
+from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain, domain, integers
-from blowfishdb.model.graphs.families import grid, threshold
+from blowfishdb.model.families import Family, full, grid, line, partition, public, threshold
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy, person
+from blowfishdb.model.predicate import Column, Predicate
 from blowfishdb.model.query import Query, query
-from blowfishdb.plan.certificate import Certificate
+from blowfishdb.model.workload import Identity
+from blowfishdb.plan.certificate import Certificate, certify
 from blowfishdb.plan.plan import Measurement, Plan
-from blowfishdb.session.remembered import Remembered
+from blowfishdb.session.local import Remembered
 
 ANALYST = "audit"
 PRICE = demand(epsilon=Fraction(1, 2), mechanism=kronecker.NAME)
@@ -163,3 +162,68 @@ def _moved(rows: Ints, steps: Sequence[tuple[int, int]]) -> Ints:
     """How far each row moves; cell -1 is one that no row counts."""
     columns = np.concatenate([rows.T, np.zeros((1, rows.shape[0]), dtype=np.int64)])
     return sum((columns[new] - columns[old] for old, new in steps), np.zeros(rows.shape[0], dtype=np.int64))
+
+
+SPARE = 1
+"""So many rows more than count does the person have, at most."""
+FACTS = (["count(x = 1)"], ["marginal(x)"], ["range(x, 0, 1)", "rows = 9"], ["count(x is null)"], ["rows"])
+FAMILIES: tuple[Family, ...] = (full(), line(), partition(cuts=[1]), public())
+PRESENCES: tuple[Presence, ...] = ("public", "secret", "only")
+FILTERS: tuple[Predicate | None, ...] = (None, Column("x") >= 1)
+
+
+def people_fact_lines() -> list[Line]:
+    """One line: every declaration of these kinds is refused, or covers what one person's rows can change."""
+    declared = domain({"x": integers(0, 2, null_public=True)})
+    troubles, refused, tried = list[str](), 0, 0
+    for at_most, facts, family, presence in itertools.product((1, 2), FACTS, FAMILIES, PRESENCES):
+        unit = person("who", at_most=at_most, order_by="nr")
+        policy = Policy({"x": family}, presence=presence, unit=unit, constraints=facts)
+        tried += 1
+        try:
+            asked = [compile_cells(declared, policy, ["x"], where) for where in FILTERS]
+        except PolicyError:
+            refused += 1
+            continue
+        for cells in asked:
+            plan = Plan(Fraction(1), (Measurement(Identity(cells.graph.cells), np.ones(1, dtype=np.int64)),))
+            certified, worst = certify(plan, cells.graph).epsilon, _worst(declared, policy, cells)
+            if worst > certified:
+                said = f"{'; '.join(facts)} known, {at_most} rows a person, presence {presence}"
+                troubles.append(f"{said}: loss {worst}, certified {certified}")
+    found = f"{refused} refused, the others covered"
+    return [judged("exact", "facts and people", "one person's rows", troubles, found, tried)]
+
+
+def _worst(declared: Domain, policy: Policy, cells: Cells) -> int:
+    """The most by which the counts of the first rows change, over all changes of one person that keep the facts."""
+    applied = policy.applied(declared)
+    everyone = list(records(applied))
+    told = np.array(signatures(applied, policy.facts, everyone))
+    columns = np.eye(cells.graph.cells + 1, dtype=np.int64)[cells_of_records(cells, everyone)][:, :-1]
+    worst = 0
+    for before, after in _changes(applied, policy, everyone):
+        if np.array_equal(_sum(told, before), _sum(told, after)):
+            most = policy.rows_per_person
+            worst = max(worst, int(np.abs(_sum(columns, before[:most]) - _sum(columns, after[:most])).sum()))
+    return worst
+
+
+def _sum(rows: Ints, chosen: Sequence[int]) -> Ints:
+    return np.asarray(rows[list(chosen)].sum(axis=0), dtype=np.int64)
+
+
+def _changes(applied: Domain, policy: Policy, everyone: Sequence[Record]) -> Iterator[tuple[list[int], list[int]]]:
+    """The rows of one person before and after: each moves along an edge or stays, or all of them come or go."""
+    numbers = range(len(everyone))
+    joined = [
+        (a, b)
+        for a, b in itertools.product(numbers, numbers)
+        if a == b or (policy.presence != "only" and moves(applied, policy, everyone[a], everyone[b]))
+    ]
+    for rows in range(1, policy.rows_per_person + SPARE + 1):
+        for change in itertools.product(joined, repeat=rows):
+            yield [a for a, _ in change], [b for _, b in change]
+        if policy.presence != "public":
+            for values in itertools.product(numbers, repeat=rows):
+                yield list(values), []

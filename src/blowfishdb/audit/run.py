@@ -10,28 +10,17 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import metadata
 
-from blowfishdb.audit.accounts import replay_account
 from blowfishdb.audit.battery import battery
-from blowfishdb.audit.books import book_lines
-from blowfishdb.audit.cases import Case
-from blowfishdb.audit.dataset_cases import Subject, dataset_cases
-from blowfishdb.audit.declarations import declaration_lines
-from blowfishdb.audit.digests import digest_lines
-from blowfishdb.audit.drills import drills
-from blowfishdb.audit.exact import exact_lines
-from blowfishdb.audit.exact_costs import choice_lines, cost_lines
-from blowfishdb.audit.exact_refinement import refinement_lines
-from blowfishdb.audit.joined import joined_lines
-from blowfishdb.audit.made_up_nodes import node_lines
-from blowfishdb.audit.made_up_plans import certificate_lines
+from blowfishdb.audit.cases import Case, Subject, dataset_cases
+from blowfishdb.audit.declarations import declaration_lines, digest_lines
+from blowfishdb.audit.drills import book_lines, drills, joined_lines, refusal_lines, replay_account
+from blowfishdb.audit.exact import choice_lines, cost_lines, exact_lines, refinement_lines, threshold_lines
+from blowfishdb.audit.made_up import certificate_lines, node_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
-from blowfishdb.audit.one_process import process_lines
-from blowfishdb.audit.people_facts import people_fact_lines
-from blowfishdb.audit.refusals import refusal_lines
+from blowfishdb.audit.one_process import people_fact_lines, process_lines
 from blowfishdb.audit.replay import Effort, replay
-from blowfishdb.audit.shared_thresholds import threshold_lines
+from blowfishdb.audit.report import SECTIONS, Audit, Line, Section, violation
 from blowfishdb.audit.statistical import published, residuals, selections, statistical_power
-from blowfishdb.audit.verdicts import SECTIONS, Audit, Line, Section, violation
 from blowfishdb.errors import InvalidInput
 
 DRILLED = ("identity, threshold, histogram", "dawa, threshold", "synopsis", "weights on nodes, record")

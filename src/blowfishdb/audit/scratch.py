@@ -1,35 +1,101 @@
-"""A scratch table in memory and a scratch ledger in a temporary folder; every statement and every charge is watched.
-
-No real table and no real ledger is ever opened here: rows are made up, and charges are made to be looked at.
-"""
+"""A scratch table in memory and a scratch ledger in a temporary folder; every statement, charge and word is watched."""
 
 from __future__ import annotations
 
 import datetime
+import io
+import logging
 import tempfile
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import duckdb
+import numpy as np
 
-from blowfishdb.audit.sealed import sealed
-from blowfishdb.engine.holding import Holding
+from blowfishdb.engine.compile import Holding
 from blowfishdb.ledger import Ledger, Terms, open_ledger
-from blowfishdb.ledger.base import COMMITTED
-from blowfishdb.ledger.edge_books import SUM
-from blowfishdb.model.arrays import Ints
+from blowfishdb.ledger.records import COMMITTED
+from blowfishdb.ledger.values import SUM
+from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.cells import Cells
-from blowfishdb.model.domain import Attribute, Bins, Categorical, Dates, Domain, Integers, Timestamps
+from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import ROW, Person, Policy, Row
 from blowfishdb.sources.base import Counting
 from blowfishdb.sources.duckdb import DuckDB
 from blowfishdb.sources.ibis_source import IbisSource
 from blowfishdb.sources.location import TableName
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SealedCounts:
+    """Counts with their size and type; whatever else is asked of them fails, and so does the release."""
+
+    inside: Ints
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.inside.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.inside.dtype
+
+
+def sealed(counts: Ints) -> Ints:
+    """The counts, sealed."""
+    return counts if isinstance(counts, SealedCounts) else cast("Ints", SealedCounts(counts))
+
+
+def opened(counts: Ints) -> Ints:
+    """The counts themselves."""
+    return counts.inside if isinstance(counts, SealedCounts) else counts
+
+
+CURATOR = "blowfishdb.curator"
+
+
+class _Listener(logging.Handler):
+    """Hears what is said to anybody but the curator."""
+
+    def __init__(self, heard: list[str]) -> None:
+        super().__init__()
+        self._heard = heard
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not record.name.startswith(CURATOR) and record.name.startswith(("blowfishdb", "root")):
+            self._heard.append(record.getMessage())
+
+
+@contextmanager
+def listening() -> Iterator[list[str]]:
+    """What is said from now on, complete at the end; the curator's own log is silent meanwhile."""
+    heard: list[str] = []
+    listener, root, own = _Listener(heard), logging.getLogger(), logging.getLogger("blowfishdb")
+    curator = logging.getLogger(CURATOR)
+    levels, usual, handlers = (root.level, own.level), curator.disabled, root.handlers
+    printed = io.StringIO()
+    root.handlers, curator.disabled = [listener], True
+    # Compilers tell their life at the lowest level.
+    root.setLevel(logging.INFO)
+    own.setLevel(logging.DEBUG)
+    try:
+        with warnings.catch_warnings(record=True) as warned, redirect_stdout(printed), redirect_stderr(printed):
+            warnings.simplefilter("always")
+            yield heard
+        heard += [f"{each.category.__name__}: {each.message}" for each in warned if "blowfishdb" in each.filename]
+        heard += [text for text in [printed.getvalue()] if text]
+    finally:
+        root.handlers, curator.disabled = handlers, usual
+        root.setLevel(levels[0])
+        own.setLevel(levels[1])
+
 
 TableRow = dict[str, object]
 NAME = "rows"

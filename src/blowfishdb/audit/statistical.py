@@ -1,14 +1,11 @@
-"""Statistical: real releases with real noise on the worst neighbours: events are counted, and the noise is measured.
-
-One release of a table with thousands of public groups is thousands of independent releases of a small one: the groups
-are told apart by a public attribute, so each has noise of its own and the same policy.
-"""
+"""Statistical: real releases with real noise on the worst neighbours; events are counted, with stated confidence."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -16,31 +13,83 @@ from scipy import stats
 
 from blowfishdb.audit.battery import CDF, FAMILIES, ONE, RANGES
 from blowfishdb.audit.cases import Case, made_ready
-from blowfishdb.audit.confidence import Comparison, power, tries_needed
-from blowfishdb.audit.exact_selections import gate_of, line_graph
-from blowfishdb.audit.noise_laws import NoiseLaw
-from blowfishdb.audit.one_release import released
+from blowfishdb.audit.noise import NoiseLaw
+from blowfishdb.audit.replay import released
+from blowfishdb.audit.report import Line, amount, clean, judged, violation
 from blowfishdb.audit.scratch import Scratch, TableRow, scratch
+from blowfishdb.audit.selections import gate_of, line_graph
 from blowfishdb.audit.tape import taped
-from blowfishdb.audit.verdicts import Line, amount, clean, judged, violation
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.measure import measure
-from blowfishdb.engine.payable import Payable
-from blowfishdb.engine.request import Prepared
+from blowfishdb.engine.request import Payable, Prepared
 from blowfishdb.errors import Declined, InvalidInput
-from blowfishdb.mechanisms.select.l1_partition import l1_partition
-from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
-from blowfishdb.mechanisms.select.matching import matching_partition
-from blowfishdb.mechanisms.select.worst_bucket import worst_bucket
+from blowfishdb.mechanisms.data_aware.matching_transform import matching_partition
+from blowfishdb.mechanisms.data_aware.partition import l1_partition, l1_refinement, worst_bucket
 from blowfishdb.mechanisms.table import MECHANISMS
-from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.domain import domain, integers
-from blowfishdb.model.graphs.families import public
+from blowfishdb.model.families import public
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import query
 from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
-from blowfishdb.plan.stages import WORD_BITS, Selection
+from blowfishdb.plan.program import WORD_BITS, Selection
+
+
+def lower(seen: int, tries: int, level: float) -> float:
+    """What the probability exceeds, except with probability `level`."""
+    return 0.0 if seen == 0 else float(stats.beta.ppf(level, seen, tries - seen + 1))
+
+
+def upper(seen: int, tries: int, level: float) -> float:
+    """What the probability stays below, except with probability `level`."""
+    return 1.0 if seen == tries else float(stats.beta.isf(level, seen + 1, tries - seen))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How often an event was seen on each of two neighbouring tables."""
+
+    event: str
+    first: int
+    second: int
+    tries: int
+
+    def certain_loss(self, level: float) -> float:
+        """A log-ratio of the two probabilities that the true one exceeds, except with probability `level`."""
+        ways = ((self.first, self.second), (self.second, self.first))
+        found = 0.0
+        for much, little in ways:
+            low, high = lower(much, self.tries, level / 4), upper(little, self.tries, level / 4)
+            if low > 0:
+                found = max(found, math.log(low / high))
+        return found
+
+    @property
+    def seen_loss(self) -> float:
+        """The log-ratio of the frequencies themselves."""
+        if not self.first or not self.second:
+            return math.inf if self.first != self.second else 0.0
+        return abs(math.log(self.first / self.second))
+
+
+def power(likely: float, unlikely: float, tries: int, epsilon: float, level: float) -> float:
+    """At least how often a comparison of events with these true probabilities certainly exceeds epsilon."""
+    for miss in (1e-6, 1e-4, 1e-3, 1e-2, 0.05, 0.2, 0.5):
+        seen = int(stats.binom.ppf(miss / 2, tries, likely))
+        other = int(stats.binom.isf(miss / 2, tries, unlikely))
+        if Comparison("", seen, other, tries).certain_loss(level) > epsilon:
+            return 1.0 - miss
+    return 0.0
+
+
+def tries_needed(likely: float, unlikely: float, epsilon: float, level: float, wanted: float = 0.99) -> int:
+    """About how many tries give the wanted power."""
+    tries = 1000
+    while power(likely, unlikely, tries, epsilon, level) < wanted and tries < 10**8:
+        tries = tries * 5 // 4
+    return tries
+
 
 FALSE_ALARM = 1e-6
 """The chance that right code fails at least one statistical test of a run."""

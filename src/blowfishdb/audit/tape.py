@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from blowfishdb.model.arrays import Ints
+from blowfishdb.model.numbers import Ints
 from blowfishdb.noise import sampler
 
 Law = Literal["laplace", "geometric", "words"]

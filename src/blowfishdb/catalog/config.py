@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import tempfile
@@ -10,22 +11,130 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 import tomlkit
-from tomlkit.items import Table
+from tomlkit.items import Item, Table, Trivia
 
-from blowfishdb.catalog.config_entry import Entry
 from blowfishdb.catalog.dataset import USUAL_EPSILON, Dataset
-from blowfishdb.catalog.long_lists import with_long_lists
+from blowfishdb.engine.target import short_number
 from blowfishdb.errors import CatalogError, DocumentError, InvalidInput, UnknownDataset
-from blowfishdb.ledger.edge_books import SUM
-from blowfishdb.model.document import read_content
+from blowfishdb.ledger.values import SUM
+from blowfishdb.model.document import KeyPath, dotted, line_of, parse_toml, read_content, toml_lines
 from blowfishdb.model.numbers import suggest
-from blowfishdb.model.parsing import parse_toml
 from blowfishdb.sources.base import Join
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a table says, and where it stands."""
+
+    text: str = field(repr=False)
+    path: KeyPath
+    content: Mapping[str, Any]
+
+    @property
+    def where(self) -> str:
+        """The table as people write it: datasets.visits."""
+        return dotted(self.path)
+
+    def line(self, *inside: str | int) -> int | None:
+        """The line of something in the table, or of what stands nearest around it."""
+        # The lines are found when a mistake was: a configuration may list very many values.
+        return line_of(toml_lines(self.text), (*self.path, *inside))
+
+    def wrong(self, said: str, *inside: str | int) -> CatalogError:
+        """The error for something in the table."""
+        place = dotted((*self.path, *inside))
+        return CatalogError(f"{place}{said}" if place else said, line=self.line(*inside))
+
+    def check_keys(self, known: tuple[str, ...]) -> None:
+        """Refuses a key that is none of the known ones, and names the nearest."""
+        for key in self.content:
+            if key not in known:
+                whose = self.where or "the configuration"
+                raise CatalogError(f"{whose} has no key {key!r}; {suggest(key, known)}", line=self.line(key))
+
+    def check_present(self, keys: tuple[str, ...]) -> None:
+        """Refuses a table that lacks one of the keys."""
+        for key in keys:
+            if key not in self.content:
+                raise self.wrong(f": the key {key!r} is missing")
+
+    def table(self, key: str) -> Entry:
+        """The table under a key, empty where there is none."""
+        return self._table(self.content.get(key, {}), key)
+
+    def tables(self, key: str) -> list[Entry]:
+        """The list of tables under a key."""
+        listed = self.content.get(key, [])
+        if not isinstance(listed, list):
+            raise self.wrong(" is a list of tables", key)
+        return [self._table(one, key, place) for place, one in enumerate(listed)]
+
+    def _table(self, value: object, *inside: str | int) -> Entry:
+        if not isinstance(value, dict):
+            raise self.wrong(" is a table", *inside)
+        return Entry(self.text, (*self.path, *inside), value)
+
+    def word(self, key: str, usual: str = "") -> str:
+        """The text under a key."""
+        value = self.content.get(key, usual)
+        if not isinstance(value, str):
+            raise self.wrong(" is a text", key)
+        return value
+
+    def number(self, key: str) -> Fraction | None:
+        """The exact number under a key, if there is one."""
+        if key not in self.content:
+            return None
+        try:
+            return short_number(self.content[key], key)
+        except InvalidInput as error:
+            raise CatalogError(f"{self.where}: {error}", line=self.line(key)) from None
+
+
+LONG = 500
+
+
+class Verbatim(Item):
+    """A value of a TOML document whose text is made already."""
+
+    def __init__(self, content: Any, text: str) -> None:
+        super().__init__(Trivia())
+        self._content, self._text = content, text
+
+    @property
+    def discriminant(self) -> int:
+        """What sorts kinds of values in tomlkit: that of a list."""
+        return 8
+
+    def as_string(self) -> str:
+        """The text."""
+        return self._text
+
+    def unwrap(self) -> Any:
+        """The value as plain data."""
+        return self._content
+
+
+def with_long_lists(value: Any) -> Any:
+    """The tables with long lists of plain values, or of lists of them, ready to be written."""
+    if isinstance(value, dict):
+        return {key: with_long_lists(inner) for key, inner in value.items()}
+    if not isinstance(value, list) or len(value) < LONG or not _is_plain(value):
+        return value
+    # JSON writes such lists as TOML does, but for one letter that TOML wants escaped.
+    return Verbatim(value, json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f"))
+
+
+def _is_plain(values: list[Any]) -> bool:
+    inner = [entry for value in values if type(value) is list for entry in value]
+    return {type(value) for value in values} <= {list, str, int, bool} and set(map(type, inner)) <= {str, int, bool}
+
 
 USUAL_CONFIG = "blowfish.toml"
 USUAL_LEDGER = "sqlite:///blowfish.ledger"

@@ -8,11 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from blowfishdb.catalog.catalog import Catalog, read_asked_domains, read_in_force, read_known
 from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_config, write_dataset
 from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.catalog.opening import Catalog, read_asked_domains, read_in_force, read_known
 from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch, with_past_attributes
-from blowfishdb.engine.demand import Demand, Number, short_number
+from blowfishdb.engine.target import Demand, Number, short_number
 from blowfishdb.errors import CatalogError, ChangeRefused, SourceError, StaleVersion, UnknownAccount
 from blowfishdb.ledger import (
     Account,
@@ -27,21 +27,20 @@ from blowfishdb.ledger import (
 )
 from blowfishdb.ledger.values import VersionKind, check_text
 from blowfishdb.ledger.verification import Progress
-from blowfishdb.model.arrays import Ints
-from blowfishdb.model.constraints.words import fact_list
+from blowfishdb.model.constraints import numbers_given
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.domain import domain as make_domain
-from blowfishdb.model.facts.values import numbers_given
-from blowfishdb.model.numbers import suggest
+from blowfishdb.model.explain import fact_list
+from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
 from blowfishdb.sources.base import ColumnType, Join
-from blowfishdb.sources.registry import open_source
+from blowfishdb.sources.ibis_source import open_source
 
 if TYPE_CHECKING:
-    from blowfishdb.engine.compiled import Compiled
-    from blowfishdb.engine.what_if import Pair, PolicyPrice
-    from blowfishdb.sources.looking import Seen
+    from blowfishdb.engine.compile import Compiled
+    from blowfishdb.engine.preview import Pair, PolicyPrice
+    from blowfishdb.sources.ibis_source import Seen
 
 
 class Curator:
@@ -95,13 +94,13 @@ class Curator:
 
     def tables(self, source: str) -> list[str]:
         """The tables at an address that names none, from the engine's catalogue."""
-        from blowfishdb.sources.looking import tables_at
+        from blowfishdb.sources.ibis_source import tables_at
 
         return tables_at(self.config.reachable(source))
 
     def look_at_column(self, source: str, column: str) -> Seen:
         """What a column holds; reads rows, so whoever calls this says why that matters, and notes it."""
-        from blowfishdb.sources.looking import look_at_column
+        from blowfishdb.sources.ibis_source import look_at_column
 
         return look_at_column(self.config.reachable(source), column)
 
@@ -150,7 +149,7 @@ class Curator:
     ) -> tuple[PolicyPrice, ...]:
         """What one question would cost under each of the policies, and what each would hide; reads no data."""
         # Loaded here, because commands that ask nothing should not wait for every mechanism.
-        from blowfishdb.engine.what_if import what_if
+        from blowfishdb.engine.preview import what_if
 
         return what_if(self.config.dataset(name).domain, policies, asked, demanded, pairs)
 
@@ -339,7 +338,7 @@ def curate(config: str | Path = USUAL_CONFIG, *, by: str = "curator") -> Curator
 def _check_columns(dataset: Dataset, columns: Mapping[str, ColumnType]) -> None:
     """Every declared attribute is a column that can hold it, and so is whatever tells people apart; from the schema."""
     # Loads the query builder, which the source has done by now; analysts' sessions need not.
-    from blowfishdb.sources.pushdown.choose import check_type
+    from blowfishdb.sources.pushdown.filters import check_type
 
     needed = list(dataset.domain)
     if isinstance(dataset.policy.unit, Person):

@@ -1,28 +1,47 @@
-"""One dataset as a curator declares it: where the rows are, what is known and hidden of them, what it may cost."""
+"""One dataset as a curator declares it, and domains and policies in a few words: `0..110`, `within 5`."""
 
 from __future__ import annotations
 
+import csv
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from blowfishdb.engine.components import check_parallel
-from blowfishdb.engine.demand import Number, short_number
-from blowfishdb.engine.padding import check_step
-from blowfishdb.errors import CatalogError
-from blowfishdb.ledger.edge_books import SUM, check_accounting, parallel_attribute
-from blowfishdb.ledger.values import check_text
-from blowfishdb.model.constraints.moves import moves_at_once
-from blowfishdb.model.domain import Attribute, Domain
+from blowfishdb.engine.charge import check_step
+from blowfishdb.engine.compile import check_parallel
+from blowfishdb.engine.target import Number, short_number
+from blowfishdb.errors import CatalogError, DomainError, PolicyError
+from blowfishdb.ledger.values import SUM, check_accounting, check_text, parallel_attribute
+from blowfishdb.model.constraint_graph import moves_at_once
+from blowfishdb.model.domain import CELL, CLAMP, Attribute, Categorical, Domain
 from blowfishdb.model.domain import domain as make_domain
+from blowfishdb.model.families import (
+    Custom,
+    Family,
+    Full,
+    Line,
+    Partition,
+    Public,
+    Threshold,
+    custom,
+    full,
+    line,
+    metric,
+    partition,
+    public,
+    show_theta,
+    threshold,
+)
 from blowfishdb.model.numbers import show
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.written import write_domain, write_policy
-from blowfishdb.sources.base import Join
+from blowfishdb.model.serialize import read_attribute as read_written
+from blowfishdb.model.serialize import write_domain, write_policy
+from blowfishdb.sources.base import Join, Kind
 
 USUAL_EPSILON = Fraction(1)
 PASSWORD = re.compile(r"^[a-z0-9+]+://[^/@:#]*:(?P<password>[^/@#]+)@", re.IGNORECASE)
@@ -169,3 +188,208 @@ def write_join(join: Join) -> dict[str, Any]:
         "key": join.key,
         "attributes": dict(join.attributes),
     }
+
+
+LARGEST_GRAPH = 2**26
+HEADS = (("from", "to"), ("source", "target"))
+
+
+def read_edges(path: str | Path, attribute: Attribute | None = None) -> Custom:
+    """Hides exactly the pairs of values in the file: two columns, perhaps headed from,to or source,target."""
+    rows = _rows(Path(path))
+    if rows and tuple(name.strip().lower() for name in rows[0]) in HEADS:
+        rows = rows[1:]
+    wrong = next((place for place, row in enumerate(rows, start=1) if len(row) != 2), None)
+    if wrong is not None:
+        raise PolicyError(f"{Path(path).name}: row {wrong} does not hold a pair of values")
+    return custom([(read_value(one, attribute), read_value(two, attribute)) for one, two in rows])
+
+
+def read_distances(path: str | Path, theta: object, attribute: Attribute | None = None) -> Custom:
+    """Hides values at most theta apart: the file's first row and first column name them, the rest are distances."""
+    rows = _rows(Path(path))
+    names = [name.strip() for name in rows[0][1:]] if rows else []
+    if not names or [row[0].strip() for row in rows[1:]] != names:
+        raise PolicyError(f"{Path(path).name}: the first row and the first column name the same values, in one order")
+    return metric([read_value(name, attribute) for name in names], [row[1:] for row in rows[1:]], theta)
+
+
+def read_value(text: str, attribute: Attribute | None) -> object:
+    """The declared value that is written so; lists may hold numbers or truth values."""
+    plain = text.strip()
+    if isinstance(attribute, Categorical):
+        return next((known for known in attribute.values if str(known) == plain), plain)
+    return plain
+
+
+def _rows(path: Path) -> list[list[str]]:
+    """The rows that are not empty."""
+    try:
+        if path.stat().st_size > LARGEST_GRAPH:
+            raise PolicyError(f"{path.name} has more than {LARGEST_GRAPH:,} bytes")
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return [row for row in csv.reader(file) if any(cell.strip() for cell in row)]
+    except (OSError, ValueError, csv.Error):
+        raise PolicyError(f"{path.name} cannot be read as a CSV file in UTF-8") from None
+
+
+LARGEST_LIST = 2**24
+HINT = (
+    "write 0..110, 0..50000 step 100, 2024-01-01..2025-12-31 by day, 'NC, VA, other', 'low < mid < high' or @file, "
+    "perhaps followed by null=VALUE or outside=cell"
+)
+POLICY_HINT = (
+    "write full, public, line, within 5, cuts 18, 65, blocks a, b | c, edges pairs.csv or distances table.csv within 5"
+)
+SIDE = re.compile(r"\s+(?P<which>null|outside)\s*=\s*(?P<value>'[^']*'|\S+)\s*$")
+WHOLE = re.compile(r"(?P<low>-?\d{1,18})\s*\.\.\s*(?P<high>-?\d{1,18})")
+STEPS = re.compile(r"(?P<low>-?[\d.]+?)\s*\.\.\s*(?P<high>-?[\d.]+)\s+step\s+(?P<width>[\d./]+)")
+DAYS = re.compile(r"(?P<start>\d{4}-\d\d-\d\d)\s*\.\.\s*(?P<end>\d{4}-\d\d-\d\d)(\s+by\s+(?P<by>\w+))?")
+MOMENTS = re.compile(
+    r"(?P<start>\d{4}-\d\d-\d\dT[\d:]+)\s*\.\.\s*(?P<end>\d{4}-\d\d-\d\dT[\d:]+)(\s+by\s+(?P<by>\w+))?(\s+in\s+(?P<zone>\S+))?"
+)
+EDGES = re.compile(r"edges\s+(?P<edges>.+)")
+FILE = re.compile(r"(?:@|from\s+file\s+)(?P<path>.+)")
+
+
+def read_attribute(words: str, kind: Kind | None = None, folder: Path = Path()) -> Attribute:
+    """The attribute that the words declare; the kind of the column tells numbers from texts in lists."""
+    plain, said = _beside(words.strip())
+    if not plain:
+        raise DomainError(f"a domain is missing; {HINT}")
+    written = _ordered(plain) or _listed(plain, kind, folder)
+    for which, value in said.items():
+        if value == "public":
+            written |= {which: CELL, f"{which}_public": True}
+        else:
+            listed = written["kind"] == "categorical"
+            written[which] = _typed(value, kind if listed else Kind.INTEGER)
+    return read_written(written)
+
+
+def _beside(words: str) -> tuple[str, dict[str, str]]:
+    """The words without what they say at their end about NULL and about values outside."""
+    said: dict[str, str] = {}
+    while found := SIDE.search(words):
+        said.setdefault(found["which"], found["value"].strip("'"))
+        words = words[: found.start()]
+    return words, said
+
+
+def _ordered(plain: str) -> dict[str, Any]:
+    """Numbers, dates and moments, as a document writes them; empty where the words are none of these."""
+    if whole := WHOLE.fullmatch(plain):
+        return {"kind": "integers", "low": int(whole["low"]), "high": int(whole["high"])}
+    if edges := EDGES.fullmatch(plain):
+        return {"kind": "bins", "edges": _items(edges["edges"], ",")}
+    for pattern, form in ((STEPS, "bins"), (DAYS, "dates"), (MOMENTS, "timestamps")):
+        if found := pattern.fullmatch(plain):
+            return {"kind": form} | {key: value for key, value in found.groupdict().items() if value is not None}
+    return {}
+
+
+def _listed(plain: str, kind: Kind | None, folder: Path) -> dict[str, Any]:
+    ordered = False
+    if file := FILE.fullmatch(plain):
+        texts = _lines(folder / Path(file["path"].strip()).expanduser())
+    elif "<" in plain:
+        texts, ordered = _items(plain, "<"), True
+    elif "," in plain:
+        texts = _items(plain, ",")
+    else:
+        raise DomainError(f"{plain[:60]!r} is no domain; {HINT}")
+    return {"kind": "categorical", "values": [_typed(text, kind) for text in texts], "ordered": ordered}
+
+
+def _items(text: str, separator: str) -> list[str]:
+    return [item.strip().strip("'") for item in text.split(separator) if item.strip()]
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        if path.stat().st_size > LARGEST_LIST:
+            raise DomainError(f"the list {path.name} has more than {LARGEST_LIST:,} bytes")
+        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, ValueError):
+        raise DomainError(f"the list {path.name} cannot be read; it holds one value per line, in UTF-8") from None
+
+
+def _typed(text: str, kind: Kind | None) -> str | int | bool:
+    if kind is Kind.BOOLEAN and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if kind is Kind.INTEGER and re.fullmatch(r"-?\d{1,18}", text):
+        return int(text)
+    return text
+
+
+def read_family(words: str, attribute: Attribute | None = None) -> Family:
+    """The family that the words declare; files of pairs or distances name values of the attribute."""
+    plain = words.strip()
+    name, _, rest = plain.partition(" ")
+    rest = rest.strip()
+    if name in ("within", "threshold") and rest:
+        return threshold(rest)
+    if name == "cuts" and rest:
+        return partition(cuts=_items(rest, ","))
+    if name == "blocks" and rest:
+        return partition([_items(block, ",") for block in rest.split("|")])
+    if name == "edges" and rest:
+        return read_edges(Path(rest).expanduser(), attribute)
+    file, within, theta = rest.rpartition(" within ")
+    if name == "distances" and within:
+        return read_distances(Path(file.strip()).expanduser(), theta, attribute)
+    simple: dict[str, Family] = {
+        **dict.fromkeys(("full", "secret", "everything", "everything secret"), full()),
+        **dict.fromkeys(("line", "neighbours only"), line()),
+        "public": public(),
+    }
+    if plain not in simple:
+        raise PolicyError(f"{plain[:60]!r} is no policy of an attribute; {POLICY_HINT}")
+    return simple[plain]
+
+
+def family_words(family: Family) -> str:
+    """A family in the words that declare it."""
+    match family:
+        case Full():
+            return "everything secret"
+        case Public():
+            return "public"
+        case Line():
+            return "neighbours only"
+        case Threshold(theta):
+            return f"within {show_theta(theta)}"
+        case Partition(blocks, ()):
+            return "blocks " + " | ".join(", ".join(map(str, block)) for block in blocks)
+        case Partition(_, cuts):
+            return f"cuts {', '.join(map(str, cuts))}"
+        case _:
+            return f"{len(family.edges)} listed pairs"
+
+
+def attribute_words(attribute: Attribute, family: Family) -> str:
+    """A declared attribute in few words; nothing about a public one is hidden."""
+    open_to_all = isinstance(family, Public)
+    first, last = attribute.run_label(0, 0), attribute.run_label(attribute.size - 1, attribute.size - 1)
+    values = first if attribute.size == 1 else f"{first} … {last}"
+    beside = [f"NULL counts as {attribute.null}"]
+    if attribute.null == CELL:
+        beside = [f"NULL {'public' if attribute.null_public or open_to_all else 'hidden'}"]
+    if attribute.outside == CELL:
+        beside.append(f"outside {'public' if attribute.outside_public or open_to_all else 'hidden'}")
+    elif attribute.outside != CLAMP:
+        beside.append(f"outside counts as {attribute.outside}")
+    return f"{attribute.size:,} values: {values}; {', '.join(beside)}"
+
+
+def named(pairs: Iterable[str], option: str) -> Mapping[str, str]:
+    """NAME=WORDS options as a mapping."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, separator, words = pair.partition("=")
+        if not separator or not name.strip():
+            raise DomainError(f"{option} is written NAME=WORDS, such as {option} 'age=0..110'")
+        if name.strip() in found:
+            raise DomainError(f"{option} names {name.strip()!r} twice")
+        found[name.strip()] = words
+    return found

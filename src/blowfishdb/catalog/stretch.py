@@ -8,10 +8,10 @@ from fractions import Fraction
 
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.errors import CannotCertify, PolicyError
-from blowfishdb.model.constraints.moves import moves_at_once
+from blowfishdb.model.constraint_graph import moves_at_once
+from blowfishdb.model.constraints import without_values
 from blowfishdb.model.distance import stretch as attribute_stretch
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.facts.values import without_values
 from blowfishdb.model.policy import Person, Policy
 
 

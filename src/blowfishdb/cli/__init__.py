@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from types import TracebackType
 
-from blowfishdb.cli.exits import exit_code
+from blowfishdb.cli.output import exit_code
 from blowfishdb.errors import BlowfishError
 
 SHOW_TRACEBACK = "BLOWFISH_TRACEBACK"
@@ -25,7 +25,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code; errors are printed, never raised."""
     from blowfishdb.cli.app import app
-    from blowfishdb.cli.logs import curator_log
+    from blowfishdb.cli.output import curator_log
 
     try:
         with curator_log():
@@ -38,8 +38,7 @@ def run(arguments: Sequence[str]) -> int:
         print_error(error, as_json="--json" in arguments)
         return exit_code(error)
     except ModuleNotFoundError as fault:
-        from blowfishdb.cli.extras import missing_extra
-        from blowfishdb.cli.output import print_error
+        from blowfishdb.cli.output import missing_extra, print_error
 
         needed = missing_extra(fault)
         if needed is None:

@@ -1,19 +1,19 @@
-"""The commands and their groups."""
+"""The commands and their groups; what the exit codes mean."""
 
 from __future__ import annotations
 
 import typer
 
-from blowfishdb.cli.auditing import audit
-from blowfishdb.cli.books import app as ledger
-from blowfishdb.cli.datasets import app as dataset
-from blowfishdb.cli.policies import app as policy
-from blowfishdb.cli.questions import preview, release, sql
-from blowfishdb.cli.reproducing import reproduce
-from blowfishdb.cli.serving import serve
-from blowfishdb.cli.synopses import app as synopsis
-from blowfishdb.cli.tour import demo
-from blowfishdb.cli.users import app as user
+from blowfishdb.cli.audit import audit
+from blowfishdb.cli.dataset import app as dataset
+from blowfishdb.cli.demo import demo
+from blowfishdb.cli.ledger import app as ledger
+from blowfishdb.cli.policy import app as policy
+from blowfishdb.cli.query import preview, release, sql
+from blowfishdb.cli.reproduce import reproduce
+from blowfishdb.cli.serve import serve
+from blowfishdb.cli.synopsis import app as synopsis
+from blowfishdb.cli.user import app as user
 
 HELP = """Ask counting questions about sensitive tables, with proven privacy and stated accuracy.
 

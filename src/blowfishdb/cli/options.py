@@ -1,13 +1,20 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the backend or curator that a command opens."""
 
 from __future__ import annotations
 
 import getpass
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from blowfishdb.catalog import Curator, curate, read_config
+from blowfishdb.cli.output import keep_log
+
+if TYPE_CHECKING:
+    from blowfishdb.session import Session
+
 
 USUAL_CONFIG = Path("blowfish.toml")
 
@@ -40,7 +47,7 @@ Analyst = Annotated[
         metavar="NAME", envvar="BLOWFISH_ANALYST", help="Who asks, and pays. Without it: the name of your login."
     ),
 ]
-Curator = Annotated[
+CuratorOption = Annotated[
     str | None,
     typer.Option("--by", metavar="NAME", envvar="BLOWFISH_CURATOR", help="Who acts, for the record. [your login]"),
 ]
@@ -67,3 +74,23 @@ def login() -> str:
         return getpass.getuser()
     except (OSError, KeyError):
         return "unknown"
+
+
+def existing(config: Path, by: str | None = None) -> Curator:
+    """The curator of a configuration that is there; a mere look makes no new ledger."""
+    read_config(config)
+    return new_or_existing(config, by)
+
+
+def new_or_existing(config: Path, by: str | None) -> Curator:
+    """The curator of a configuration that is there or will be made."""
+    keep_log(config)
+    return curate(config, by=by or login())
+
+
+def analyst_session(config: Path, analyst: str | None) -> Session:
+    """An analyst's session; commands that open none do without the mechanisms and the numerics that it loads."""
+    from blowfishdb.session import connect
+
+    keep_log(config)
+    return connect(config, analyst=analyst or login())

@@ -1,28 +1,98 @@
-"""What commands print: tables for people, JSON for programs, errors as one short paragraph."""
+"""What commands print: tables for people, JSON for programs, errors as one short paragraph, and the curator's log."""
 
 from __future__ import annotations
 
 import json
+import logging
+import os
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from blowfishdb.cli.logs import LOG_NAME
 from blowfishdb.errors import (
+    AccessError,
     AccountConflict,
+    AllowanceExceeded,
     BlowfishError,
     BudgetExceeded,
+    CannotCertify,
     ChangeRefused,
+    DeadlinePassed,
+    Declined,
+    DigestMismatch,
+    ExtraMissing,
     InternalError,
+    InvalidInput,
+    LedgerError,
     LedgerRolledBack,
+    NotConverged,
     NotInForce,
+    NotRevealed,
     ReleaseFailed,
     SourceFailed,
+    TooLarge,
 )
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+
+LOG_NAME = "blowfish.log"
+CURATOR = "blowfishdb.curator"
+
+
+class CuratorLog(logging.Handler):
+    """Appends to the log of the configuration in use; what cannot be written is dropped, never printed.
+
+    `last` is what the last failure said. It may quote a row: only a command that read none may show it, to a curator.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.path: Path | None = None
+        self.last = ""
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.last = str(record.exc_info[1]).strip() if record.exc_info else ""
+        if self.path is None:
+            return
+        try:
+            # Readable by its owner alone: a driver's message may quote a row.
+            handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            with os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(self.format(record) + "\n")
+        except OSError:
+            return
+
+
+LOG = CuratorLog()
+
+
+def keep_log(config: Path) -> None:
+    """Puts the log beside this configuration."""
+    LOG.path = config.expanduser().absolute().parent / LOG_NAME
+
+
+@contextmanager
+def curator_log() -> Iterator[None]:
+    """Sends the curator's log to its file while a command runs."""
+    logger = logging.getLogger(CURATOR)
+    # A command that runs others, as the demo does, keeps its log when they end.
+    is_outermost = LOG not in logger.handlers
+    logger.addHandler(LOG)
+    before = LOG.path
+    try:
+        yield
+    finally:
+        LOG.path, LOG.last = before, ""
+        if is_outermost:
+            logger.removeHandler(LOG)
+
 
 SIGNIFICANT = 3
 COMMANDS: tuple[tuple[type[BlowfishError], str], ...] = (
@@ -152,3 +222,75 @@ def budget_line(spent: Fraction, limit: Fraction | None) -> str:
     share = float(spent / limit) if limit else 1.0
     filled = min(10, round(10 * share))
     return f"{short(spent)} of {short(limit)} spent  {'█' * filled}{'░' * (10 - filled)}"
+
+
+EXIT_CODES = {
+    0: "done",
+    1: "something unexpected happened: a fault of BlowfishDB",
+    2: "the command was not understood: an unknown command or option, or one that is missing",
+    3: "refused: the question, domain, policy or configuration cannot work as it is written",
+    4: "refused: the budget does not suffice; nothing was charged",
+    5: "the ledger is not available, contradicts itself, or refuses the change",
+    6: "the data source failed or did not answer in time",
+    7: "no mechanism can answer this, or its privacy cannot be proven",
+    8: "the audit found a violation",
+    130: "interrupted",
+}
+"""Exit codes and their meaning."""
+
+KINDS: tuple[tuple[type[BlowfishError], int], ...] = (
+    (AccessError, 3),
+    (BudgetExceeded, 4),
+    (AllowanceExceeded, 4),
+    (LedgerError, 5),
+    (DigestMismatch, 5),
+    (SourceFailed, 6),
+    (ReleaseFailed, 6),
+    (DeadlinePassed, 6),
+    (Declined, 7),
+    (CannotCertify, 7),
+    (NotConverged, 7),
+    (TooLarge, 3),
+    (ExtraMissing, 3),
+    (NotRevealed, 3),
+    (InvalidInput, 3),
+    (InternalError, 1),
+)
+"""Errors and their exit codes; the first line that fits counts."""
+
+
+def exit_code(error: BlowfishError) -> int:
+    """The exit code of an error."""
+    return next((code for kind, code in KINDS if isinstance(error, kind)), 1)
+
+
+EXTRA_OF = {
+    **dict.fromkeys(("argon2", "fastapi", "nicegui", "starlette", "uvicorn"), "server"),
+    "httpx": "client",
+    "joserfc": "oidc",
+    "matplotlib": "plot",
+    **dict.fromkeys(("pandas", "polars"), "frames"),
+    "psycopg": "postgres",
+    "pymysql": "mysql",
+    "pyspark": "spark",
+}
+"""Packages that only extras bring, by the names they are imported under."""
+
+
+def missing_extra(fault: ModuleNotFoundError) -> ExtraMissing | None:
+    """What to install for a module that was not found; None where no extra brings it, which is a fault of ours."""
+    package = (fault.name or "").partition(".")[0]
+    return ExtraMissing(package, EXTRA_OF[package]) if package in EXTRA_OF else None
+
+
+ACTIVE = set('"$`\\!')
+"""What a shell looks at between double quotes."""
+
+
+def shell_line(words: Sequence[str]) -> str:
+    """The words as one command; a word with single quotes in it stands between double ones where that is safe."""
+    return " ".join(_quoted(word) for word in words)
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"' if "'" in word and ACTIVE.isdisjoint(word) else shlex.quote(word)

@@ -1,25 +1,28 @@
-"""Policies of one attribute side by side: the price of an accuracy, and an adversary's odds. Reads no data."""
+"""Policies side by side, and the risk meter, in the terminal. Reads no data."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 
+from blowfishdb.analysis.risk import Risk, SufficientBudget, risk, sufficient_budget
 from blowfishdb.catalog import Dataset
-from blowfishdb.catalog.declaring import family_words, read_family
-from blowfishdb.catalog.graph_files import read_value
+from blowfishdb.catalog.dataset import family_words, read_family, read_value
 from blowfishdb.cli.output import console, exact, print_json, short, table
-from blowfishdb.engine.demand import Demand
-from blowfishdb.engine.present.note import ALWAYS_UNPROTECTED
-from blowfishdb.engine.unprotected import not_protected
-from blowfishdb.engine.what_if import Pair, PolicyPrice, what_if
-from blowfishdb.errors import PolicyError, QueryError
-from blowfishdb.model.domain import Attribute, Bins, Dates, Domain, Integers
+from blowfishdb.engine.evidence import not_protected
+from blowfishdb.engine.preview import Pair, PolicyPrice, what_if
+from blowfishdb.engine.target import Demand
+from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError, QueryError
+from blowfishdb.model.calendar import Dates
+from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
 from blowfishdb.model.explain import explain
-from blowfishdb.model.graphs.families import Family, full, line, public, threshold
+from blowfishdb.model.families import Family, full, line, public, threshold
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Kind, query
+from blowfishdb.present.columns import needed
+from blowfishdb.present.page import ALWAYS_UNPROTECTED
 
 HARDLY, NOT_AT_ALL = 100.0, 1e6
 """Odds from which a pair is hardly protected, and from which it is as good as open."""
@@ -181,3 +184,84 @@ def _shown(value: object) -> str:
     if isinstance(value, Fraction | int) and not isinstance(value, bool):
         return short(value)
     return str(value)
+
+
+@dataclass(frozen=True)
+class RiskQuestion:
+    """What to tell: two values, and either what is spent or which bound is wanted."""
+
+    attribute: str
+    pair: str
+    epsilon: tuple[str, ...]
+    prior: str
+    odds: str | None
+    posterior: str | None
+    releases: int
+    records: int
+    plot: Path | None
+
+
+def show_risk(dataset: Dataset, asked: RiskQuestion, *, as_json: bool) -> None:
+    """Prints the risk, or the budget that keeps a wanted bound."""
+    values = read_pair(asked.pair, dataset.domain.find(asked.attribute, PolicyError))
+    wants_bound = asked.odds is not None or asked.posterior is not None
+    if bool(asked.epsilon) == wants_bound:
+        raise AccuracyError("say what is spent with --epsilon, or which bound is wanted with --odds or --posterior")
+    if not wants_bound:
+        found = risk(dataset, asked.epsilon, *values, attribute=asked.attribute, records=asked.records)
+        _show_found(found, asked, as_json=as_json)
+        return
+    budget = sufficient_budget(
+        dataset,
+        *values,
+        attribute=asked.attribute,
+        odds=asked.odds,
+        posterior=asked.posterior,
+        prior=asked.prior,
+        releases=asked.releases,
+        records=asked.records,
+    )
+    _show_budget(budget, as_json=as_json)
+
+
+def _show_found(found: Risk, asked: RiskQuestion, *, as_json: bool) -> None:
+    if asked.plot is not None:
+        figure = needed("matplotlib.figure", "plot").Figure(figsize=(5.6, 5.2), layout="constrained")
+        found.plot(figure.add_subplot())
+        try:
+            figure.savefig(asked.plot, dpi=160)
+        except (OSError, ValueError):
+            raise InvalidInput(f"{asked.plot} cannot be written; its name ends in png, svg or pdf") from None
+    low, high = found.posterior(asked.prior)
+    if as_json:
+        print_json(
+            {
+                "steps": found.steps,
+                "epsilon": exact(found.epsilon),
+                "odds": None if found.steps is None else found.odds,
+                "prior": asked.prior,
+                "posterior": [low, high],
+                "words": list(found.words(asked.prior)),
+            }
+        )
+        return
+    for sentence in found.words(asked.prior):
+        console().print(sentence, markup=False)
+
+
+def _show_budget(budget: SufficientBudget, *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "epsilon": exact(budget.total),
+                "each": exact(budget.each),
+                "releases": budget.releases,
+                "histogram_scale": exact(budget.histogram_scale),
+            }
+        )
+        return
+    # Budgets are shown exactly and noise rounded up: a rounded budget might not keep the bound.
+    each = f": {exact(budget.each)} for each of {budget.releases:,}" if budget.releases > 1 else ""
+    console().print(f"Epsilon {exact(budget.total)} in all keeps this bound{each}.", markup=False)
+    scale = math.ceil(budget.histogram_scale * 100) / 100
+    console().print(f"For a histogram that is noise of scale {scale:,.2f} or more on every count.", markup=False)

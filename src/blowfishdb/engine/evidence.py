@@ -1,40 +1,34 @@
-"""What an answer carries so that anybody can work its certificate out again, offline and without data."""
+"""What travels with an answer: what is hidden, the worst pair, and how to compute its certificate again."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
-from blowfishdb.accuracy.setting import certified_strategy
-from blowfishdb.engine.compiled import Compiled, compile_query
-from blowfishdb.engine.read_query import read_query
-from blowfishdb.engine.written_query import write_query
+import numpy as np
+
+from blowfishdb.accuracy.candidates import certified_strategy
+from blowfishdb.engine.compile import Compiled, compile_query
+from blowfishdb.engine.serialize import read_query, write_query
 from blowfishdb.errors import BlowfishError, DigestMismatch
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.model.document import Document, read_document, write_document
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.encoding import VERSION
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.explain import fact_list
+from blowfishdb.model.families import Custom, Full, Line, Partition, Public, Threshold
+from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
 from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import Certificate, certify
-from blowfishdb.plan.constraint_loss import reason
-from blowfishdb.plan.stages import Program
+from blowfishdb.plan.loss import reason
+from blowfishdb.plan.program import Program
+from blowfishdb.present.released import Evidence
 
 LARGEST = 200_000
 """Declarations with more characters are left out of answers; the curator's document holds them."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """The declarations and the question that an answer belongs to, as plain data."""
-
-    declared: Mapping[str, Any]
-    question: Mapping[str, Any]
 
 
 def evidence_of(domain: Domain, policy: Policy, asked: Query) -> Evidence | None:
@@ -70,3 +64,81 @@ def program_certificate(program: Program, compiled: Compiled, version: int = VER
     if version != VERSION:
         own = program.digest_1(), encoding_1.graph_digest(graph)
     return Certificate(program.epsilon, None, False, *own, reason(graph.together))
+
+
+def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:
+    """One sentence for each thing that releases may tell; empty when everything is hidden."""
+    said = [_grid(grid.attributes) for grid in policy.joint]
+    if policy.presence == "only":
+        said.append("Which of two values a record has is protected only as far as whether it is there.")
+    for name in domain:
+        if policy.grid_of(name) is None:
+            said += _attribute(domain, policy, name)
+    if policy.composition == "attribute":
+        said.append("Several attributes of one record together are protected less than each one alone.")
+    unit = policy.unit
+    if isinstance(unit, Person) and policy.presence == "public":
+        said.append(
+            f"How many rows there are, whose they are, how many of each {unit.id}'s count (up to {unit.at_most}), and "
+            f"the {unit.order_by} by which the first are taken."
+        )
+    elif policy.presence == "public":
+        said.append("How many rows there are, and whether somebody's row is among them.")
+    if not isinstance(unit, Person):
+        said.append("Somebody with several rows is protected less: each row counts on its own.")
+    if policy.facts:
+        said.append(f"What is declared public: {fact_list(policy.facts)}.")
+    return tuple(said)
+
+
+def _grid(attributes: tuple[str, ...]) -> str:
+    names = " and ".join(attributes)
+    return f"Roughly where {names} lie: places many steps apart can be told apart."
+
+
+def _attribute(domain: Domain, policy: Policy, name: str) -> list[str]:
+    family, attribute = policy.family(name), domain[name]
+    is_hub = any(not slot.public for slot in attribute.slots)
+    match family:
+        case Full():
+            return []
+        case Public():
+            return [f"Everything about {name}."]
+        case Line() | Threshold():
+            if is_hub or policy.graph(domain, name).distance(0, attribute.size - 1) in (0, 1):
+                return []
+            return [f"Roughly how large {name} is: values many steps apart can be told apart."]
+        case Partition():
+            return [] if is_hub else [f"Which block of {name} a record is in."]
+        case Custom():
+            return [f"Values of {name} that no listed pair joins, or only a long chain of them."]
+
+
+def worst_pair(compiled: Compiled, certificate: Certificate) -> str:
+    """What an observer could best tell apart: two cells, or a cell and a record that does not count or is not there."""
+    if certificate.epsilon == 0:
+        return "no pair: these answers are the same whatever the policy hides"
+    if certificate.witness is None:
+        return "not known: the price is a proven upper bound, not attained by a pair that can be named"
+    first, second = certificate.witness
+    if second == ZERO:
+        return f"a record {_cell(compiled, first)} <-> {_nowhere(compiled, first)}"
+    return f"a record {_cell(compiled, first)} <-> a record {_cell(compiled, second)}"
+
+
+def _cell(compiled: Compiled, flat: int) -> str:
+    cells = compiled.cells
+    if not cells.axes:
+        return "that counts"
+    place = np.unravel_index(flat, cells.graph.shape)
+    names = [f"{name} {cells.labels[axis][int(place[axis])]}" for axis, name in enumerate(cells.axes)]
+    return f"with {', '.join(names)}"
+
+
+def _nowhere(compiled: Compiled, cell: int) -> str:
+    graph = compiled.problem.graph
+    if graph.together is not None:
+        return "one that does not count or is not there"
+    rejected = "a record outside the filter" if graph.outside[cell] and graph.has_value_edges else ""
+    absent = "an absent one" if graph.presence != "public" else ""
+    return " or ".join(part for part in (rejected, absent) if part)

@@ -1,17 +1,30 @@
-"""The one place where counts meet noise: rows of a certified plan, measured with the scales that were charged."""
+"""The one place where counts meet noise: rows of a certified plan, and the stages of a program."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from blowfishdb.errors import DigestMismatch, InvalidInput
-from blowfishdb.model.arrays import Ints, check_sum
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import Kronecker
-from blowfishdb.noise.sampler import sample
+from blowfishdb.mechanisms.data_aware.script import Finding, Script
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.numbers import Ints, check_sum
+from blowfishdb.model.workload import Rows
+from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
 from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement
-from blowfishdb.plan.stages import Measured
+from blowfishdb.plan.program import (
+    WORD_BITS,
+    Ask,
+    Measured,
+    MeasurementStage,
+    Program,
+    ProgramRun,
+    Reply,
+    Selection,
+    merge_counts,
+    merge_graph,
+)
 
 
 def measure(certified: CertifiedPlan, counts: Ints) -> Measured:
@@ -42,3 +55,45 @@ def checked_counts(counts: Ints, cells: int) -> Ints:
     if counts.shape != (cells,) or counts.dtype != np.int64:
         raise InvalidInput(f"counts are {cells} 64-bit whole numbers, one per cell, not {counts.shape} {counts.dtype}")
     return counts
+
+
+def run_program(program: Program, receipt_digest: str, script: Script, graph: CellGraph, counts: Ints) -> Finding:
+    """What the script found; AllowanceExceeded stops it before the stage that would spend too much.
+
+    The receipt must have been written for this program. Counts and noise stay here: the script gets what each stage
+    publishes, and nothing else.
+    """
+    run = ProgramRun(program, receipt_digest)
+    cells = checked_counts(counts, graph.cells)
+    try:
+        asked = next(script)
+        while True:
+            buckets = asked.buckets
+            own_graph = graph if buckets is None else merge_graph(graph, buckets)
+            run = run.admit(asked.name, asked.stage, own_graph, asked.instead_of)
+            asked = script.send(_reply(asked, own_graph, cells if buckets is None else merge_counts(cells, buckets)))
+    except StopIteration as end:
+        return _finding(end.value)
+
+
+def _reply(asked: Ask, graph: CellGraph, counts: Ints) -> Reply:
+    stage = asked.stage
+    if isinstance(stage, MeasurementStage):
+        return measure(CertifiedPlan(stage.plan, graph), counts)
+    return stage.choose(counts, _draws(stage))
+
+
+def _draws(stage: Selection) -> Ints:
+    noise = stage.noise
+    draw = sample_geometric if noise.one_sided else sample
+    by_class = [
+        draw(noise.unit, int(weight), int(size)) for weight, size in zip(noise.weights, noise.sizes, strict=True)
+    ]
+    words = sample_words(noise.tie_words * int(noise.sizes.sum()), WORD_BITS)
+    return np.concatenate([*by_class, words])
+
+
+def _finding(value: object) -> Finding:
+    if not isinstance(value, Finding):
+        raise TypeError("a script ends with a Finding")
+    return value

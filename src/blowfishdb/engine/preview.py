@@ -1,28 +1,246 @@
-"""What a release would cost, before anything is read or charged: every offer, why one wins, and the worst pair."""
+"""What a release would cost, before anything is read or charged: every offer, and what else could be had."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, TypeAlias, TypeGuard
 
-from blowfishdb.accuracy.assessment import Method
+import numpy as np
+
+from blowfishdb.accuracy.intervals import Method
 from blowfishdb.accuracy.quote import Quote, Quotes
-from blowfishdb.engine.dear_filter import DearColumn, dear_columns
-from blowfishdb.engine.demand import Demand
-from blowfishdb.engine.present.numbers import budget_words, readable
-from blowfishdb.engine.present.words import question_words
-from blowfishdb.engine.program_request import PreparedProgram
-from blowfishdb.engine.quoting import quotes_for
-from blowfishdb.engine.request import Prepared
-from blowfishdb.engine.unprotected import not_protected
-from blowfishdb.engine.worst_pair import worst_pair
-from blowfishdb.model.domain import Domain
+from blowfishdb.engine.compile import Compiled, compile_query
+from blowfishdb.engine.evidence import not_protected, worst_pair
+from blowfishdb.engine.program import PreparedProgram
+from blowfishdb.engine.request import Prepared, alpha_for, quotes_for
+from blowfishdb.engine.target import SMALLEST, USUAL_BETA, Demand
+from blowfishdb.errors import BlowfishError, QueryError
+from blowfishdb.model.calendar import Dates
+from blowfishdb.model.distance import hidden_distance
+from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.explain import explain
-from blowfishdb.model.numbers import show
-from blowfishdb.model.policy import Policy
-from blowfishdb.model.query import Kind
+from blowfishdb.model.families import Family, Partition, Public, partition, public
+from blowfishdb.model.groups import atom_runs
+from blowfishdb.model.numbers import exact, show
+from blowfishdb.model.policy import Person, Policy
+from blowfishdb.model.predicate import Atom, Axis, atoms
+from blowfishdb.model.query import Kind, Query
+from blowfishdb.present.numbers import budget_words, question_words, readable
+
+COARSER = 10
+"""Fewer bins are tried at so many times the width."""
+FEWEST_BINS = 2
+COUNTED = ("histogram", "cdf")
+
+
+def instead(domain: Domain, policy: Policy, compiled: Compiled, wanted: Demand, left: Fraction) -> tuple[str, ...]:
+    """A wider alpha at the same beta, at the usual one, or fewer bins: what `left` buys, in words."""
+    epsilon = _short(left)
+    if epsilon < SMALLEST:
+        return ()
+    demanded = replace(wanted, mechanism=None) if wanted.is_data_aware else wanted
+    said = []
+    for beta in dict.fromkeys([demanded.beta, max(demanded.beta, USUAL_BETA)]):
+        own = replace(demanded, beta=beta)
+        alpha = _alpha(compiled, epsilon, own)
+        if alpha is not None:
+            said.append(f"within {readable(alpha)} ({own.confidence})")
+    coarse = _coarser(domain, compiled.query)
+    if coarse is not None:
+        words = _coarse_words(domain, policy, coarse, epsilon, demanded)
+        said += [] if words is None else [words]
+    return tuple(said)
+
+
+def _alpha(compiled: Compiled, epsilon: Fraction, demanded: Demand) -> float | None:
+    try:
+        return alpha_for(compiled, epsilon, demanded)
+    except BlowfishError:
+        return None
+
+
+def _coarse_words(domain: Domain, policy: Policy, coarse: Query, epsilon: Fraction, demanded: Demand) -> str | None:
+    try:
+        compiled = compile_query(domain, policy, coarse)
+    except BlowfishError:
+        return None
+    bins, alpha = compiled.problem.graph.cells, _alpha(compiled, epsilon, demanded)
+    if alpha is None or bins < FEWEST_BINS:
+        return None
+    return f"{bins:,} bins within {readable(alpha)} ({demanded.confidence})"
+
+
+def _coarser(domain: Domain, asked: Query) -> Query | None:
+    """The same question over bins about ten times as wide; None where that makes no sense."""
+    if asked.kind not in COUNTED or len(asked.axes) != 1:
+        return None
+    axis = asked.axes[0]
+    attribute = domain.find(axis.attribute)
+    if not isinstance(attribute, Integers | Bins) or axis.edges or axis.groups or attribute.size < 2 * COARSER:
+        return None
+    if isinstance(attribute, Bins) and attribute.width is None:
+        return None
+    step = Fraction(1) if isinstance(attribute, Integers) else attribute.width or Fraction(1)
+    own = step if axis.width is None else exact(axis.width, "the width", QueryError)
+    return replace(asked, axes=(Axis(axis.attribute, width=COARSER * own),))
+
+
+def _short(amount: Fraction) -> Fraction:
+    """A short fraction at most the amount: three digits, rounded down."""
+    if amount <= 0:
+        return Fraction(0)
+    power = Fraction(10) ** (math.floor(math.log10(amount)) - 2)
+    return math.floor(amount / power) * power
+
+
+FEWEST_GAIN = 0.95
+"""A column is named only when hiding less of it would save at least a twentieth."""
+MOST_COLUMNS = 4
+MOST_PIECES = 256
+"""Nobody would declare a partition that a filter over more pieces asks for, and to price it takes long."""
+USUALLY_BEST = ("optimized", "ordered", "kronecker")
+"""Beside the winner only these are asked what they would cost then, so that a preview stays quick."""
+
+
+@dataclass(frozen=True)
+class DearColumn:
+    """A filter's column with the price as things are and as they would be: epsilon, or alpha where epsilon is fixed."""
+
+    column: str
+    now: float
+    if_public: float | None
+    if_partitioned: float | None
+
+
+def dear_columns(
+    domain: Domain, policy: Policy, compiled: Compiled, demanded: Demand, best: Quote
+) -> tuple[DearColumn, ...]:
+    """The filter's protected columns that cost something, dearest first."""
+    asked = compiled.query
+    conditions = atoms(asked.where)
+    names = [name for name in dict.fromkeys(atom.attribute for atom in conditions) if _is_replaceable(policy, name)]
+    found = []
+    for name in names[:MOST_COLUMNS]:
+        blocks = _blocks(policy.applied(domain).find(name), [atom for atom in conditions if atom.attribute == name])
+        now = price(compiled, best, demanded)
+        families = (public(), blocks)
+        free, cut = (_price_with(domain, policy, asked, demanded, best, name, family) for family in families)
+        if any(other is not None and other <= FEWEST_GAIN * now for other in (free, cut)):
+            found.append(DearColumn(name, now, free, cut))
+    return tuple(sorted(found, key=lambda dear: dear.now if dear.if_public is None else dear.if_public))
+
+
+def price(compiled: Compiled, quote: Quote, demanded: Demand) -> float:
+    """What is compared: epsilon for a wanted accuracy, alpha for a given epsilon."""
+    return float(quote.epsilon) if demanded.epsilon is None else quote.alpha / compiled.scale
+
+
+def _is_replaceable(policy: Policy, name: str) -> bool:
+    ordered_by = policy.unit.order_by if isinstance(policy.unit, Person) else None
+    return policy.grid_of(name) is None and not isinstance(policy.family(name), Public) and name != ordered_by
+
+
+def _price_with(
+    domain: Domain, policy: Policy, asked: Query, demanded: Demand, best: Quote, name: str, family: Family | None
+) -> float | None:
+    """The price under another family for one column; None without a family or where no mechanism serves it."""
+    if family is None:
+        return None
+    try:
+        other = replace(policy, attributes={**policy.attributes, name: family})
+        compiled = compile_query(domain, other, asked)
+        offers = quotes_for(compiled, demanded, among=(best.mechanism, *USUALLY_BEST))
+        return price(compiled, offers.best, demanded)
+    except BlowfishError:
+        return None
+
+
+def _blocks(attribute: Attribute, conditions: Sequence[Atom]) -> Partition | None:
+    """The coarsest partition on which the filter never divides a block; None where it cannot be written."""
+    runs = [atom_runs(atom, attribute) for atom in conditions]
+    starts = sorted({int(start) for run in runs for start in run.starts})
+    if not 2 <= len(starts) <= MOST_PIECES:
+        return None
+    if not isinstance(attribute, Categorical):
+        cuts = _values(attribute, starts[1:])
+        return None if cuts is None else partition(cuts=cuts)
+    index = np.arange(attribute.size)
+    patterns = list(zip(*(run.at(index).tolist() for run in runs), strict=True))
+    blocks: dict[tuple[int, ...], list[object]] = {}
+    for value, pattern in zip(attribute.values, patterns, strict=True):
+        blocks.setdefault(pattern, []).append(value)
+    return partition(blocks.values()) if len(blocks) > 1 else None
+
+
+def _values(attribute: Attribute, starts: Iterable[int]) -> list[object] | None:
+    match attribute:
+        case Integers():
+            return [attribute.low + start for start in starts]
+        case Bins():
+            return [attribute.edge(start) for start in starts]
+        case Dates():
+            days = attribute.starts(np.array(list(starts), dtype=np.int64))
+            return [datetime.date(1970, 1, 1) + datetime.timedelta(days=int(day)) for day in days]
+    return None
+
+
+LARGEST_POWER = 700.0
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two values of one attribute that somebody would like to tell apart."""
+
+    attribute: str
+    one: object
+    two: object
+
+
+@dataclass(frozen=True)
+class PolicyPrice:
+    """A question under one policy. `steps` has the distance of each pair, None where it is not hidden at all.
+
+    Where no mechanism can answer, `epsilon` and `alpha` are None and `refusal` says why.
+    """
+
+    name: str
+    epsilon: Fraction | None
+    alpha: float | None
+    mechanism: str
+    steps: tuple[int | None, ...]
+    refusal: str = ""
+
+    def odds(self, place: int) -> float | None:
+        """By what factor an observer's odds between a pair's values may change; None: they may become certain."""
+        steps = self.steps[place]
+        if steps is None or self.epsilon is None:
+            return None
+        return math.exp(min(float(self.epsilon) * steps, LARGEST_POWER))
+
+
+def what_if(
+    domain: Domain, policies: Mapping[str, Policy], asked: Query, demanded: Demand, pairs: Sequence[Pair] = ()
+) -> tuple[PolicyPrice, ...]:
+    """The price of one question under each policy, in the given order."""
+    return tuple(_price(domain, name, policy, asked, demanded, pairs) for name, policy in policies.items())
+
+
+def _price(
+    domain: Domain, name: str, policy: Policy, asked: Query, demanded: Demand, pairs: Sequence[Pair]
+) -> PolicyPrice:
+    policy.check(domain)
+    steps = tuple(hidden_distance(domain, policy, pair.attribute, pair.one, pair.two) for pair in pairs)
+    try:
+        compiled = compile_query(domain, policy, asked)
+        best = quotes_for(compiled, demanded).best
+    except BlowfishError as refusal:
+        return PolicyPrice(name, None, None, "", steps, refusal.message)
+    return PolicyPrice(name, best.epsilon, best.alpha / compiled.scale, best.mechanism, steps)
+
 
 Known: TypeAlias = Method | Literal["not promised"]
 HOW_KNOWN: dict[Known, str] = {
@@ -151,10 +369,10 @@ class Preview:
         return "\n".join([self.head(), *self._offer_lines(), *self.notes()])
 
     def _repr_html_(self) -> str:
-        from blowfishdb.engine.present.preview_page import fragment
+        from blowfishdb.present.page import preview_fragment
 
         price = f"would cost epsilon {readable(float(self.epsilon))} by {self.mechanism}; nothing is charged yet"
-        return fragment(self.head(), price, self.offer_rows(), self.notes())
+        return preview_fragment(self.head(), price, self.offer_rows(), self.notes())
 
     def head(self) -> str:
         """What is asked, and how accurate or how dear it shall be."""

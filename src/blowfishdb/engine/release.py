@@ -9,14 +9,9 @@ import numpy as np
 from blowfishdb.accuracy.intervals import HalfWidths, intervals
 from blowfishdb.accuracy.quote import Quote
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.answer_bounds import Bounds
-from blowfishdb.engine.answer_table import AnswerTable
-from blowfishdb.engine.compiled import Compiled
-from blowfishdb.engine.known_answers import chosen, known_answers, with_total
-from blowfishdb.engine.labels import answer_tables
+from blowfishdb.engine.compile import Compiled, answer_tables, chosen, known_answers, with_total
 from blowfishdb.engine.measure import measure
-from blowfishdb.engine.present.words import question_words
-from blowfishdb.engine.statistics import STATISTICS, read_statistic, statistic_tables
+from blowfishdb.errors import QueryError
 from blowfishdb.inference.consistent import (
     Consistent,
     consistent_cdf,
@@ -24,11 +19,126 @@ from blowfishdb.inference.consistent import (
     consistent_histogram,
     consistent_parts,
 )
-from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import ZERO
+from blowfishdb.model.domain import Attribute, Bins, Integers
+from blowfishdb.model.numbers import Floats, Ints, show
+from blowfishdb.model.query import Measure
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import CertifiedPlan, certified_as_charged
 from blowfishdb.plan.plan import EdgePlan
+from blowfishdb.present.numbers import question_words
+from blowfishdb.present.released import AnswerTable, Bounds, around, single
+
+STATISTICS = ("sum", "mean", "quantiles")
+
+
+@dataclass(frozen=True, eq=False)
+class Statistic:
+    """The values of an answer and the intervals that hold for all of them together."""
+
+    values: Floats
+    together: Bounds
+    note: str = ""
+
+    @property
+    def widths(self) -> HalfWidths:
+        """The intervals as half-widths: as far as the further end is away."""
+        own = np.maximum(self.together.high - self.values, self.values - self.together.low)
+        return HalfWidths(own, float(own.max(initial=0.0)))
+
+    @property
+    def consistent(self) -> Consistent:
+        """The values as they are shown."""
+        return Consistent(self.values, True, self.note)
+
+
+def statistic_tables(compiled: Compiled) -> tuple[AnswerTable, ...]:
+    """The names of the values; QueryError where a quantile would be no number."""
+    name = compiled.query.axes[0].attribute
+    if compiled.query.kind == "quantiles":
+        _ends(compiled)
+        return single("quantile", [f"{show(100 * level)} %" for level in compiled.query.levels])
+    return single("attribute", [name])
+
+
+def read_statistic(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Statistic:
+    """The sum, mean or quantiles that the measured rows tell."""
+    if compiled.query.kind == "quantiles":
+        return _quantiles(compiled, raw, widths, total)
+    measure = compiled.measure
+    if measure is None:
+        raise QueryError(f"a {compiled.query.kind} needs the values of a bounded attribute")
+    if compiled.query.kind == "mean":
+        return _mean(measure, raw, widths)
+    values = raw / measure.scale
+    return Statistic(values, around(values, widths.simultaneous / measure.scale))
+
+
+def _mean(measure: Measure, raw: Floats, widths: HalfWidths) -> Statistic:
+    """offset + sum / count over the box of both, cut to the declared values; all of them when the count may be 0."""
+    ends = measure.numerators[[0, -1]] / measure.scale
+    wide = widths.simultaneous
+    wide_count = wide if widths.per_answer[1] > 0 else 0.0
+    least, most = ((raw[1] + sign * wide_count) / measure.spread for sign in (-1, 1))
+    count = raw[1] / measure.spread
+    if least <= 0:
+        middle = float(np.clip(_ratio(measure, raw[0], max(count, 1.0)), *ends))
+        note = "so few records may be counted that the mean can be any declared value"
+        return Statistic(np.array([middle]), Bounds(ends[:1].copy(), ends[1:].copy()), note)
+    found = [_ratio(measure, raw[0] + sign * wide, size) for sign in (-1, 1) for size in (least, most)]
+    low, middle, high = np.clip([min(found), _ratio(measure, raw[0], count), max(found)], *ends)
+    return Statistic(np.array([middle]), Bounds(np.array([low]), np.array([high])))
+
+
+def _ratio(measure: Measure, total: float, count: float) -> float:
+    return float(measure.offset + total / count) / measure.scale
+
+
+def _quantiles(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Statistic:
+    """First cell that reaches the share, as estimated, at the earliest and at the latest that the band allows."""
+    plain = compiled.cells.plain[0]
+    lows, highs = _ends(compiled)
+    band = _running_band(raw[:plain], widths.simultaneous)
+    running = consistent_cdf(raw[:plain], np.full(plain, widths.simultaneous)).values
+    known = total if plain == raw.size else None
+    size = float(running[-1]) if known is None else known
+    least, most = (float(band.low[-1]), float(band.high[-1])) if known is None else (known, known)
+    rows = []
+    for level in compiled.query.levels:
+        share = float(level)
+        middle, low, high = (
+            min(int(np.searchsorted(curve, share * whole, side="left")), plain - 1)
+            for curve, whole in ((running, size), (band.high, least), (band.low, most))
+        )
+        # A band that contradicts itself, which happens with probability at most beta, still gives an interval.
+        low, high = min(low, high), max(low, high)
+        middle = min(max(middle, low), high)
+        rows.append(((lows[middle] + highs[middle]) / 2, lows[low], highs[high]))
+    values, low_ends, high_ends = np.array(rows).T
+    return Statistic(values, Bounds(low_ends, high_ends))
+
+
+def _running_band(raw: Floats, wide: float) -> Bounds:
+    """Where running counts lie if all of them are within `wide` of the raw ones; both ends never decrease."""
+    high = np.minimum.accumulate((raw + wide)[::-1])[::-1]
+    return Bounds(np.maximum.accumulate(np.maximum(raw - wide, 0.0)), high)
+
+
+def _ends(compiled: Compiled) -> tuple[Floats, Floats]:
+    """The lowest and highest value of each ordinary cell."""
+    name = compiled.cells.axes[0]
+    axis = compiled.cells.layout[name]
+    return _numbers(axis.segments.attribute, axis.firsts.tolist(), axis.lasts.tolist(), name)
+
+
+def _numbers(attribute: Attribute, firsts: list[int], lasts: list[int], name: str) -> tuple[Floats, Floats]:
+    match attribute:
+        case Integers():
+            return np.array(firsts) + float(attribute.low), np.array(lasts) + float(attribute.low)
+        case Bins():
+            edges = [[float(attribute.edge(first)) for first in firsts], [float(attribute.edge(i + 1)) for i in lasts]]
+            return np.array(edges[0]), np.array(edges[1])
+    raise QueryError(f"quantiles of {name} are no numbers; ask for its cdf instead")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,27 +1,84 @@
-"""One question with its demand, of one dataset at the versions in force; and everything known before data is read."""
+"""One query with its accuracy target, of one dataset at the versions in force, and what is public about it."""
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import Protocol
 
-from blowfishdb.accuracy.quote import Quote, Quotes
-from blowfishdb.engine.automatic import choose
-from blowfishdb.engine.compiled import Compiled, compile_query
-from blowfishdb.engine.demand import AUTO, Demand
-from blowfishdb.engine.described import described
-from blowfishdb.engine.holding import Holding
-from blowfishdb.engine.program_request import PreparedProgram, prepare_program
-from blowfishdb.engine.quoting import quotes_for
+from blowfishdb.accuracy.quote import Quote, Quotes, accuracy_at, quote
+from blowfishdb.engine.answer import described
+from blowfishdb.engine.compile import Compiled, Holding, compile_query
+from blowfishdb.engine.program import PreparedProgram, choose, prepare_program
 from blowfishdb.engine.release import Outline, finish, outline
-from blowfishdb.engine.written_query import request_text, text_digest, write_query
+from blowfishdb.engine.serialize import request_text, text_digest, write_query
+from blowfishdb.engine.target import AUTO, Demand
 from blowfishdb.errors import TooLarge
-from blowfishdb.model.arrays import Ints
+from blowfishdb.mechanisms import direct
+from blowfishdb.mechanisms.strategy import Mechanism
+from blowfishdb.mechanisms.table import MECHANISMS
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.plan import encoding_1
 from blowfishdb.sources.base import Counting
+
+
+class Payable(Protocol):
+    """A release that is ready to be charged and then run once on the counts."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What it costs."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """What the receipt covers: the plan, or the program with its allowances."""
+        ...
+
+    def digest_1(self) -> str:
+        """The same in the first encoding, which receipts of earlier versions hold."""
+        ...
+
+    def document(self) -> dict[str, object]:
+        """The certificate that the ledger keeps. All that can fail without data has been done when this returns."""
+        ...
+
+    def counting(self, holding: Holding) -> Counting:
+        """The statement that will count, checked against the table as it is; reads no row."""
+        ...
+
+    def payload(self, counts: Ints, holding: Holding) -> bytes:
+        """Draws the noise and gives what is published, as it will be stored."""
+        ...
+
+
+def quotes_for(compiled: Compiled, demanded: Demand, among: Container[str] = MECHANISMS) -> Quotes:
+    """Every mechanism's offer for the demand, best first; offers are in the problem's units, see Compiled.scale."""
+    problem = compiled.problem
+    known = {name: propose for name, propose in _candidates(compiled, demanded).items() if name in among}
+    beta = float(demanded.beta)
+    if demanded.epsilon is not None:
+        return accuracy_at(problem, demanded.epsilon, beta, known, demanded.guarantee)
+    return quote(problem, float((demanded.alpha or 0) * compiled.scale), beta, known, demanded.guarantee)
+
+
+def _candidates(compiled: Compiled, demanded: Demand) -> Mapping[str, Mechanism]:
+    """The mechanisms to ask: the named one; for sums and means the one that measures them directly; else all."""
+    if demanded.mechanism is not None:
+        return {demanded.mechanism: MECHANISMS[demanded.mechanism]}
+    # One row of large entries is answered best by measuring it (docs/proofs/direct.md); the others only take long.
+    return MECHANISMS if compiled.measure is None else {direct.NAME: MECHANISMS[direct.NAME]}
+
+
+def alpha_for(compiled: Compiled, epsilon: Fraction, demanded: Demand) -> float:
+    """The best accuracy that this epsilon buys at the demand's beta, in the question's units."""
+    own = Demand(None, epsilon, demanded.beta, demanded.guarantee, demanded.mechanism)
+    return quotes_for(compiled, own).best.alpha / compiled.scale
+
 
 MOST_ANSWERS = 1_000_000
 MOST_CELLS = 2**21

@@ -1,19 +1,218 @@
-"""Consistent answers that keep the guarantee: always a point of the raw simultaneous box, or the raw answers."""
+"""Consistent answers that keep the guarantee: a point of the raw simultaneous box that meets totals, order and sign."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import isotonic_regression
 
 from blowfishdb.errors import InvalidInput
-from blowfishdb.inference.checks import finite_vector, half_widths
-from blowfishdb.inference.isotonic import isotonic_in_band
-from blowfishdb.inference.part_filling import Parts, fill_parts, unreachable
-from blowfishdb.inference.water_filling import fill_to_total, reaches
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.inference.kernels import pool
+from blowfishdb.model.numbers import Bools, Floats, Ints
+
+
+def finite_vector(values: ArrayLike, what: str) -> Floats:
+    """The values as a float64 vector."""
+    vector = np.asarray(values, dtype=np.float64)
+    if vector.ndim != 1 or not np.all(np.isfinite(vector)):
+        raise InvalidInput(f"{what} are a vector of finite numbers")
+    return vector
+
+
+def positive_weights(weights: ArrayLike | None, size: int) -> Floats:
+    """One positive finite weight for each value; 1 when none are given."""
+    if weights is None:
+        return np.ones(size)
+    vector = spread(weights, size, "weights")
+    if not np.all(np.isfinite(vector)) or np.any(vector <= 0.0):
+        raise InvalidInput("weights are positive and finite")
+    return vector
+
+
+def half_widths(widths: ArrayLike, size: int) -> Floats:
+    """One half-width for each value: 0 for an exact answer, infinite for one without an interval."""
+    vector = spread(widths, size, "half-widths")
+    if np.any(np.isnan(vector)) or np.any(vector < 0.0):
+        raise InvalidInput("half-widths of intervals are not negative")
+    return vector
+
+
+def spread(values: ArrayLike, size: int, what: str) -> Floats:
+    """One number for each value, from a vector or one number for all."""
+    given = np.asarray(values, dtype=np.float64)
+    if given.shape not in ((), (size,)):
+        raise InvalidInput(f"{what} are one number or {size} of them, not shape {given.shape}")
+    return np.broadcast_to(given, (size,))
+
+
+COMPILE_ABOVE = 200_000
+"""Values from which compiling the pooling loop (about a second, once) pays."""
+
+
+def isotonic(values: ArrayLike, weights: ArrayLike | None = None, low: float = -np.inf, high: float = np.inf) -> Floats:
+    """The nearest values (weighted squares) that never decrease, all between low and high.
+
+    With the same bounds for all values, clipping the free solution is optimal.
+    """
+    vector = finite_vector(values, "values")
+    if not low <= high:
+        raise InvalidInput(f"the lower bound {low} is above the upper bound {high}")
+    if vector.size == 0:
+        return vector.copy()
+    free: Floats = isotonic_regression(vector, weights=positive_weights(weights, vector.size)).x
+    return np.clip(free, low, high)
+
+
+def isotonic_in_band(values: ArrayLike, low: ArrayLike, high: ArrayLike, weights: ArrayLike | None = None) -> Floats:
+    """The nearest values that never decrease with low <= value <= high, the bounds themselves never decreasing.
+
+    Here clipping the free solution would not be optimal; see docs/proofs/consistency.md.
+    """
+    vector = finite_vector(values, "values")
+    weight = positive_weights(weights, vector.size)
+    floor, ceiling = spread(low, vector.size, "lower bounds"), spread(high, vector.size, "upper bounds")
+    if not np.all(floor <= ceiling) or not (_never_decreases(floor) and _never_decreases(ceiling)):
+        raise InvalidInput("the bounds of a band never decrease, and the lower one is never above the upper one")
+    free = isotonic(vector, weight)
+    if np.all(free >= floor) and np.all(free <= ceiling):
+        return free
+    work = _compiled_pool() if vector.size > COMPILE_ABOVE else pool
+    return np.clip(work(vector, weight, floor, ceiling), floor, ceiling)
+
+
+def _never_decreases(bounds: Floats) -> bool:
+    return bool(np.all(bounds[1:] >= bounds[:-1]))
+
+
+@cache
+def _compiled_pool() -> Callable[[Floats, Floats, Floats, Floats], Floats]:
+    from numba import njit
+
+    compiled: Callable[[Floats, Floats, Floats, Floats], Floats] = njit(cache=True)(pool)
+    return compiled
+
+
+SUM_ROUNDING = 1e-12
+"""Relative rounding that sums of many floats may carry."""
+
+
+def reaches(values: Floats, low: Floats, high: Floats, total: float) -> bool:
+    """Whether some point between low and high has the given total, up to the rounding of sums."""
+    slack = SUM_ROUNDING * (float(np.abs(values).sum()) + abs(total))
+    return bool(low.sum() - slack <= total <= high.sum() + slack)
+
+
+def fill_to_total(values: Floats, low: Floats, high: Floats, total: float, weights: Floats) -> Floats:
+    """The minimiser of sum weight (x - value)^2 with low <= x <= high and the given sum.
+
+    It is x_i = clip(value_i - level / weight_i), and its sum never grows with the level, so the level is found exactly
+    between two neighbouring break points. Bounds may be infinite. Never leaves the box, not even by rounding.
+    """
+    if np.any(low > high) or not reaches(values, low, high, total):
+        raise InvalidInput(f"no point of the box has the total {total}")
+    level = _level(values, low, high, total, weights)
+    filled = np.clip(values - level / weights, low, high)
+    inner = (filled > low) & (filled < high)
+    if np.any(inner):
+        share = np.where(inner, 1.0 / weights, 0.0)
+        filled = np.clip(filled + (total - filled.sum()) * (share / share.sum()), low, high)
+    return filled
+
+
+def _level(values: Floats, low: Floats, high: Floats, total: float, weights: Floats) -> float:
+    """Where the clipped sum crosses the total. Cell i moves while level is between its two break points."""
+    enter, leave = weights * (values - high), weights * (values - low)
+    points = np.concatenate([enter, leave])
+    slopes = np.concatenate([-1.0 / weights, 1.0 / weights])
+    finite = np.isfinite(points)
+    always = float((-1.0 / weights[np.isneginf(enter)]).sum())
+    order = np.argsort(points[finite], kind="stable")
+    breaks = points[finite][order]
+    if breaks.size == 0:
+        return float((values.sum() - total) / (1.0 / weights).sum())
+    slope = always + np.cumsum(slopes[finite][order])
+    first = float(np.clip(values - breaks[0] / weights, low, high).sum())
+    sums = first + np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(breaks))])
+    if total >= sums[0]:
+        return float(breaks[0] + (total - sums[0]) / always) if always < 0.0 else float(breaks[0])
+    place = int(np.searchsorted(-sums, -total, side="left"))
+    if place == sums.size:
+        return float(breaks[-1] + (total - sums[-1]) / slope[-1]) if slope[-1] < 0.0 else float(breaks[-1])
+    before = place - 1
+    return float(breaks[before] + (total - sums[before]) / slope[before])
+
+
+HALVINGS = 200
+"""More than enough to halve any interval of floats until nothing lies between its ends."""
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Cells put in order of their parts: part p holds `order[starts[p]:starts[p + 1]]`, at least one cell."""
+
+    order: Ints
+    starts: Ints
+    totals: Floats
+
+    @staticmethod
+    def of(labels: Ints, totals: Floats) -> Parts:
+        """The parts that have a cell; cells with a negative label are in none."""
+        used = np.flatnonzero(np.bincount(labels[labels >= 0], minlength=totals.size))
+        order = np.argsort(labels, kind="stable")
+        order = order[np.count_nonzero(labels < 0) :]
+        starts = np.searchsorted(labels[order], used)
+        return Parts(order, starts, totals[used])
+
+    @property
+    def part_of(self) -> Ints:
+        """The part of each cell in order."""
+        sizes = np.diff(self.starts, append=self.order.size)
+        return np.repeat(np.arange(self.starts.size), sizes)
+
+    def sums(self, cells: Floats) -> Floats:
+        """The sum over each part, from its cells in order."""
+        return np.add.reduceat(cells, self.starts) if self.starts.size else np.empty(0)
+
+
+def unreachable(parts: Parts, values: Floats, low: Floats, high: Floats) -> Bools:
+    """For which parts no point of the box has the total, up to the rounding of sums."""
+    slack = SUM_ROUNDING * (parts.sums(np.abs(values[parts.order])) + np.abs(parts.totals))
+    below, above = parts.sums(low[parts.order]), parts.sums(high[parts.order])
+    return np.asarray((parts.totals < below - slack) | (parts.totals > above + slack))
+
+
+def fill_parts(parts: Parts, values: Floats, low: Floats, high: Floats) -> Floats:
+    """The minimiser of the squared distance to `values` with low <= x <= high, low >= 0, and every part's total.
+
+    In each part x_i = clip(value_i - level), whose sum never grows with the level: the level is found by halving.
+    """
+    part = parts.part_of
+    own, floor = values[parts.order], low[parts.order]
+    # Nothing below 0 makes up for a cell above the part's total, so the upper ends may be taken to be finite.
+    ceiling = np.maximum(np.minimum(high[parts.order], parts.totals[part]), floor)
+    least = np.full(parts.totals.size, np.inf)
+    most = np.full(parts.totals.size, -np.inf)
+    np.minimum.at(least, part, own - ceiling)
+    np.maximum.at(most, part, own - floor)
+    for _ in range(HALVINGS):
+        middle = least + (most - least) / 2.0
+        if np.all((middle == least) | (middle == most)):
+            break
+        is_high = parts.sums(np.clip(own - middle[part], floor, ceiling)) > parts.totals
+        least, most = np.where(is_high, middle, least), np.where(is_high, most, middle)
+    filled = np.clip(own - most[part], floor, ceiling)
+    inner = ((filled > floor) & (filled < ceiling)).astype(np.float64)
+    share = inner / np.maximum(parts.sums(inner), 1.0)[part]
+    filled = np.clip(filled + (parts.totals - parts.sums(filled))[part] * share, floor, ceiling)
+    found = values.copy()
+    found[parts.order] = filled
+    return found
+
 
 ROUNDING = 1e-9
 """How far a public fact may lie beyond an interval and still count as inside: rounding of floats, no more."""
@@ -123,3 +322,21 @@ def _known_total(total: float) -> float:
 
 def _raw(vector: Floats, reason: str) -> Consistent:
     return Consistent(vector.copy(), False, f"raw answers returned: {reason}")
+
+
+def nonnegative(values: ArrayLike, total: float | None = None) -> Floats:
+    """The nearest counts >= 0 with the given total; without one, with the values' own total.
+
+    A negative sum of values has no such counts; the total is then taken as 0. This projection knows no intervals and
+    can double the largest error: for answers with a guarantee use `consistent_histogram`.
+    """
+    vector = finite_vector(values, "counts")
+    aim = max(0.0, float(vector.sum())) if total is None else float(total)
+    if not math.isfinite(aim) or aim < 0.0:
+        raise InvalidInput(f"the total of counts is finite and not negative, not {aim}")
+    if vector.size == 0:
+        if aim != 0.0:
+            raise InvalidInput("no counts can only have the total 0")
+        return vector.copy()
+    none, ones = np.zeros(vector.size), np.ones(vector.size)
+    return fill_to_total(vector, none, np.inf * ones, aim, ones)

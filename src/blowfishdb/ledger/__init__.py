@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from blowfishdb.ledger.ledger import Ledger
-from blowfishdb.ledger.opening import accept_restored_ledger, default_mark, open_ledger
+from blowfishdb.ledger.ledger import Ledger, accept_restored_ledger, default_mark, open_ledger
 from blowfishdb.ledger.values import (
     Account,
     AnalystBudget,

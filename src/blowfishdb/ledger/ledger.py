@@ -1,22 +1,34 @@
-"""The ledger as its users see it: charge before reading, store the answer, replay it, prove the books."""
+"""The ledger as its users see it: open it, charge before reading, store the answer, replay it, prove it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fractions import Fraction
+from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
+from urllib.parse import unquote, urlsplit
 
-from blowfishdb.ledger import answers, curation, versions
-from blowfishdb.ledger.base import BEGUN, COMMITTED, MARKED, Cursor, StepHook, Store
-from blowfishdb.ledger.chain import Field
+from blowfishdb.errors import InvalidInput, LedgerRolledBack, LedgerUnavailable
+from blowfishdb.ledger import charging, curation
 from blowfishdb.ledger.charging import post_charge
 from blowfishdb.ledger.mark import HighWaterMark, check_not_rolled_back
 from blowfishdb.ledger.records import (
+    BEGUN,
+    COMMITTED,
     ENTRY_COLUMNS,
+    MARKED,
+    PATIENCE,
+    Cursor,
+    Field,
+    StepHook,
+    Store,
+    append,
     charge_body,
+    digest,
     entry_of,
     hash_at,
     load_account,
@@ -26,6 +38,7 @@ from blowfishdb.ledger.records import (
     load_edge_books,
     load_head,
 )
+from blowfishdb.ledger.sqlite import open_sqlite
 from blowfishdb.ledger.values import (
     Account,
     AnalystBudget,
@@ -42,8 +55,7 @@ from blowfishdb.ledger.values import (
     check_number,
     check_text,
 )
-from blowfishdb.ledger.verification import Progress, verify
-from blowfishdb.ledger.watch import BooksWatch
+from blowfishdb.ledger.verification import BooksWatch, Progress, verify
 
 Result = TypeVar("Result")
 MOST_CHARGES = 1000
@@ -93,34 +105,34 @@ class Ledger:
 
     def store_answer(self, receipt: Receipt, payload: bytes) -> bytes:
         """Records the answer that a receipt paid for. Return to the analyst what this returns: the first one wins."""
-        return self._write(lambda cursor: answers.store_answer(cursor, receipt, payload, {"at": self._now()}))
+        return self._write(lambda cursor: charging.store_answer(cursor, receipt, payload, {"at": self._now()}))
 
     def answer_for(self, receipt: Receipt) -> bytes | None:
         """The stored answer of a receipt; DigestMismatch for a receipt that is not on record."""
         with self.store.read() as cursor:
-            return answers.answer_for(cursor, receipt)
+            return charging.answer_for(cursor, receipt)
 
     def replay(self, account: str, request_digest: str, *, analyst: str | None = None) -> Replay | None:
         """The newest stored answer to this request under the versions in force, for free; None when there is none."""
         self._sound()
         with self.store.read() as cursor:
-            return answers.replay(cursor, account, request_digest, analyst)
+            return charging.replay(cursor, account, request_digest, analyst)
 
     def charges_of(self, account: str, analyst: str, most: int = MOST_CHARGES) -> list[tuple[Receipt, str]]:
         """The newest charges of one analyst on an account, each with its time, newest first."""
         with self.store.read() as cursor:
-            return answers.charges_of(cursor, account, analyst, most)
+            return charging.charges_of(cursor, account, analyst, most)
 
     def answered_charges(self, account: str, most: int = MOST_ANSWERED) -> list[tuple[Receipt, str]]:
         """The newest charges of all analysts on an account whose answer is stored, each with its time, newest first."""
         with self.store.read() as cursor:
-            return answers.answered_charges(cursor, account, most)
+            return charging.answered_charges(cursor, account, most)
 
     def receipt(self, sequence: int) -> Receipt | None:
         """The receipt of the charge with this number; None when that entry is none."""
         check_number(sequence, "the number of a charge", 1)
         with self.store.read() as cursor:
-            return answers.receipt_at(cursor, sequence)
+            return charging.receipt_at(cursor, sequence)
 
     def budget_of(self, account: str, analyst: str) -> AnalystBudget:
         """What the analyst spent and may spend, also for one who never asked."""
@@ -178,7 +190,7 @@ class Ledger:
     ) -> VersionChange:
         """What a new policy or domain version would do to past loss, and whether it would be refused."""
         with self.store.read() as cursor:
-            return versions.what_would_change(cursor, account, kind, document, stretch)
+            return curation.what_would_change(cursor, account, kind, document, stretch)
 
     def new_version(
         self, seen: Account, kind: VersionKind, document: str, stretch: Fraction | None, *, by: str, reason: str
@@ -188,7 +200,7 @@ class Ledger:
         `seen` is the account for whose versions the stretch was worked out; StaleVersion when others are in force.
         """
         stamp = self._stamp(by, reason)
-        return self._write(lambda cursor: versions.new_version(cursor, seen, kind, document, stretch, stamp))
+        return self._write(lambda cursor: curation.new_version(cursor, seen, kind, document, stretch, stamp))
 
     # --- anybody who keeps the books
 
@@ -286,3 +298,111 @@ class Ledger:
 
     def _now(self) -> str:
         return self.clock().isoformat(timespec="milliseconds")
+
+
+SQLITE = "sqlite:///"
+POSTGRES = ("postgresql", "postgres")
+
+
+def open_ledger(
+    url: str | Path,
+    *,
+    mark: Path | None = None,
+    patience: float = PATIENCE,
+    clock: Callable[[], datetime] = utc_now,
+    reached: StepHook = nothing_to_do,
+) -> Ledger:
+    """The ledger at `sqlite:///relative`, `sqlite:////absolute`, a plain path, or `postgresql://...`.
+
+    `mark` is the file of the high-water mark; keep it where a restored backup of the ledger does not restore it too.
+    LedgerRolledBack when the ledger is older than the mark.
+    """
+    store = _open_store(str(url), patience)
+    try:
+        high_water = HighWaterMark(mark if mark is not None else default_mark(url))
+        seen = high_water.read()
+        head = _check(store, seen)
+        high_water.advance(head)
+        return Ledger(store, high_water, head.ledger, BooksWatch(high_water.checkpoint_path), clock, reached)
+    except BaseException:
+        store.close()
+        raise
+
+
+def accept_restored_ledger(
+    url: str | Path, *, mark: Path | None = None, by: str, reason: str, clock: Callable[[], datetime] = utc_now
+) -> Head:
+    """Accepts a ledger that its mark contradicts: records who did so and why, then moves the mark.
+
+    Charges that the restored copy lacks are forgotten by it. Charge them again by hand where they are known.
+    """
+    check_text(by, "the curator's name")
+    check_text(reason, "the reason")
+    high_water = HighWaterMark(mark if mark is not None else default_mark(url))
+    store = _open_store(str(url), PATIENCE)
+    try:
+        try:
+            seen = high_water.read()
+        except LedgerRolledBack:
+            seen = None
+        with store.write() as cursor:
+            fields: dict[str, Field] = {
+                "at": clock().isoformat(timespec="milliseconds"),
+                "by": by,
+                "reason": reason,
+                "mark_ledger": seen.ledger if seen else None,
+                "mark_sequence": seen.sequence if seen else None,
+                "mark_hash": seen.hash if seen else None,
+            }
+            append(cursor, "restored", None, fields)
+            head = load_head(cursor)
+        high_water.replace(head)
+        return head
+    finally:
+        store.close()
+
+
+def default_mark(url: str | Path) -> Path:
+    """Where the mark of this ledger is kept unless told otherwise: in the user's state folder."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "blowfishdb" / "marks" / f"{digest(_place(str(url)))[:32]}.mark"
+
+
+def _check(store: Store, seen: Head | None) -> Head:
+    with store.read() as cursor:
+        head = load_head(cursor)
+        check_not_rolled_back(seen, head, lambda sequence: hash_at(cursor, sequence))
+        return head
+
+
+def _open_store(url: str, patience: float) -> Store:
+    scheme = _scheme(url)
+    if scheme == "sqlite":
+        return open_sqlite(_path(url), patience)
+    try:
+        from blowfishdb.ledger.postgres import open_postgres
+    except ImportError:
+        raise LedgerUnavailable("a ledger in PostgreSQL needs psycopg: pip install blowfishdb[postgres]") from None
+    return open_postgres(url, patience)
+
+
+def _scheme(url: str) -> str:
+    scheme = url.partition("://")[0] if "://" in url else "sqlite"
+    if scheme in POSTGRES:
+        return "postgresql"
+    file = url.removeprefix(SQLITE)
+    if scheme == "sqlite" and "://" not in file and file and not file.endswith("/"):
+        return "sqlite"
+    raise InvalidInput("a ledger is at sqlite:///path, at postgresql://user@host/database, or a plain path")
+
+
+def _path(url: str) -> Path:
+    return Path(unquote(url.removeprefix(SQLITE)) if url.startswith(SQLITE) else url).absolute()
+
+
+def _place(url: str) -> str:
+    """The address without user and password, so that a changed password does not lose the mark."""
+    if _scheme(url) == "sqlite":
+        return str(_path(url).resolve())
+    parts = urlsplit(url)
+    return f"postgresql://{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path}"

@@ -1,16 +1,195 @@
-"""Rows of the tables as values, and the one way in which an entry is appended to the chain."""
+"""The tables of a ledger, their rows as values, and the one way in which an entry is appended to the hash chain."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 from blowfishdb.errors import InvalidInput, LedgerCorrupt, UnknownAccount
-from blowfishdb.ledger.amounts import Balance
-from blowfishdb.ledger.base import Cursor, Value
-from blowfishdb.ledger.chain import Field, canonical, link
-from blowfishdb.ledger.edge_books import EdgeBooks, read_books
-from blowfishdb.ledger.values import Account, AnalystBudget, Charge, Entry, Head, Receipt
+from blowfishdb.ledger.values import (
+    Account,
+    AnalystBudget,
+    Balance,
+    Charge,
+    EdgeBooks,
+    Entry,
+    Head,
+    Receipt,
+    read_books,
+)
+
+PATIENCE = 30.0
+"""Seconds that a write waits for its turn before it gives up."""
+Value = str | int | bytes | None
+StepHook = Callable[[str], None]
+"""Called with the name of each step of a write as it is reached; tests kill the process there."""
+
+BEGUN = "begun"
+DEBITED = "debited"
+APPENDED = "appended"
+COMMITTED = "committed"
+MARKED = "marked"
+STEPS = (BEGUN, DEBITED, APPENDED, COMMITTED, MARKED)
+
+
+class Cursor(Protocol):
+    """Runs SQL written with `?` for values; names and types are common to all stores."""
+
+    def rows(self, sql: str, *values: Value) -> list[tuple[Value, ...]]:
+        """The rows of a statement, none for a change."""
+        ...
+
+    def stream(self, sql: str, *values: Value) -> Iterator[tuple[Value, ...]]:
+        """The rows of a query, a few at a time."""
+        ...
+
+
+class Store(Protocol):
+    """One database that holds one ledger."""
+
+    def write(self) -> AbstractContextManager[Cursor]:
+        """A transaction with every other writer kept out; commits durably at the end, or leaves no trace."""
+        ...
+
+    def read(self) -> AbstractContextManager[Cursor]:
+        """One consistent view of everything committed."""
+        ...
+
+    def quick_charge(self, charge: Charge, body: str) -> Receipt | None:
+        """A durable charge in one round trip, or None: then a charge inside `write` decides and explains."""
+        ...
+
+    def close(self) -> None:
+        """Release connections and locks."""
+        ...
+
+
+Field = str | int | None
+
+
+def canonical(fields: Mapping[str, Field]) -> str:
+    """One way only to write an entry's fields: sorted keys, no spaces, ASCII."""
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def digest(text: str | bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
+
+
+def link(previous_hash: str, sequence: int, body: str) -> str:
+    """The hash of entry number `sequence`. The PostgreSQL store computes the same inside the server."""
+    return digest(f"{previous_hash}:{sequence}:{digest(body)}")
+
+
+def genesis(ledger: str) -> str:
+    """The hash that the first entry of a ledger builds on."""
+    return digest(f"blowfishdb ledger {ledger}")
+
+
+@dataclass(frozen=True)
+class Types:
+    """How one database names a whole number, an exact amount of any size, and bytes."""
+
+    whole: str
+    amount: str
+    binary: str
+
+
+_TABLES = (
+    """
+    CREATE TABLE head (
+        id {whole} PRIMARY KEY CHECK (id = 1),
+        ledger TEXT NOT NULL,
+        sequence {whole} NOT NULL,
+        hash TEXT NOT NULL
+    )""",
+    """
+    CREATE TABLE account (
+        id TEXT PRIMARY KEY,
+        identity TEXT NOT NULL,
+        limit_top {amount} NOT NULL,
+        limit_bottom {amount} NOT NULL,
+        spent_units {amount} NOT NULL,
+        spent_grid {amount} NOT NULL,
+        analyst_limit_top {amount},
+        analyst_limit_bottom {amount},
+        charges {whole} NOT NULL,
+        policy_version {whole} NOT NULL,
+        domain_version {whole} NOT NULL,
+        snapshot {whole} NOT NULL
+    )""",
+    """
+    CREATE TABLE label (
+        account TEXT NOT NULL REFERENCES account (id),
+        name TEXT NOT NULL,
+        PRIMARY KEY (account, name)
+    )""",
+    """
+    CREATE TABLE analyst (
+        account TEXT NOT NULL REFERENCES account (id),
+        name TEXT NOT NULL,
+        spent_units {amount} NOT NULL,
+        spent_grid {amount} NOT NULL,
+        limit_top {amount},
+        limit_bottom {amount},
+        is_individual {whole} NOT NULL,
+        PRIMARY KEY (account, name)
+    )""",
+    """
+    CREATE TABLE entry (
+        sequence {whole} PRIMARY KEY,
+        kind TEXT NOT NULL,
+        account TEXT REFERENCES account (id),
+        analyst TEXT,
+        charge_key TEXT,
+        request_digest TEXT,
+        body TEXT NOT NULL,
+        previous_hash TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        UNIQUE (account, analyst, charge_key)
+    )""",
+    """
+    CREATE TABLE version (
+        account TEXT NOT NULL REFERENCES account (id),
+        kind TEXT NOT NULL,
+        number {whole} NOT NULL,
+        document TEXT NOT NULL,
+        PRIMARY KEY (account, kind, number)
+    )""",
+)
+
+_STORED_ANSWERS = (
+    """
+    CREATE TABLE answer (
+        charge {whole} PRIMARY KEY REFERENCES entry (sequence),
+        entry {whole} NOT NULL REFERENCES entry (sequence),
+        payload {binary} NOT NULL
+    )""",
+    "CREATE INDEX entry_by_request ON entry (account, request_digest)",
+)
+
+_EDGE_BOOKS = (
+    "ALTER TABLE account ADD COLUMN accounting TEXT NOT NULL DEFAULT 'sum'",
+    "ALTER TABLE account ADD COLUMN edge_books TEXT",
+    "ALTER TABLE analyst ADD COLUMN edge_books TEXT",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _STORED_ANSWERS, _EDGE_BOOKS)
+"""Migration i brings a ledger from version i to i + 1. Published migrations are never edited, only followed."""
+
+NEWEST = len(MIGRATIONS)
+
+
+def statements(version: int, types: Types) -> list[str]:
+    """The statements that bring a ledger from `version` to the next one."""
+    return [text.format(whole=types.whole, amount=types.amount, binary=types.binary) for text in MIGRATIONS[version]]
+
 
 ENTRY_COLUMNS = "sequence, kind, account, body, previous_hash, hash"
 

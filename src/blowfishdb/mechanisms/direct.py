@@ -9,12 +9,11 @@ from functools import cached_property
 import numpy as np
 
 from blowfishdb.errors import Declined
-from blowfishdb.model.arrays import Bools, Floats, Ints
 from blowfishdb.model.cellgraph import ZERO
+from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.model.workload import Identity, Sparse
-from blowfishdb.plan.columns import sparse_columns
-from blowfishdb.plan.plan import Measurement, Plan
-from blowfishdb.plan.problem import Problem
+from blowfishdb.plan.loss import sparse_columns
+from blowfishdb.plan.plan import Measurement, Plan, Problem
 
 NAME = "direct"
 MOST_ROWS = 64

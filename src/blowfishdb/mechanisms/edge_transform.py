@@ -2,22 +2,249 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array, eye_array, hstack
 
 from blowfishdb.errors import Declined, TooLarge
-from blowfishdb.mechanisms.edge_lines import choose_family, line_strategy, sides_by_steps, unit_steps
-from blowfishdb.mechanisms.products.queries import as_boxes
+from blowfishdb.mechanisms.products import as_boxes
 from blowfishdb.mechanisms.spanning_tree import TreeStrategy, best_forest, listed_edges, tree_strategy
-from blowfishdb.model.arrays import Floats, Ints, as_ints
 from blowfishdb.model.cellgraph import ZERO
-from blowfishdb.model.workload import Rectangles
-from blowfishdb.plan.columns import sparse_columns
-from blowfishdb.plan.plan import EdgePlan
-from blowfishdb.plan.problem import Problem
+from blowfishdb.model.numbers import Floats, Ints, as_ints
+from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.plan.loss import sparse_columns
+from blowfishdb.plan.plan import EdgePlan, Problem
+
+FINE_WEIGHT = 256
+ROUNDS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class LineTree:
+    """Nested blocks over a line of `length` edges, from single edges (sizes[0] = 1) to the coarsest level."""
+
+    length: int
+    sizes: tuple[int, ...]
+
+    @cached_property
+    def counts(self) -> Ints:
+        """How many blocks each level has; the last one of a level may be short."""
+        return np.array([-(-self.length // size) for size in self.sizes])
+
+    @property
+    def offsets(self) -> Ints:
+        """The number of blocks on the levels before each."""
+        return np.concatenate([[0], np.cumsum(self.counts)[:-1]])
+
+    @cached_property
+    def blocks_of(self) -> Ints:
+        """For each edge of the line its block on every level."""
+        edge = np.arange(self.length)[:, None]
+        return np.asarray(edge // np.array(self.sizes) + self.offsets)
+
+    def prefixes(self, costs: Floats) -> csr_array:
+        """For each k the first k edges as a signed sum of blocks, the cheapest where a block costs its level's cost.
+
+        A place on one level is reached from the coarser border before it, or back from the one after it. Differences of
+        two prefixes cancel most of the coarsest blocks, so those are not counted.
+        """
+        levels = len(self.sizes)
+        cost = np.zeros(int(self.counts[-1]) + 1)
+        goes_up: list[Ints] = [np.zeros(0, dtype=np.int64)] * levels
+        for level in range(levels - 2, -1, -1):
+            fan = self.sizes[level + 1] // self.sizes[level]
+            at = np.arange(int(self.counts[level]) + 1)
+            before = np.minimum(at // fan, self.counts[level + 1])
+            after = np.minimum(-(-at // fan), self.counts[level + 1])
+            end = np.minimum(after * fan, self.counts[level])
+            down, up = cost[before] + (at - before * fan) * costs[level], cost[after] + (end - at) * costs[level]
+            goes_up[level] = np.where(up < down, 1, 0)
+            cost = np.minimum(up, down)
+        return self._written(goes_up)
+
+    def _written(self, goes_up: Sequence[Ints]) -> csr_array:
+        prefix, at = np.arange(self.length + 1), np.arange(self.length + 1)
+        rows, columns, signs = [], [], []
+        for level in range(len(self.sizes)):
+            if level + 1 < len(self.sizes):
+                fan = self.sizes[level + 1] // self.sizes[level]
+                up = goes_up[level][at] == 1
+                target = np.where(up, -(-at // fan), at // fan)
+                border = np.minimum(target * fan, self.counts[level])
+            else:
+                target = border = np.zeros_like(at)
+            first, length = np.minimum(border, at), np.abs(at - border)
+            inside = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
+            rows.append(np.repeat(prefix, length))
+            columns.append(self.offsets[level] + np.repeat(first, length) + inside)
+            signs.append(np.repeat(np.where(border <= at, 1, -1), length))
+            at = target
+        entries = (np.concatenate(signs), (np.concatenate(rows), np.concatenate(columns)))
+        return csr_array(coo_array(entries, shape=(self.length + 1, int(self.counts.sum()))), dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Runs [low, high) on lines of parallel edges; each side of a box is one, with its sign."""
+
+    box: Ints
+    line: Ints
+    low: Ints
+    high: Ints
+    sign: Ints
+
+
+def sides_across(boxes: Rectangles, axis: int) -> Sides:
+    """The sides that moves along `axis` cross: line k separates places k and k + 1 of that axis."""
+    other = 1 - axis
+    near, far = boxes.low[:, axis], boxes.high[:, axis]
+    filled = (near < far) & (boxes.low[:, other] < boxes.high[:, other])
+    every = np.arange(boxes.shape[0])
+    # A move to the next place adds to the box where the box begins, so the row falls by one along the edge (u, v).
+    begins, ends = every[filled & (near > 0)], every[filled & (far < boxes.grid[axis])]
+    box = np.concatenate([begins, ends])
+    return Sides(
+        box,
+        np.concatenate([near[begins] - 1, far[ends] - 1]),
+        boxes.low[box, other],
+        boxes.high[box, other],
+        np.repeat([-1, 1], [begins.size, ends.size]),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LineFamily:
+    """One tree, with whole level weights, on every line that moves along `axis` cross, and the boxes' decoder."""
+
+    lines: int
+    tree: LineTree
+    weights: Ints
+    decoder: csr_array
+    error: float
+
+    @property
+    def variables(self) -> int:
+        return self.lines * int(self.tree.counts.sum())
+
+    @property
+    def row_weights(self) -> Ints:
+        return np.tile(np.repeat(self.weights, self.tree.counts), self.lines)
+
+
+def choose_family(boxes: Rectangles, axis: int) -> LineFamily:
+    """The tree and weights with the least summed error of the sides when each edge may lose 1."""
+    length, sides = boxes.grid[1 - axis], sides_across(boxes, axis)
+    found = [_fitted(LineTree(length, sizes), sides) for sizes in candidate_sizes(length)]
+    best = min(found, key=lambda fit: fit.error)
+    lines, width = max(boxes.grid[axis] - 1, 0), int(best.tree.counts.sum())
+    per_side = np.diff(best.runs.indptr)
+    row = np.repeat(sides.box, per_side)
+    column = np.repeat(sides.line * width, per_side) + best.runs.indices
+    value = np.repeat(sides.sign, per_side) * best.runs.data
+    decoder = csr_array(coo_array((value, (row, column)), shape=(boxes.shape[0], lines * width)), dtype=np.int64)
+    return LineFamily(lines, best.tree, best.weights, decoder, best.error)
+
+
+def candidate_sizes(length: int) -> list[tuple[int, ...]]:
+    """Block sizes of the levels: single edges alone, two levels, and three where the line is long."""
+    two = [(1, fan) for fan in (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48) if fan < length]
+    three = [(1, a, a * b) for a in (4, 6, 8, 12) for b in (4, 6, 8, 12) if 2 * a * b < length]
+    return [(1,), *two, *(three if length > 128 else [])]
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """A tree with whole level weights, every side as a signed sum of its blocks, and the summed error at loss 1."""
+
+    tree: LineTree
+    weights: Ints
+    runs: csr_array
+    error: float
+
+
+def _fitted(tree: LineTree, sides: Sides) -> _Fit:
+    levels = np.repeat(np.arange(len(tree.sizes)), tree.counts)
+    used: Floats = np.ones(len(tree.sizes))
+    for _ in range(ROUNDS):
+        prefixes = tree.prefixes(_shares(used) ** -2.0)
+        runs = csr_array(prefixes[sides.high] - prefixes[sides.low])
+        runs.eliminate_zeros()
+        squares = runs.data.astype(np.float64) ** 2
+        used = np.asarray(np.bincount(levels[runs.indices], squares, len(tree.sizes)), dtype=np.float64)
+    shares = _shares(used)
+    weights = np.maximum(1, np.round(FINE_WEIGHT * shares / shares.max())).astype(np.int64)
+    error = float((used / weights.astype(np.float64) ** 2).sum() * float(weights.sum()) ** 2)
+    return _Fit(tree, weights, runs, error)
+
+
+def _shares(used: Floats) -> Floats:
+    """Shares of one loss that minimise sum used / share^2: proportional to the cube roots."""
+    roots = np.cbrt(np.maximum(used, 1e-6 * max(float(used.max()), 1e-300)))
+    return np.asarray(roots / roots.sum())
+
+
+def line_strategy(families: Sequence[LineFamily], shape: tuple[int, ...], steps: csr_array) -> csr_array:
+    """Noise variables by policy edges: every unit step of an edge's route adds its blocks, with the step's sign."""
+    starts, parts = [0, (shape[0] - 1) * shape[1]], []
+    for axis, family in enumerate(families):
+        place, line = np.arange(shape[1 - axis]), np.arange(family.lines)
+        block = family.tree.blocks_of
+        width = int(family.tree.counts.sum())
+        row = line[:, None, None] * width + block[None, place, :]
+        unit = starts[axis] + line[:, None] * shape[1 - axis] + place[None, :]
+        column = np.broadcast_to(unit[:, :, None], row.shape)
+        ones = np.ones(row.size, dtype=np.int64)
+        size = (family.variables, steps.shape[0])
+        parts.append(csr_array(coo_array((ones, (row.reshape(-1), column.reshape(-1))), shape=size)) @ steps)
+    return csr_array(hstack([csr_array(part).T for part in parts]).T)
+
+
+def unit_steps(edges: Ints, shape: tuple[int, ...]) -> csr_array:
+    """Unit steps by policy edges: each edge (u, v) goes along axis 0 at u's column, then along axis 1 at v's row.
+
+    Step (r, c) -> (r + 1, c) is number r * columns + c; step (r, c) -> (r, c + 1) follows them as c * rows + r.
+    """
+    rows, columns = shape
+    first_row, first_column = np.divmod(edges[:, 0], columns)
+    last_row, last_column = np.divmod(edges[:, 1], columns)
+    down, across = np.abs(last_row - first_row), np.abs(last_column - first_column)
+    edge = np.arange(edges.shape[0])
+    at_row = np.repeat(np.minimum(first_row, last_row), down) + _counting(down)
+    at_column = np.repeat(np.minimum(first_column, last_column), across) + _counting(across)
+    step = np.concatenate(
+        [
+            at_row * columns + np.repeat(first_column, down),
+            (rows - 1) * columns + at_column * rows + np.repeat(last_row, across),
+        ]
+    )
+    sign = np.concatenate(
+        [np.repeat(np.sign(last_row - first_row), down), np.repeat(np.sign(last_column - first_column), across)]
+    )
+    owner = np.concatenate([np.repeat(edge, down), np.repeat(edge, across)])
+    size = ((rows - 1) * columns + (columns - 1) * rows, edges.shape[0])
+    return csr_array(coo_array((sign, (step, owner)), shape=size), dtype=np.int64)
+
+
+def _counting(lengths: Ints) -> Ints:
+    """0, 1, ..., length - 1 for each length, one after the other."""
+    return np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+
+
+def sides_by_steps(boxes: Rectangles) -> csr_array:
+    """Boxes by unit steps: how much each box falls along every unit step; only its sides are not 0."""
+    parts = []
+    for axis in (0, 1):
+        sides, length = sides_across(boxes, axis), boxes.grid[1 - axis]
+        run = sides.high - sides.low
+        column = np.repeat(sides.line * length + sides.low, run) + _counting(run)
+        size = (boxes.shape[0], max(boxes.grid[axis] - 1, 0) * length)
+        parts.append(coo_array((np.repeat(sides.sign, run), (np.repeat(sides.box, run), column)), shape=size))
+    return csr_array(hstack(parts), dtype=np.int64)
+
 
 NAME = "edge-transform"
 ROUTE_STEPS = 4_000_000

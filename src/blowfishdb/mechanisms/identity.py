@@ -8,13 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from blowfishdb.mechanisms.entries import chosen_rows, column_energies, distinct, is_zero_one, squared
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.mechanisms.strategy import chosen_rows, column_energies, distinct, is_zero_one, squared
 from blowfishdb.model.cellgraph import ZERO
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, as_intervals
-from blowfishdb.plan.plan import Measurement, Plan
-from blowfishdb.plan.problem import Problem
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Rows
+from blowfishdb.model.workload_products import as_intervals
+from blowfishdb.plan.plan import Measurement, Plan, Problem
 
 NAME = "identity"
 

@@ -12,19 +12,22 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.products.axis_levels import AxisChoice, component_level
-from blowfishdb.mechanisms.products.axis_rows import AxisRows
-from blowfishdb.mechanisms.products.choice import Choices, axis_components, choose_axes
-from blowfishdb.mechanisms.products.level_table import LevelTableStrategy
-from blowfishdb.mechanisms.products.mode_sums import along_axes, summed_by_query
-from blowfishdb.mechanisms.products.queries import ProductPart, product_parts
-from blowfishdb.mechanisms.products.table_choice import choose_table
-from blowfishdb.mechanisms.products.wide_choice import with_wide_rows
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.mechanisms.product_choice import Choices, axis_components, choose_axes, choose_table, with_wide_rows
+from blowfishdb.mechanisms.product_levels import LevelTableStrategy
+from blowfishdb.mechanisms.products import (
+    AxisChoice,
+    AxisRows,
+    ProductPart,
+    along_axes,
+    component_level,
+    product_parts,
+    summed_by_query,
+)
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.workload import Kronecker, Sparse
-from blowfishdb.plan.plan import KroneckerMeasurement, Plan
-from blowfishdb.plan.problem import Problem
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import Sparse
+from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.plan.plan import KroneckerMeasurement, Plan, Problem
 
 NAME = "kronecker"
 AXIS_CELLS = 2048

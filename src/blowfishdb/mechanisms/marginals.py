@@ -12,14 +12,13 @@ from functools import cached_property
 import numpy as np
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.products.choice import ways_to_move
-from blowfishdb.mechanisms.products.marginal_weights import best_weights, residual_sizes
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.mechanisms.product_choice import ways_to_move
+from blowfishdb.mechanisms.products import best_weights, residual_sizes
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import Identity, Kronecker, Stacked, as_intervals, marginals, total
-from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
-from blowfishdb.plan.problem import Problem
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import Identity, Rows, total
+from blowfishdb.model.workload_products import Kronecker, Stacked, as_intervals, marginals
+from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan, Problem
 
 NAME = "marginals"
 SETS = 256

@@ -10,14 +10,13 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.entries import chosen_rows, distinct
-from blowfishdb.model.arrays import Bools, Floats, Ints
+from blowfishdb.mechanisms.strategy import chosen_rows, distinct
 from blowfishdb.model.cellgraph import ZERO
-from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import AllRanges, Intervals, Stacked, as_intervals
-from blowfishdb.plan.plan import Measurement, Plan
-from blowfishdb.plan.problem import Problem
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.numbers import Bools, Floats, Ints
+from blowfishdb.model.workload import AllRanges, Intervals, Rows
+from blowfishdb.model.workload_products import Stacked, as_intervals
+from blowfishdb.plan.plan import Measurement, Plan, Problem
 
 NAME = "ordered"
 

@@ -7,14 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.one_axis.axis import Axis, read_axis
-from blowfishdb.mechanisms.one_axis.estimator import EstimatingStrategy, total_variance
-from blowfishdb.mechanisms.one_axis.shapes import TreeShape
-from blowfishdb.mechanisms.one_axis.tree_least_squares import TreeCorrection
-from blowfishdb.mechanisms.one_axis.windows import even_axis, like, typical_window
-from blowfishdb.model.arrays import Floats
-from blowfishdb.model.rows import Rows
-from blowfishdb.plan.problem import Problem
+from blowfishdb.mechanisms.axis import Axis, even_axis, like, read_axis, typical_window
+from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, total_variance
+from blowfishdb.mechanisms.optimized import TreeShape
+from blowfishdb.mechanisms.trees import TreeCorrection
+from blowfishdb.model.numbers import Floats
+from blowfishdb.model.workload import Rows
+from blowfishdb.plan.plan import Problem
 
 NAME = "ordered-hierarchical"
 

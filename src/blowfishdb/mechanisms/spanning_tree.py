@@ -11,14 +11,12 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.entries import chosen_rows
-from blowfishdb.model.arrays import Bools, Floats, Ints
+from blowfishdb.mechanisms.strategy import chosen_rows
 from blowfishdb.model.cellgraph import ZERO
-from blowfishdb.model.graphs.window import WindowGraph
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import Intervals, Sparse
-from blowfishdb.plan.plan import Measurement, Plan
-from blowfishdb.plan.problem import Problem
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.numbers import Bools, Floats, Ints
+from blowfishdb.model.workload import Intervals, Rows, Sparse
+from blowfishdb.plan.plan import Measurement, Plan, Problem
 
 NAME = "spanning-tree"
 EDGES = 4_000_000

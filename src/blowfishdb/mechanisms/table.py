@@ -8,7 +8,6 @@ from types import MappingProxyType
 from blowfishdb.mechanisms import (
     direct,
     edge_transform,
-    hierarchy,
     identity,
     kronecker,
     marginals,
@@ -24,7 +23,7 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
         identity.NAME: identity.propose,
         direct.NAME: direct.propose,
         ordered.NAME: ordered.propose,
-        hierarchy.NAME: hierarchy.propose,
+        optimized.HIERARCHY: optimized.propose_hierarchy,
         ordered_hierarchical.NAME: ordered_hierarchical.propose,
         optimized.NAME: optimized.propose,
         kronecker.NAME: kronecker.propose,

@@ -1,15 +1,18 @@
-"""Calendar units: which periods nest in which, where they start, and durations such as '7 days'."""
+"""Dates and timestamps: calendar units and durations, and the attributes that are made of them."""
 
 from __future__ import annotations
 
+import datetime
 import re
+import zoneinfo
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from blowfishdb.errors import InvalidInput
-from blowfishdb.model.arrays import Ints
+from blowfishdb.errors import DomainError, InvalidInput
+from blowfishdb.model.domain import CELL, CLAMP, Attribute, Encoded, Value, one_by_one
+from blowfishdb.model.numbers import Ints
 
 SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 7 * 86400}
 NESTS = {
@@ -86,3 +89,320 @@ def whole_period(begin: int, after: int, units: Iterable[str]) -> str | None:
         if np.array_equal(first_days(periods, unit), [begin, after]) and periods[1] - periods[0] == 1:
             return name_of_day(begin, unit)
     return None
+
+
+Day = datetime.date
+EPOCH_DAY = Day(1970, 1, 1)
+DATE_UNITS = ("day", "week", "month", "quarter", "year")
+QUARTER = re.compile(r"([0-9]{4})-Q([1-4])")
+
+
+def as_day(value: object, what: str) -> int:
+    """A date, or ISO text such as '2024-02-29', as days since 1970."""
+    if isinstance(value, np.datetime64) and not np.isnat(value):
+        return int(value.astype("datetime64[D]").astype(np.int64))
+    if isinstance(value, datetime.datetime):
+        raise DomainError(f"{what} must be a date without a time, not {value!r}")
+    if isinstance(value, str):
+        try:
+            value = Day.fromisoformat(value.strip())
+        except ValueError:
+            raise DomainError(f"{what} must be a date such as 2024-02-29, not {value!r}") from None
+    if not isinstance(value, Day):
+        raise DomainError(f"{what} must be a date, not {value!r}")
+    return (value - EPOCH_DAY).days
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dates(Attribute):
+    """The periods from the one that holds `start` to the one that holds `end`."""
+
+    start: Day
+    end: Day
+    by: str = "day"
+
+    def __post_init__(self) -> None:
+        if self.by not in DATE_UNITS:
+            raise DomainError(f"dates go by {', '.join(DATE_UNITS)}, not by {self.by!r}")
+        if self.start > self.end:
+            raise DomainError(f"the start {self.start} must not be after the end {self.end}")
+        self.check()
+
+    def _period(self, day: int) -> int:
+        return int(periods_of_days(np.array([day]), self.by)[0])
+
+    @property
+    def first_period(self) -> int:
+        """The number of the first declared period since 1970."""
+        return self._period((self.start - EPOCH_DAY).days)
+
+    @property
+    def size(self) -> int:
+        return self._period((self.end - EPOCH_DAY).days) - self.first_period + 1
+
+    def starts(self, index: Ints) -> Ints:
+        """The first day of each value, as days since 1970; index `size` gives the day after the end."""
+        return first_days(np.asarray(index) + self.first_period, self.by)
+
+    def locate(self, value: Value) -> int:
+        named = self._named_period(value)
+        index = (self._period(as_day(value, "the value")) if named is None else named) - self.first_period
+        if not 0 <= index < self.size:
+            raise DomainError(f"{value} is not between {self.start} and {self.end}")
+        return index
+
+    def _named_period(self, value: Value) -> int | None:
+        """The period that text such as '2024', '2024-Q2' or '2024-03' names, when the column goes by it."""
+        quarter = QUARTER.fullmatch(value) if self.by == "quarter" and isinstance(value, str) else None
+        if quarter is not None:
+            return self._period(as_day(f"{quarter[1]}-{3 * int(quarter[2]) - 2:02d}-01", "the value"))
+        if self.by == "year" and isinstance(value, int) and not isinstance(value, bool):
+            value = f"{value:04d}"
+        length = {"year": 4, "month": 7}.get(self.by)
+        if not isinstance(value, str) or len(value) != length:
+            return None
+        return self._period(as_day(f"{value}-01-01" if self.by == "year" else f"{value}-01", "the value"))
+
+    def index_of(self, value: Value) -> int:
+        if self.by != "day" and self._named_period(value) is None:
+            raise DomainError(f"{value} is one day of a {self.by}; ask for a range of whole {self.by}s")
+        return self.locate(value)
+
+    def below(self, value: Value) -> int:
+        named = self._named_period(value)
+        return self._clip(named) if named is not None else self._cut(as_day(value, "the value"))
+
+    def up_to(self, value: Value) -> int:
+        named = self._named_period(value)
+        return self._clip(named + 1) if named is not None else self._cut(as_day(value, "the value") + 1)
+
+    def _clip(self, period: int) -> int:
+        return min(max(period - self.first_period, 0), self.size)
+
+    def _cut(self, day: int) -> int:
+        period = self._period(day)
+        if period < self.first_period or period >= self.first_period + self.size:
+            return self._clip(period)
+        around = first_days(np.array([period, period + 1]), self.by)
+        if int(around[0]) != day:
+            near = " and ".join(name_of_day(int(edge), "day") for edge in around)
+            raise DomainError(f"a {self.by} would be cut in two; its first day and the next one's are {near}")
+        return self._clip(period)
+
+    def read(self, values: object) -> Encoded:
+        column = np.asarray(values).reshape(-1)
+        last = self.first_period + self.size - 1
+        if column.dtype.kind != "M":
+            return one_by_one(values, self._read_one, self.first_period, last)
+        is_null = np.isnat(column)
+        days = np.where(is_null, np.datetime64(0, "D"), column).astype("datetime64[D]").astype(np.int64)
+        ends = self.starts(np.array([0, self.size]))
+        is_outside = ~is_null & ((days < ends[0]) | (days >= ends[1]))
+        inside = np.clip(days, ends[0], ends[1] - 1)
+        return periods_of_days(inside, self.by) - self.first_period, is_null, is_outside
+
+    def _read_one(self, value: object) -> int | None:
+        if isinstance(value, datetime.datetime):
+            value = value.date()
+        elif isinstance(value, str):
+            value = value.strip()[:10]
+        try:
+            return self._period(as_day(value, "the value"))
+        except DomainError:
+            return None
+
+    def run_label(self, first: int, last: int) -> str:
+        begin, after = (int(day) for day in self.starts(np.array([first, last + 1])))
+        named = whole_period(begin, after, (self.by, *NESTS[self.by]))
+        return named or f"{name_of_day(begin, 'day')} .. {name_of_day(after - 1, 'day')}"
+
+
+def dates(
+    start: object,
+    end: object,
+    by: str = "day",
+    *,
+    null: Value = CELL,
+    outside: str = CLAMP,
+    null_public: bool = False,
+    outside_public: bool = False,
+) -> Dates:
+    """A date column from start to end, both included, by day, week (from Monday), month, quarter or year."""
+    first, last = as_day(start, "the start"), as_day(end, "the end")
+    return Dates(
+        start=EPOCH_DAY + datetime.timedelta(days=first),
+        end=EPOCH_DAY + datetime.timedelta(days=last),
+        by=by,
+        null=null,
+        outside=outside,
+        null_public=null_public,
+        outside_public=outside_public,
+    )
+
+
+Moment = datetime.datetime
+EPOCH = Moment(1970, 1, 1)
+TIMESTAMP_UNITS = ("second", "minute", "hour", "day")
+DAY = 86_400 * 1_000_000
+
+
+def find_zone(name: str) -> datetime.tzinfo:
+    """The named time zone; UTC needs no database of zones."""
+    if name == "UTC":
+        return datetime.UTC
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        raise DomainError(f"there is no time zone {name!r}; write for example 'Europe/Zurich' or 'UTC'") from None
+
+
+def wall_clock(value: object, zone: datetime.tzinfo, what: str) -> Moment:
+    """A moment as the wall clock of the zone shows it; without a zone of its own it is taken as such."""
+    if isinstance(value, np.datetime64) and not np.isnat(value):
+        value = value.astype("datetime64[us]").item()
+    if isinstance(value, str):
+        try:
+            value = Moment.fromisoformat(value.strip())
+        except ValueError:
+            raise DomainError(f"{what} must be a timestamp such as 2024-02-29T13:00, not {value!r}") from None
+    if isinstance(value, datetime.date) and not isinstance(value, Moment):
+        value = Moment(value.year, value.month, value.day)
+    if not isinstance(value, Moment):
+        raise DomainError(f"{what} must be a timestamp, not {value!r}")
+    if value.tzinfo is None:
+        return value
+    try:
+        return value.astimezone(zone).replace(tzinfo=None)
+    except OverflowError:
+        return value.replace(tzinfo=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timestamps(Attribute):
+    """The half-open periods from the one that holds `start` until `end`, which is not included.
+
+    Raw arrays without a zone are read as wall-clock time of the declared zone.
+    """
+
+    start: Moment
+    end: Moment
+    by: str = "hour"
+    zone: str = "UTC"
+
+    def __post_init__(self) -> None:
+        if self.by not in TIMESTAMP_UNITS:
+            raise DomainError(f"timestamps go by {', '.join(TIMESTAMP_UNITS)}, not by {self.by!r}")
+        find_zone(self.zone)
+        if self.start.tzinfo is not None or self.end.tzinfo is not None:
+            raise DomainError("start and end are wall-clock times of the declared zone")
+        if self.start >= self.end:
+            raise DomainError(f"the start {self.start} must be before the end {self.end}")
+        self.check()
+
+    @property
+    def step(self) -> int:
+        """Microseconds in one period."""
+        return SECONDS[self.by] * 1_000_000
+
+    @property
+    def first_period(self) -> int:
+        """The number of the first declared period since 1970."""
+        return _micros(self.start) // self.step
+
+    @property
+    def size(self) -> int:
+        return -(-_micros(self.end) // self.step) - self.first_period
+
+    def _steps(self, value: Value) -> tuple[int, int]:
+        """Whole periods between the first one and the value, and microseconds left over."""
+        moment = wall_clock(value, find_zone(self.zone), "the value")
+        return divmod(_micros(moment) - self.first_period * self.step, self.step)
+
+    def locate(self, value: Value) -> int:
+        index, _ = self._steps(value)
+        if not 0 <= index < self.size:
+            raise DomainError(f"{value} is not between {self.start} and {self.end}")
+        return index
+
+    def index_of(self, value: Value) -> int:
+        raise DomainError(f"{value} is one moment of a {self.by}; ask for a range of whole {self.by}s")
+
+    def below(self, value: Value) -> int:
+        index, rest = self._steps(value)
+        if 0 <= index < self.size and rest:
+            near = f"{self.moment(index)} and {self.moment(index + 1)}"
+            raise DomainError(f"{value} would cut a {self.by} in two; the nearest edges are {near}")
+        return min(max(index, 0), self.size)
+
+    def up_to(self, value: Value) -> int:
+        index, _ = self._steps(value)
+        if 0 <= index < self.size:
+            raise DomainError(f"a {self.by} includes its first moment only: ask for < {self.moment(index + 1)}")
+        return min(max(index, 0), self.size)
+
+    def moment(self, index: int) -> str:
+        """When the period begins, in ISO style."""
+        begin = EPOCH + datetime.timedelta(microseconds=(self.first_period + index) * self.step)
+        if self.by == "day":
+            return begin.date().isoformat()
+        return begin.isoformat(timespec="seconds" if self.by == "second" else "minutes")
+
+    def days(self, index: Ints) -> Ints:
+        """The day (since 1970) on which each period begins."""
+        return np.asarray((self.first_period + np.asarray(index)) * self.step // DAY, dtype=np.int64)
+
+    def read(self, values: object) -> Encoded:
+        column = np.asarray(values).reshape(-1)
+        last = self.first_period + self.size - 1
+        if column.dtype.kind != "M":
+            return one_by_one(values, self._read_one, self.first_period, last)
+        is_null = np.isnat(column)
+        # Whole seconds first: years far away do not fit into int64 microseconds.
+        seconds = np.where(is_null, np.datetime64(0, "s"), column.astype("datetime64[s]")).astype(np.int64)
+        periods = seconds // SECONDS[self.by]
+        is_outside = ~is_null & ((periods < self.first_period) | (periods > last))
+        return np.clip(periods, self.first_period, last) - self.first_period, is_null, is_outside
+
+    def _read_one(self, value: object) -> int | None:
+        try:
+            return _micros(wall_clock(value, find_zone(self.zone), "the value")) // self.step
+        except DomainError:
+            return None
+
+    def run_label(self, first: int, last: int) -> str:
+        if first == last:
+            return self.moment(first)
+        ends = np.array([first, last + 1])
+        begin, after = (int(day) for day in self.days(ends))
+        at_midnight = not np.any((self.first_period + ends) * self.step % DAY)
+        named = whole_period(begin, after, NESTS["hour"]) if at_midnight else None
+        return named or f"{self.moment(first)} .. {self.moment(last + 1)}"
+
+
+def _micros(moment: Moment) -> int:
+    return (moment - EPOCH) // datetime.timedelta(microseconds=1)
+
+
+def timestamps(
+    start: object,
+    end: object,
+    by: str = "hour",
+    *,
+    zone: str = "UTC",
+    null: Value = CELL,
+    outside: str = CLAMP,
+    null_public: bool = False,
+    outside_public: bool = False,
+) -> Timestamps:
+    """A timestamp column from start until end (not included), by second, minute, hour or day."""
+    clock = find_zone(zone)
+    return Timestamps(
+        start=wall_clock(start, clock, "the start"),
+        end=wall_clock(end, clock, "the end"),
+        by=by,
+        zone=zone,
+        null=null,
+        outside=outside,
+        null_public=null_public,
+        outside_public=outside_public,
+    )

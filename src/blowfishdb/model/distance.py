@@ -12,17 +12,26 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, shortest_path
 
 from blowfishdb.errors import PolicyError, TooLarge
-from blowfishdb.model.arrays import Ints, distinct
-from blowfishdb.model.constraints.binding import changed_facts
+from blowfishdb.model.clock import ClockWindow
+from blowfishdb.model.constraint_graph import changed_facts
 from blowfishdb.model.domain import Attribute, Domain
-from blowfishdb.model.graphs.axis import EDGE_LIMIT, AxisGraph
-from blowfishdb.model.graphs.clock import ClockWindow
-from blowfishdb.model.graphs.families import Family, Grid, Public, value_graph
-from blowfishdb.model.graphs.grid import GridGraph
-from blowfishdb.model.graphs.values import WINDOWS, BlockWindow, ListedWindow, StepWindow, ValueGraph, ValueWindow
+from blowfishdb.model.families import (
+    WINDOWS,
+    BlockWindow,
+    Family,
+    Grid,
+    ListedWindow,
+    Public,
+    StepWindow,
+    ValueGraph,
+    ValueWindow,
+    value_graph,
+)
+from blowfishdb.model.graphs import EDGE_LIMIT, AxisGraph, GridGraph
+from blowfishdb.model.groups import AxisCells, Segments
+from blowfishdb.model.numbers import Ints, distinct
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.projection import project_axis, project_joint
-from blowfishdb.model.segments import AxisCells, Segments
 
 CLOCK_LIMIT = 2**20
 """Windows that a change of the clock widens are compared value by value up to this many values."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import functools
 import json
-from collections.abc import Iterator, Mapping
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib import resources
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import tomlkit
 from jsonschema import Draft202012Validator
@@ -18,12 +20,10 @@ from jsonschema.exceptions import ValidationError
 
 from blowfishdb.errors import DocumentError, InvalidInput, PolicyError, TooLarge
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.graphs.families import value_graph
+from blowfishdb.model.families import value_graph
 from blowfishdb.model.numbers import suggest
-from blowfishdb.model.parsing import parse_json, parse_toml
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.positions import Lines, Path, dotted, json_lines, line_of, toml_lines
-from blowfishdb.model.written import (
+from blowfishdb.model.serialize import (
     read_attribute,
     read_family,
     read_grid,
@@ -32,6 +32,190 @@ from blowfishdb.model.written import (
     write_domain,
     write_policy,
 )
+
+DEEPEST = 32
+"""No document of ours nests half as deep; what reads them afterwards may recurse."""
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The content of a TOML text, with exact numbers."""
+    try:
+        content = tomllib.loads(text, parse_float=_finite)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"\(at line (\d+), column \d+\)", str(error))
+        line = int(found[1]) if found else text.count("\n") + 1
+        raise DocumentError(f"this is not valid TOML: {error}", line=line) from None
+    except RecursionError:
+        _refuse_depth()
+    except ValueError:
+        raise DocumentError("this is not valid TOML: a number has too many digits") from None
+    _check_depth(content)
+    return content
+
+
+def parse_json(text: str) -> Any:
+    """The content of a JSON text, with exact numbers."""
+    try:
+        content = json.loads(text, parse_float=_finite, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise DocumentError(f"this is not valid JSON: {error.msg}", line=error.lineno) from None
+    except RecursionError:
+        _refuse_depth()
+    except ValueError:
+        raise DocumentError("this is not valid JSON: a number has too many digits") from None
+    _check_depth(content)
+    return content
+
+
+def _finite(text: str) -> Decimal:
+    number = Decimal(text)
+    return number if number.is_finite() else _no_constant(text)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise DocumentError(f"{name} is no number a document can hold")
+
+
+def _check_depth(content: object) -> None:
+    level: list[object] = [content]
+    for _ in range(DEEPEST):
+        level = [part for value in level for part in _parts(value)]
+        if not level:
+            return
+    _refuse_depth()
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _refuse_depth() -> NoReturn:
+    raise DocumentError(f"this document nests more than {DEEPEST} deep")
+
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+Lines: TypeAlias = dict[KeyPath, int]
+
+JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+|\n')
+TOML_KEY = re.compile(r'\s*("(?:[^"\\]|\\.)*"|\'[^\']*\'|[A-Za-z0-9_-]+)\s*')
+TOML_STRINGS = re.compile(r'"""(?:[^\\]|\\.)*?"""|\'\'\'.*?\'\'\'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*', re.DOTALL)
+
+
+def line_of(lines: Lines, path: KeyPath) -> int | None:
+    """The line of the key, or of the nearest key around it."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in lines:
+            return lines[path[:length]]
+    return lines.get(())
+
+
+def json_lines(text: str) -> Lines:
+    """The line of every key and list entry of valid JSON; refuses a key that stands twice."""
+    lines: Lines = {}
+    path: list[str | int] = []
+    opened: list[str] = []
+    line, key_next = 1, False
+    for token in JSON_TOKEN.findall(text):
+        if token == "\n":
+            line += 1
+        elif token in "}]":
+            opened.pop()
+            path.pop()
+            key_next = False
+        elif token == ",":
+            key_next = opened[-1] == "{"
+            path[-1] = 0 if key_next else int(path[-1]) + 1
+        elif key_next:
+            path[-1] = json.loads(token)
+            if tuple(path) in lines:
+                raise DocumentError(f"the key {path[-1]!r} stands twice", path=dotted(tuple(path)), line=line)
+            lines[tuple(path)] = line
+            key_next = False
+        elif token != ":":
+            lines.setdefault(tuple(path), line)
+            if token in "{[":
+                opened.append(token)
+                path.append(0)
+                key_next = token == "{"
+    return lines
+
+
+def toml_lines(text: str) -> Lines:
+    """The line of every table and key of valid TOML; keys inside inline tables share the line of the whole."""
+    lines: Lines = {(): 1}
+    prefix: KeyPath = ()
+    entries: dict[KeyPath, int] = {}
+    depth = 0
+    # Strings and comments may hold brackets and line ends: keep the line ends, drop the rest.
+    bare = TOML_STRINGS.sub(lambda match: _blank(match[0]), text)
+    for number, (line, shown) in enumerate(zip(text.split("\n"), bare.split("\n"), strict=True), start=1):
+        if depth == 0 and shown.lstrip().startswith("["):
+            is_entry = shown.lstrip().startswith("[[")
+            name = _dotted_key(line.lstrip().lstrip("["))
+            prefix = _inside(entries, name[:-1]) + name[-1:]
+            if is_entry:
+                entries[prefix] = entries.get(prefix, -1) + 1
+                lines.setdefault(prefix, number)
+            prefix = _inside(entries, prefix)
+            lines.setdefault(prefix, number)
+        elif depth == 0 and shown.strip():
+            lines.setdefault(prefix + _dotted_key(line), number)
+            depth += _opened(shown)
+        else:
+            depth += _opened(shown)
+    return lines
+
+
+def _inside(entries: dict[KeyPath, int], path: KeyPath) -> KeyPath:
+    """The path with the number of the last entry after every list of tables."""
+    found: KeyPath = ()
+    for part in path:
+        found = (*found, part)
+        if found in entries:
+            found = (*found, entries[found])
+    return found
+
+
+def _blank(string: str) -> str:
+    """A stand-in without brackets; quotes stay, so that a line of text alone is not taken as empty."""
+    return "".join("\n" if letter == "\n" else " " if string.startswith("#") else "_" for letter in string)
+
+
+def _opened(line: str) -> int:
+    return sum(line.count(sign) for sign in "[{") - sum(line.count(sign) for sign in "]}")
+
+
+def _dotted_key(text: str) -> KeyPath:
+    parts: list[str] = []
+    place = 0
+    while match := TOML_KEY.match(text, place):
+        raw = match[1]
+        parts.append(_unquoted(raw))
+        place = match.end()
+        if text[place : place + 1] != ".":
+            break
+        place += 1
+    return tuple(parts)
+
+
+def _unquoted(raw: str) -> str:
+    """The key that is written so; TOML has escapes of its own."""
+    try:
+        return next(iter(tomllib.loads(f"{raw} = 0")))
+    except tomllib.TOMLDecodeError:
+        # A line inside a longer text is no key, and no error is ever looked for there.
+        return raw
+
+
+def dotted(path: KeyPath) -> str:
+    """The path as people write it: policy.attributes.age.theta."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
 
 Format = Literal["toml", "json"]
 
@@ -102,13 +286,13 @@ def _read_policy(written: Mapping[str, Any], domain: Domain, lines: Lines) -> Po
     return policy
 
 
-def _main_key(written: Mapping[str, Any]) -> Path:
+def _main_key(written: Mapping[str, Any]) -> KeyPath:
     """The key of an entry that says the most, where it has one."""
     return tuple(key for key in ("values", "edges", "theta", "blocks", "cuts") if key in written)[:1]
 
 
 @contextmanager
-def _at(path: Path, lines: Lines) -> Iterator[None]:
+def _at(path: KeyPath, lines: Lines) -> Iterator[None]:
     """Turns errors of what is declared into errors of the document at the given place."""
     try:
         yield
@@ -136,7 +320,7 @@ def _plain(value: Any) -> Any:
 def _mistakes(content: object, lines: Lines) -> Iterator[tuple[int, DocumentError]]:
     """Every mistake with its rank: a misspelt key is also a missing one, and the key that is there says more."""
     for error in Draft202012Validator(schema()).iter_errors(_abridged(content)):
-        path: Path = tuple(error.absolute_path)
+        path: KeyPath = tuple(error.absolute_path)
         for where, said in _readable(error, path):
             place = f"{dotted(where)}: " if where else ""
             rank = 0 if error.validator == "additionalProperties" else 1
@@ -161,7 +345,7 @@ def _are_edges(edges: object) -> bool:
     return {type(value) for edge in edges for value in edge} <= {str, int, Decimal, bool}
 
 
-def _readable(error: ValidationError, path: Path) -> Iterator[tuple[Path, str]]:
+def _readable(error: ValidationError, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     rule: object = error.validator
     wanted: Any = error.validator_value
     if rule == "additionalProperties" and isinstance(error.instance, dict):

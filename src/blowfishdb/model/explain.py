@@ -1,13 +1,103 @@
-"""A policy in plain words: what it hides, what it does not, and what that costs."""
+"""A policy in plain words, and as a graph small enough to look at."""
 
 from __future__ import annotations
 
-from blowfishdb.model.constraints.words import explain_facts
-from blowfishdb.model.domain import Attribute, Categorical, Domain, Timestamps
-from blowfishdb.model.graphs.explicit import EdgeGraph
-from blowfishdb.model.graphs.families import Custom, Family, Full, Grid, Line, Partition, Public, Threshold, show_theta
-from blowfishdb.model.numbers import show
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from blowfishdb.errors import PolicyError
+from blowfishdb.model.calendar import Timestamps
+from blowfishdb.model.clock import ClockWindow
+from blowfishdb.model.constraint_atoms import signatures
+from blowfishdb.model.constraint_graph import changed_facts, is_settled, moves_at_once
+from blowfishdb.model.constraints import Fact, MarginalFact, write_fact
+from blowfishdb.model.domain import CELL, CLAMP, Attribute, Categorical, Domain
+from blowfishdb.model.families import (
+    WINDOWS,
+    BlockWindow,
+    Custom,
+    Family,
+    Full,
+    Grid,
+    Line,
+    ListedWindow,
+    Partition,
+    Public,
+    StepWindow,
+    Threshold,
+    ValueGraph,
+    show_theta,
+    value_graph,
+)
+from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, WindowGraph
+from blowfishdb.model.numbers import Ints, show
 from blowfishdb.model.policy import Person, Policy
+
+MOST_NAMED = 8
+
+
+def explain_facts(domain: Domain, policy: Policy) -> tuple[str, ...]:
+    """One sentence or two about the facts that are declared public; CannotCertify for facts that have no bound."""
+    if not policy.facts:
+        return ()
+    said = [f"Public facts: {fact_list(policy.facts)}. Whoever asks may be told them exactly."]
+    moves = moves_at_once(domain, policy)
+    if moves is None:
+        said.append("No hidden change of a record changes a public fact, so the facts cost nothing.")
+    else:
+        said.append(_price(domain, policy, moves))
+    return (*said, *_as_read(domain, policy.facts), *(note for fact in policy.facts for note in _singled_out(fact)))
+
+
+def _as_read(domain: Domain, facts: Sequence[Fact]) -> list[str]:
+    """What facts count where the domain reads a value as another one: the same cells that answers count."""
+    read = []
+    for name in signatures(domain, facts).names:
+        attribute = domain[name]
+        if attribute.outside != CELL:
+            beyond = "the nearest end" if attribute.outside == CLAMP else str(attribute.outside)
+            read.append(f"{name} beyond the declared values as {beyond}")
+        if attribute.null != CELL:
+            read.append(f"{name} NULL as {attribute.null}")
+    return [f"Facts count what the domain reads, as answers do: {_listed(read)}."] if read else []
+
+
+def fact_list(facts: Sequence[Fact]) -> str:
+    """The facts as they are written, the first few of them."""
+    return _listed([write_fact(fact) for fact in facts])
+
+
+def _price(domain: Domain, policy: Policy, moves: int) -> str:
+    changed = _listed(list(changed_facts(domain, policy)))
+    if is_settled(domain, policy):
+        how = "one in each of the parts into which the facts split the records (atoms)"
+    else:
+        how = "because the facts overlap (Graver bound)"
+    return (
+        f"A hidden change of one record changes {changed}, so other records must make up for it: up to {moves:,} "
+        f"records change together, {how}. Every loss is summed over them, and any two values count as one step apart: "
+        "thresholds and partitions save nothing here."
+    )
+
+
+def _singled_out(fact: Fact) -> list[str]:
+    if isinstance(fact, MarginalFact):
+        alone = sum(count == 1 for _, count in fact.values or ())
+        who = "one combination has" if alone == 1 else f"{alone:,} combinations have each"
+        return (
+            [f"{write_fact(fact)}: {who} a single record; who is known to be it has no secret there."] if alone else []
+        )
+    if fact.value != 1:
+        return []
+    return [f"{write_fact(fact)} singles out one record: who is known to be it has no secret about that."]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return f"{'; '.join(names[:MOST_NAMED])}{more}"
+
 
 METRICS = {"l1": "added up over the attributes", "l2": "in straight line", "linf": "in each attribute"}
 
@@ -143,3 +233,104 @@ def _unit(policy: Policy) -> str:
             "Nobody can opt out of secrecy."
         )
     return "Each row is protected on its own: somebody with several rows is protected less. Nobody can opt out."
+
+
+MOST_SHOWN = 24
+LISTED_LIMIT = 2**22
+"""Parts are counted value by value up to this many values."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphView:
+    """Values first .. first + len(labels) - 1 of an attribute of `size` values, and the hidden moves among them.
+
+    `parts` numbers the connected parts of the whole graph, None where they were not counted; `part_of` tells the
+    part of each shown value. `hubs` are special cells one step from every value, `apart` those that are public.
+    """
+
+    name: str
+    size: int
+    first: int
+    labels: tuple[str, ...]
+    pairs: Ints
+    part_of: tuple[int, ...]
+    parts: int | None
+    ordered: bool
+    hubs: tuple[str, ...]
+    apart: tuple[str, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every value is shown."""
+        return len(self.labels) == self.size
+
+    def warnings(self) -> tuple[str, ...]:
+        """What somebody who draws such a graph should notice."""
+        said = []
+        if self.parts is not None and self.parts > 1 and not self.hubs:
+            single = " (every value on its own: nothing is hidden)" if self.parts == self.size else ""
+            said.append(
+                f"{self.name} falls into {self.parts:,} parts that no chain of hidden moves joins{single}. Which part "
+                "a record is in is not hidden, and the counts of the parts may be released exactly."
+            )
+        alone = sum(1 for value in range(len(self.labels)) if value not in self.pairs)
+        if self.is_whole and 0 < alone < len(self.labels) and not self.hubs:
+            said.append(f"{alone:,} of {self.size:,} values have no hidden move at all.")
+        return tuple(said)
+
+
+def view_graph(domain: Domain, policy: Policy, name: str, around: object = None, most: int = MOST_SHOWN) -> GraphView:
+    """The graph of one attribute; of more than `most` values those around the given one, or around the middle."""
+    policy.check(domain)
+    attribute = policy.applied(domain).find(name, PolicyError)
+    if not 2 <= most <= 200:
+        raise PolicyError("a picture shows 2 to 200 values")
+    graph = _graph(policy, attribute, domain, name)
+    centre = attribute.size // 2 if around is None else attribute.locate(around)
+    first = min(max(centre - most // 2, 0), max(attribute.size - most, 0))
+    stop = min(first + most, attribute.size)
+    labels = tuple(attribute.run_label(place, place) for place in range(first, stop))
+    part_of, parts = _parts(graph, first, stop)
+    return GraphView(
+        name=name,
+        size=attribute.size,
+        first=first,
+        labels=labels,
+        pairs=_pairs(graph, first, stop),
+        part_of=part_of,
+        parts=parts,
+        ordered=attribute.ordered,
+        hubs=tuple(slot.name for slot in attribute.slots if not slot.public),
+        apart=tuple(slot.name for slot in attribute.slots if slot.public),
+    )
+
+
+def _graph(policy: Policy, attribute: Attribute, domain: Domain, name: str) -> ValueGraph:
+    """The attribute's own graph; of a joint threshold what it hides along this attribute, the others staying."""
+    grid = policy.grid_of(name)
+    return policy.graph(domain, name) if grid is None else value_graph(Threshold(grid.theta), attribute)
+
+
+def _pairs(graph: ValueGraph, first: int, stop: int) -> Ints:
+    """The edges among the shown values, numbered from the first one."""
+    if isinstance(graph, WINDOWS):
+        reach = np.minimum(graph.reach(np.arange(first, stop)), stop - 1) - first
+        return WindowGraph(reach, np.empty(0, dtype=np.int64)).edges()
+    if isinstance(graph, CliqueGraph):
+        return CliqueGraph(graph.labels[first:stop]).edges()
+    inside = np.all((graph.pairs >= first) & (graph.pairs < stop), axis=1)
+    return np.asarray(graph.pairs[inside] - first, dtype=np.int64)
+
+
+def _parts(graph: ValueGraph, first: int, stop: int) -> tuple[tuple[int, ...], int | None]:
+    """The connected part of each shown value, and how many there are."""
+    index = np.arange(first, stop)
+    if isinstance(graph, StepWindow | ClockWindow):
+        return (tuple([0] * index.size), 1) if graph.step or graph.size == 1 else (tuple(index.tolist()), graph.size)
+    if isinstance(graph, BlockWindow):
+        return tuple(graph.block(index).tolist()), int(graph.starts.size)
+    if graph.size > LISTED_LIMIT:
+        return tuple([0] * index.size), None
+    whole = WindowGraph(graph.ends, np.empty(0, dtype=np.int64)) if isinstance(graph, ListedWindow) else graph
+    labels = whole.components()
+    return tuple(labels[index].tolist()), int(labels.max()) + 1

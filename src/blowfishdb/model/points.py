@@ -10,19 +10,17 @@ from functools import cached_property
 import numpy as np
 
 from blowfishdb.errors import QueryError, TooLarge
-from blowfishdb.model.arrays import Bools, Floats, Ints
 from blowfishdb.model.cellgraph import Composition, Factor, Presence, factor_shape
 from blowfishdb.model.cells import compile_cells
-from blowfishdb.model.constraints.moves import moves_at_once
+from blowfishdb.model.constraint_graph import moves_at_once
 from blowfishdb.model.domain import Bins, Domain, Integers
 from blowfishdb.model.encoding import digest
-from blowfishdb.model.filtering import passing
-from blowfishdb.model.graphs.grid import GridGraph
-from blowfishdb.model.grouping import Grouping, grouping
+from blowfishdb.model.graphs import GridGraph
+from blowfishdb.model.groups import AxisCells, Grouping, Segments, atom_runs, grouping, segments
+from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Predicate, atoms
-from blowfishdb.model.projection import complete, factor_graph
-from blowfishdb.model.segments import AxisCells, Segments, atom_runs, segments
+from blowfishdb.model.projection import complete, factor_graph, passing
 
 MOST_COLUMNS = 8
 MOST_VALUES = 2**20

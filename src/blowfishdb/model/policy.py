@@ -10,12 +10,10 @@ from typing import get_args
 
 from blowfishdb.errors import PolicyError
 from blowfishdb.model.cellgraph import Composition, Presence
-from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
-from blowfishdb.model.domain.base import is_storable
-from blowfishdb.model.facts.checks import as_facts, check_facts
-from blowfishdb.model.facts.values import Fact
-from blowfishdb.model.graphs.families import Family, Full, Grid, Public, value_graph
-from blowfishdb.model.graphs.values import ValueGraph
+from blowfishdb.model.constraint_atoms import as_facts, check_facts
+from blowfishdb.model.constraints import Fact
+from blowfishdb.model.domain import Attribute, Bins, Domain, Integers, is_storable
+from blowfishdb.model.families import Family, Full, Grid, Public, ValueGraph, value_graph
 
 FULL = Full()
 

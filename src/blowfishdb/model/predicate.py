@@ -12,7 +12,7 @@ from typing import Literal, NoReturn, TypeAlias
 import numpy as np
 
 from blowfishdb.errors import QueryError
-from blowfishdb.model.arrays import Bools
+from blowfishdb.model.numbers import Bools
 
 Op = Literal["==", "<", "<=", ">", ">="]
 Truth: TypeAlias = tuple[Bools, Bools]

@@ -2,16 +2,197 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from functools import lru_cache, partial
+from typing import Final, Protocol
 
 import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from blowfishdb.errors import InvalidInput, NoiseScaleError, TooLarge
-from blowfishdb.noise.digits import HEAD_BITS, DigitTable, Expansion, digit_table
 from blowfishdb.noise.distribution import MAX_SCALE, MIN_SCALE
-from blowfishdb.noise.keystream import BitStream, Keystream
+
+_GUARD_BITS = 32
+
+
+def enclose_exp(rate: Fraction, bits: int) -> tuple[int, int]:
+    """Integers low, high with low <= 2^bits exp(-rate) <= high, for a rate >= 0.
+
+    The Taylor series is summed at x = rate / 2^halvings <= 2^-8. A computed term, rounded down, is below its
+    true value by less than 2, so a sum of m terms is off by less than 2m; the alternating remainder and the
+    rounding of x add less than 3. Squaring the interval `halvings` times brings the rate back.
+    """
+    if rate >= bits:
+        return 0, 1
+    halvings = int(rate).bit_length() + 8
+    precision = bits + halvings + _GUARD_BITS
+    x = (rate.numerator << precision) // (rate.denominator << halvings)
+    term, total, count = 1 << precision, 0, 0
+    while term:
+        total += -term if count % 2 else term
+        count += 1
+        term = ((term * x) >> precision) // count
+    slack = 2 * count + 3
+    low, high = max(total - slack, 0), total + slack
+    for _ in range(halvings):
+        low, high = (low * low) >> precision, ((high * high) >> precision) + 1
+    surplus = precision - bits
+    return low >> surplus, min(-(-high >> surplus), 1 << bits)
+
+
+@lru_cache(maxsize=8192)
+def digit_expansion(rate: Fraction, bits: int) -> int:
+    """The first bits of 1 / (1 + exp(rate)), as the integer floor(2^bits / (1 + exp(rate)))."""
+    return _certified_floor(rate, bits, lambda low, scale: (low << bits) // ((1 << scale) + low))
+
+
+@lru_cache(maxsize=8192)
+def power_expansion(rate: Fraction, bits: int) -> int:
+    """The first bits of exp(-rate), as the integer floor(2^bits exp(-rate))."""
+    return _certified_floor(rate, bits, lambda low, scale: (low << bits) >> scale)
+
+
+def _certified_floor(rate: Fraction, bits: int, floor: Callable[[int, int], int]) -> int:
+    """The value on which both ends of a narrowing enclosure agree.
+
+    `floor` does not decrease in its first argument. The loop ends because exp(-rate) is irrational for every
+    rational rate > 0, hence no multiple of 2^-bits; callers never pass rate 0.
+    """
+    precision = bits + _GUARD_BITS
+    while True:
+        low, high = enclose_exp(rate, precision)
+        first, last = floor(low, precision), floor(high, precision)
+        if first == last:
+            return first
+        precision *= 2
+
+
+HEAD_BITS = 16
+MAX_DIGITS = 61
+# A value of 2^digits or more has probability exp(-2^digits / scale), below exp(-48) < 2^-69.
+_CARRY_RATE = 48
+# heads_of proves 2^-45; the rest absorbs the roundings of the comparison itself.
+_HEAD_ERROR = 2.0**-40
+
+Expansion = Callable[[int], int]
+
+
+@dataclass(frozen=True, eq=False)
+class DigitTable:
+    """Digit j of a geometric of scale unit / weights[row] is 1 with a probability that begins heads[j, row].
+
+    The exact probability is 1 / (1 + exp(2^j / scale)); `digit` and `carry` give as many bits of it as asked.
+    """
+
+    unit: Fraction
+    weights: NDArray[np.int64]
+    heads: NDArray[np.uint16]
+
+    def __post_init__(self) -> None:
+        if self.unit <= 0 or self.weights.ndim != 1 or self.weights.size == 0 or int(self.weights.min()) < 1:
+            raise InvalidInput("A digit table needs a positive unit and at least one positive weight.")
+        if self.heads.ndim != 2 or self.heads.shape[1] != self.weights.size:
+            raise InvalidInput("A digit table needs one column of heads for each weight.")
+        if self.digits > MAX_DIGITS:
+            raise InvalidInput(f"A digit table of {self.digits} digits does not fit an int64.")
+        if Fraction(2**self.digits) < 2 * HEAD_BITS * self.unit / int(self.weights.min()):
+            raise InvalidInput("A digit table needs so many digits that a carry starts with a zero head.")
+
+    @property
+    def digits(self) -> int:
+        """How many digits come from heads; what lies above is the carry."""
+        return int(self.heads.shape[0])
+
+    def digit(self, position: int, row: int) -> Expansion:
+        """The expansion of the probability that one digit is 1."""
+        return partial(digit_expansion, self._rate(position, row))
+
+    def carry(self, row: int) -> Expansion:
+        """The expansion of exp(-2^digits / scale), the chance of one more 2^digits."""
+        return partial(power_expansion, self._rate(self.digits, row))
+
+    def _rate(self, position: int, row: int) -> Fraction:
+        return Fraction(int(self.weights[row]) << position) / self.unit
+
+
+def digit_table(unit: Fraction, weights: NDArray[np.int64]) -> DigitTable:
+    """The table for distinct positive weights, with digits enough for the largest scale among them."""
+    digits = digits_needed(unit / int(weights.min()))
+    return DigitTable(unit, weights, heads_of(unit, weights, digits))
+
+
+def digits_needed(scale: Fraction) -> int:
+    """The least J with 2^J >= 48 scale."""
+    return (-(-_CARRY_RATE * scale // 1) - 1).bit_length()
+
+
+def heads_of(unit: Fraction, weights: NDArray[np.int64], digits: int) -> NDArray[np.uint16]:
+    """floor(2^16 / (1 + exp(2^j weight / unit))) for every digit j and weight, exact.
+
+    exp(-2^j w / unit) is the product of exp(-2^(i+j) / unit) over the bits i of w. All factors lie in [0, 1],
+    so the absolute errors of at most 63 factors and 62 correctly rounded products add up to less than 2^-46,
+    and e / (1 + e) stretches no distance. Where that cannot settle the floor, integer arithmetic does.
+    """
+    width = int(weights.max()).bit_length()
+    factors = [_float_exp(Fraction(2**power) / unit) for power in range(width + digits)]
+    masks = [(weights >> bit) & 1 == 1 for bit in range(width)]
+    heads = np.empty((digits, weights.size), np.uint16)
+    for position in range(digits):
+        power = np.ones(weights.size)
+        for bit, mask in enumerate(masks):
+            np.multiply(power, factors[position + bit], out=power, where=mask)
+        probability = power / (1.0 + power)
+        low = np.floor(np.maximum(probability - _HEAD_ERROR, 0.0) * 2**HEAD_BITS)
+        high = np.floor((probability + _HEAD_ERROR) * 2**HEAD_BITS)
+        heads[position] = low
+        for row in np.flatnonzero(low != high):
+            rate = Fraction(int(weights[row]) << position) / unit
+            heads[position, row] = digit_expansion(rate, HEAD_BITS)
+    return heads
+
+
+@lru_cache(maxsize=4096)
+def _float_exp(rate: Fraction) -> float:
+    """exp(-rate) within 2^-53 + 2^-60; a quotient of two integers is rounded correctly."""
+    low, _ = enclose_exp(rate, 64)
+    return low / 2**64
+
+
+class BitStream(Protocol):
+    """What the sampler needs: independent uniform lanes, and single integers of any width."""
+
+    def fill(self, lanes: NDArray[np.uint16]) -> None: ...
+
+    def integer(self, bits: int) -> int: ...
+
+
+class Keystream:
+    """A stream keyed by 32 fresh bytes of the operating system.
+
+    Nothing outlives the object and the sampler makes one per call, so a process that forks between calls
+    never repeats a stream. A fresh key makes the fixed initial counter safe. The key has 256 bits because
+    published answers can be attacked for as long as somebody keeps them.
+    """
+
+    def __init__(self) -> None:
+        self._cipher = Cipher(algorithms.AES(os.urandom(32)), modes.CTR(bytes(16))).encryptor()
+        self._zeros = b""
+
+    def fill(self, lanes: NDArray[np.uint16]) -> None:
+        """Overwrite a contiguous array with uniform bits."""
+        if len(self._zeros) != lanes.nbytes:
+            self._zeros = bytes(lanes.nbytes)
+        self._cipher.update_into(self._zeros, lanes.data.cast("B"))
+
+    def integer(self, bits: int) -> int:
+        """A uniform integer in [0, 2^bits)."""
+        size = -(-bits // 8)
+        return int.from_bytes(self._cipher.update(bytes(size)), "big") >> (8 * size - bits)
+
 
 MAX_SIZE: Final = 2**28
 # Every geometric draw stays below this, so a difference of two fits an int64 with a bit to spare.

@@ -13,16 +13,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.model.cellgraph import CellGraph, Factor
-from blowfishdb.model.changed_together import ChangedTogether
-from blowfishdb.model.graphs.explicit import CliqueGraph, EdgeGraph
-from blowfishdb.model.graphs.grid import GridGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.cellgraph import CellGraph, ChangedTogether, Factor
+from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, GridGraph, WindowGraph
 from blowfishdb.model.points import PointGraph
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Kronecker, Prefix, Rectangles, Sparse, Stacked
-from blowfishdb.plan.node_plan import NodePlan
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse
+from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
+from blowfishdb.plan.points import NodePlan
 
 NAMES: dict[type, str] = {Identity: "identity", Prefix: "prefix", AllRanges: "all ranges"}
 

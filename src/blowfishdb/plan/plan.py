@@ -1,4 +1,4 @@
-"""Plans: integer rows with one rational unit and whole-number weights; row i gets noise of scale unit / weight i."""
+"""Plans: integer rows with one rational unit and whole-number weights; and the problem that they solve."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import PlanError
-from blowfishdb.model.arrays import Ints, as_ints, check_sum, total_weight
+from blowfishdb.model.cellgraph import ZERO, CellGraph
 from blowfishdb.model.encoding import digest, encode
-from blowfishdb.model.rows import Rows
+from blowfishdb.model.numbers import Ints, as_ints, check_sum, total_weight
+from blowfishdb.model.workload import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,3 +152,60 @@ class EdgePlan:
             for matrix in (self.strategy, self.decoder)
         )
         return digest(("edge plan", self.unit, self.workload.fingerprint(), self.edges, self.weights, matrices))
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is asked of the counts over the cells of `graph`, in row-major order."""
+
+    graph: CellGraph
+    workload: Rows
+
+    def __post_init__(self) -> None:
+        if self.workload.shape[1] != self.graph.cells:
+            raise PlanError(f"the workload is over {self.workload.shape[1]} cells, the graph has {self.graph.cells}")
+        if self.workload.shape[0] == 0:
+            raise PlanError("a workload asks at least one query")
+
+    def fingerprint(self) -> bytes:
+        """Bytes that determine graph and workload, for digests and for caches that compare values."""
+        return encode(("problem", self.graph.fingerprint(), self.workload.fingerprint()))
+
+    def digest(self) -> str:
+        """A hash of graph and workload; simulations are seeded by it."""
+        return digest(self.fingerprint())
+
+
+@dataclass(frozen=True)
+class WorstEdge:
+    """Loss at unit 1 of one record moving once. `tight` tells that `edge` attains it; otherwise it is a bound."""
+
+    loss: int
+    edge: tuple[int, int] | None
+    tight: bool = True
+
+
+NO_EDGE = WorstEdge(0, None)
+
+
+def larger(first: WorstEdge, second: WorstEdge) -> WorstEdge:
+    """The one with the greater loss; on a tie the first, unless only the second is attained."""
+    if first.loss == second.loss:
+        return first if first.tight or not second.tight else second
+    return first if first.loss > second.loss else second
+
+
+def worst_of(losses: Ints, edges: Ints) -> WorstEdge:
+    """The first edge with the greatest of the given losses."""
+    if losses.size == 0:
+        return NO_EDGE
+    index = int(losses.argmax())
+    return WorstEdge(int(losses[index]), (int(edges[index, 0]), int(edges[index, 1])))
+
+
+def worst_to_zero(norms: Ints, joined: Ints) -> WorstEdge:
+    """The worst way to leave for the vertex that no row counts: the largest column norm among the joined cells."""
+    if joined.size == 0:
+        return NO_EDGE
+    cell = int(joined[norms[joined].argmax()])
+    return WorstEdge(int(norms[cell]), (cell, ZERO))

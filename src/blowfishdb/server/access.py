@@ -9,10 +9,10 @@ from typing import Annotated, Any
 from fastapi import Depends, Request, Response
 
 from blowfishdb.errors import NotAllowed, NotSignedIn, PasswordMustChange, ProofMissing
-from blowfishdb.server.accounts.roles import Scope, Visitor
-from blowfishdb.server.accounts.visits import Visit
-from blowfishdb.server.limits import Lanes
-from blowfishdb.server.office import Office
+from blowfishdb.server.auth.session import Visit
+from blowfishdb.server.auth.users import Scope, Visitor
+from blowfishdb.server.state import Office
+from blowfishdb.server.worker_pools import Lanes
 
 COOKIE = "blowfish_visit"
 PROOF = "X-Blowfish-Proof"

@@ -1,13 +1,16 @@
-"""The app: REST under /api/v1 and the web pages, behind one guard."""
+"""The app: REST under /api/v1 and the web pages behind one middleware; and how it runs until it is told to stop."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPMethod
 from importlib import import_module
 
+import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, HTTPException
 from fastapi.responses import HTMLResponse
 from fastapi.security import APIKeyCookie, HTTPBearer
@@ -15,44 +18,30 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.routing import compile_path
 
-from blowfishdb.engine.released import software_version
 from blowfishdb.errors import BlowfishError
+from blowfishdb.present.released import software_version
 from blowfishdb.server.access import COOKIE, PROOF
-from blowfishdb.server.accounts.passwords import new_password
-from blowfishdb.server.guard import Guard
-from blowfishdb.server.limits import Lanes
-from blowfishdb.server.metrics import Metrics
-from blowfishdb.server.office import Office
+from blowfishdb.server.auth.users import new_password
+from blowfishdb.server.middleware import Guard, Metrics
 from blowfishdb.server.problems import MEDIA_TYPE, add_handlers, note_incident, status_of
-from blowfishdb.server.rest import (
-    actions,
-    answers,
-    budgets,
-    datasets,
-    health,
-    ledger,
-    looking_ahead,
-    points,
-    policies,
-    sessions,
-    synopses,
-    tokens,
-    users,
-)
+from blowfishdb.server.rest import budgets, datasets, ledger, policies, queries, session, synopses, users, what_if
+from blowfishdb.server.settings import Settings
+from blowfishdb.server.state import Office
+from blowfishdb.server.worker_pools import Lanes
 
 ROUTERS = (
-    sessions.router,
+    session.router,
     datasets.router,
     policies.router,
-    answers.router,
-    points.router,
+    queries.router,
+    queries.router,
     synopses.router,
     budgets.router,
-    looking_ahead.router,
+    what_if.router,
     ledger.router,
-    actions.router,
+    ledger.router,
     users.router,
-    tokens.router,
+    users.router,
 )
 """The nouns of the API."""
 TITLE = "BlowfishDB"
@@ -99,7 +88,7 @@ def rest_app(office: Office) -> FastAPI:
     for router in ROUTERS:
         api.include_router(router)
     app.include_router(api)
-    app.include_router(health.router, responses={"default": PROBLEM})
+    app.include_router(ledger.router, responses={"default": PROBLEM})
 
     routes = described_routes(app)
 
@@ -122,8 +111,8 @@ def described_routes(app: FastAPI) -> list[tuple[re.Pattern[str], list[str]]]:
 
 def fault_page(error: Exception) -> HTMLResponse:
     """The page in place of one that failed: what an error of ours says, of others an incident number alone."""
-    from blowfishdb.server.pages.here import sentence
-    from blowfishdb.server.pages.theme import refusal_page
+    from blowfishdb.server.pages.layout import refusal_page
+    from blowfishdb.server.pages.page_context import sentence
 
     known = error if isinstance(error, BlowfishError) else note_incident(error)
     return refusal_page("That did not work", sentence(known.message), status_of(known))
@@ -162,3 +151,51 @@ def _add_pages(app: FastAPI, *, is_secure: bool) -> None:
         show_welcome_message=False,
         reconnect_timeout=LONGEST_SILENCE,
     )
+
+
+LARGEST_MESSAGE = 4 * 2**20
+POLL = 0.02
+
+
+def run_server(office: Office, when_ready: Callable[[], None]) -> None:
+    """Serves until a signal; `when_ready` is called once the server answers. The office is closed at the end."""
+    server = uvicorn.Server(server_config(office, office.settings))
+
+    def ready() -> None:
+        when_ready()
+        office.warm_up()
+
+    threading.Thread(target=_announce, args=(server, ready), daemon=True).start()
+    server.run()
+
+
+def server_config(office: Office, settings: Settings) -> uvicorn.Config:
+    """How the server of REST and pages listens."""
+    return listening(create_app(office), settings)
+
+
+def listening(app: FastAPI, settings: Settings) -> uvicorn.Config:
+    """How an app listens. What a proxy says of its clients is believed only where the settings name it."""
+    certificate, key = settings.certificate, settings.key
+    return uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        ssl_certfile=None if certificate is None else str(settings.file(certificate)),
+        ssl_keyfile=None if key is None else str(settings.file(key)),
+        proxy_headers=settings.behind_proxy,
+        forwarded_allow_ips=settings.proxies if settings.behind_proxy else "",
+        server_header=False,
+        access_log=False,
+        log_config=None,
+        ws_max_size=LARGEST_MESSAGE,
+        timeout_graceful_shutdown=settings.shutdown_seconds,
+    )
+
+
+def _announce(server: uvicorn.Server, when_ready: Callable[[], None]) -> None:
+    while not server.started:
+        if server.should_exit:
+            return
+        time.sleep(POLL)
+    when_ready()

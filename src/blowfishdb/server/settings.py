@@ -6,10 +6,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from blowfishdb.catalog.config import USUAL_USERS, Config, filled_in
-from blowfishdb.catalog.config_entry import Entry
+from blowfishdb.catalog.config import USUAL_USERS, Config, Entry, filled_in
 from blowfishdb.errors import CatalogError
-from blowfishdb.server.accounts.oidc import Provider
+from blowfishdb.server.auth.oidc import Provider
 
 SQLITE = "sqlite:///"
 OIDC_CALLBACK = "/api/v1/sessions/oidc/callback"

@@ -2,9 +2,8 @@
 
 from blowfishdb.catalog.curator import Curator, curate
 from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.session.desk import Budget, Past, Published
-from blowfishdb.session.question import Question
+from blowfishdb.session.backend import Budget, Past, Published
 from blowfishdb.session.session import Session, connect
-from blowfishdb.session.table import Table
+from blowfishdb.session.table import Question, Table
 
 __all__ = ["Budget", "Curator", "Dataset", "Past", "Published", "Question", "Session", "Table", "connect", "curate"]

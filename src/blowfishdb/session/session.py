@@ -8,14 +8,14 @@ from types import TracebackType
 
 from blowfishdb.catalog.config import USUAL_CONFIG
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charged_release import Progress
-from blowfishdb.engine.demand import Number
+from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.synopsis.synopsis import Synopsis
+from blowfishdb.engine.synopsis_answers import Synopsis
+from blowfishdb.engine.target import Number
 from blowfishdb.errors import InvalidInput
-from blowfishdb.session.desk import Budget, Desk, Past, Published, Reopened
-from blowfishdb.session.local_desk import open_desk
-from blowfishdb.session.remote_desk import is_server, remote_desk
+from blowfishdb.session.backend import Budget, Desk, Past, Published, Reopened
+from blowfishdb.session.local import open_desk
+from blowfishdb.session.remote import is_server, remote_desk
 from blowfishdb.session.table import Table
 
 

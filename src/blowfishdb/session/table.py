@@ -1,24 +1,158 @@
-"""A dataset to ask questions of; every method gives a new value and reads nothing."""
+"""A dataset to ask questions of, its columns as points, and a question to preview for free and then release."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TypeAlias
 
-from blowfishdb.engine.demand import Number
-from blowfishdb.engine.present.words import condition_words
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charge import Progress, Run
+from blowfishdb.engine.points import NodePreview, NodeQuestion, NodeWeights
+from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.synopsis_answers import Synopsis, SynopsisPreview
+from blowfishdb.engine.target import Number, demand
 from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
+from blowfishdb.model.groups import atom_runs
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import ATOMS, PREDICATES, Axis, Both, Column, Predicate, as_axes, atoms
 from blowfishdb.model.query import Box, Query, cell_range, levels_of, query
-from blowfishdb.model.segments import atom_runs
-from blowfishdb.session.columns import Columns
-from blowfishdb.session.desk import Desk
-from blowfishdb.session.question import Question
+from blowfishdb.present.numbers import condition_words, question_words
+from blowfishdb.session.backend import Desk
+
+USUAL_ROWS = 10_000
+"""Where nobody says about how many records there are, and nobody may count them."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Columns:
+    """Numeric attributes of one dataset, perhaps filtered; nothing is read before something is released."""
+
+    dataset: str
+    axes: tuple[Axis, ...]
+    filter: Predicate | None
+    domain: Domain = field(repr=False)
+    _desk: Desk = field(repr=False)
+
+    def __repr__(self) -> str:
+        kept = "" if self.filter is None else f" where {condition_words(self.filter)}"
+        return f"<Columns {', '.join(self.names)} of {self.dataset}{kept}>"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns in the order in which they were asked for."""
+        return tuple(axis.attribute for axis in self.axes)
+
+    def preview(self, *, epsilon: Number, clusters: int, rows: int | None = None) -> NodePreview:
+        """The grid that `node_weights` would measure, and the others; reads no data, charges nothing.
+
+        `rows` says about how many records there are (10 000 unless said); a release without it counts them first where
+        their number is public, so it may choose another grid.
+        """
+        asked = NodeQuestion(self.axes, self.filter, clusters, USUAL_ROWS if rows is None else rows)
+        return self._desk.node_preview(self.dataset, asked, self.domain, _amount(epsilon))
+
+    def node_weights(
+        self, *, epsilon: Number, clusters: int, rows: int | None = None, key: str | None = None
+    ) -> NodeWeights:
+        """Weights on the nodes of a grid that suits so many clusters: charged before any data is read, then stored.
+
+        Without `rows` the number of records is released first where it is public: an exact count, recorded, for 0.
+        """
+        asked = NodeQuestion(self.axes, self.filter, clusters, self._rows() if rows is None else rows)
+        return self._desk.node_weights(self.dataset, asked, self.domain, _amount(epsilon), Run(key))
+
+    def _rows(self) -> int:
+        """About how many records there are: exactly, where that is public and so costs nothing."""
+        counted, asked = query("count", (), self.filter), demand(epsilon=1)
+        if self._desk.preview(self.dataset, counted, self.domain, asked).epsilon > 0:
+            return USUAL_ROWS
+        found = self._desk.release(self.dataset, counted, self.domain, asked, Run())
+        return max(1, round(float(found.values[0])))
+
+
+def _amount(epsilon: Number) -> Fraction:
+    """The price as an exact number."""
+    return demand(epsilon=epsilon).epsilon or Fraction(0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Question:
+    """One question of one dataset, without its accuracy."""
+
+    dataset: str
+    query: Query
+    domain: Domain = field(repr=False)
+    _desk: Desk = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"<{question_words(self.query)} of {self.dataset}: preview(alpha=...) is free, release(...) answers>"
+
+    def preview(
+        self,
+        alpha: Number | None = None,
+        beta: Number | None = None,
+        *,
+        epsilon: Number | None = None,
+        accuracy: Number | None = None,
+        confidence: Number | None = None,
+        mechanism: str | None = None,
+        per_query: bool = False,
+    ) -> Preview:
+        """What a release would cost or how accurate it would be, by every mechanism; reads no data, costs nothing.
+
+        Give `alpha` (all answers within alpha, except with probability `beta`, usually 0.05) or `epsilon`;
+        `accuracy` is another name for alpha, `confidence` for 1 - beta. With `per_query` each answer alone keeps alpha.
+        """
+        asked = demand(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
+        return self._desk.preview(self.dataset, self.query, self.domain, asked)
+
+    quote = preview
+
+    def release(
+        self,
+        alpha: Number | None = None,
+        beta: Number | None = None,
+        *,
+        epsilon: Number | None = None,
+        accuracy: Number | None = None,
+        confidence: Number | None = None,
+        mechanism: str | None = None,
+        per_query: bool = False,
+        key: str | None = None,
+        progress: Progress | None = None,
+        deadline: float | None = None,
+    ) -> Answer:
+        """The answer: charged before any data is read, stored, and replayed free when the same is asked again.
+
+        `key` names this request; without one the request's own digest is its key. `progress` hears the name of each
+        step, and `deadline` is in seconds.
+        """
+        asked = demand(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
+        return self._desk.release(self.dataset, self.query, self.domain, asked, Run(key, progress, deadline))
+
+    def publish_preview(self, *, epsilon: Number, mechanism: str | None = None) -> SynopsisPreview:
+        """What a synopsis would answer and how far off, where that is known without data; costs nothing."""
+        asked = demand(epsilon=epsilon, mechanism=mechanism)
+        return self._desk.publish_preview(self.dataset, self.query, self.domain, asked)
+
+    def publish(
+        self,
+        *,
+        epsilon: Number,
+        mechanism: str | None = None,
+        key: str | None = None,
+        progress: Progress | None = None,
+        deadline: float | None = None,
+    ) -> Synopsis:
+        """A synopsis of this histogram: charged once, then asked for ever, free; `save` writes it to a file."""
+        asked = demand(epsilon=epsilon, mechanism=mechanism)
+        return self._desk.publish(self.dataset, self.query, self.domain, asked, Run(key, progress, deadline))
+
 
 Grouped: TypeAlias = str | Column | Axis
 Span: TypeAlias = tuple[object, object]

@@ -1,18 +1,25 @@
-"""What a data source offers: an identity, its columns, and counts over the cells of a query; rows never leave it."""
+"""What a data source offers: an identity, its columns, counts over cells; failures that tell nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+import logging
+import threading
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Protocol
+from types import MappingProxyType, ModuleType
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from blowfishdb.errors import SourceError
-from blowfishdb.model.arrays import Ints
+from blowfishdb.errors import BlowfishError, DriverMissing, SourceError, SourceFailed
 from blowfishdb.model.cells import Cells
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.points import Points
 from blowfishdb.model.policy import ROW, Person, Row
+from blowfishdb.sources.location import TableName
 
 
 class Kind(StrEnum):
@@ -99,3 +106,130 @@ class Source(Protocol):
 
     def prepare_points(self, points: Points, unit: Row | Person = ROW) -> Tally:
         """The count of the rows at each point that occurs, ready to run, under the same terms."""
+
+
+logger = logging.getLogger("blowfishdb.curator")
+# Without any handler Python would print the detail, which may quote a row, on the analyst's screen.
+logger.addHandler(logging.NullHandler())
+Result = TypeVar("Result")
+
+
+def shielded(source: str, work: Callable[[], Result]) -> Result:
+    """The result of the work; whatever a driver raises becomes SourceFailed with an incident number.
+
+    The message of a driver may quote a person's row, so it goes nowhere but to the curator's log, and SourceFailed
+    is raised after the driver's exception is gone, so that it does not even travel as a context.
+    """
+    try:
+        return work()
+    except BlowfishError:
+        raise
+    except Exception:
+        incident = uuid.uuid4().hex[:12]
+        logger.exception("incident %s at %s", incident, source)
+    raise SourceFailed(incident)
+
+
+def driver(module: str, scheme: str, extra: str) -> ModuleType:
+    """The driver's module, or DriverMissing with the extra that installs it."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError:
+        raise DriverMissing(scheme, extra) from None
+
+
+Expr: TypeAlias = Any
+"""An Ibis expression; Ibis ships no types."""
+
+TEXT_MARK = "blowfish_text"
+"""A function that exists in no engine: `settle` replaces it by what makes text compare byte by byte."""
+
+
+class Engine(ABC):
+    """One engine that holds tables. Every statement opens and closes its own connection unless said otherwise."""
+
+    compiler: str
+    """The module of Ibis' SQL compilers that writes for this engine."""
+    has_nan = True
+    """Whether a column of doubles can hold NaN."""
+    errors_on_overflow = True
+    """Whether arithmetic on doubles, or rounding them down, may fail or mislead on NaN, infinities or overflow."""
+    typed = True
+    """Whether all values of a column have the column's type."""
+    decimal_digits = 65
+    """Decimals of up to this many digits become the nearest double when cast."""
+
+    @abstractmethod
+    def identity(self, table: TableName) -> str:
+        """The canonical name of a table of this engine."""
+
+    @abstractmethod
+    def qualified(self, table: TableName) -> TableName:
+        """The table with its default schema filled in, where the engine has schemas."""
+
+    @abstractmethod
+    def columns(self, table: TableName) -> Mapping[str, ColumnType]:
+        """The columns of a table, empty when there is none; reads no rows."""
+
+    @abstractmethod
+    def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
+        """The rows of one statement."""
+
+    def text(self, column: Expr) -> Expr:
+        """The column so that it compares and groups byte by byte."""
+        return column
+
+    def seconds(self, column: Expr, kind: Kind) -> Expr:
+        """Whole seconds since 1970 (in UTC for an instant), rounded down; only asked about declared moments."""
+        del column
+        raise SourceError(f"time stamps ({kind}) cannot be counted on this engine yet; declare a column of dates")
+
+    def bucket(self, number: Expr, edges: Floats) -> Expr | None:
+        """How many of the edges lie at or below the number, where the engine has a search of its own."""
+        del number, edges
+        return None
+
+    def whole_type(self, low: int, high: int) -> str:
+        """The type by which whole numbers from low to high are grouped fastest."""
+        del low, high
+        return "float64"
+
+    def settle(self, tree: Expr) -> Expr:
+        """The finished statement with marks replaced by the engine's own SQL."""
+        return tree
+
+    def write(self, expression: Expr) -> str:
+        """The SQL of an Ibis expression."""
+        compiler = importlib.import_module(f"ibis.backends.sql.compilers.{self.compiler}").compiler
+        tree = self.settle(compiler.to_sqlglot(expression))
+        return str(tree.sql(dialect=compiler.dialect))
+
+
+def replace_text_marks(tree: Expr, template: str, dialect: str) -> Expr:
+    """The statement with every text mark replaced by the template, whose column is called x."""
+    from sqlglot import exp, parse_one
+
+    def replaced(node: Expr) -> Expr:
+        if isinstance(node, exp.Anonymous) and node.name.lower() == TEXT_MARK:
+            argument = node.expressions[0]
+            return parse_one(template, dialect=dialect).transform(
+                lambda part: argument.copy() if isinstance(part, exp.Column) and part.name == "x" else part
+            )
+        return node
+
+    return tree.transform(replaced)
+
+
+@contextmanager
+def interrupted_after(deadline: float | None, interrupt: Callable[[], object]) -> Iterator[None]:
+    """Calls `interrupt` from another thread once the deadline, in seconds, has passed."""
+    if deadline is None:
+        yield
+        return
+    timer = threading.Timer(max(deadline, 0.0), interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -1,25 +1,23 @@
-"""One table of any engine, asked through Ibis: the statement is written by Ibis, run by the engine's own driver."""
+"""One table of any engine by its address, asked through Ibis and run by the engine's own driver."""
 
 from __future__ import annotations
 
+import importlib
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from blowfishdb.errors import SourceError
-from blowfishdb.model.arrays import Ints
 from blowfishdb.model.cells import Cells
-from blowfishdb.model.numbers import suggest
+from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.points import Points
 from blowfishdb.model.policy import ROW, Person, Row
-from blowfishdb.sources.base import ColumnType, Counting, Join, Tally
-from blowfishdb.sources.engine import Engine
-from blowfishdb.sources.failures import shielded
-from blowfishdb.sources.location import TableName, parse_table
-from blowfishdb.sources.pushdown.statement import Statement, Table, Tables, make_statement
+from blowfishdb.sources.base import ColumnType, Counting, Engine, Join, Kind, Source, Tally, shielded
+from blowfishdb.sources.location import Location, TableName, parse_location, parse_table
+from blowfishdb.sources.pushdown.statement import IBIS_TYPES, Statement, Table, Tables, make_statement
 
 
 class IbisSource:
@@ -124,3 +122,107 @@ class IbisTally:
         codes, numbers = self.statement.codes(self.engine.fetch(self.sql, deadline))
         values, counts = self.statement.asked.place(codes)
         return values[counts], numbers[counts]
+
+
+OpenEngine = Callable[[Location], tuple[Engine, TableName]]
+
+SCHEMES = {
+    "file": ("duckdb", "open_files"),
+    "duckdb": ("duckdb", "open_database"),
+    "sqlite": ("sqlite", "open_database"),
+    "postgresql": ("postgres", "open_server"),
+    "postgres": ("postgres", "open_server"),
+    "mysql": ("mysql", "open_server"),
+    "mariadb": ("mysql", "open_server"),
+    "spark": ("spark", "open_session"),
+}
+"""The module below `blowfishdb.sources` and the function that serve each scheme."""
+
+
+def open_source(url: str, joins: Sequence[Join] = ()) -> Source:
+    """The table at an address such as `duckdb:///shop.duckdb#sales`, `postgresql://host/db#t` or `data/*.parquet`."""
+
+    location = parse_location(url)
+    if location.scheme not in SCHEMES:
+        known = suggest(location.scheme, [name for name in SCHEMES if name != "file"])
+        raise SourceError(f"there is no scheme {location.scheme!r}; {known}")
+    module, function = SCHEMES[location.scheme]
+    open_engine: OpenEngine = getattr(importlib.import_module(f"blowfishdb.sources.{module}"), function)
+    engine, table = open_engine(location)
+    return IbisSource(engine, table, joins)
+
+
+MOST_TABLES = 500
+MOST_VALUES = 200
+DEADLINE = 20.0
+LISTED_SCHEMES = ("duckdb", "sqlite", "postgresql", "postgres", "mysql", "mariadb")
+SQLITE_TABLES = (
+    "SELECT '', name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%' ORDER BY name"
+)
+TABLES = """SELECT table_schema, table_name FROM information_schema.tables
+    WHERE lower(table_schema) NOT IN ('information_schema', 'pg_catalog', 'performance_schema', 'mysql', 'sys')
+    ORDER BY table_schema, table_name"""
+BOUNDED = (Kind.INTEGER, Kind.REAL, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a column holds: its lowest and highest value, or the values that occur; None where there are too many."""
+
+    low: str | None = None
+    high: str | None = None
+    values: tuple[str, ...] | None = None
+
+
+def tables_at(address: str) -> list[str]:
+    """The tables at an address that names none, from the engine's catalogue; empty for files and other engines."""
+    location = parse_location(address)
+    if location.scheme not in LISTED_SCHEMES:
+        return []
+    engine, _ = _opened(address, TableName("unknown"))
+    query = SQLITE_TABLES if location.scheme == "sqlite" else TABLES
+    rows = shielded(location.scheme, lambda: engine.fetch(query, DEADLINE))[:MOST_TABLES]
+    usual = engine.qualified(TableName("unknown")).schema or ""
+    return [_named(str(schema or ""), str(name), usual) for schema, name in rows]
+
+
+def _named(schema: str, name: str, usual: str) -> str:
+    """The table as an address writes it; quoted where it holds dots or quotes."""
+    parts = [name] if schema in ("", usual) else [schema, name]
+    return ".".join('"' + part.replace('"', '""') + '"' if "." in part or '"' in part else part for part in parts)
+
+
+def look_at_column(address: str, column: str) -> Seen:
+    """Reads what a column holds, for a curator who asked for it; SourceError for a column that is not there."""
+    import ibis
+
+    engine, asked = _opened(address, None)
+    table = engine.qualified(asked)
+    columns = shielded(type(engine).__name__, lambda: engine.columns(table))
+    if column not in columns:
+        raise SourceError(f"the data has no column {column!r}; {suggest(column, columns)}")
+    kind = columns[column].kind
+    if kind not in IBIS_TYPES:
+        raise SourceError(f"a column of {columns[column].native} cannot be looked at")
+    rows = ibis.table({column: IBIS_TYPES[kind]}, name=table.name, database=table.schema)
+    if kind in BOUNDED:
+        ends = engine.write(rows.aggregate(low=rows[column].min(), high=rows[column].max()))
+        low, high = shielded(type(engine).__name__, lambda: engine.fetch(ends, DEADLINE))[0]
+        return Seen(None if low is None else str(low), None if high is None else str(high))
+    # Grouped rather than selected: Ibis writes SELECT * for a table of which it knows this one column.
+    filled = rows.filter(rows[column].notnull())
+    groups = filled.group_by(value=filled[column]).aggregate(number=filled.count())
+    known = groups.order_by("value").limit(MOST_VALUES + 1)
+    listed = engine.write(known)
+    found = [str(row[0]) for row in shielded(type(engine).__name__, lambda: engine.fetch(listed, DEADLINE))]
+    return Seen(values=tuple(found) if len(found) <= MOST_VALUES else None)
+
+
+def _opened(address: str, table: TableName | None) -> tuple[Engine, TableName]:
+    location = parse_location(address)
+    if location.scheme not in SCHEMES:
+        raise SourceError(f"there is no scheme {location.scheme!r}; {suggest(location.scheme, SCHEMES)}")
+    module, function = SCHEMES[location.scheme]
+    open_engine = getattr(importlib.import_module(f"blowfishdb.sources.{module}"), function)
+    engine, named = open_engine(location if table is None else replace(location, table=table))
+    return engine, named

@@ -8,11 +8,9 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from blowfishdb.errors import SourceError
-from blowfishdb.sources.base import ColumnType, Kind
-from blowfishdb.sources.engine import Engine, Expr, replace_text_marks
-from blowfishdb.sources.failures import driver
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, replace_text_marks
 from blowfishdb.sources.location import Location, TableName
-from blowfishdb.sources.pushdown.expressions import function, marked_text
+from blowfishdb.sources.pushdown.keys import function, marked_text
 
 KINDS = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), Kind.INTEGER),

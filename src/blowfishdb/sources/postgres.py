@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from blowfishdb.model.arrays import Floats
-from blowfishdb.sources.base import ColumnType, Kind
-from blowfishdb.sources.engine import Engine, Expr, replace_text_marks
-from blowfishdb.sources.failures import driver
+from blowfishdb.model.numbers import Floats
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, replace_text_marks
 from blowfishdb.sources.location import Location, TableName
-from blowfishdb.sources.pushdown.expressions import function_of_two, marked_text
+from blowfishdb.sources.pushdown.keys import function_of_two, marked_text
 
 if TYPE_CHECKING:
     from psycopg import Connection

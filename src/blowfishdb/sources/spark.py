@@ -9,11 +9,9 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from blowfishdb.sources.base import ColumnType, Kind
-from blowfishdb.sources.engine import Engine, Expr, interrupted_after
-from blowfishdb.sources.failures import driver
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, interrupted_after
 from blowfishdb.sources.location import Location, TableName, real_pattern
-from blowfishdb.sources.pushdown.expressions import function
+from blowfishdb.sources.pushdown.keys import function
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from blowfishdb.sources.base import ColumnType, Kind
-from blowfishdb.sources.engine import Engine, Expr, interrupted_after, replace_text_marks
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, interrupted_after, replace_text_marks
 from blowfishdb.sources.location import Location, TableName, database_file
-from blowfishdb.sources.pushdown.expressions import marked_text
+from blowfishdb.sources.pushdown.keys import marked_text
 
 
 def column_type(declared: str) -> ColumnType:

@@ -1,9 +1,7 @@
 """The SQL face: one SELECT, parsed and never executed, becomes the same question that the Python face asks."""
 
-from blowfishdb.sql.options import Accuracy, accuracy_of, merged, write_options
-from blowfishdb.sql.pieces import read_axes, read_where
-from blowfishdb.sql.question import Askable, Asked, ask, read_question
-from blowfishdb.sql.statement import Statement, parse
+from blowfishdb.sql.query import Askable, Asked, ask, read_axes, read_question, read_where
+from blowfishdb.sql.statement import Accuracy, Statement, accuracy_of, merged, parse, write_options
 
 __all__ = [
     "Accuracy",

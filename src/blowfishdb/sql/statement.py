@@ -2,19 +2,309 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from itertools import pairwise
+from typing import NoReturn
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from blowfishdb.errors import QueryError
-from blowfishdb.sql.literals import only
-from blowfishdb.sql.options import Accuracy, read_options
-from blowfishdb.sql.refusals import CLAUSES, refuse, shown
+from blowfishdb.engine.target import Number, short_number
+from blowfishdb.errors import AccuracyError, QueryError
+from blowfishdb.model.numbers import show, suggest
+
+SHAPE = "SELECT <attributes>, COUNT(*) FROM {table} [WHERE ...] GROUP BY <attributes>"
+LONGEST_SHOWN = 60
+
+AGGREGATES = "COUNT(*), SUM(x), AVG(x), CDF(x), MEDIAN(x) or QUANTILES(x, 0.25, 0.5)"
+
+CLAUSES = {
+    "with_": "WITH is not known here: ask one question of one dataset",
+    "distinct": "DISTINCT is not known here: GROUP BY an attribute counts each of its declared values",
+    "into": "Nothing can be written: leave INTO out",
+    "joins": "Joins are declared by the curator, and their attributes then belong to the dataset: name one dataset",
+    "laterals": "LATERAL is not known here: name one dataset",
+    "pivots": "PIVOT is not known here: GROUP BY two attributes",
+    "having": "HAVING would choose by counts that are secret: leave it out, and filter the answer",
+    "qualify": "QUALIFY would choose by counts that are secret: leave it out, and filter the answer",
+    "windows": "Window functions are not known here: CDF(x) gives running counts",
+    "order": "Answers come in the declared order of the attributes: leave ORDER BY out, and sort the answer",
+    "sort": "Answers come in the declared order of the attributes: leave SORT BY out, and sort the answer",
+    "limit": "An answer is released whole: leave LIMIT out, or use WHERE to ask about fewer groups",
+    "offset": "An answer is released whole: leave OFFSET out, or use WHERE to ask about fewer groups",
+    "sample": "Sampling is not known here: leave it out",
+    "hint": "Hints are not known here: leave them out",
+    "locks": "Nothing can be locked: leave FOR out",
+}
+"""Clauses of SELECT that are refused, by sqlglot's names for them."""
+
+FUNCTIONS = {
+    "min": "The least value is one person's: QUANTILES(x, 0.01) is the nearest thing",
+    "max": "The greatest value is one person's: QUANTILES(x, 0.99) is the nearest thing",
+    "count_distinct": "Distinct values are not counted: GROUP BY the attribute counts each declared value",
+    "count_column": "COUNT(x) is written COUNT(*) ... WHERE x IS NOT NULL",
+    "spread": "Spread is not measured: QUANTILES(x, 0.25, 0.75) is the nearest thing",
+    "window": "Window functions are not known here: CDF(x) gives running counts",
+    "percentile": "A percentile is written QUANTILES(x, 0.5)",
+    "part_of_date": "Periods are written DATE_TRUNC('month', x), also with 'week', 'quarter' or 'year'",
+}
+
+
+def shown(text: object) -> str:
+    """What somebody wrote, quoted, shortened, with invisible characters spelled out."""
+    plain = str(text)
+    cut = plain if len(plain) <= LONGEST_SHOWN else plain[: LONGEST_SHOWN - 3] + "..."
+    return ascii(cut) if not cut.isprintable() else repr(cut)
+
+
+def refuse(reason: str, table: str = "<dataset>") -> NoReturn:
+    """Refuses, and says what works."""
+    raise QueryError(f"{reason}. What works: {SHAPE.format(table=table)}.")
+
+
+LONGEST_NUMBER = 40
+LONGEST_TEXT = 1_000
+LARGEST_EXPONENT = 40
+DATE_TYPES = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ", "DATETIME")
+
+Value = int | Fraction | str | bool
+
+
+def only(node: exp.Expression, *known: str) -> bool:
+    """Whether no part of the node is set but the known ones."""
+    return all(key in known for key, part in node.args.items() if part not in (None, False, []))
+
+
+def value_of(node: exp.Expression) -> Value | None:
+    """The value that a node writes, or None where it writes none."""
+    if isinstance(node, exp.Paren):
+        return value_of(node.this)
+    if isinstance(node, exp.Neg):
+        inner = value_of(node.this)
+        return -inner if isinstance(inner, int | Fraction) and not isinstance(inner, bool) else None
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if isinstance(node, exp.Cast):
+        return _moment(node)
+    if not isinstance(node, exp.Literal):
+        return None
+    return _text(str(node.this)) if node.is_string else number(str(node.this))
+
+
+def number(text: str) -> int | Fraction:
+    """The exact number that digits write."""
+    if len(text) > LONGEST_NUMBER:
+        raise QueryError(f"a number has at most {LONGEST_NUMBER} characters, not {len(text):,}")
+    try:
+        written = Decimal(text)
+    except InvalidOperation:
+        raise QueryError(f"{shown(text)} is no number") from None
+    if not written.is_finite() or abs(written.adjusted()) > LARGEST_EXPONENT:
+        raise QueryError(f"{shown(text)} is out of range: numbers lie below 1e{LARGEST_EXPONENT} in size")
+    exact = Fraction(written)
+    return int(exact) if exact.denominator == 1 else exact
+
+
+def _text(text: str) -> str:
+    if len(text) > LONGEST_TEXT:
+        raise QueryError(f"a text value has at most {LONGEST_TEXT:,} characters, not {len(text):,}")
+    return text
+
+
+def _moment(node: exp.Cast) -> str | None:
+    """DATE '2024-02-29' and TIMESTAMP '...': the text, which the declared attribute reads."""
+    kind = node.args.get("to")
+    inner = node.this
+    if not isinstance(kind, exp.DataType) or not isinstance(inner, exp.Literal) or not inner.is_string:
+        return None
+    return _text(str(inner.this)) if kind.this.name in DATE_TYPES else None
+
+
+@dataclass(frozen=True)
+class Names:
+    """The attributes of one dataset, and what may stand before them with a dot."""
+
+    attributes: tuple[str, ...]
+    qualifiers: tuple[str, ...]
+
+    def find(self, node: exp.Expression) -> str | None:
+        """The attribute that a node names; None where it names none."""
+        if isinstance(node, exp.Paren):
+            return self.find(node.this)
+        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
+            return None
+        if not only(node, "this", "table"):
+            return None
+        before = node.args.get("table")
+        if before is not None and str(before.this).lower() not in [name.lower() for name in self.qualifiers]:
+            return None
+        return self._declared(str(node.this.this), quoted=bool(node.this.args.get("quoted")))
+
+    def attribute(self, node: exp.Expression, advice: str) -> str:
+        """The attribute that a node names; an error with the nearest names where it names none."""
+        name = self.find(node)
+        if name is not None:
+            return name
+        if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier) and only(node, "this"):
+            raise QueryError(f"there is no attribute {shown(node.this.this)}; {self.nearest(str(node.this.this))}")
+        raise QueryError(f"{written(node)} is no attribute; {advice}")
+
+    def nearest(self, name: str) -> str:
+        """A half-sentence with the nearest names, and how to write one that is no plain word."""
+        found = suggest(name[:200], self.attributes)
+        odd = [known for known in self.attributes if repr(known) in found and not known.isidentifier()]
+        end = "" if found.endswith("?") else "."
+        return f"{found}{end} Names with spaces or signs stand in double quotes" if odd else found
+
+    def _declared(self, name: str, *, quoted: bool) -> str | None:
+        if name in self.attributes:
+            return name
+        same = [known for known in self.attributes if known.lower() == name.lower()]
+        return same[0] if len(same) == 1 and not quoted else None
+
+
+def written(node: exp.Expression) -> str:
+    """What somebody wrote, for a message."""
+    try:
+        return shown(node.sql())
+    except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError):
+        # A tree that the parser accepts and the writer does not: its kind says enough.
+        return shown(node.key)
+
+
+EXAMPLE = "OPTIONS (alpha = 50, beta = 0.05)"
+ALIASES = {"within": "alpha", "accuracy": "alpha"}
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How accurate an answer shall be, or what it may cost; None where nothing was said.
+
+    Every count within `alpha` except with probability `beta`, or the best accuracy that `epsilon` buys.
+    """
+
+    alpha: Fraction | None = None
+    beta: Fraction | None = None
+    epsilon: Fraction | None = None
+    mechanism: str | None = None
+    per_query: bool | None = None
+
+
+def read_options(tokens: Sequence[Token]) -> Accuracy:
+    """The accuracy that stands between the brackets of OPTIONS."""
+    found: dict[str, Fraction | str | bool] = {}
+    for name, value in _pairs(tokens):
+        key, read = _known(name)
+        if key in found:
+            raise QueryError(f"OPTIONS says {key} twice")
+        found[key] = read(value)
+    return Accuracy(**found)  # type: ignore[arg-type]  # each reader gives the type of its field
+
+
+def accuracy_of(
+    alpha: Number | None = None,
+    beta: Number | None = None,
+    epsilon: Number | None = None,
+    accuracy: Number | None = None,
+    confidence: Number | None = None,
+    mechanism: str | None = None,
+    per_query: bool | None = None,
+) -> Accuracy:
+    """The same from keywords of either vocabulary: `accuracy` is alpha, `confidence` is 1 - beta."""
+    if alpha is not None and accuracy is not None:
+        raise AccuracyError("alpha and accuracy are the same thing: give one of them")
+    if beta is not None and confidence is not None:
+        raise AccuracyError("confidence is 1 - beta: give one of them")
+    within = accuracy if alpha is None else alpha
+    risk = None if beta is None else short_number(beta, "beta")
+    return Accuracy(
+        alpha=None if within is None else short_number(within, "alpha"),
+        beta=risk if confidence is None else 1 - short_number(confidence, "confidence"),
+        epsilon=None if epsilon is None else short_number(epsilon, "epsilon"),
+        mechanism=mechanism,
+        per_query=per_query,
+    )
+
+
+def merged(written: Accuracy, given: Accuracy) -> Accuracy:
+    """What the statement and the keywords say together; they must not contradict each other."""
+    for entry in fields(Accuracy):
+        one, two = getattr(written, entry.name), getattr(given, entry.name)
+        if one is not None and two is not None and one != two:
+            raise AccuracyError(f"{entry.name} is {one} in OPTIONS and {two} outside: say it once")
+    return replace(given, **{name: value for name, value in asdict(written).items() if value is not None})
+
+
+def write_options(wanted: Accuracy) -> str:
+    """The OPTIONS (...) that say the same; nothing where nothing was said."""
+    said = [f"{name} = {_written(value)}" for name, value in asdict(wanted).items() if value is not None]
+    return f"OPTIONS ({', '.join(said)})" if said else ""
+
+
+def _written(value: Fraction | str | bool) -> str:
+    if isinstance(value, bool):
+        return str(value).upper()
+    text = show(value) if isinstance(value, Fraction) else value.replace("'", "''")
+    return text if isinstance(value, Fraction) and "/" not in text else f"'{text}'"
+
+
+def _pairs(tokens: Sequence[Token]) -> list[tuple[str, Token]]:
+    pairs: list[tuple[str, Token]] = []
+    rest = list(tokens)
+    while rest:
+        if len(rest) < 3 or rest[1].token_type != TokenType.EQ:
+            raise QueryError(f"options are written name = value, separated by commas: {EXAMPLE}")
+        pairs.append((rest[0].text, rest[2]))
+        if len(rest) > 3 and rest[3].token_type != TokenType.COMMA:
+            raise QueryError(f"options are written name = value, separated by commas: {EXAMPLE}")
+        if len(rest) == 4:
+            raise QueryError(f"an option is missing after the last comma: {EXAMPLE}")
+        rest = rest[4:]
+    return pairs
+
+
+def _known(name: str) -> tuple[str, Callable[[Token], Fraction | str | bool]]:
+    key = ALIASES.get(name.lower(), name.lower())
+    if key == "confidence":
+        return "beta", lambda token: 1 - _fraction(token)
+    if key not in READERS:
+        raise QueryError(f"there is no option {shown(name)}; {suggest(key, [*READERS, *ALIASES, 'confidence'])}")
+    return key, READERS[key]
+
+
+def _fraction(token: Token) -> Fraction:
+    if token.token_type not in (TokenType.NUMBER, TokenType.STRING):
+        raise QueryError(f"an option is a number, not {shown(token.text)}: {EXAMPLE}")
+    if token.token_type == TokenType.STRING and "/" in token.text:
+        return short_number(token.text, "an option")
+    return Fraction(number(token.text))
+
+
+def _word(token: Token) -> str:
+    if token.token_type != TokenType.STRING:
+        raise QueryError("the mechanism is a text: OPTIONS (mechanism = 'identity')")
+    return token.text
+
+
+def _truth(token: Token) -> bool:
+    if token.text.upper() not in ("TRUE", "FALSE"):
+        raise QueryError("per_query is TRUE (each count on its own) or FALSE (all counts at once)")
+    return token.text.upper() == "TRUE"
+
+
+READERS: Mapping[str, Callable[[Token], Fraction | str | bool]] = {
+    "alpha": _fraction,
+    "beta": _fraction,
+    "epsilon": _fraction,
+    "mechanism": _word,
+    "per_query": _truth,
+}
+
 
 LONGEST_STATEMENT = 20_000
 DEEPEST = 40

@@ -12,21 +12,24 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms.data_aware.script import Script
-from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
-from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
-from blowfishdb.mechanisms.spatial.record_cuts import (
+from blowfishdb.mechanisms.data_aware.regions import (
     HALVINGS,
     RECORD_RULE,
+    NodeViews,
     RecordRule,
+    RegionTree,
+    bucket_counts,
+    check_axes,
+    cut,
     cut_where_records_are,
+    halvings,
     noise_unit,
+    tree_finding,
+    whole,
 )
-from blowfishdb.mechanisms.spatial.region_tree import RegionTree, check_axes, cut, halvings, whole
-from blowfishdb.mechanisms.spatial.shares import shared_program
-from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Ask, Program, Reply
+from blowfishdb.mechanisms.data_aware.script import Script, shared_program
+from blowfishdb.plan.plan import Problem
+from blowfishdb.plan.program import Ask, Program, Reply
 
 NAME = "adaptive-tree"
 GROWTH = Fraction(3, 2)

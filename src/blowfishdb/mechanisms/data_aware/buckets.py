@@ -1,17 +1,143 @@
-"""Runs of cells that are counted together: where they start, and what a workload over cells asks of them."""
+"""Buckets of cells and how they are measured: by hats, trees or greedy weights, whichever predicts least error."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
-from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms.data_aware.greedy_weights import PartialRanges
-from blowfishdb.model.arrays import Floats, Ints, as_ints
-from blowfishdb.model.rows import Rows
-from blowfishdb.model.workload import AllRanges, Intervals, as_intervals
+from blowfishdb.errors import CannotCertify, Declined, PlanError, TooLarge
+from blowfishdb.mechanisms import edge_transform, identity, optimized, ordered, spanning_tree
+from blowfishdb.mechanisms.axis import GRID, Axis, balanced_shares, grow, read_axis
+from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, Estimator, covariance_dot
+from blowfishdb.mechanisms.cell_noise import own_variances
+from blowfishdb.mechanisms.data_aware.hats import HatSolver
+from blowfishdb.mechanisms.identity import IdentityStrategy
+from blowfishdb.mechanisms.optimized import LevelPlan, SmoothShape, TreeShape, block_energy, choose, probe
+from blowfishdb.mechanisms.strategy import Mechanism, Strategy, chosen_rows, row_variances
+from blowfishdb.mechanisms.trees import TreeCorrection
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.numbers import Floats, Ints, as_ints
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows
+from blowfishdb.model.workload_products import as_intervals
+from blowfishdb.plan.certificate import calibrate
+from blowfishdb.plan.plan import EdgePlan, Measurement, Plan, Problem
+from blowfishdb.plan.program import Measured, merge_graph
+
+SHARES = np.linspace(0.0, 0.98, 50)
+"""Parts of what is left that a node may take; 0 is always a local minimum, so all of them are tried."""
+
+NODES_AT_ONCE = 2**14
+
+
+@dataclass(frozen=True, eq=False)
+class PartialRanges:
+    """Ranges over buckets that may cover a part of their first and their last bucket, and all between.
+
+    Where `first` equals `last`, `left` is what is covered of that one bucket and `right` is 0.
+    """
+
+    first: Ints
+    last: Ints
+    left: Floats
+    right: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class GreedyTree:
+    """The weight of every node, level by level from the buckets to the root; on each path they sum to 1.
+
+    `error` is tr(W'W (A'A)^-1), A the weighted nodes and W the workload: half the expected squared error at loss 1.
+    """
+
+    weights: tuple[Floats, ...]
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Level:
+    """What is known of each node of one level from its subtree alone, M = A'A restricted to it.
+
+    `ones` is 1'M^-1 1 and `trace` tr(W'W M^-1); queries that cover a node whole see `ones` there, the others keep
+    (W M^-1 1) at the nodes that hold their ends.
+    """
+
+    ones: Floats
+    trace: Floats
+    ends: PartialRanges
+
+
+def greedy_weights(count: int, ranges: PartialRanges) -> GreedyTree:
+    """From the buckets up, each node takes the share that is best for what its subtree and the workload know."""
+    cover = _inside(ranges, count).astype(np.float64)
+    cover += np.bincount(ranges.first, ranges.left**2, count) + np.bincount(ranges.last, ranges.right**2, count)
+    level = _Level(np.ones(count), cover, ranges)
+    depth = max(count - 1, 0).bit_length()
+    shares: list[Floats] = []
+    while level.ones.size > 1:
+        depth -= 1
+        level, share = _up(level, 2.0 ** (-depth / 2))
+        shares.append(share)
+    left = np.ones(1)
+    weights: list[Floats] = []
+    for share in reversed(shares):
+        weights.append(share * left)
+        below = count if len(weights) == len(shares) else shares[-len(weights) - 1].size
+        left = np.repeat((1 - share) * left, 2)[:below]
+    return GreedyTree((left, *reversed(weights)), float(level.trace[0]))
+
+
+def _up(level: _Level, trust: float) -> tuple[_Level, Floats]:
+    """The next level, and the share its nodes take.
+
+    How much a node helps is judged as if queries over both children were only partly asked together (`trust`),
+    because nodes above will help those too; what it really gives is then known exactly.
+    """
+    ends = level.ends
+    size = -(-level.ones.size // 2)
+    ones, trace = (np.append(part, np.zeros(2 * size - part.size)) for part in (level.ones, level.trace))
+    first, last = ends.first // 2, ends.last // 2
+    together = first == last
+    inner = np.where(ends.first % 2 == 0, ones[ends.first ^ 1], 0.0)
+    beside_left = np.where(ends.first == ends.last, 0.0, np.where(together, ends.right, inner))
+    beside_right = np.where(together, 0.0, np.where(ends.last % 2 == 1, ones[ends.last ^ 1], 0.0))
+    right = np.where(together, 0.0, ends.right)
+    whole = _inside(PartialRanges(first, last, ends.left, right), size)
+    both = ones[::2] + ones[1::2]
+    joint = whole * both**2
+    joint += np.bincount(first, (ends.left + beside_left) ** 2, size)
+    joint += np.bincount(last, (right + beside_right) ** 2, size)
+    apart = whole * (ones[::2] ** 2 + ones[1::2] ** 2)
+    apart += np.bincount(first, ends.left**2 + beside_left**2, size)
+    apart += np.bincount(last, right**2 + beside_right**2, size)
+    known = trace[::2] + trace[1::2]
+    share = _best_shares(known, both, trust * joint + (1 - trust) * apart)
+    if level.ones.size % 2:
+        share[-1] = 0.0
+    ratio, grown = (share / (1 - share)) ** 2, (1 - share) ** -2.0
+    shrunk = grown / (1 + ratio * both)
+    moved = PartialRanges(first, last, shrunk[first] * (ends.left + beside_left), shrunk[last] * (right + beside_right))
+    return _Level(shrunk * both, grown * known - ratio * shrunk * joint, moved), share
+
+
+def _inside(ranges: PartialRanges, count: int) -> Ints:
+    """How many ranges cover each node whole: those that begin before it and end after it."""
+    far = ranges.last > ranges.first
+    steps = np.bincount(ranges.first[far] + 1, minlength=count + 1) - np.bincount(ranges.last[far], minlength=count + 1)
+    return np.asarray(np.cumsum(steps)[:count])
+
+
+def _best_shares(known: Floats, both: Floats, seen: Floats) -> Floats:
+    ratio, grown = (SHARES / (1 - SHARES)) ** 2, (1 - SHARES) ** -2.0
+    found = np.empty(known.size)
+    for start in range(0, known.size, NODES_AT_ONCE):
+        part = slice(start, start + NODES_AT_ONCE)
+        left = known[part, None] - seen[part, None] * (ratio / (1 + both[part, None] * ratio))
+        found[part] = SHARES[np.argmin(grown * left, axis=1)]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,3 +216,320 @@ class Buckets:
     def _nearest(self, places: Ints) -> Ints:
         bucket, part = self.parts_before(places)
         return bucket + (part >= 1 / 2)
+
+
+ENTRIES_AT_ONCE = 2**22
+"""Queries that are not ranges are written out in portions of this many entries."""
+
+
+def answer_variances(buckets: Buckets, estimator: Estimator, workload: Rows, variances: Floats) -> Floats:
+    """The variance of each answer's noise, `variances` being those of the noisy rows."""
+    spans = as_intervals(workload)
+    if spans is None:
+        return _variances_of_rows(buckets, estimator, workload, variances)
+    low, high = buckets.parts_before(spans.low), buckets.parts_before(spans.high)
+    if isinstance(estimator, HatSolver):
+        return estimator.partial_variances(low, high, variances)
+    return _by_whole_buckets(estimator, low, high, variances)
+
+
+def _by_whole_buckets(
+    estimator: Estimator, low: tuple[Ints, Floats], high: tuple[Ints, Floats], variances: Floats
+) -> Floats:
+    """A range is a part of one bucket, whole buckets, and a part of another: six variances give all covariances."""
+    (first, before), (last, until) = low, high
+    apart = last > first
+    inner = np.where(apart, first + 1, last)
+    ranges = ((first, inner), (inner, last), (last, last + 1), (first, last), (inner, last + 1), (first, last + 1))
+    starts = np.concatenate([pair[0] for pair in ranges])
+    ends = np.concatenate([pair[1] for pair in ranges])
+    left, whole, right, left_whole, whole_right, every = np.split(
+        estimator.range_variances(starts, ends, variances), len(ranges)
+    )
+    rest = 1.0 - before
+    found = (
+        rest**2 * left
+        + whole
+        + until**2 * right
+        + rest * (left_whole - left - whole)
+        + until * (whole_right - whole - right)
+        + rest * until * (every - left_whole - whole_right + whole)
+    )
+    return np.maximum(np.where(apart, found, (until - before) ** 2 * right), 0.0)
+
+
+def _variances_of_rows(buckets: Buckets, estimator: Estimator, workload: Rows, variances: Floats) -> Floats:
+    found = np.empty(workload.shape[0])
+    portion = max(1, ENTRIES_AT_ONCE // buckets.cells)
+    for start in range(0, found.size, portion):
+        queries = np.arange(start, min(start + portion, found.size))
+        rows = np.add.reduceat(chosen_rows(workload, queries), buckets.starts, axis=1) / buckets.lengths
+        found[queries] = np.einsum("ij,ji->i", rows, covariance_dot(estimator, rows.T, variances))
+    return np.maximum(found, 0.0)
+
+
+FAN_OUTS = (8, 12, 16, 24)
+"""Children per node that are tried on long runs: errors are flat around the best."""
+
+SHORT_FAN_OUTS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 24)
+SHORT = 64
+
+
+def quick_levels(workload: Rows, length: int, *, free: bool) -> LevelPlan:
+    """The best tree on runs of `length` buckets, `free` where the total of a run costs nothing.
+
+    Trees may lack their topmost level, or all levels: then the buckets alone are measured.
+    """
+    candidates = _candidates(length)
+    energy = _energies(workload, {length, *(size for sizes in candidates for size in sizes)})
+    sizes = np.zeros((len(candidates), max(map(len, candidates))))
+    energies = np.zeros_like(sizes)
+    for row, tree in enumerate(candidates):
+        sizes[row, : len(tree)] = tree
+        own = np.array([*(energy[size] for size in tree), energy[length] if free else 0.0])
+        energies[row, : len(tree)] = np.maximum(-np.diff(own), 0.0)
+    shares = balanced_shares(energies, sizes)
+    errors = 2 * np.sum(energies / np.cumsum(shares**2 * sizes, axis=1), axis=1)
+    best = int(np.argmin(errors))
+    levels = len(candidates[best])
+    return LevelPlan(tuple(candidates[best][1:]), shares[best, :levels], float(errors[best]))
+
+
+def _candidates(length: int) -> list[list[int]]:
+    """The sizes of the nodes of each tree, single buckets first."""
+    candidates = [[1]]
+    for fan_out in SHORT_FAN_OUTS if length <= SHORT else FAN_OUTS:
+        sizes = [1]
+        while sizes[-1] * fan_out < length:
+            sizes.append(sizes[-1] * fan_out)
+        candidates.extend(part for part in (sizes, sizes[:-1]) if len(part) > 1 and part not in candidates)
+    return candidates
+
+
+def _energies(workload: Rows, sizes: set[int]) -> dict[int, float]:
+    probed = probe(workload)
+    return {size: block_energy(probed, size) for size in sizes}
+
+
+STEPS_PER_OCTAVE = 16
+"""Each different weight costs the sampler a table, so weights are rounded to this many values per factor of two."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedTree(TreeCorrection):
+    """The buckets and the measured nodes of each level, with whole weights."""
+
+    whole: tuple[Ints, ...]
+
+    @cached_property
+    def parts(self) -> tuple[Measurement, ...]:
+        """The buckets, then each level that has a measured node."""
+        rows = [self.tree.axis.noisy_rows, *self.tree.rows()[:-1]]
+        return tuple(Measurement(group, weight) for group, weight in zip(rows, self.whole, strict=True) if weight.size)
+
+
+def weighted_tree(axis: Axis, greedy: GreedyTree) -> WeightedTree:
+    """The tree with the given weights on an axis that is one run of buckets; nodes of no weight are not measured."""
+    sizes = tuple(2**height for height in range(1, max(axis.cells - 1, 0).bit_length()))
+    tree = grow(axis, axis.runs, sizes)
+    weights = [_whole(weight) for weight in greedy.weights]
+    levels = [replace(level, measured=weight > 0) for level, weight in zip(tree.levels, weights[1:], strict=False)]
+    measured = [weight[weight > 0] for weight in weights[1:]]
+    alone = [np.empty(0, dtype=np.int64)] * (len(tree.levels) - len(levels))
+    whole = (np.maximum(1, weights[0]), *measured, *alone)
+    return WeightedTree(replace(tree, levels=(*levels, *tree.levels[len(levels) :])), np.empty(0), whole)
+
+
+def _whole(weights: Floats) -> Ints:
+    """Weights on the grid, rounded to few different values; 0 where they are too small to matter."""
+    seen = weights * GRID >= 1
+    octaves = np.round(np.log2(np.where(seen, weights, 1.0)) * STEPS_PER_OCTAVE) / STEPS_PER_OCTAVE
+    return np.where(seen, np.exp2(octaves) * GRID, 0).astype(np.int64)
+
+
+NAME = "buckets"
+
+SMOOTH_BUCKETS = 8192
+"""Up to this many buckets hats are worth their system; beyond, trees."""
+
+PLACES, CROWDED, FEW_BUCKETS = 32, 3, 1024
+"""Of so many places, none holds so many times its part of the ends of ranges that are spread over all buckets."""
+
+CLEARLY = 0.98
+"""Greedy weights replace hats where they predict less than this part of the hats' squared error."""
+
+
+@dataclass(frozen=True, eq=False)
+class BucketPlan:
+    """A calibrated plan over buckets, the strategy that reads it, and the variance of each answer's noise."""
+
+    strategy: EstimatingStrategy | IdentityStrategy
+    plan: Plan
+    answer_variances: Floats
+
+    @property
+    def own(self) -> Floats:
+        """The variance of each bucket's own measurement."""
+        return own_variances(self.strategy, self.plan, row_variances(self.plan))
+
+    def running(self, buckets: Buckets) -> Floats:
+        """The variance of the total of the first 1, 2, ... cells of the buckets."""
+        if isinstance(self.strategy, IdentityStrategy):
+            return np.zeros(buckets.cells)
+        return answer_variances(buckets, self.strategy.estimator, Prefix(buckets.cells), row_variances(self.plan))
+
+    def totals(self, noisy: Ints, exact: Ints) -> Floats:
+        """The least-squares count of each bucket, by the variances that those of the answers come from."""
+        measured, free, spread = noisy.astype(np.float64), exact.astype(np.float64), row_variances(self.plan)
+        if isinstance(self.strategy, IdentityStrategy):
+            return self.strategy.estimate_cells(measured, free, spread)
+        return self.strategy.estimator.estimate(measured, free, spread)
+
+
+def plan_buckets(graph: CellGraph, buckets: Buckets, workload: Rows, epsilon: Fraction) -> BucketPlan:
+    """Measures the buckets of a merged graph at a cost of epsilon, for a workload over cells.
+
+    The choice looks at the buckets and the workload, both public; it is free where nothing about buckets is hidden.
+    """
+    problem = Problem(graph, buckets.rounded(workload))
+    try:
+        axis = read_axis(NAME, problem)
+    except Declined:
+        if not graph.value_edge_bound and not np.any(graph.to_zero):
+            exact = identity.propose(problem)
+            return BucketPlan(exact, exact.plan(Fraction(1)), np.zeros(workload.shape[0]))
+        axis = one_run(graph.cells)
+    if np.any(axis.chains):
+        best = choose(axis, problem.workload)
+        return _calibrated_buckets(problem, best.shape.build(axis, best.shares), buckets, workload, epsilon)
+    planned = _calibrated_buckets(problem, _levels(axis, problem.workload), buckets, workload, epsilon)
+    ranges = buckets.partial_ranges(workload)
+    if ranges is None or _ends_everywhere(ranges, buckets.count):
+        return planned
+    greedy = greedy_weights(buckets.count, ranges)
+    to_beat = CLEARLY * float(planned.answer_variances.sum())
+    if 2 * greedy.error / float(epsilon) ** 2 > to_beat:
+        return planned
+    tree = weighted_tree(one_run(graph.cells), greedy)
+    weighted = _calibrated_buckets(problem, tree, buckets, workload, epsilon)
+    return weighted if float(weighted.answer_variances.sum()) < to_beat else planned
+
+
+def one_run(cells: int) -> Axis:
+    """The axis of buckets of which nothing is known: any plan for it can be calibrated for any policy."""
+    window = WindowGraph(np.arange(cells), np.empty(0, dtype=np.int64))
+    graph = CellGraph((window,), "record", np.zeros(cells, dtype=np.bool_), "only")
+    everything = np.zeros(1, dtype=np.int64)
+    return Axis(cells, everything, everything > 0, everything, window.reach, window.hubs, graph.to_zero)
+
+
+def _calibrated_buckets(
+    problem: Problem, estimator: Estimator, buckets: Buckets, workload: Rows, epsilon: Fraction
+) -> BucketPlan:
+    strategy = EstimatingStrategy(NAME, problem, estimator)
+    plan = calibrate(strategy.plan(Fraction(1)), problem.graph, epsilon)[0]
+    return BucketPlan(strategy, plan, answer_variances(buckets, estimator, workload, row_variances(plan)))
+
+
+def _ends_everywhere(ranges: PartialRanges, count: int) -> bool:
+    """Whether the ends of the ranges lie all over many buckets: then greedy weights, equal everywhere, cannot win."""
+    ends = np.concatenate([ranges.first, ranges.last]) * PLACES // count
+    return count > FEW_BUCKETS and int(np.bincount(ends).max()) * PLACES < CROWDED * ends.size
+
+
+def _levels(axis: Axis, workload: Rows) -> Estimator:
+    """Hats with the shares that suit a tree of the same sizes: within 1 % of shares tuned for hats."""
+    longest = int((axis.run_ends - axis.runs).max())
+    free = bool(np.all(axis.free)) and axis.hubs.size == 0
+    best = quick_levels(workload, longest, free=free)
+    if axis.cells > SMOOTH_BUCKETS:
+        return TreeShape(best.sizes).build(axis, np.append(best.shares, 0.0))
+    hats = SmoothShape(best.sizes).build(axis, best.shares)
+    return HatSolver(axis, hats.cell_weights, hats.coarse, hats.coarse_weights)
+
+
+CANDIDATES: tuple[Mechanism, ...] = (
+    ordered.propose,
+    identity.propose,
+    optimized.propose,
+    edge_transform.propose,
+    spanning_tree.propose,
+)
+MOST_MIXED = 4096
+"""Up to this many buckets the noise of answers that mix several is written out."""
+
+
+@dataclass(frozen=True, eq=False)
+class MergedPlan:
+    """A calibrated plan whose strategy counts every bucket; `of_cells` names the bucket of each cell."""
+
+    of_cells: Ints
+    strategy: Strategy
+    plan: Plan | EdgePlan
+
+    @cached_property
+    def variances(self) -> Floats:
+        """The variance of each noise variable."""
+        return row_variances(self.plan)
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """How many cells each bucket holds."""
+        return np.bincount(self.of_cells).astype(np.int64)
+
+    def expected_error(self) -> float:
+        """The summed variance of all cells when buckets are shared out evenly."""
+        return float(np.sum(self.strategy.answer_variances(self.variances) / self.sizes))
+
+    def cells(self, measured: Measured) -> Floats:
+        """Every cell's share of its bucket."""
+        if isinstance(self.plan, EdgePlan):
+            totals = measured.noisy.astype(np.float64)
+        else:
+            noisy, exact = measured.noisy.astype(np.float64), measured.exact.astype(np.float64)
+            totals = self.strategy.decode(noisy, exact, self.variances)
+        return np.asarray((totals / self.sizes)[self.of_cells])
+
+    def answer_variances(self, workload: Rows) -> Floats:
+        """The variance of the noise of each answer."""
+        if isinstance(workload, Identity):
+            return (self.strategy.answer_variances(self.variances) / self.sizes**2)[self.of_cells]
+        # Each bucket's response to every noise variable, a column each.
+        basis = np.eye(self.variances.size)
+        exact = self.plan.exact.shape[0] if isinstance(self.plan, Plan) and self.plan.exact is not None else 0
+        response = self.strategy.decode(basis, np.zeros((exact, self.variances.size)), self.variances)
+        found = np.empty(workload.shape[0])
+        portion = max(1, ENTRIES_AT_ONCE // max(self.of_cells.size, self.variances.size))
+        by_bucket = np.argsort(self.of_cells, kind="stable")
+        starts = np.cumsum(self.sizes) - self.sizes
+        for start in range(0, found.size, portion):
+            queries = np.arange(start, min(start + portion, found.size))
+            shares = np.add.reduceat(chosen_rows(workload, queries)[:, by_bucket], starts, axis=1) / self.sizes
+            found[queries] = (shares @ response) ** 2 @ self.variances
+        return found
+
+
+def best_merged_plan(graph: CellGraph, of_cells: Ints, epsilon: Fraction) -> MergedPlan:
+    """The strategy with the least expected error over all cells, calibrated to epsilon on the merged graph."""
+    merged = merge_graph(graph, of_cells)
+    problem = Problem(merged, Identity(merged.cells))
+    found = []
+    for propose in CANDIDATES:
+        try:
+            found.append(_calibrated_merged(problem, of_cells, propose(problem), epsilon))
+        except (Declined, TooLarge, CannotCertify):
+            continue
+    return min(found, key=MergedPlan.expected_error)
+
+
+def _calibrated_merged(problem: Problem, of_cells: Ints, strategy: Strategy, epsilon: Fraction) -> MergedPlan:
+    plan = strategy.plan(Fraction(1))
+    if plan.weights.size == 0:
+        return MergedPlan(of_cells, strategy, plan)
+    return MergedPlan(of_cells, strategy, calibrate(plan, problem.graph, epsilon)[0])
+
+
+def check_mixed(mechanism: str, problem: Problem) -> None:
+    """Declined when the noise of the answers could not be written out."""
+    if not isinstance(problem.workload, Identity) and problem.graph.cells > MOST_MIXED:
+        raise Declined(mechanism, f"answers other than cells are served up to {MOST_MIXED:,} cells")

@@ -9,12 +9,11 @@ import numpy as np
 from scipy.special import betainc, gammaln
 
 from blowfishdb.errors import AccuracyError
-from blowfishdb.mechanisms.data_aware.script import Finding, Script
-from blowfishdb.mechanisms.entries import squared
-from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
-from blowfishdb.mechanisms.spatial.shares import shared_program
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Program
+from blowfishdb.mechanisms.data_aware.regions import bucket_counts
+from blowfishdb.mechanisms.data_aware.script import Finding, Script, shared_program
+from blowfishdb.mechanisms.strategy import squared
+from blowfishdb.plan.plan import Problem
+from blowfishdb.plan.program import Program
 
 NAME = "cells"
 

@@ -9,18 +9,12 @@ from functools import partial
 import numpy as np
 
 from blowfishdb.errors import Declined, PlanError
-from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets
-from blowfishdb.mechanisms.data_aware.buckets import Buckets
+from blowfishdb.mechanisms.data_aware.buckets import Buckets, plan_buckets
 from blowfishdb.mechanisms.data_aware.dawa_2d import program_2d, script_2d
-from blowfishdb.mechanisms.data_aware.gate_rule import GATE_RULE, gate_stage
-from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, Finding, Script, check_hides
-from blowfishdb.mechanisms.replies import measured_rows
-from blowfishdb.mechanisms.select.l1_gate import KEEP
-from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
-from blowfishdb.mechanisms.select.worst_bucket import worst_bucket
-from blowfishdb.plan.merged import merge_graph
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Allowance, Ask, MeasurementStage, Program
+from blowfishdb.mechanisms.data_aware.partition import GATE_RULE, KEEP, gate_stage, l1_refinement, worst_bucket
+from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, Finding, Script, check_hides, measured_rows
+from blowfishdb.plan.plan import Problem
+from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Program, merge_graph
 
 NAME = "dawa"
 

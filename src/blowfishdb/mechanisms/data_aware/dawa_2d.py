@@ -7,31 +7,32 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.mechanisms.data_aware.script import Finding, Script, hides_anything
-from blowfishdb.mechanisms.entries import GOLDEN, spread_choice
-from blowfishdb.mechanisms.products.queries import as_boxes
-from blowfishdb.mechanisms.replies import measured_rows
-from blowfishdb.mechanisms.row_variances import row_variances
-from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
-from blowfishdb.mechanisms.spatial.answer_variances import VISITS, cover_variances, leaf_bound, visits
-from blowfishdb.mechanisms.spatial.block_tree import block_tree
-from blowfishdb.mechanisms.spatial.block_weights import best_weights
-from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
-from blowfishdb.mechanisms.spatial.curve_runs import run_cover
-from blowfishdb.mechanisms.spatial.hilbert import HilbertCurve
-from blowfishdb.mechanisms.spatial.not_negative import not_negative
-from blowfishdb.mechanisms.spatial.record_cuts import cut_where_records_are, noise_unit
-from blowfishdb.mechanisms.spatial.region_tree import RegionTree
-from blowfishdb.mechanisms.spatial.shares import shared_program
-from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews, TreeEstimate, least_squares
-from blowfishdb.model.arrays import Floats, Ints
+from blowfishdb.mechanisms.data_aware.hilbert import HilbertCurve, best_weights, block_tree, run_cover
+from blowfishdb.mechanisms.data_aware.partition import l1_refinement
+from blowfishdb.mechanisms.data_aware.regions import (
+    VISITS,
+    NodeViews,
+    RegionTree,
+    TreeEstimate,
+    bucket_counts,
+    cover_variances,
+    cut_where_records_are,
+    leaf_bound,
+    least_squares,
+    noise_unit,
+    not_negative,
+    visits,
+)
+from blowfishdb.mechanisms.data_aware.script import Finding, Script, hides_anything, measured_rows, shared_program
+from blowfishdb.mechanisms.products import as_boxes
+from blowfishdb.mechanisms.strategy import GOLDEN, row_variances, spread_choice
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.workload import Rectangles, total
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import total
+from blowfishdb.model.workload_products import Rectangles
 from blowfishdb.plan.certificate import calibrate
-from blowfishdb.plan.merged import merge_graph
-from blowfishdb.plan.plan import Measurement, Plan
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Allowance, Ask, MeasurementStage, Program, Reply
+from blowfishdb.plan.plan import Measurement, Plan, Problem
+from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Program, Reply, merge_graph
 
 SELECT, MEASURE, REFINE = "partition", "buckets", "pieces"
 SHARES = (Fraction(1, 8), Fraction(1, 2), Fraction(3, 8))

@@ -7,25 +7,208 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+from scipy.linalg import solveh_banded
+from scipy.optimize import isotonic_regression
 
+from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms import ordered
-from blowfishdb.mechanisms.data_aware.bucket_strategy import plan_buckets
-from blowfishdb.mechanisms.data_aware.buckets import Buckets
-from blowfishdb.mechanisms.data_aware.gate_rule import GATE_RULE, gate_stage
-from blowfishdb.mechanisms.data_aware.merged_strategy import best_merged_plan
-from blowfishdb.mechanisms.data_aware.running_sums import even_runs
-from blowfishdb.mechanisms.data_aware.script import Finding, Script, check_hides
-from blowfishdb.mechanisms.replies import measured_rows
-from blowfishdb.mechanisms.row_variances import row_variances
-from blowfishdb.mechanisms.select.l1_gate import KEEP
-from blowfishdb.mechanisms.select.l1_refinement import l1_refinement
+from blowfishdb.mechanisms.data_aware.buckets import Buckets, best_merged_plan, plan_buckets
+from blowfishdb.mechanisms.data_aware.partition import GATE_RULE, KEEP, gate_stage, l1_refinement
+from blowfishdb.mechanisms.data_aware.script import Finding, Script, check_hides, measured_rows
+from blowfishdb.mechanisms.strategy import row_variances
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs.window import WindowGraph
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Prefix
 from blowfishdb.plan.certificate import calibrate
-from blowfishdb.plan.merged import merge_graph
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Allowance, Ask, MeasurementStage, Program
+from blowfishdb.plan.plan import Problem
+from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Program, merge_graph
+
+STEP, HALVED = 1, 2
+
+
+@dataclass(frozen=True)
+class RunRule:
+    """What one more bucket must improve the fit by, and when evening out is given up; public constants.
+
+    Bucket and step penalties are in variances of a sum; a step, a cell that stands out, makes three buckets and is
+    charged for itself. Cells are left as they are where their estimated risk exceeds `clearly_rough` (in variances of
+    a sum, times the root of the number of cells) and evening out leaves more than `part_left` of it. With
+    `meets_ends` what is fitted beside the first and the last sum, which are exact, must meet them.
+    """
+
+    penalty: float
+    step_penalty: float
+    clearly_rough: float
+    part_left: float
+    meets_ends: bool
+
+    def __post_init__(self) -> None:
+        if not (self.penalty > 0 and self.step_penalty >= self.penalty):
+            raise PlanError("buckets have a penalty, and a step is three of them: it costs no less than one")
+        if self.clearly_rough < 0 or self.part_left < 0:
+            raise PlanError("limits of an estimated risk are not negative")
+
+
+RUN_RULE = RunRule(14.0, 20.0, 24.0, 0.75, meets_ends=True)
+"""Found by `python -m benchmarks tune-transform` on synthetic tables."""
+
+
+@dataclass(frozen=True, eq=False)
+class EvenRuns:
+    """Cells that are even within buckets; `starts` holds the first cell of each bucket."""
+
+    cells: Floats
+    starts: Ints
+
+
+def even_runs(sums: Floats, total: float, variance: float, rule: RunRule = RUN_RULE) -> EvenRuns:
+    """The cells behind noisy sums of the first 1, 2, ... cells, the exact total last, all noise alike.
+
+    Counts are not negative, so the sums are made monotone first, which only brings them closer. Then, in blocks whose
+    lengths are powers of two, cells are taken as even where a straight line fits their sums nearly as well, or as one
+    cell in an empty stretch where a step does; unless the estimated risk tells that the counts are so rough that
+    evening them out gains little.
+    """
+    monotone = _monotone(sums, total)
+    starts = _best_blocks(np.concatenate([[0.0], monotone, [total]]), variance, rule)
+    knots = np.append(starts, sums.size + 1)
+    lengths = np.diff(knots)
+    cells = np.repeat(_steps(_monotone(_spline(monotone, total, knots), total), total) / lengths, lengths)
+    limit, left = rule.clearly_rough * variance * np.sqrt(cells.size), rule.part_left
+    risk, risk_even = _risks(sums, monotone, cells, lengths, total, variance)
+    if risk > limit and risk_even > left * risk:
+        return EvenRuns(_steps(monotone, total), np.arange(cells.size))
+    return EvenRuns(cells, starts)
+
+
+def _risks(
+    sums: Floats, monotone: Floats, even: Floats, lengths: Ints, total: float, variance: float
+) -> tuple[float, float]:
+    """The summed squared errors to expect of monotone cells and of even ones, both by Stein's formula.
+
+    Twice the covariance of an estimate with the raw cells is 4/m variances for a level of m equal sums, and
+    24/((l + 1)(l + 2)) for the slope of a line through the l + 1 sums of a bucket.
+    """
+    raw = _steps(sums, total)
+    noise = 2.0 * variance * sums.size
+    levels = np.diff(np.flatnonzero(np.diff(monotone, prepend=-1.0, append=np.inf)))
+    risk = np.sum((_steps(monotone, total) - raw) ** 2) + variance * np.sum(4.0 / levels) - noise
+    tied = np.sum(24.0 / ((lengths + 1.0) * (lengths + 2.0)))
+    return float(risk), float(np.sum((even - raw) ** 2) + variance * tied - noise)
+
+
+def _steps(sums: Floats, total: float) -> Floats:
+    """What each sum adds to the one before, from 0 to the total."""
+    return np.diff(np.concatenate([[0.0], sums, [total]]))
+
+
+def _monotone(sums: Floats, total: float) -> Floats:
+    """The nearest sums that never fall, between 0 and the total."""
+    if sums.size == 0:
+        return sums
+    return np.asarray(np.clip(isotonic_regression(sums).x, 0.0, total))
+
+
+def _best_blocks(path: Floats, variance: float, rule: RunRule) -> Ints:
+    """The first cells of the buckets that minimise squared distances of the sums plus penalties.
+
+    A block is one bucket, or an empty stretch with one cell that stands out, or its two halves.
+    """
+    cells = path.size - 1
+    penalty, for_step = rule.penalty * variance, rule.step_penalty * variance
+    best = np.full(cells, penalty)
+    choices: list[tuple[Ints, Ints]] = []
+    length = 1
+    while length < cells:
+        length *= 2
+        pairs = np.append(best, 0.0) if best.size % 2 else best
+        line, step, jump = _fits(path, length, rule.meets_ends)
+        costs = np.stack([line + penalty, step + for_step, pairs[::2] + pairs[1::2]])
+        choices.append((np.argmin(costs, axis=0), jump))
+        best = np.min(costs, axis=0)
+    starts, blocks = [], np.zeros(1, dtype=np.int64)
+    for choice, jump in reversed(choices):
+        kept, stepped = blocks[choice[blocks] != HALVED], blocks[choice[blocks] == STEP]
+        spikes = stepped * length + jump[stepped]
+        starts += [kept * length, spikes, spikes + 1]
+        length //= 2
+        blocks = np.repeat(2 * blocks[choice[blocks] == HALVED], 2)
+        blocks[1::2] += 1
+        blocks = blocks[blocks * length < cells]
+    found = np.unique(np.concatenate([*starts, blocks]))
+    return found[found < cells].astype(np.int64)
+
+
+def _fits(path: Floats, length: int, meets_ends: bool) -> tuple[Floats, Floats, Ints]:
+    """For each block of `length` cells (the last may be shorter) its distances to a line and to a step, and where."""
+    blocks = (path.size - 1) // length
+    whole = blocks * length
+    inner = path[:whole].reshape(blocks, length)
+    rows = np.concatenate([inner, path[length : whole + 1 : length, None]], axis=1)
+    last = path[None, whole:] if whole < path.size - 1 else rows[-1:]
+    between = rows[1:] if whole < path.size - 1 else rows[1:-1]
+    parts = [(rows[:1], meets_ends, False), (between, False, False), (last, False, meets_ends)]
+    if length >= path.size - 1:
+        parts = [(path[None, :], meets_ends, meets_ends)]
+    found = [(_to_line(*part), *_to_step(*part)) for part in parts if part[0].size]
+    lines, steps, jumps = zip(*found, strict=True)
+    return np.concatenate(lines), np.concatenate(steps), np.concatenate(jumps)
+
+
+def _to_line(points: Floats, meets_first: bool, meets_last: bool) -> Floats:
+    """The squared distance of each row, at equal steps, to the nearest line."""
+    if meets_last and not meets_first:
+        return _to_line(-points[:, ::-1], True, False)
+    # Large counts cancel before anything is squared.
+    level = points - points[:, :1]
+    place = np.arange(points.shape[1], dtype=np.float64)
+    if meets_first and meets_last:
+        slope = level[:, -1] / place[-1]
+    else:
+        if not meets_first:
+            level, place = level - level.mean(axis=1, keepdims=True), place - place.mean()
+        slope = level @ place / float(place @ place)
+    return np.asarray(((level - slope[:, None] * place) ** 2).sum(axis=1))
+
+
+def _to_step(points: Floats, meets_first: bool, meets_last: bool) -> tuple[Floats, Ints]:
+    """The squared distance of each row to the nearest two levels, and the cell between them."""
+    # Each side is seen from its own end, for the same reason.
+    before = _spread_of_heads(points - points[:, :1], meets_first)[:, :-1]
+    after = _spread_of_heads((points - points[:, -1:])[:, ::-1], meets_last)[:, -2::-1]
+    both = before + after
+    jump = np.argmin(both, axis=1)
+    return np.take_along_axis(both, jump[:, None], axis=1)[:, 0], jump.astype(np.int64)
+
+
+def _spread_of_heads(points: Floats, meets_first: bool) -> Floats:
+    """For each row and length the squared distance of its first that many entries to one level."""
+    squares, lengths = np.cumsum(points**2, axis=1), np.arange(1, points.shape[1] + 1)
+    return squares if meets_first else np.asarray(squares - np.cumsum(points, axis=1) ** 2 / lengths)
+
+
+def _spline(sums: Floats, total: float, knots: Ints) -> Floats:
+    """Heights at the inner knots of the broken line from 0 to the total that is nearest to all the sums."""
+    inner = knots.size - 2
+    if inner == 0:
+        return np.empty(0)
+    place = np.arange(1, sums.size + 1)
+    piece = np.searchsorted(knots, place, side="right") - 1
+    after = (place - knots[piece]) / (knots[piece + 1] - knots[piece])
+    before = 1.0 - after
+
+    def gathered(left: Floats, right: Floats) -> Floats:
+        return np.asarray(np.bincount(piece, left, knots.size) + np.bincount(piece + 1, right, knots.size), float)
+
+    diagonal = gathered(before * before, after * after)[1:-1]
+    beside = np.bincount(piece, before * after, knots.size)
+    wanted = gathered(before * sums, after * sums)[1:-1]
+    wanted[-1] -= beside[inner] * total
+    if inner == 1:
+        return wanted / diagonal
+    return np.asarray(solveh_banded(np.stack([np.append(0.0, beside[1:inner]), diagonal]), wanted))
+
 
 NAME = "dawa-transform"
 GATE, SELECT, MEASURE, SUMS = "gate", "partition", "buckets", "sums"

@@ -2,21 +2,125 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeAlias
 
 import numpy as np
 
 from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms.data_aware.script import Script
-from blowfishdb.mechanisms.data_aware.tree_finding import tree_finding
-from blowfishdb.mechanisms.spatial.bucket_counts import bucket_counts
-from blowfishdb.mechanisms.spatial.kd_cuts import KdThresholds, kd_tree, predicted_cut
-from blowfishdb.mechanisms.spatial.region_tree import check_axes
-from blowfishdb.mechanisms.spatial.shares import shared_program
-from blowfishdb.mechanisms.spatial.tree_estimate import NodeViews
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Program
+from blowfishdb.mechanisms.data_aware.regions import NodeViews, RegionTree, bucket_counts, check_axes, tree_finding
+from blowfishdb.mechanisms.data_aware.script import Script, shared_program
+from blowfishdb.model.numbers import Floats
+from blowfishdb.plan.plan import Problem
+from blowfishdb.plan.program import Program
+
+CLEARANCE = 4.0
+"""How many standard deviations stand between what noise does and what is taken for a difference."""
+RECORDS_PER_BOX = 24.0
+"""A box with more records than this, in standard deviations of one cell's noise, is halved in any case."""
+LAPLACE_KURTOSIS = 6.0
+
+Chooser: TypeAlias = Callable[[Floats], tuple[int, int] | None]
+"""For the noisy cells of a box: the axis and the place before which to cut it, or None to leave it whole."""
+
+
+@dataclass(frozen=True)
+class KdThresholds:
+    """Public thresholds: a box is cut while it seems to hold more records, or to be less even, than this.
+
+    Unevenness is the sum of the absolute deviations of a box's noisy cells from their mean.
+    """
+
+    records: float
+    unevenness: float
+
+    def __post_init__(self) -> None:
+        if not (self.records >= 0 and self.unevenness >= 0):
+            raise PlanError("thresholds are not negative")
+
+    def choose(self, cells: Floats) -> tuple[int, int] | None:
+        """Cuts the longest axis at the median of the noisy records."""
+        uneven = float(np.abs(cells - cells.mean()).sum())
+        if cells.size == 1 or not (float(cells.sum()) > self.records or uneven > self.unevenness):
+            return None
+        axis = int(np.argmax(cells.shape))
+        return axis, median_cut(_along(np.maximum(cells, 0.0), axis))
+
+
+def median_cut(counts: Floats) -> int:
+    """The place that leaves about half of the counts on either side, with at least one entry each."""
+    sums = np.cumsum(counts)
+    return int(np.clip(np.searchsorted(sums, sums[-1] / 2.0) + 1, 1, counts.size - 1))
+
+
+def predicted_cut(variance: float, largest: int) -> Chooser:
+    """Cuts where the noisy cells differ by more than their noise can explain; `variance` is that of one cell.
+
+    Boxes of more than `largest` cells are halved unseen: in their sum the noise of the cells hides the records.
+
+    A cut between a cells of mean p and b cells of mean q lowers the summed squared error by (p - q)^2 ab / (a + b);
+    noise alone gives `variance` on average. A box without such a cut may hide a few full cells, or a slope below the
+    noise: it is halved while its cells spread more than noise does, or while it holds many records.
+    """
+
+    def choose(cells: Floats) -> tuple[int, int] | None:
+        if cells.size == 1:
+            return None
+        middle = int(np.argmax(cells.shape)), max(cells.shape) // 2
+        if cells.size > largest:
+            return middle
+        best, where = max((_gain(_along(cells, axis), axis, cells) for axis in range(cells.ndim)), key=lambda it: it[0])
+        candidates = sum(cells.shape) - cells.ndim
+        if best > variance * (2.0 * math.log(max(candidates, 2)) + CLEARANCE**2):
+            return where
+        excess = float(np.square(cells - cells.mean()).sum()) - (cells.size - 1) * variance
+        is_full = float(cells.sum()) > RECORDS_PER_BOX * math.sqrt(variance)
+        if is_full or excess > CLEARANCE * variance * math.sqrt((LAPLACE_KURTOSIS - 1.0) * cells.size):
+            return middle
+        return None
+
+    return choose
+
+
+def kd_tree(cells: Floats, choose: Chooser) -> RegionTree:
+    """The boxes into which the noisy cells are cut, each below the box it was cut from."""
+    low, high, parent = [np.zeros(cells.ndim, dtype=np.int64)], [np.array(cells.shape, dtype=np.int64)], [-1]
+    node = 0
+    while node < len(parent):
+        first, last = low[node], high[node]
+        where = choose(cells[tuple(slice(a, b) for a, b in zip(first, last, strict=True))])
+        if where is not None:
+            axis, place = where
+            middle_last, middle_first = last.copy(), first.copy()
+            middle_last[axis] = middle_first[axis] = first[axis] + place
+            low += [first, middle_first]
+            high += [middle_last, last]
+            parent += [node, node]
+        node += 1
+    return RegionTree(cells.shape, np.array(low), np.array(high), np.array(parent))
+
+
+def _along(cells: Floats, axis: int) -> Floats:
+    """The summed counts of each slice across one axis."""
+    return np.asarray(cells.sum(axis=tuple(other for other in range(cells.ndim) if other != axis)))
+
+
+def _gain(slices: Floats, axis: int, cells: Floats) -> tuple[float, tuple[int, int]]:
+    """The most that one cut across the axis lowers the summed squared error, and where."""
+    if slices.size == 1:
+        return -1.0, (axis, 0)
+    per_slice = cells.size / slices.size
+    sums = np.cumsum(slices)
+    before = np.arange(1, slices.size) * per_slice
+    after = cells.size - before
+    step = sums[:-1] / before - (sums[-1] - sums[:-1]) / after
+    gains = step**2 * before * after / cells.size
+    best = int(np.argmax(gains))
+    return float(gains[best]), (axis, best + 1)
+
 
 NAME = "kdtree"
 UNSEEN_BOXES = 256

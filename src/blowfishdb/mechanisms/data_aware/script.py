@@ -1,12 +1,8 @@
-"""What a data-aware mechanism proposes: a program of stages with their allowances, and the script that runs it.
-
-A script never sees a count: it yields each access it wants, the engine certifies it, draws the noise and sends back
-what has become public, and the script goes on from there.
-"""
+"""What a data-aware mechanism proposes: a program of stages with their allowances, and the script that runs them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol, TypeAlias
@@ -14,10 +10,10 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from blowfishdb.errors import Declined, PlanError
-from blowfishdb.model.arrays import Floats, Ints
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.plan.problem import Problem
-from blowfishdb.plan.stages import Ask, Program, Reply
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.plan.plan import Problem
+from blowfishdb.plan.program import Allowance, Ask, Measured, Program, Reply
 
 BIAS_BETA = 0.001
 """A bound on the bias, where a script gives one, fails for some answer with at most this probability."""
@@ -90,3 +86,18 @@ class DataAware(Protocol):
     def script(self, problem: Problem, program: Program) -> Script:
         """The stages as they unfold."""
         ...
+
+
+def measured_rows(reply: Reply) -> Measured:
+    """The rows of a measurement; PlanError when the reply is that of a selection."""
+    if not isinstance(reply, Measured):
+        raise PlanError("a measurement is answered by measured rows")
+    return reply
+
+
+def shared_program(mechanism: str, epsilon: Fraction, parts: Sequence[tuple[str, Fraction]]) -> Program:
+    """A program whose stages get epsilon in proportion to their parts; together exactly epsilon."""
+    if not isinstance(epsilon, Fraction) or epsilon <= 0:
+        raise PlanError("epsilon is a positive Fraction")
+    total = sum((part for _, part in parts), Fraction(0))
+    return Program(mechanism, tuple(Allowance(stage, epsilon * part / total) for stage, part in parts))

@@ -6,14 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from types import MappingProxyType
 
-from blowfishdb.mechanisms.data_aware import (
-    adaptive_tree,
-    cells,
-    dawa,
-    dawa_transform,
-    kdtree,
-    matching_transform,
-)
+from blowfishdb.mechanisms.data_aware import adaptive_tree, cells, dawa, dawa_transform, kdtree, matching_transform
 from blowfishdb.mechanisms.data_aware.script import DataAware
 
 DATA_AWARE: Mapping[str, DataAware] = MappingProxyType(

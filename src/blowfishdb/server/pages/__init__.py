@@ -4,16 +4,14 @@ PAGES: tuple[str, ...] = (
     "sign_in",
     "explore",
     "history",
-    "compare",
     "budget",
     "synopses",
-    "publish",
     "account",
     "datasets",
     "dataset_add",
     "policies",
     "trade_off",
-    "books",
-    "people",
+    "ledger",
+    "users",
 )
 """The modules below this one that the app loads; each registers its pages when it is imported."""

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from nicegui import ui
 
 from blowfishdb.errors import BlowfishError
-from blowfishdb.server.accounts.roles import SCOPES
-from blowfishdb.server.accounts.tokens import Token
-from blowfishdb.server.pages.here import Here
+from blowfishdb.server.auth.tokens import Token
+from blowfishdb.server.auth.users import SCOPES
+from blowfishdb.server.pages.layout import PASSWORD, heading, icon_button, notice, page
+from blowfishdb.server.pages.page_context import Here
 from blowfishdb.server.pages.result import code_block
-from blowfishdb.server.pages.shell import PASSWORD, heading, icon_button, notice, page
 
 DAYS = {7: "a week", 30: "30 days", 90: "90 days", 365: "a year"}
 

@@ -8,12 +8,11 @@ from functools import partial
 from nicegui import ui
 
 from blowfishdb.errors import BlowfishError
-from blowfishdb.server.pages.asking import Asking, Chosen, Template, asked
-from blowfishdb.server.pages.here import Here
+from blowfishdb.server.pages.layout import empty, heading, page
+from blowfishdb.server.pages.page_context import Here
+from blowfishdb.server.pages.query_form import Asking, Chosen, Template, asked, usual_step
 from blowfishdb.server.pages.quote import budget_bar, figure
-from blowfishdb.server.pages.shell import empty, heading, page
-from blowfishdb.server.pages.steps import usual_step
-from blowfishdb.session.desk import Budget
+from blowfishdb.session.backend import Budget
 from blowfishdb.session.session import Session
 
 MOST_ATTRIBUTES = 8

@@ -11,13 +11,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from blowfishdb.engine.present.colours import STOPS
-from blowfishdb.engine.present.numbers import ABOVE_ZERO, digits_of
-from blowfishdb.engine.present.pooling import evenly, largest, pooled, tallest
-from blowfishdb.engine.present.shape import shape_of
-from blowfishdb.engine.present.text import row_labels
-from blowfishdb.engine.released import Released
-from blowfishdb.model.arrays import Floats
+from blowfishdb.model.numbers import Floats
+from blowfishdb.present.columns import STOPS, evenly, largest, pooled, row_labels, shape_of, tallest
+from blowfishdb.present.numbers import ABOVE_ZERO, digits_of
+from blowfishdb.present.released import Released
 
 Options: TypeAlias = dict[str, Any]
 

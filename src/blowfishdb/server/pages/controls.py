@@ -1,11 +1,18 @@
-"""Small controls that Quasar does not have: tiles and choices that a keyboard reaches like radio buttons."""
+"""Controls that pages share: tiles, bars, tables, the choice of a dataset, and dialogs that ask before they act."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, TypeAlias, TypeVar
+from urllib.parse import quote
 
 from nicegui import ui
+
+from blowfishdb.present.numbers import epsilon_words, readable
+from blowfishdb.server.pages.layout import address, empty
+from blowfishdb.server.pages.page_context import Here
 
 
 @dataclass(frozen=True)
@@ -56,3 +63,183 @@ def _group(
 
 def _truth(value: bool) -> str:  # an attribute of markup
     return "true" if value else "false"
+
+
+Work = Callable[[str], Awaitable[None]]
+Element = TypeVar("Element", bound=ui.element)
+Cell: TypeAlias = str | Callable[[], object]
+"""A cell of a table: text, or a function that fills it."""
+
+
+def dress() -> None:
+    """Adds the looks of curators' pages to the page that is being built."""
+    ui.add_head_html(f'<link rel="stylesheet" href="{address("curator.css")}">')
+
+
+def called(element: Element, label: str = "", test_id: str = "") -> Element:
+    """The element with a label for screen readers and a name for tests; names of columns and people may hold quotes."""
+    if label:
+        element.props["aria-label"] = label
+    if test_id:
+        element.props["data-testid"] = test_id
+    return element
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, and whether it holds numbers, times, or short words that are never broken.
+
+    One that can be done without is not shown on phones.
+    """
+
+    name: str
+    is_number: bool = False
+    is_short: bool = False
+    is_time: bool = False
+    is_spare: bool = False
+
+    @property
+    def looks(self) -> str:
+        """The classes of its cells."""
+        words = {
+            "is-number": self.is_number,
+            "is-short": self.is_short,
+            "is-time": self.is_time,
+            "is-spare": self.is_spare,
+        }
+        return " ".join(word for word, holds in words.items() if holds)
+
+
+def figure(number: Fraction | float | None) -> str:
+    """A number for people: epsilon as analysts see it, anything else to four digits."""
+    if number is None:
+        return "–"
+    return epsilon_words(number) if isinstance(number, Fraction) and number > 0 else readable(float(number))
+
+
+def budget_bar(spent: Fraction, limit: Fraction | None, label: str) -> None:
+    """What is spent of a limit, as a bar with its numbers below."""
+    share = 0.0 if not limit else min(float(spent / limit), 1.0)
+    said = f"{figure(spent)} of {figure(limit)} spent" if limit is not None else f"{figure(spent)} spent, no own limit"
+    about = f"role=progressbar aria-valuenow={round(100 * share)} aria-valuemin=0 aria-valuemax=100"
+    with called(ui.element("div").classes("bf-bar").props(about), label):
+        kind = "is-over" if share >= 1.0 else "is-spent"
+        ui.element("div").classes(kind).style(f"width:{100 * share:.1f}%")
+    with ui.element("div").classes("bf-legend"):
+        ui.label(said)
+        if limit is not None:
+            ui.label(f"{figure(max(limit - spent, Fraction(0)))} left").style("font-weight:600")
+
+
+def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], label: str) -> None:
+    """A short table."""
+    with ui.element("div").classes("bf-scroll"), ui.element("table").classes("bf-table").props(f'aria-label="{label}"'):
+        with ui.element("thead"), ui.element("tr"):
+            for column in columns:
+                with ui.element("th" if column.name else "td").classes(column.looks) as head:
+                    ui.label(column.name)
+                if column.name:
+                    head.props("scope=col")
+        with ui.element("tbody"):
+            for row in rows:
+                with ui.element("tr"):
+                    for column, cell in zip(columns, row, strict=True):
+                        with ui.element("td").classes(column.looks):
+                            _ = ui.label(cell) if isinstance(cell, str) else cell()
+
+
+def wanted_dataset(here: Here, names: Sequence[str]) -> str | None:
+    """The dataset that the address names, else the first one; None, with a page that teaches, when there is none."""
+    if not names:
+        with ui.element("div").classes("bf-card"):
+            box = empty("storage", "No dataset yet", "Connect a table first: its domain, its policy and its budget.")
+            with box:
+                ui.button("Add a dataset", icon="add", on_click=lambda: ui.navigate.to("/datasets/add")).props(
+                    "unelevated"
+                ).style("margin-top:14px")
+        return None
+    asked = here.request.query_params.get("dataset", "")
+    return asked if asked in names else names[0]
+
+
+def dataset_choice(path: str, names: Sequence[str], current: str) -> None:
+    """Leads to the same page of another dataset."""
+    ui.select(
+        list(names),
+        value=current,
+        label="Dataset",
+        on_change=lambda event: ui.navigate.to(f"{path}?dataset={quote(str(event.value))}"),
+    ).props("outlined dense options-dense").style("min-width:190px").mark("dataset")
+
+
+def ask_reason(title: str, said: str, action: str, work: Work, *, is_grave: bool = False) -> None:
+    """A dialog that asks why, for the record, before something is done."""
+    with called(ui.dialog(), title) as dialog, ui.card().style("width:460px"):
+        ui.label(title).classes("bf-title")
+        ui.label(said).classes("bf-quiet bf-small").style("margin-top:4px")
+        reason = ui.input("Why, for the record").props('outlined dense autofocus maxlength=200 data-testid="reason"')
+        reason.classes("w-full").style("margin-top:14px")
+
+        async def go() -> None:
+            if not reason.value.strip():
+                reason.props('error error-message="A reason is kept with every change."')
+                return
+            dialog.close()
+            await work(reason.value.strip())
+
+        with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin-top:18px"):
+            ui.button("Leave it", on_click=dialog.close).props("flat")
+            ui.button(action, on_click=go).props(f'unelevated {"color=negative" if is_grave else ""} data-testid="go"')
+    dialog.open()
+
+
+def pill(text: str, kind: str = "") -> None:
+    """A word in a small frame; `kind` is "", "is-brand", "is-good", "is-bad" or "is-accent"."""
+    ui.label(text).classes(f"bf-pill {kind}")
+
+
+Whose = Literal["all", "everyone", "analyst"]
+TITLES: dict[Whose, str] = {
+    "all": "What {name} may lose in all",
+    "everyone": "What each analyst may spend on {name}",
+    "analyst": "What {analyst} may spend on {name}",
+}
+NOTES: dict[Whose, str] = {
+    "all": "It can only be raised. What was spent stays spent, and every analyst's odds of learning grow with it.",
+    "everyone": "For all who have no limit of their own. Empty: only the limit in all holds.",
+    "analyst": "Empty: the limit of everyone holds again.",
+}
+
+
+def ask_limit(here: Here, name: str, whose: Whose, analyst: str = "") -> None:
+    """Asks for a number and a reason, and sets the limit."""
+    title = TITLES[whose].format(name=name, analyst=analyst)
+    with called(ui.dialog(), title) as dialog, ui.card().style("width:460px"):
+        ui.label(title).classes("bf-title")
+        ui.label(NOTES[whose]).classes("bf-quiet bf-small").style("margin-top:4px")
+        amount = ui.input("Epsilon", placeholder="0.5").props('outlined dense autofocus data-testid="amount"')
+        amount.classes("w-full").style("margin-top:14px")
+        reason = ui.input("Why, for the record").props('outlined dense maxlength=200 data-testid="reason"')
+        reason.classes("w-full").style("margin-top:10px")
+
+        async def go() -> None:
+            curator = here.curator()
+            wanted, why = amount.value.strip() or None, reason.value.strip()
+
+            def work() -> object:
+                if whose == "all":
+                    return curator.renew(name, wanted or "", reason=why)
+                if whose == "everyone":
+                    return curator.limit_everyone(name, wanted, reason=why)
+                return curator.limit_analyst(name, analyst, wanted, reason=why)
+
+            await here.run(work)
+            detail = {"epsilon": wanted, "reason": why, **({"analyst": analyst} if analyst else {})}
+            here.office.actions.note(here.visitor.name, "set a limit", name, detail)
+            dialog.close()
+            ui.navigate.reload()
+
+        with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin-top:18px"):
+            ui.button("Leave it", on_click=dialog.close).props("flat")
+            ui.button("Set it", on_click=go).props('unelevated data-testid="go"')
+    dialog.open()

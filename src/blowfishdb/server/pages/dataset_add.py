@@ -2,23 +2,62 @@
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import quote
 
 from nicegui import events, ui
 
 from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.errors import CatalogError, DomainError, PolicyError
+from blowfishdb.errors import CatalogError, DomainError, InvalidInput, PolicyError, TooLarge
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import ROW, Person, Policy, Row
-from blowfishdb.server.curating.uploads import ENDINGS, address_of, check_size, place_for, without_user
-from blowfishdb.server.pages.column_editor import FIELD, ColumnEditor
-from blowfishdb.server.pages.controls import choice
-from blowfishdb.server.pages.curator_parts import called, dress
-from blowfishdb.server.pages.here import Here
-from blowfishdb.server.pages.shell import heading, notice, page
+from blowfishdb.server.pages.column_form import FIELD, ColumnEditor
+from blowfishdb.server.pages.controls import called, choice, dress
+from blowfishdb.server.pages.layout import heading, notice, page
+from blowfishdb.server.pages.page_context import Here
 from blowfishdb.sources.base import ColumnType
+
+FOLDER = "uploads"
+ENDINGS = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
+
+
+def ending_of(name: str) -> str:
+    """The ending of a file that holds rows; InvalidInput names those that serve."""
+    found = next((ending for ending in sorted(ENDINGS, key=len, reverse=True) if name.lower().endswith(ending)), None)
+    if found is None:
+        raise InvalidInput(f"a file of rows ends in {', '.join(ENDINGS)}")
+    return found
+
+
+def place_for(folder: Path, name: str) -> Path:
+    """Where a file of that name is kept; the name is cleaned, and made new so that no other file is replaced."""
+    ending = ending_of(name)
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(name).name[: -len(ending)]).strip("-")[:60] or "rows"
+    home = folder / FOLDER
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return home / f"{plain}-{uuid.uuid4().hex[:8]}{ending}"
+
+
+def check_size(size: int, largest: int) -> None:
+    """TooLarge for a file beyond the limit of this server."""
+    if size > largest:
+        raise TooLarge("bytes of a file", size, largest, "Load it into a database and connect that.")
+
+
+def address_of(path: Path, folder: Path) -> str:
+    """The address under which a kept file is declared: relative, so that the folder can move."""
+    return str(path.relative_to(folder))
+
+
+def without_user(address: str) -> str:
+    """An address for the log: without the name and the password that it may hold."""
+    scheme, separator, rest = address.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}" if separator else address
+
 
 WARNING = (
     "Bounds and lists of values are public: every analyst sees them, and nothing hides them afterwards. If they follow "

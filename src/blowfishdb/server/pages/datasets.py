@@ -7,14 +7,13 @@ from urllib.parse import quote
 
 from nicegui import ui
 
-from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.catalog.declaring import attribute_words, family_words
+from blowfishdb.catalog.dataset import Dataset, attribute_words, family_words
 from blowfishdb.errors import BlowfishError
 from blowfishdb.ledger import Account
 from blowfishdb.model.policy import Policy
-from blowfishdb.server.pages.curator_parts import Column, ask_reason, budget_bar, called, dress, pill, plain_table
-from blowfishdb.server.pages.here import Here, sentence
-from blowfishdb.server.pages.shell import empty, heading, notice, page
+from blowfishdb.server.pages.controls import Column, ask_reason, budget_bar, called, dress, pill, plain_table
+from blowfishdb.server.pages.layout import empty, heading, notice, page
+from blowfishdb.server.pages.page_context import Here, sentence
 
 
 @page("/datasets", "Datasets", "curate", lead="What is connected, what the public may know of it, and what is left.")

@@ -1,4 +1,4 @@
-"""Explore: a question on the left; its price, then its answer, on the right. Only Run, confirmed, spends anything."""
+"""Explore: a query on the left; its price, then its answer, on the right. Only Run, confirmed, spends anything."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ from functools import partial
 from nicegui import background_tasks, ui
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charged_release import Progress
+from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.preview import Preview
 from blowfishdb.errors import BlowfishError, NotSignedIn
-from blowfishdb.server.pages.accuracy_form import AccuracyForm
-from blowfishdb.server.pages.asking import Asking, Wanted
-from blowfishdb.server.pages.confirm import confirmed, progress_bar
-from blowfishdb.server.pages.here import Here
 from blowfishdb.server.pages.history import all_past
-from blowfishdb.server.pages.question_form import QuestionForm
-from blowfishdb.server.pages.quote import Priced, show_failure, show_quote, show_refusal
-from blowfishdb.server.pages.ready import Ready, ready
+from blowfishdb.server.pages.layout import empty, page
+from blowfishdb.server.pages.page_context import Here
+from blowfishdb.server.pages.query_form import AccuracyForm, Asking, QuestionForm, Wanted
+from blowfishdb.server.pages.quote import (
+    Priced,
+    Ready,
+    confirmed,
+    progress_bar,
+    ready,
+    show_failure,
+    show_quote,
+    show_refusal,
+)
 from blowfishdb.server.pages.result import show_answer
-from blowfishdb.server.pages.shell import empty, page
-from blowfishdb.session.desk import Past
+from blowfishdb.session.backend import Past
 from blowfishdb.session.session import Session
 
 PAUSE = 0.15

@@ -1,22 +1,25 @@
-"""History: every answer of the past, free to open again; any two of them side by side, and taken together."""
+"""History: every answer of the past, free to open again; any two of them side by side."""
 
 from __future__ import annotations
 
+from functools import partial
 from urllib.parse import urlencode
 
 from nicegui import ui
 from nicegui.events import TableSelectionEventArguments
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.node_weights import NodeWeights
-from blowfishdb.engine.synopsis.synopsis import Synopsis
+from blowfishdb.engine.points import NodeWeights
+from blowfishdb.engine.synopsis_answers import Synopsis
 from blowfishdb.errors import InvalidInput
-from blowfishdb.server.pages.here import Here
+from blowfishdb.present.columns import row_labels
+from blowfishdb.present.numbers import accuracy_words, digits_of, epsilon_words, percent
+from blowfishdb.server.pages.charts import chart_of, height_of, top_of
+from blowfishdb.server.pages.layout import empty, heading, page, paragraph
+from blowfishdb.server.pages.page_context import Here
 from blowfishdb.server.pages.quote import answer_link, answer_name, figure
-from blowfishdb.server.pages.result import code_block, show_answer
-from blowfishdb.server.pages.shell import empty, page, paragraph
-from blowfishdb.server.pages.snippet import reopening
-from blowfishdb.session.desk import Past
+from blowfishdb.server.pages.result import code_block, reopening, show_answer
+from blowfishdb.session.backend import Past
 from blowfishdb.session.session import Session
 
 BOTH = 2
@@ -131,3 +134,79 @@ async def one_answer(here: Here) -> None:
         elif isinstance(found, NodeWeights):
             paragraph("Weights for k-means. They are used from Python:")
             code_block(code)
+
+
+MOST_ROWS = 500
+ROWS_PER_PAGE = 25
+
+
+@page("/history/compare", "Two answers side by side", "ask", lead="On the same scale. Comparing is free.")
+async def compare(here: Here) -> None:
+    """The two that the link names."""
+    session = here.session()
+    names = [named(here.request.query_params.get(which, "")) for which in ("one", "two")]
+    found = [await here.run(partial(session.reopen, dataset, number)) for dataset, number in names]
+    answers = [one for one in found if isinstance(one, Answer)]
+    ui.link("← All answers", "/history").classes("bf-small")
+    if len(answers) != len(names):
+        empty(
+            "compare",
+            "Only answers can be compared",
+            "One of the two is a synopsis or a set of weights. Choose others in the history.",
+        )
+        return
+    first, second = answers
+    top = top_of(first, second) if first.is_counts and second.is_counts else None
+    with ui.element("div").classes("bf-two").style("margin-top:10px"):
+        for answer in answers:
+            with ui.element("section").classes("bf-card"):
+                heading(answer.title)
+                with ui.element("div").classes("bf-row").style("gap:6px;margin:6px 0 8px"):
+                    ui.label(accuracy_words(answer)).classes("bf-pill is-accent")
+                    ui.label(f"epsilon {epsilon_words(answer.epsilon)}").classes("bf-pill is-brand")
+                    ui.label(f"{answer.mechanism}, {answer.released[:10]}").classes("bf-pill")
+                ui.echart(chart_of(answer, top=top)).classes("bf-chart").style(
+                    f"height:{min(height_of(answer), 640)}px"
+                )
+    if first.tables == second.tables and first.kind == second.kind:
+        with ui.element("section").classes("bf-card").style("margin-top:16px"):
+            _together(first, second)
+
+
+def _together(first: Answer, second: Answer) -> None:
+    """What both say: the true value lies in both intervals, except with the sum of their error probabilities."""
+    sure = percent(min(first.beta + second.beta, 1.0))
+    heading("Taken together")
+    said = (
+        f"Each true value lies in both intervals, with {sure} confidence for all of them at once, as long as the data "
+        "has not changed in between."
+    )
+    ui.label(said).classes("bf-quiet bf-small").style("margin:4px 0 10px")
+    digits = digits_of(first)
+    size = min(first.raw.size, MOST_ROWS)
+    rows = []
+    for place, label in enumerate(row_labels(first, range(size))):
+        low = max(float(first.bounds.low[place]), float(second.bounds.low[place]))
+        high = min(float(first.bounds.high[place]), float(second.bounds.high[place]))
+        rows.append(
+            {
+                "id": place,
+                "label": " × ".join(part for part in label if part),
+                "first": digits.value(float(first.values[place])),
+                "second": digits.value(float(second.values[place])),
+                "change": digits.value(float(second.values[place] - first.values[place])),
+                "both": f"{digits.low(low)} to {digits.high(high)}" if low <= high else "they disagree",
+            }
+        )
+    columns = [
+        {"name": name, "label": words, "field": name, "align": "left" if name == "label" else "right"}
+        for name, words in (
+            ("label", ""),
+            ("first", "First"),
+            ("second", "Second"),
+            ("change", "Difference"),
+            ("both", "Both intervals"),
+        )
+    ]
+    table = ui.table(columns=columns, rows=rows, row_key="id", pagination=ROWS_PER_PAGE).props("flat dense")
+    table.classes("w-full").props("" if size > ROWS_PER_PAGE else "hide-bottom")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -9,24 +10,73 @@ from urllib.parse import quote
 
 from nicegui import ui
 
-from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.catalog.declaring import family_words
+from blowfishdb.catalog.dataset import Dataset, family_words, read_value
 from blowfishdb.catalog.stretch import Stretch
-from blowfishdb.engine.unprotected import not_protected
-from blowfishdb.errors import InvalidInput, VersionMismatch
+from blowfishdb.engine.evidence import not_protected
+from blowfishdb.errors import BlowfishError, InvalidInput, VersionMismatch
 from blowfishdb.ledger import VersionChange
 from blowfishdb.model.cellgraph import Composition, Presence
-from blowfishdb.model.explain import explain
-from blowfishdb.model.facts.text import write_fact
+from blowfishdb.model.constraints import write_fact
+from blowfishdb.model.distance import hidden_distance
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.explain import explain, view_graph
 from blowfishdb.model.policy import Policy
-from blowfishdb.server.curating.family_form import FamilyForm, form_of, kinds_for, read_form
-from blowfishdb.server.pages.controls import choice
-from blowfishdb.server.pages.curator_parts import ask_reason, dataset_choice, dress, figure, pill, wanted_dataset
-from blowfishdb.server.pages.family_editor import FamilyEditor
-from blowfishdb.server.pages.here import Here, sentence
-from blowfishdb.server.pages.policy_picture import draw_graph
-from blowfishdb.server.pages.shell import heading, notice, page
-from blowfishdb.server.rest.documents import policy_tag
+from blowfishdb.present.graph_picture import to_svg
+from blowfishdb.server.pages.charts import line_chart
+from blowfishdb.server.pages.controls import ask_reason, choice, dataset_choice, dress, figure, pill, wanted_dataset
+from blowfishdb.server.pages.family_form import FamilyEditor, FamilyForm, form_of, kinds_for, read_form
+from blowfishdb.server.pages.layout import heading, notice, page
+from blowfishdb.server.pages.page_context import Here, sentence
+from blowfishdb.server.rest.datasets import policy_tag
+
+CURVE_POINTS = 40
+WINDOW = 15
+"""So many values of a large domain are drawn: as many as have readable names at the width of the card."""
+SIZE = re.compile(r'(<svg[^>]*?) width="[\d.]+" height="[\d.]+"')
+
+
+def draw_graph(domain: Domain, policy: Policy, name: str, around: str = "") -> None:
+    """Draws what the policy hides of one attribute, and warns of what it does not."""
+    attribute = domain[name]
+    try:
+        place = read_value(around, attribute) if around.strip() else None
+        view = view_graph(domain, policy, name, place)
+        if not view.is_whole:
+            view = view_graph(domain, policy, name, place, WINDOW)
+        picture = to_svg(view)
+    except BlowfishError as error:
+        notice(sentence(error.message), "is-accent", "edit")
+        return
+    with ui.element("div").classes("bf-graph"):
+        # Our own picture: its labels were escaped when it was drawn.
+        ui.html(SIZE.sub(r"\1", picture, count=1), sanitize=False)
+    for warning in view.warnings():
+        notice(warning, "is-accent", "visibility_off").style("margin-top:10px")
+    if not view.is_whole and attribute.ordered:
+        _distance_curve(domain, policy, name, around)
+
+
+def _distance_curve(domain: Domain, policy: Policy, name: str, around: str) -> None:
+    """How many hidden steps lie between one value and all others: an observer's odds grow with them."""
+    attribute = domain[name]
+    centre = attribute.locate(read_value(around, attribute)) if around.strip() else attribute.size // 2
+    spread = sorted(
+        {round(part * (attribute.size - 1) / (CURVE_POINTS - 1)) for part in range(CURVE_POINTS)} | {centre}
+    )
+    origin = attribute.value_at(centre)
+    steps = [hidden_distance(domain, policy, name, origin, attribute.value_at(place)) for place in spread]
+    labels = [attribute.run_label(place, place) for place in spread]
+    ui.label(f"Hidden steps from {attribute.run_label(centre, centre)} to every other value").classes("bf-label")
+    options = line_chart(labels, {"steps": steps}, name, "steps")
+    options["legend"]["show"] = False
+    options["yAxis"]["minInterval"] = 1
+    options["grid"]["top"] = 34
+    ui.echart(options).style("height:210px").props('role=img aria-label="Steps between one value and the others"')
+    if None in steps:
+        ui.label("Where the curve has a gap, the two are not hidden from each other at all.").classes(
+            "bf-small bf-quiet"
+        )
+
 
 COMPOSITIONS = {"record": "All at once", "attribute": "One at a time"}
 PRESENCES = {"public": "Public", "secret": "Hidden too", "only": "Hidden alone"}

@@ -1,7 +1,8 @@
-"""The price of a question on a page: what it costs, what that leaves, who offers more, and what is protected."""
+"""A question with its accuracy, ready to be quoted and to be run exactly as it was quoted."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,13 +10,94 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
-from blowfishdb.engine.present.numbers import epsilon_words, readable
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.preview import Offer, Preview
+from blowfishdb.engine.target import Number
 from blowfishdb.errors import BlowfishError
-from blowfishdb.server.pages.here import sentence
-from blowfishdb.server.pages.ready import Ready
-from blowfishdb.server.pages.shell import heading, notice
-from blowfishdb.session.desk import Budget, Past
+from blowfishdb.present.numbers import epsilon_words, readable
+from blowfishdb.server.pages.layout import heading, notice
+from blowfishdb.server.pages.page_context import sentence
+from blowfishdb.server.pages.query_form import Asking, Wanted, asked
+from blowfishdb.server.pages.result import snippet, sql_snippet
+from blowfishdb.session.backend import Budget, Past
+from blowfishdb.session.session import Session
+from blowfishdb.session.table import Question
+from blowfishdb.sql import ask, parse, read_question
+
+SHORT = 1000
+"""What is left is rounded down to so many parts of one: a price with few digits."""
+SPARED = Fraction(99, 100)
+"""Prices of an accuracy are rounded up, so a little is spared for the one that is named to be affordable."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """What a click on Run would release, and the code that does the same."""
+
+    question: Question
+    alpha: Number | None
+    beta: Number | None
+    confidence: Number | None
+    epsilon: Number | None
+    mechanism: str | None
+    per_query: bool
+    code: str
+
+    def preview(self) -> Preview:
+        """The price; reads no data."""
+        return self.question.preview(
+            self.alpha,
+            self.beta,
+            epsilon=self.epsilon,
+            confidence=self.confidence,
+            mechanism=self.mechanism,
+            per_query=self.per_query,
+        )
+
+    def within(self, left: Fraction) -> float | None:
+        """How near the truth the answers would be for what is left of a budget; None where nobody can promise it."""
+        epsilon = Fraction(math.floor(left * SPARED * SHORT), SHORT)
+        if epsilon <= 0:
+            return None
+        try:
+            return self.question.preview(
+                beta=self.beta, epsilon=epsilon, confidence=self.confidence, per_query=self.per_query
+            ).alpha
+        except BlowfishError:
+            return None
+
+    def release(self, progress: Progress) -> Answer:
+        """The answer, charged."""
+        return self.question.release(
+            self.alpha,
+            self.beta,
+            epsilon=self.epsilon,
+            confidence=self.confidence,
+            mechanism=self.mechanism,
+            per_query=self.per_query,
+            progress=progress,
+        )
+
+
+def ready(session: Session, asking: Asking, wanted: Wanted, sql: str, url: str) -> Ready:
+    """The question that the controls ask; typed errors where they ask nothing sensible."""
+    alpha, epsilon = wanted.keywords()
+    if asking.template != "sql":
+        table = session[asking.dataset]
+        code = snippet(asking, wanted, table.domain, url)
+        return Ready(asked(asking, table), alpha, None, wanted.confidence, epsilon, wanted.mechanism, False, code)
+    statement = parse(sql)
+    table = session[statement.table]
+    question, said = ask(table, read_question(statement, table.domain)), statement.options
+    # What the statement says of its accuracy counts, and the controls only where it says nothing.
+    if said.alpha is not None or said.epsilon is not None:
+        alpha, epsilon = said.alpha, said.epsilon
+    confidence = wanted.confidence if said.beta is None else None
+    mechanism = said.mechanism or wanted.mechanism
+    code = sql_snippet(sql, wanted, url)
+    return Ready(question, alpha, said.beta, confidence, epsilon, mechanism, bool(said.per_query), code)
+
 
 SHOWN_OFFERS = 6
 
@@ -173,3 +255,50 @@ def show_refusal(error: BlowfishError) -> None:
 def show_failure(error: BlowfishError) -> None:
     """Why a question was not answered."""
     notice(sentence(error.message), "is-bad", "error").props('data-testid="failure"')
+
+
+STEPS = {
+    "quote": (0.2, "Planning"),
+    "charge": (0.45, "Writing the charge to the ledger"),
+    "answer": (0.8, "Counting and adding noise"),
+    "done": (1.0, "Done"),
+}
+
+
+async def confirmed(
+    what: str, price: Fraction, left: Fraction | None, more: Callable[[], object] | None = None
+) -> bool:
+    """Whether they agree to the price; nothing is spent without this step. `more` draws what else they should see."""
+    rest = "" if left is None else f" You have {figure(left)}; this leaves {figure(left - price)}."
+    said = (
+        f"It is charged before any data is read, and there is no refund.{rest} What you asked before in the same way "
+        "is given again, free."
+    )
+    named = 'aria-label="Confirm the price"'
+    with ui.dialog().props(named) as dialog, ui.card().props(f'role="alertdialog" {named}'):
+        ui.label(f"Spend epsilon {figure(price)}?").classes("bf-title").style("font-size:18px")
+        ui.label(what).style("margin-top:6px")
+        if more is not None:
+            more()
+        ui.label(said).classes("bf-quiet bf-small").style("margin-top:8px")
+        with ui.element("div").classes("bf-row bf-ends"):
+            ui.button("Cancel", on_click=lambda: dialog.submit("no")).props("flat")
+            spend = ui.button(f"Spend {figure(price)} and run", on_click=lambda: dialog.submit("yes"))
+            spend.props('unelevated autofocus data-testid="confirm"')
+    answer = await dialog
+    dialog.delete()
+    return bool(answer == "yes")
+
+
+def progress_bar() -> tuple[Progress, Callable[[], None]]:
+    """Draws a bar; gives the function that hears the steps, from any thread, and the one that stops following."""
+    heard = ["quote"]
+    bar, label = ui.linear_progress(0.1, show_value=False), ui.label(STEPS["quote"][1])
+    bar.props('aria-label="Progress"').style("margin-top:60px")
+    label.classes("bf-quiet").style("text-align:center;margin-top:10px").props('role="status"')
+
+    def follow() -> None:
+        bar.value, label.text = STEPS[heard[-1]]
+
+    timer = ui.timer(0.1, follow)
+    return heard.append, timer.deactivate

@@ -2,20 +2,90 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.present.note import note_parts
-from blowfishdb.engine.present.numbers import accuracy_words, digits_of, epsilon_words
-from blowfishdb.engine.present.text import column_names, row_labels
 from blowfishdb.errors import BlowfishError
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.predicate import Axis, Both, Comparison, Member, Negation, Predicate
+from blowfishdb.present.columns import column_names, row_labels
+from blowfishdb.present.numbers import accuracy_words, digits_of, epsilon_words
+from blowfishdb.present.page import note_parts
 from blowfishdb.server.pages.charts import chart_of, height_of
 from blowfishdb.server.pages.controls import choice
-from blowfishdb.server.pages.files import FORMATS, file_of, name_of
-from blowfishdb.server.pages.here import Here
-from blowfishdb.server.pages.shell import heading, notice
+from blowfishdb.server.pages.layout import heading, notice
+from blowfishdb.server.pages.page_context import Here
+from blowfishdb.server.pages.query_form import Asking, Wanted
+
+FORMATS: dict[str, str] = {
+    "csv": "CSV table",
+    "parquet": "Parquet table",
+    "png": "PNG picture",
+    "svg": "SVG picture",
+    "json": "JSON with certificate",
+}
+
+
+def file_of(answer: Answer, ending: str) -> bytes:
+    """The answer in one of the formats."""
+    return WRITERS[ending](answer)
+
+
+def name_of(answer: Answer, ending: str) -> str:
+    """A name that tells what is in the file."""
+    words = re.sub(r"[^a-z0-9]+", "-", f"{answer.dataset} {answer.title}".lower()).strip("-")
+    return f"{words[:80] or 'answer'}.{ending}"
+
+
+def _csv(answer: Answer) -> bytes:
+    rows = answer.rows()
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [])
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _parquet(answer: Answer) -> bytes:
+    from pyarrow import BufferOutputStream
+    from pyarrow.parquet import write_table
+
+    target = BufferOutputStream()
+    write_table(answer.to_arrow(), target)
+    content: bytes = target.getvalue().to_pybytes()
+    return content
+
+
+def _png(answer: Answer) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "answer.png"
+        answer.save_plot(path)
+        return path.read_bytes()
+
+
+def _svg(answer: Answer) -> bytes:
+    return answer.interactive().svg.encode()
+
+
+def _json(answer: Answer) -> bytes:
+    return answer.to_json(indent=2).encode()
+
+
+WRITERS: dict[str, Callable[[Answer], bytes]] = {
+    "csv": _csv,
+    "parquet": _parquet,
+    "png": _png,
+    "svg": _svg,
+    "json": _json,
+}
+
 
 MOST_ROWS = 2_000
 """A longer table is shown up to here; files hold all of it."""
@@ -171,3 +241,84 @@ def _saving(here: Here, answer: Answer, ending: str) -> Callable[[], object]:
         ui.download(content, name_of(answer, ending))
 
     return save
+
+
+def snippet(asking: Asking, wanted: Wanted, domain: Domain, url: str) -> str:
+    """Python that asks a dataset the same question with the same accuracy."""
+    asked = f"{_table_code(asking, domain)}.{_call(asking, domain)}"
+    return _whole(
+        url,
+        [
+            f"question = {asked}",
+            f"print(question.preview({_accuracy(wanted)}))  # free",
+            f"answer = question.release({_accuracy(wanted)})",
+        ],
+    )
+
+
+def sql_snippet(text: str, wanted: Wanted, url: str) -> str:
+    """Python that runs the same statement."""
+    return _whole(url, [f'answer = db.sql("""{text.strip()}""", {_accuracy(wanted)})'])
+
+
+def reopening(dataset: str, number: int, url: str) -> str:
+    """Python that opens an answer of the past again."""
+    return _whole(url, [f"answer = db.reopen({dataset!r}, {number})  # free"])
+
+
+def synopsis_snippet(asking: Asking, domain: Domain, number: int, url: str) -> str:
+    """Python that asks a published synopsis the same."""
+    lines = [f"synopsis = db.synopsis({asking.dataset!r}, {number})"]
+    filtered = "".join(f".where({_condition(one)})" for one in asking.conditions(domain))
+    return _whole(url, [*lines, f"answer = synopsis{filtered}.{_call(asking, domain)}  # free"])
+
+
+def _whole(url: str, lines: list[str]) -> str:
+    dates = ["import datetime", ""] if any("datetime." in line for line in lines) else []
+    head = [*dates, "import blowfishdb as bf", "", f'db = bf.connect({url!r}, token="...")  # a token of yours']
+    return "\n".join([*head, *lines, "answer.to_pandas()"])
+
+
+def _table_code(asking: Asking, domain: Domain) -> str:
+    filters = "".join(f".where({_condition(one)})" for one in asking.conditions(domain))
+    return f"db[{asking.dataset!r}]{filters}"
+
+
+def _call(asking: Asking, domain: Domain) -> str:
+    axes = ", ".join(_axis(axis) for axis in asking.axes())
+    match asking.template:
+        case "heat":
+            return f"histogram2d({axes})"
+        case "ranges":
+            spans = asking.ranges(domain)
+            listed = "" if spans is None else f", [{', '.join(f'({a!r}, {b!r})' for a, b in spans)}]"
+            return f"ranges({axes}{listed})"
+        case _:
+            return f"{asking.template}({axes})"
+
+
+def _axis(axis: Axis) -> str:
+    if axis.width is not None:
+        return f"bf.col({axis.attribute!r}).bins({axis.width!r})"
+    return f"bf.col({axis.attribute!r}).by({axis.unit!r})" if axis.unit is not None else repr(axis.attribute)
+
+
+def _condition(condition: Predicate) -> str:
+    match condition:
+        case Comparison(attribute, op, value):
+            return f"bf.col({attribute!r}) {op} {value!r}"
+        case Member(attribute, values):
+            return f"bf.col({attribute!r}).isin([{', '.join(repr(value) for value in values)}])"
+        case Negation(inner):
+            return f"~({_condition(inner)})"
+        case Both(Comparison(attribute, ">=", low), Comparison(_, "<=", high)):
+            return f"bf.col({attribute!r}).between({low!r}, {high!r})"
+        case _:
+            return repr(condition)
+
+
+def _accuracy(wanted: Wanted) -> str:
+    alpha, epsilon = wanted.keywords()
+    main = f"alpha={alpha}" if epsilon is None else f'epsilon="{epsilon}"'
+    chosen = "" if wanted.mechanism is None else f", mechanism={wanted.mechanism!r}"
+    return f"{main}, confidence={wanted.confidence}{chosen}"

@@ -9,8 +9,7 @@ from fastapi.responses import RedirectResponse
 from nicegui import app
 
 from blowfishdb.server.access import office_of, visitor_of
-from blowfishdb.server.pages.shell import PASSWORD, SIGN_IN, home_of
-from blowfishdb.server.pages.theme import plain_page, refusal_page
+from blowfishdb.server.pages.layout import PASSWORD, SIGN_IN, home_of, plain_page, refusal_page
 
 OTHER_WAY = '<p class="bf-small"><a href="/api/v1/sessions/oidc">Sign in with your organisation</a></p>'
 BACK = '<p class="bf-small"><a href="/account">Leave it as it is</a></p>'

@@ -9,31 +9,30 @@ from functools import partial
 
 from nicegui import events, ui
 
-from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.catalog.declaring import family_words
-from blowfishdb.engine.demand import USUAL_BETA, Demand, short_number
-from blowfishdb.model.graphs.families import full
+from blowfishdb.catalog.dataset import Dataset, family_words
+from blowfishdb.engine.target import USUAL_BETA, Demand, short_number
+from blowfishdb.model.families import full
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import col
 from blowfishdb.model.query import Kind, Query, query
-from blowfishdb.server.curating.trade_off import (
+from blowfishdb.server.pages.charts import WORDS, Options, line_chart
+from blowfishdb.server.pages.controls import choice, dataset_choice, dress, wanted_dataset
+from blowfishdb.server.pages.layout import empty, heading, notice, page
+from blowfishdb.server.pages.page_context import Here
+from blowfishdb.server.pages.query_form import is_calendar, steps_of, usual_step
+from blowfishdb.server.pages.trade_off_curves import (
     BLOCKS,
     NEAR,
     OFFERS,
     Offer,
     Point,
+    PointView,
     curves,
     points_of,
+    show_point,
     thetas_of,
     with_family,
 )
-from blowfishdb.server.pages.charts import WORDS, Options, line_chart
-from blowfishdb.server.pages.controls import choice
-from blowfishdb.server.pages.curator_parts import dataset_choice, dress, wanted_dataset
-from blowfishdb.server.pages.here import Here
-from blowfishdb.server.pages.shell import empty, heading, notice, page
-from blowfishdb.server.pages.steps import is_calendar, steps_of, usual_step
-from blowfishdb.server.pages.trade_off_point import PointView, show_point
 
 TEMPLATES: dict[str, str] = {"histogram": "Histogram", "cdf": "Cumulative"}
 TITLES = {"histogram": "histogram", "cdf": "cumulative histogram"}

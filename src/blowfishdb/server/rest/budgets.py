@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request
 
 from blowfishdb.ledger import AnalystBudget
 from blowfishdb.server.access import Analyst, Auditor, Keeper, office_of
-from blowfishdb.server.rest.asking import Strict
-from blowfishdb.session.wire import write_budget
+from blowfishdb.server.rest.queries import Strict
+from blowfishdb.session.remote import write_budget
 
 router = APIRouter(prefix="/datasets/{name}", tags=["budgets"])
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -9,12 +12,30 @@ from pydantic import Field
 
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.model.document import read_document
+from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
-from blowfishdb.model.written import write_domain, write_policy
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.serialize import write_domain, write_policy
 from blowfishdb.server.access import Keeper, Member, office_of
-from blowfishdb.server.office import Office
-from blowfishdb.server.rest.asking import Strict
-from blowfishdb.server.rest.documents import plain_document
+from blowfishdb.server.rest.queries import Strict
+from blowfishdb.server.state import Office
+
+
+def plain_document(domain: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
+    """One document from its two parts."""
+    return json.dumps({"version": 1, "domain": domain, "policy": policy})
+
+
+def read_policy_for(domain: Domain, policy: Mapping[str, Any]) -> Policy:
+    """A policy as it travels, checked against a domain; DocumentError says what is wrong with it."""
+    return read_document(plain_document(write_domain(domain), policy), "json").policy
+
+
+def policy_tag(policy: Policy) -> str:
+    """The entity tag of a policy: the same for the same policy."""
+    written = json.dumps(write_policy(policy), sort_keys=True)
+    return f'"{hashlib.sha256(written.encode()).hexdigest()[:20]}"'
+
 
 router = APIRouter(prefix="/datasets", tags=["datasets"])
 

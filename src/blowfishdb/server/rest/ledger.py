@@ -1,17 +1,18 @@
-"""The ledger for those who keep or check the books: entries, verification, export. Answers are not included."""
+"""The ledger, the audit log and the server's health, for those who keep or check them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from blowfishdb.ledger import Entry
-from blowfishdb.server.access import Auditor, office_of
+from blowfishdb.server.access import AUDITING, Auditor, office_of
 
 router = APIRouter(prefix="/ledger", tags=["ledger"])
 
@@ -62,3 +63,45 @@ def entry_content(entry: Entry) -> dict[str, Any]:
         "previous_hash": entry.previous_hash,
         "hash": entry.hash,
     }
+
+
+audit_log_router = APIRouter(prefix="/actions", tags=["audit log"])
+
+
+@audit_log_router.get("", dependencies=[AUDITING])
+def actions(
+    request: Request,
+    after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+    most: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> list[dict[str, Any]]:
+    """Lines after a number, oldest first."""
+    return [asdict(action) for action in office_of(request).actions.lines(after=after, most=most)]
+
+
+@audit_log_router.get("/verification", dependencies=[AUDITING])
+def audit_log_verification(request: Request) -> dict[str, Any]:
+    """Whether a line is missing or was changed."""
+    fault = office_of(request).actions.first_fault()
+    return {"sound": fault is None, "fault": fault}
+
+
+health_router = APIRouter(tags=["operations"])
+
+
+@health_router.get("/health")
+def health() -> dict[str, str]:
+    """The process answers."""
+    return {"status": "ok"}
+
+
+@health_router.get("/ready")
+def ready(request: Request) -> dict[str, str]:
+    """The ledger and the database of people answer too; a problem with status 503 otherwise."""
+    office_of(request).check_ready()
+    return {"status": "ready"}
+
+
+@health_router.get("/metrics", response_class=Response, dependencies=[AUDITING])
+def metrics(request: Request) -> Response:
+    """Prometheus' text format, for those who may audit: how long things take may depend on the data."""
+    return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4")

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Header, Request, Response
 from blowfishdb.errors import InvalidInput, VersionMismatch
 from blowfishdb.ledger import VersionChange
 from blowfishdb.model.explain import explain
-from blowfishdb.model.written import write_policy
+from blowfishdb.model.serialize import write_policy
 from blowfishdb.server.access import Keeper, Member, office_of
-from blowfishdb.server.rest.asking import Strict
-from blowfishdb.server.rest.documents import policy_tag, read_policy_for
+from blowfishdb.server.rest.datasets import policy_tag, read_policy_for
+from blowfishdb.server.rest.queries import Strict
 
 router = APIRouter(prefix="/datasets/{name}/policy", tags=["policies"])
 

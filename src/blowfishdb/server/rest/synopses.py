@@ -6,13 +6,12 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from blowfishdb.engine.charged_release import Run
-from blowfishdb.engine.read_query import read_query
-from blowfishdb.engine.synopsis.file import to_bytes
+from blowfishdb.engine.charge import Run
+from blowfishdb.engine.serialize import read_query
+from blowfishdb.engine.synopsis import to_bytes
 from blowfishdb.server.access import Analyst, Member, lanes_of, office_of
-from blowfishdb.server.rest.answers import JSON, PARQUET, Key
-from blowfishdb.server.rest.asking import Ask, Strict, read_ask
-from blowfishdb.session.wire import write_published
+from blowfishdb.server.rest.queries import JSON, PARQUET, Ask, Key, Strict, read_ask
+from blowfishdb.session.remote import write_published
 
 router = APIRouter(prefix="/datasets/{name}/synopses", tags=["synopses"])
 

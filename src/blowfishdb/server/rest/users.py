@@ -1,4 +1,4 @@
-"""People: made by curators, with one-time passwords that must be changed at the first visit."""
+"""Users and one's own API tokens."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from blowfishdb.errors import InvalidInput
-from blowfishdb.server.access import AUDITING, Keeper, office_of
-from blowfishdb.server.accounts.passwords import new_password
-from blowfishdb.server.rest.asking import Strict
+from blowfishdb.errors import InvalidInput, NotAllowed
+from blowfishdb.server.access import AUDITING, Keeper, Member, office_of
+from blowfishdb.server.auth.users import Visitor, new_password
+from blowfishdb.server.rest.queries import Strict
 
 router = APIRouter(prefix="/users", tags=["users"])
 
@@ -62,3 +62,45 @@ def new_one(name: str, visitor: Keeper, request: Request) -> dict[str, Any]:
     office.people.set_password(name, password, must_change=True)
     office.actions.note(visitor.name, "gave a new password", name)
     return {"name": name, "password": password}
+
+
+tokens_router = APIRouter(prefix="/tokens", tags=["tokens"])
+
+
+class NewToken(Strict):
+    """What a token is for, what it may do, and for how many days."""
+
+    label: str
+    scopes: list[str]
+    days: int = 30
+
+
+@tokens_router.get("")
+def tokens(visitor: Member, request: Request) -> list[dict[str, Any]]:
+    """One's own tokens, without their secrets."""
+    return [asdict(token) for token in office_of(request).tokens.of(visitor.name)]
+
+
+@tokens_router.post("", status_code=201)
+def issue(sent: NewToken, visitor: Member, request: Request) -> dict[str, Any]:
+    """A new token; its secret is shown this once."""
+    _check_visit(visitor)
+    office = office_of(request)
+    secret, token = office.tokens.issue(visitor.name, sent.label, sent.scopes, sent.days)
+    office.actions.note(visitor.name, "made a token", token.id, {"scopes": " ".join(token.scopes), "days": sent.days})
+    return {**asdict(token), "secret": secret}
+
+
+@tokens_router.delete("/{token}", status_code=204)
+def revoke(token: str, visitor: Member, request: Request) -> None:
+    """Ends one of one's own tokens."""
+    _check_visit(visitor)
+    office = office_of(request)
+    office.tokens.revoke(visitor.name, token)
+    office.actions.note(visitor.name, "ended a token", token)
+
+
+def _check_visit(visitor: Visitor) -> None:
+    """NotAllowed for a token: one with few scopes must not make one with more."""
+    if visitor.proof is None:
+        raise NotAllowed("manage tokens, for which one signs in with a password")

@@ -12,18 +12,15 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from blowfishdb.errors import SourceError
-from blowfishdb.model.arrays import Bools, Ints
 from blowfishdb.model.cells import Cells
+from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.points import Points
 from blowfishdb.model.policy import Person, Row
 from blowfishdb.model.predicate import atoms
-from blowfishdb.sources.base import ColumnType, Join, Kind
-from blowfishdb.sources.engine import Engine, Expr
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Join, Kind
 from blowfishdb.sources.location import TableName
-from blowfishdb.sources.pushdown.choose import check_type, make_key
-from blowfishdb.sources.pushdown.expressions import null_flag
-from blowfishdb.sources.pushdown.filters import Pushed, condition, push
-from blowfishdb.sources.pushdown.keys import Key, Work
+from blowfishdb.sources.pushdown.filters import Pushed, check_type, condition, make_key, push
+from blowfishdb.sources.pushdown.keys import Key, Work, null_flag
 
 IBIS_TYPES = {
     Kind.INTEGER: "int64",

@@ -1,0 +1,268 @@
+"""One mechanism's strategy for a problem, certified once: its noise at any epsilon follows by scaling."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+
+from blowfishdb.errors import AccuracyError, Declined
+from blowfishdb.mechanisms.strategy import Mechanism, Strategy
+from blowfishdb.model.numbers import Floats, Ints, distinct
+from blowfishdb.noise import distribution
+from blowfishdb.plan.certificate import Certificate, calibrate, certify, rescaled
+from blowfishdb.plan.plan import EdgePlan, Plan, Problem
+
+WRITTEN_OUT = 3_000_000
+"""Coefficients (answers times noise variables) up to which every answer's tail is bounded on its own."""
+COARSE = 1e4
+LARGE_SCALE = 10.0
+LEAST_SCALE = 0.01
+"""Noise of a smaller scale is zero for all purposes; formulas treat it as if it had this one."""
+
+
+@runtime_checkable
+class EstimatesCells(Protocol):
+    """A strategy whose answers are the workload of estimated cell counts."""
+
+    def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats: ...
+
+
+@runtime_checkable
+class SumsVariances(Protocol):
+    """A strategy that adds up the variances of all answers without listing them."""
+
+    def total_variance(self, variances: Floats) -> float: ...
+
+
+@runtime_checkable
+class CountsTerms(Protocol):
+    """A strategy that may know that its answers are plain sums of equally noisy variables."""
+
+    def term_counts(self) -> tuple[Ints, Ints] | None: ...
+
+    def answer_terms(self) -> Ints | None: ...
+
+
+@runtime_checkable
+class WritesOut(Protocol):
+    """A strategy that writes out chosen answers as combinations of its noise variables."""
+
+    def coefficients(self, queries: Ints, variances: Floats) -> Floats: ...
+
+
+@runtime_checkable
+class GivesCoefficients(WritesOut, Protocol):
+    """A strategy that also looks at the variances of a few answers alone."""
+
+    def some_variances(self, count: int, variances: Floats) -> tuple[Ints, Floats]: ...
+
+
+@runtime_checkable
+class KeepsCoefficients(Protocol):
+    """A strategy whose answers combine noise in the same way at every level with scales from `steady_scale` on."""
+
+    @property
+    def steady_scale(self) -> int: ...
+
+
+@runtime_checkable
+class FixesCoefficients(Protocol):
+    """A strategy that may know that `decode` and `coefficients` do not look at variances."""
+
+    @property
+    def has_fixed_coefficients(self) -> bool: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A strategy and its plan at one noise level, called epsilon 1; every other level follows by scaling."""
+
+    problem: Problem
+    strategy: Strategy
+    plan: Plan | EdgePlan
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the answers carry no noise at all."""
+        return self.weights.size == 0
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether answers and noise variables are too many to write out every coefficient."""
+        return self.problem.workload.shape[0] * self.weights.size > WRITTEN_OUT
+
+    @cached_property
+    def weights(self) -> Ints:
+        return self.plan.weights
+
+    @cached_property
+    def weight_classes(self) -> tuple[Ints, Ints]:
+        """The distinct weights, and which of them each noise variable has."""
+        if self.weights.min() == self.weights.max():
+            return self.weights[:1], np.zeros(self.weights.size, dtype=np.int64)
+        values = distinct(self.weights)
+        return values, np.searchsorted(values, self.weights)
+
+    @property
+    def exact_rows(self) -> int:
+        return self.plan.exact.shape[0] if isinstance(self.plan, Plan) and self.plan.exact is not None else 0
+
+    def scales(self, epsilon: Fraction) -> Floats:
+        """The scale of each noise variable."""
+        return float(self.plan.unit / epsilon) / self.weights
+
+    def variances(self, epsilon: Fraction) -> Floats:
+        """The variance of each noise variable."""
+        values, place = self.weight_classes
+        scales = np.maximum(float(self.plan.unit / epsilon) / values, LEAST_SCALE)
+        return np.asarray(distribution.variance(scales)[place])
+
+    def silence(self, epsilon: Fraction) -> float:
+        """The probability that some noise variable is not 0."""
+        values, place = self.weight_classes
+        scales = np.maximum(float(self.plan.unit / epsilon) / values, LEAST_SCALE)
+        return distribution.simultaneous_tail(scales, np.bincount(place), 0.0)
+
+    @property
+    def coarse_unit(self) -> float:
+        """A unit so large that rounding noise to whole numbers does not matter."""
+        return COARSE * float(self.weights.max())
+
+    @cached_property
+    def coarse_variances(self) -> Floats:
+        """The variances of continuous noise at that unit."""
+        return np.asarray(2.0 * (self.coarse_unit / self.weights) ** 2)
+
+    @cached_property
+    def coarse_answer_variances(self) -> Floats:
+        """The expected squared error of each answer at that unit."""
+        return self.strategy.answer_variances(self.coarse_variances)
+
+    def is_coarse(self, epsilon: Fraction) -> bool:
+        """Whether all noise is so large that least squares weighs it like continuous noise, to 0.1 %."""
+        return float(self.plan.unit / epsilon) >= LARGE_SCALE * float(self.weights.max())
+
+    def is_steady(self, epsilon: Fraction) -> bool:
+        """Whether answers combine the noise exactly as they would combine continuous noise."""
+        if not isinstance(self.strategy, KeepsCoefficients):
+            return False
+        return self.plan.unit / epsilon >= self.strategy.steady_scale * int(self.weights.max())
+
+    @property
+    def has_fixed_coefficients(self) -> bool:
+        """Whether answers combine the noise in one way, whatever its variances."""
+        return isinstance(self.strategy, FixesCoefficients) and self.strategy.has_fixed_coefficients
+
+    def total_variance(self, variances: Floats) -> float:
+        """The summed expected squared error of all answers."""
+        if isinstance(self.strategy, SumsVariances):
+            return float(self.strategy.total_variance(variances))
+        return float(np.sum(self.strategy.answer_variances(variances)))
+
+    def served(self) -> tuple[Fraction, Fraction]:
+        """The epsilons between which every noise scale is one that the sampler serves."""
+        lightest, heaviest = int(self.weights.min()), int(self.weights.max())
+        low = self.plan.unit / (lightest * distribution.MAX_SCALE)
+        return low, self.plan.unit / (heaviest * distribution.MIN_SCALE)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate(Setting):
+    """A strategy with its plan and certificate at epsilon 1 (at epsilon 0 when it releases exact rows only)."""
+
+    certificate: Certificate
+
+    def at(self, epsilon: Fraction) -> tuple[Plan | EdgePlan, Certificate]:
+        """Plan and certificate at another epsilon."""
+        if self.is_exact:
+            return self.plan, self.certificate
+        return rescaled(self.plan, self.certificate, epsilon)
+
+
+def certified(problem: Problem, mechanism: Mechanism) -> Candidate:
+    """The mechanism's strategy with its certificate; raises Declined, TooLarge or CannotCertify."""
+    return certified_strategy(problem, mechanism(problem))
+
+
+def certified_strategy(problem: Problem, strategy: Strategy) -> Candidate:
+    """A strategy with its plan calibrated to epsilon 1."""
+    plan = strategy.plan(Fraction(1))
+    if plan.weights.size == 0:
+        return Candidate(problem, strategy, plan, certify(plan, problem.graph))
+    return Candidate(problem, strategy, *calibrate(plan, problem.graph, Fraction(1)))
+
+
+def declined(setting: Setting, reason: str) -> Declined:
+    """The refusal to report for a strategy that exists but cannot meet the demand."""
+    return Declined(setting.strategy.mechanism, reason)
+
+
+MANTISSAS = (*range(100, 200), *range(200, 500, 2), *range(500, 1000, 5))
+
+
+def point(index: int) -> Fraction:
+    """The grid's epsilon with this number; larger numbers are larger epsilons."""
+    decade, place = divmod(index, len(MANTISSAS))
+    return Fraction(MANTISSAS[place]) * _power_of_ten(decade - 2)
+
+
+def index_at_least(epsilon: Fraction) -> int:
+    """The number of the least grid point that is not below a positive epsilon."""
+    decade = 0
+    while epsilon >= _power_of_ten(decade + 1):
+        decade += 1
+    while epsilon < _power_of_ten(decade):
+        decade -= 1
+    return decade * len(MANTISSAS) + bisect_left(MANTISSAS, epsilon * _power_of_ten(2 - decade))
+
+
+def round_up(epsilon: Fraction) -> Fraction:
+    """The least grid point that is not below a positive epsilon."""
+    return point(index_at_least(epsilon))
+
+
+def least_passing(passes: Callable[[Fraction], bool], guess: Fraction) -> Fraction:
+    """The least grid point that passes, for a test that every larger epsilon passes too."""
+    high = index_at_least(guess)
+    step = 1
+    while not passes(point(high)):
+        high, step = high + step, 2 * step
+    low, step = high - 1, 1
+    while passes(point(low)):
+        high, low, step = low, low - step, 2 * step
+    while high - low > 1:
+        middle = (low + high) // 2
+        if passes(point(middle)):
+            high = middle
+        else:
+            low = middle
+    return point(high)
+
+
+def first_passing(passes: Callable[[Fraction], bool], start: Fraction, limit: Fraction | None) -> Fraction | None:
+    """The first grid point from `start` on that passes; None when there is none up to `limit`."""
+    index = index_at_least(start)
+    while limit is None or point(index) <= limit:
+        if passes(point(index)):
+            return point(index)
+        index += 1
+    return None
+
+
+def _power_of_ten(exponent: int) -> Fraction:
+    return Fraction(10**exponent) if exponent >= 0 else Fraction(1, 10**-exponent)
+
+
+Guarantee = Literal["simultaneous", "per-query"]
+
+
+def check_guarantee(guarantee: Guarantee) -> None:
+    """AccuracyError for anything else."""
+    if guarantee not in ("simultaneous", "per-query"):
+        raise AccuracyError(f"a guarantee is 'simultaneous' or 'per-query', not {guarantee!r}")

@@ -1,0 +1,167 @@
+"""Opens what the configuration names: the ledger, the sources, and each dataset at the versions in force."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from blowfishdb.catalog.config import Config, read_config
+from blowfishdb.catalog.dataset import Dataset
+from blowfishdb.engine.compile import Holding
+from blowfishdb.errors import CatalogError, NotInForce
+from blowfishdb.ledger import Ledger, account_id, open_ledger
+from blowfishdb.ledger.values import Account
+from blowfishdb.model.document import Document, read_document
+from blowfishdb.sources.base import Join, Source
+from blowfishdb.sources.ibis_source import open_source
+
+
+@dataclass(frozen=True, eq=False)
+class Catalog:
+    """An open ledger and the datasets of one configuration. For the engine and the curator, never for an analyst."""
+
+    config: Config
+    ledger: Ledger = field(repr=False)
+    sources: dict[str, Source] = field(default_factory=dict, repr=False)
+
+    def source(self, name: str) -> Source:
+        """The rows of a dataset, opened at first use; reads none of them."""
+        if name not in self.sources:
+            dataset = self.config.dataset(name)
+            self.sources[name] = open_source(self.config.reachable(dataset.source), dataset.joins)
+        return self.sources[name]
+
+    def account(self, name: str) -> Account:
+        """The account of a dataset, found by the identity of its data."""
+        return self.ledger.account(account_id(self.source(name).identity()))
+
+    def holding(self, name: str) -> Holding:
+        """A dataset ready to be asked; NotInForce when its configuration was edited without a new version."""
+        dataset, account = self.config.dataset(name), self.account(name)
+        self._check_in_force(dataset, account)
+        return Holding(
+            name=dataset.name,
+            domain=dataset.domain,
+            policy=dataset.policy,
+            account=account.id,
+            policy_version=account.policy_version,
+            domain_version=account.domain_version,
+            snapshot=account.snapshot,
+            source=self.source(name),
+            accounting=account.accounting,
+            pad_to=dataset.pad_to,
+        )
+
+    def _check_in_force(self, dataset: Dataset, account: Account) -> None:
+        if dataset.name not in account.names:
+            raise CatalogError(f"the dataset {dataset.name} is not registered; the curator adds it")
+        if dataset.accounting != account.accounting:
+            raise NotInForce(dataset.name, "accounting")
+        if self.ledger.document(account.id, "policy", account.policy_version) != dataset.policy_document():
+            raise NotInForce(dataset.name, "policy")
+        if self.ledger.document(account.id, "domain", account.domain_version) != dataset.domain_document():
+            raise NotInForce(dataset.name, "domain")
+
+
+def read_in_force(dataset: Dataset, account: Account, ledger: Ledger) -> Dataset:
+    """The dataset with the domain, joins and policy that the ledger has in force, whatever the file says by now."""
+    policy = ledger.document(account.id, "policy", account.policy_version)
+    return _declared(dataset, ledger.document(account.id, "domain", account.domain_version), policy)
+
+
+def read_asked_domains(dataset: Dataset, account: Account, ledger: Ledger) -> list[Dataset]:
+    """The dataset with each domain, newest first, under which something was released; policies are left out."""
+    entries = ledger.entries(account=account.id)
+    asked = {entry.fields["domain_version"] for entry in entries if entry.kind == "charge"}
+    versions = [version for version in range(account.domain_version, 0, -1) if version in asked]
+    return [_declared(dataset, ledger.document(account.id, "domain", version), "{}") for version in versions]
+
+
+def read_known(name: str, source: str, account: Account, ledger: Ledger) -> Dataset:
+    """The data of an account as a dataset, with everything that the ledger has in force."""
+    policy = ledger.document(account.id, "policy", account.policy_version)
+    document, joins = _read(ledger.document(account.id, "domain", account.domain_version), policy)
+    return Dataset(
+        name,
+        source=source,
+        domain=document.domain,
+        policy=document.policy,
+        epsilon=account.limit,
+        per_analyst=account.analyst_limit,
+        joins=joins,
+        accounting=account.accounting,
+    )
+
+
+def _read(domain: str, policy: str) -> tuple[Document, list[Join]]:
+    declared = json.loads(domain)
+    written = json.dumps({"version": 1, "domain": declared["attributes"], "policy": json.loads(policy)})
+    joins = [Join(j["table"], j["foreign_key"], j["key"], j["attributes"]) for j in declared["joins"]]
+    return read_document(written, "json"), joins
+
+
+def _declared(dataset: Dataset, domain: str, policy: str) -> Dataset:
+    document, joins = _read(domain, policy)
+    # The ledger keeps names sorted; the curator sees them in the order of the configuration.
+    order = [name for name in dataset.domain if name in document.domain]
+    order += [name for name in document.domain if name not in dataset.domain]
+    return dataset.as_recorded(document.domain.project(order), document.policy, joins)
+
+
+def open_catalog(path: str | Path) -> Catalog:
+    """The catalog of a configuration file."""
+    config = read_config(path)
+    return Catalog(config, open_ledger(config.ledger_url(), mark=config.mark_path()))
+
+
+Stamp = tuple[int, int, int]
+
+
+class LiveCatalog:
+    """The catalog of one configuration file, read anew when the file changes; threads may share it."""
+
+    def __init__(self, config: str | Path) -> None:
+        self._catalog = open_catalog(config)
+        self._stamp = _stamp(self._catalog.config.path)
+        self._turn = threading.Lock()
+
+    def now(self) -> Catalog:
+        """The catalog as the file says it now; the ledger stays open."""
+        with self._turn:
+            stamp = _stamp(self._catalog.config.path)
+            if stamp != self._stamp:
+                self._catalog = self._read()
+                self._stamp = stamp
+            return self._catalog
+
+    def close(self) -> None:
+        """Lets go of the ledger."""
+        self._catalog.ledger.close()
+
+    def _read(self) -> Catalog:
+        """The file's datasets; sources whose address and joins stayed the same stay open."""
+        before, config = self._catalog, read_config(self._catalog.config.path)
+        kept = {
+            name: source
+            for name, source in before.sources.items()
+            if _reached(config, name) is not None and _reached(config, name) == _reached(before.config, name)
+        }
+        return Catalog(config, before.ledger, kept)
+
+
+def _reached(config: Config, name: str) -> tuple[str, tuple[Join, ...]] | None:
+    """What decides how the rows of a dataset are reached."""
+    dataset = config.datasets.get(name)
+    return None if dataset is None else (dataset.source, dataset.joins)
+
+
+def _stamp(path: Path) -> Stamp:
+    """What changes when the file is replaced; all zeros while there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (0, 0, 0)
+    return (found.st_mtime_ns, found.st_size, found.st_ino)

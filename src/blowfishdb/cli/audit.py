@@ -1,0 +1,143 @@
+"""blowfish audit: tests the privacy of every mechanism, or of a declared dataset, and writes a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, dataset_names
+
+if TYPE_CHECKING:
+    from blowfishdb.audit.report import Audit
+    from blowfishdb.audit.run import Progress
+
+
+VIOLATION = 8
+"""The exit code when something was found."""
+MOST_SHOWN = 12
+
+Dataset = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[DATASET]", help="A declared dataset; else a built-in battery.", autocompletion=dataset_names
+    ),
+]
+Questions = Annotated[
+    list[str] | None,
+    typer.Option("--query", metavar="SQL", help="A question to audit on the dataset; repeat it. Else the usual ones."),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Under a minute, for every change of code; else some minutes.")]
+Only = Annotated[
+    str | None,
+    typer.Option(metavar="SECTIONS", help="Only these: replay,exact,statistical,noise; several with commas."),
+]
+Report = Annotated[
+    Path | None, typer.Option(metavar="PLACE", help="Write the report: a folder, or a file .html, .md or .json.")
+]
+Seed = Annotated[int, typer.Option(metavar="NUMBER", help="Chooses the made-up tables and the neighbours.")]
+Jobs = Annotated[
+    int | None, typer.Option(metavar="NUMBER", help="Processes to use; as many as there are cores, up to 4.")
+]
+
+
+def audit(
+    name: Dataset = None,
+    queries: Questions = None,
+    quick: Quick = False,
+    only: Only = None,
+    report: Report = None,
+    seed: Seed = 1,
+    jobs: Jobs = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Tests what is claimed about privacy. By replay, exactly, by statistics, and the noise itself.
+
+    Tables are made up in memory from the declared domain and charges go to a scratch ledger: no real row is read,
+    nothing real is charged. Ends with code 8 when a violation is found.
+
+    \b
+    Examples
+      blowfish audit --quick
+      blowfish audit --report audit.html
+      blowfish audit visits --query "SELECT ward, COUNT(*) FROM visits GROUP BY ward"
+      blowfish audit --only replay,noise --seed 7 --json
+    """
+    import os
+
+    from blowfishdb.audit.cases import Subject
+    from blowfishdb.audit.report import SECTIONS, as_document, check_report, write_report
+    from blowfishdb.audit.run import AuditPlan, run_audit
+    from blowfishdb.catalog import read_config
+    from blowfishdb.cli.output import console, print_json
+    from blowfishdb.errors import InvalidInput
+
+    if queries and name is None:
+        raise InvalidInput("--query asks a dataset: name the dataset first")
+    if report is not None:
+        check_report(report)
+    subject = None
+    if name is not None:
+        read_config(config).dataset(name)
+        subject = Subject(config.absolute(), name, tuple(queries or ()))
+    wanted = None if only is None else tuple(part.strip() for part in only.split(","))
+    known = [section for section in SECTIONS if wanted is None or section in wanted]
+    wrong = [part for part in wanted or () if part not in SECTIONS]
+    if wrong:
+        raise InvalidInput(f"an audit has no section {wrong[0]!r}; its sections are {', '.join(SECTIONS)}")
+    plan = AuditPlan(subject, quick, tuple(known), seed)
+    processes = jobs or min(4, os.cpu_count() or 1)
+    with _bar(quiet=as_json) as progress:
+        found = run_audit(plan, jobs=processes, progress=progress)
+    written = [] if report is None else write_report(found, report)
+    if as_json:
+        print_json(as_document(found))
+    else:
+        _show(found)
+        for path in written:
+            console().print(f"Written: {path}", style="dim", markup=False)
+    if not found.is_clean:
+        raise typer.Exit(VIOLATION)
+
+
+def _show(found: Audit) -> None:
+    """The summary, and what was found."""
+    from blowfishdb.audit.report import summary, verdict_words
+    from blowfishdb.cli.output import console, table
+
+    screen = console()
+    rows = [(name, f"{a:,}", f"{b:,}", f"{c:,}", f"{d:,}") for name, a, b, c, d in summary(found)]
+    columns = ("section", "clean", "violations", "not tested", "tried")
+    screen.print(table(f"Audit of {found.title}", columns, rows, right=columns[1:]))
+    if found.violations:
+        lines = [(line.section, line.subject, line.check, line.found) for line in found.violations[:MOST_SHOWN]]
+        screen.print(table("Violations", ("section", "subject", "check", "found"), lines, folds=("subject", "found")))
+    for said in found.powers:
+        screen.print(said, style="dim", markup=False)
+    screen.print("Made-up tables and a scratch ledger: no real row was read, nothing real was charged.", style="dim")
+    screen.print(f"{verdict_words(found)} ({found.seconds:.0f} s)", style="bold" if found.is_clean else "bold red")
+
+
+@contextmanager
+def _bar(*, quiet: bool) -> Iterator[Progress | None]:
+    """A progress bar, where somebody watches."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from blowfishdb.cli.output import console
+
+    screen = console(error=True)
+    if quiet or not screen.is_terminal:
+        yield None
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=screen, transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def report(name: str, done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total, description=name[:50])
+
+        yield report

@@ -1,0 +1,220 @@
+"""blowfish ledger: show, verify, export, accept."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from blowfishdb.catalog import Curator
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, CuratorOption, OptionalName, login
+from blowfishdb.cli.output import budget_line, console, table
+from blowfishdb.errors import CatalogError
+from blowfishdb.ledger.values import Account, Entry, Verification
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command()
+def show(
+    name: OptionalName = None,
+    last: Annotated[int, typer.Option(metavar="NUMBER", min=1, help="Print so many of the newest entries.")] = 20,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Shows who asked, what it cost, what changed, and what is left.
+
+    \b
+    Examples
+      blowfish ledger show
+      blowfish ledger show visits --last 100
+    """
+    from blowfishdb.cli.options import existing
+    from blowfishdb.cli.output import print_json
+
+    with existing(config) as curator:
+        names = [name] if name is not None else curator.datasets()
+        accounts = {one: curator.account(one) for one in names}
+        entries = list(curator.entries(name))[-last:]
+    if as_json:
+        print_json([entry_content(entry) for entry in entries])
+    else:
+        show_entries(entries, accounts)
+
+
+@app.command()
+def verify(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
+    """Recomputes every hash and every balance from the entries. Exit code 5 when something is wrong.
+
+    \b
+    Example
+      blowfish ledger verify
+    """
+    from blowfishdb.cli.options import existing
+    from blowfishdb.cli.output import console, print_json
+
+    with existing(config) as curator:
+        found = verified(curator, quiet=as_json)
+    fault = found.fault
+    if as_json:
+        shown = None if fault is None else {"sequence": fault.sequence, "reason": fault.reason}
+        print_json({"sound": found.is_sound, "entries": found.entries, "head": found.head, "fault": shown})
+    elif fault is None:
+        console().print(f"Sound: {found.entries:,} entries, every hash and every balance as recomputed.")
+        console().print(f"Head {found.head}", style="dim")
+    else:
+        place = "" if fault.sequence is None else f" at entry {fault.sequence}"
+        console(error=True).print(f"Not sound{place}: {fault.reason}", style="red", markup=False)
+    if fault is not None:
+        raise typer.Exit(5)
+
+
+@app.command()
+def accept(
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why this copy is the right one, for the record.")],
+    by: CuratorOption = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Accepts a ledger that was restored from a backup, or moved here. Charges that the copy lacks are forgotten.
+
+    \b
+    Example
+      blowfish ledger accept --reason "moved to the new server, entry 812 checked"
+    """
+    from blowfishdb.catalog import read_config
+    from blowfishdb.cli.output import console, print_json
+    from blowfishdb.ledger.ledger import accept_restored_ledger
+
+    found = read_config(config)
+    head = accept_restored_ledger(found.ledger_url(), mark=found.mark_path(), by=by or login(), reason=reason)
+    if as_json:
+        print_json({"entries": head.sequence, "head": head.hash})
+    else:
+        console().print(f"Accepted, on record as entry {head.sequence}.")
+
+
+@app.command()
+def export(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Where to; without it, the entries are printed.")
+    ] = None,
+    dataset: Annotated[str | None, typer.Option(metavar="NAME", help="Only the entries of this dataset.")] = None,
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Writes every entry with its hashes. One JSON object per line, for auditors; answers are not included.
+
+    \b
+    Examples
+      blowfish ledger export books.jsonl
+      blowfish ledger export --dataset visits | head
+    """
+    from blowfishdb.cli.options import existing
+    from blowfishdb.cli.output import console, print_json
+
+    with existing(config) as curator:
+        count = write_entries(curator.entries(dataset), file)
+    if file is not None and as_json:
+        print_json({"file": str(file), "entries": count})
+    elif file is not None:
+        console().print(f"{count:,} entries written to {file}", markup=False)
+
+
+SHOWN_HASH = 8
+
+
+def entry_content(entry: Entry) -> dict[str, object]:
+    """An entry, for programs."""
+    return {
+        "sequence": entry.sequence,
+        "kind": entry.kind,
+        "account": entry.account,
+        "fields": dict(entry.fields),
+        "previous_hash": entry.previous_hash,
+        "hash": entry.hash,
+    }
+
+
+def show_entries(entries: Sequence[Entry], accounts: Mapping[str, Account]) -> None:
+    """Prints the entries and what is left of each budget."""
+    names = {account.id: name for name, account in accounts.items()}
+    rows = [_row(entry, names) for entry in entries]
+    screen = console()
+    columns = ("no.", "when (UTC)", "what", "dataset", "who", "epsilon", "hash")
+    screen.print(table("", columns, rows, right=("no.", "epsilon"), folds=("what",)))
+    for name, account in accounts.items():
+        screen.print(f"{name}: epsilon {budget_line(account.spent, account.limit)}", markup=False)
+
+
+def _row(entry: Entry, names: Mapping[str, str]) -> tuple[str, ...]:
+    fields = entry.fields
+    amount = fields.get("epsilon")
+    return (
+        str(entry.sequence),
+        str(fields.get("at", ""))[:16].replace("T", " "),
+        ", ".join([entry.kind, *_details(fields)]),
+        names.get(entry.account or "", ""),
+        str(fields.get("by") or fields.get("analyst") or ""),
+        "" if amount is None else _amount(amount),
+        entry.hash[:SHOWN_HASH],
+    )
+
+
+def _details(fields: Mapping[str, object]) -> list[str]:
+    """What is worth a word about an entry that is no charge."""
+    said = [f"limit {_amount(fields['limit'])}"] if fields.get("limit") is not None else []
+    if fields.get("by") and fields.get("analyst"):
+        said.append(f"for {fields['analyst']}")
+    return said + [str(fields[key]) for key in ("reason", "description") if fields.get(key)]
+
+
+def _amount(written: object) -> str:
+    try:
+        return f"{float(Fraction(str(written))):.4g}"
+    except (ValueError, ZeroDivisionError):
+        return str(written)
+
+
+def verified(curator: Curator, *, quiet: bool) -> Verification:
+    """The check of the whole ledger, with a bar where somebody watches."""
+    if quiet or not sys.stderr.isatty():
+        return curator.verify()
+    from rich.progress import Progress
+
+    with Progress(console=console(error=True), transient=True) as bar:
+        task = bar.add_task("checking entries", total=None)
+
+        def report(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        return curator.verify(report)
+
+
+def write_entries(entries: Iterable[Entry], file: Path | None) -> int:
+    """Writes the entries as JSON lines, to the file or to the screen, and counts them."""
+    if file is None:
+        return _write(entries, sys.stdout)
+    part = file.with_name(f"{file.name}.part")
+    try:
+        with part.open("w", encoding="utf-8") as lines:
+            count = _write(entries, lines)
+        os.replace(part, file)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise CatalogError(f"the file {file.name} cannot be written") from None
+    return count
+
+
+def _write(entries: Iterable[Entry], lines: TextIO) -> int:
+    count = 0
+    for entry in entries:
+        lines.write(json.dumps(entry_content(entry), ensure_ascii=False) + "\n")
+        count += 1
+    return count

@@ -1,0 +1,182 @@
+"""blowfish serve and blowfish demo: the web pages and REST over the datasets of a configuration."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import webbrowser
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from blowfishdb.catalog.config import USUAL_LEDGER, read_config
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config
+from blowfishdb.cli.output import console, keep_log, print_json
+from blowfishdb.errors import CatalogError, ExtraMissing
+
+if TYPE_CHECKING:
+    from blowfishdb.server.state import Office
+
+
+Host = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where to listen. [server.host, 127.0.0.1]")]
+Port = Annotated[int | None, typer.Option(metavar="NUMBER", help="Which port. [server.port, 8000]")]
+
+
+def serve(
+    host: Host = None,
+    port: Port = None,
+    curator: Annotated[
+        str, typer.Option(metavar="NAME", help="The name of the first curator, while there are no people.")
+    ] = "curator",
+    config: Config = USUAL_CONFIG,
+    as_json: AsJson = False,
+) -> None:
+    """Serves the web pages and the REST API until Ctrl-C. A first curator gets a one-time password.
+
+    \b
+    Examples
+      blowfish serve
+      blowfish serve --config clinic/blowfish.toml --port 8443
+    """
+
+    run_from(config, host, port, curator, as_json=as_json)
+
+
+def run_from(config: Path, host: str | None, port: int | None, curator: str, *, as_json: bool) -> None:
+    """Serves a configuration, made if need be."""
+    from blowfishdb.server.middleware import log_to_stderr
+
+    if not config.exists():
+        config.write_text(f'ledger = "{USUAL_LEDGER}"\n', encoding="utf-8")
+    office = opened(config, host, port)
+    try:
+        # Before the first curator is made: a password that no server gets to print would be lost.
+        check_port(office.settings.host, office.settings.port)
+    except CatalogError:
+        office.close()
+        raise
+    log_to_stderr()
+    password = first_curator(office, curator)
+
+    def say() -> None:
+        if as_json:
+            first = None if password is None else {"name": curator, "password": password}
+            print_json({"url": office.settings.url, "first_curator": first})
+            return
+        screen = console()
+        if password is not None:
+            screen.print("Nobody has an account yet. The first curator signs in with", markup=False)
+            screen.print(f"  name      {curator}\n  password  {password}", style="bold", markup=False)
+            screen.print("which is changed at the first sign-in. It is shown this once.", markup=False)
+        elif not any(person.role == "curator" and not person.is_disabled for person in office.people.all()):
+            screen.print("Nobody can sign in as a curator: blowfish user add NAME --role curator", markup=False)
+        screen.print(f"BlowfishDB is at {office.settings.url} (Ctrl-C stops it)", markup=False)
+
+    _run(office, say)
+
+
+def opened(config: Path, host: str | None, port: int | None) -> Office:
+    """The office of a configuration, listening where the command line says."""
+    try:
+        from blowfishdb.server.settings import read_settings
+        from blowfishdb.server.state import open_office
+    except ImportError as missing:
+        raise ExtraMissing(missing.name or "the server", "server") from None
+    settings = read_settings(read_config(config))
+    keep_log(config)
+    return open_office(config, settings=replace(settings, host=host or settings.host, port=port or settings.port))
+
+
+def first_curator(office: Office, name: str) -> str | None:
+    """The one-time password of the first curator; None when there are people already."""
+    from blowfishdb.server.auth.users import new_password
+
+    if office.people.all():
+        return None
+    password = new_password()
+    office.people.add(name, "curator", password)
+    office.actions.note("console", "added a person", name, {"role": "curator"})
+    return password
+
+
+def run_demo(place: Path, port: int | None, *, browser: bool, as_json: bool) -> None:
+    """Serves the demo's folder with one curator and one analyst, whose passwords are printed."""
+    office = opened(place / "blowfish.toml", None, port or free_port())
+    people = {name: _person(office, name, role) for name, role in (("cora", "curator"), ("ana", "analyst"))}
+
+    def say() -> None:
+        url = office.settings.url
+        if as_json:
+            print_json({"folder": str(place), "url": url, "people": people})
+            return
+        screen = console()
+        screen.print(f"BlowfishDB is at {url}", style="bold", markup=False)
+        for name, password in people.items():
+            role = office.people.find(name).role
+            screen.print(f"  sign in as the {role}:  {name}  {password}", markup=False)
+        screen.print(f"Everything is in {place}. Ctrl-C stops it.", style="dim", markup=False)
+        if browser:
+            webbrowser.open(url)
+
+    _run(office, say)
+
+
+def free_port(wanted: int = 8000) -> int:
+    """The usual port, or another one where somebody listens there already."""
+    for port in (wanted, 0):
+        try:
+            return _bound(socket.AF_INET, ("127.0.0.1", port))
+        except OSError:
+            continue
+    raise CatalogError("no port is free; name one with --port")
+
+
+def check_port(host: str, port: int) -> None:
+    """CatalogError where a server cannot listen, with what to do about it."""
+    faults: list[int | None] = []
+    try:
+        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, OverflowError):
+        places = []
+    for family, *_, place in places:
+        try:
+            _bound(family, place)
+            faults.append(None)
+        except OSError as fault:
+            faults.append(fault.errno)
+    if errno.EADDRINUSE in faults:
+        why = "somebody listens there already"
+    elif None not in faults:
+        why = "this machine does not let it"
+    else:
+        return
+    said = f"the server cannot listen on port {port} of {host}: {why}"
+    raise CatalogError(f"{said}. Name another with --port or --host, or in [server] of the configuration.")
+
+
+def _bound(family: int, place: tuple[Any, ...]) -> int:
+    """The port, once something was bound to it for a moment; OSError where that does not work."""
+    with socket.socket(family) as probe:
+        # As the server does: a port whose last connections were just closed is free, and IPv6 stands for itself.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        probe.bind(place)
+        return int(probe.getsockname()[1])
+
+
+def _person(office: Office, name: str, role: str) -> str:
+    from blowfishdb.server.auth.users import new_password
+
+    password = new_password()
+    office.people.add(name, role, password, must_change=False)
+    return password
+
+
+def _run(office: Office, when_ready: Callable[[], None]) -> None:
+    from blowfishdb.server.app import run_server
+
+    run_server(office, when_ready)

@@ -1,0 +1,124 @@
+"""AccuracyTarget: how good an answer must be, or what it may cost; exact numbers from whatever people write."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+from blowfishdb.accuracy.candidates import Guarantee
+from blowfishdb.errors import AccuracyError
+from blowfishdb.model.numbers import exact, show, suggest
+
+Number: TypeAlias = str | int | float | Decimal | Fraction
+USUAL_BETA = Fraction(1, 20)
+AUTO = "auto"
+"""Names no mechanism: rules choose one, data-aware ones included (engine/program.py)."""
+LARGEST = Fraction(10**15)
+SMALLEST = Fraction(1, 10**15)
+NUMBER_TEXT = re.compile(r"\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,2})?|\.\d{1,20}|\d{1,20}/\d{1,20}")
+
+
+def _check_mechanism(name: str) -> None:
+    # Loaded here, because commands that ask nothing should not wait for every mechanism.
+    from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+    from blowfishdb.mechanisms.table import MECHANISMS
+
+    known = [AUTO, *MECHANISMS, *DATA_AWARE]
+    if name not in known:
+        raise AccuracyError(f"there is no mechanism {name!r}; {suggest(name, known)}")
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Either errors within `alpha` or a price `epsilon`; intervals hold with probability 1 - beta."""
+
+    alpha: Fraction | None
+    epsilon: Fraction | None
+    beta: Fraction = USUAL_BETA
+    guarantee: Guarantee = "simultaneous"
+    mechanism: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.alpha is None) == (self.epsilon is None):
+            raise AccuracyError(
+                "say either how accurate (alpha=50; --within 50) or how dear (epsilon='0.1'; --epsilon 0.1) the answer "
+                "may be"
+            )
+        if self.alpha is not None and not 0 <= self.alpha <= LARGEST:
+            raise AccuracyError("alpha is a number from 0 to 10^15")
+        if self.epsilon is not None and not SMALLEST <= self.epsilon <= 10**6:
+            raise AccuracyError("epsilon is more than 0, and at most a million")
+        if not SMALLEST <= self.beta <= 1 - SMALLEST:
+            raise AccuracyError("beta is a probability strictly between 0 and 1")
+        if self.mechanism is not None:
+            _check_mechanism(self.mechanism)
+
+    @property
+    def is_data_aware(self) -> bool:
+        """Whether the demanded mechanism chooses where to measure by looking at the data."""
+        from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+
+        return self.mechanism in DATA_AWARE
+
+    @property
+    def confidence(self) -> str:
+        """The probability that the intervals hold, in percent."""
+        return f"{show(100 * (1 - self.beta))} %"
+
+    def written(self) -> dict[str, str | None]:
+        """The demand as text, the same for every way to write it."""
+        return {
+            "alpha": None if self.alpha is None else str(self.alpha),
+            "epsilon": None if self.epsilon is None else str(self.epsilon),
+            "beta": str(self.beta),
+            "guarantee": self.guarantee,
+            "mechanism": self.mechanism,
+        }
+
+
+def demand(
+    alpha: Number | None = None,
+    beta: Number | None = None,
+    epsilon: Number | None = None,
+    accuracy: Number | None = None,
+    confidence: Number | None = None,
+    mechanism: str | None = None,
+    per_query: bool = False,
+) -> Demand:
+    """A demand from either vocabulary: `accuracy` is alpha, `confidence` is 1 - beta. Floats count as they print."""
+    if alpha is not None and accuracy is not None:
+        raise AccuracyError("alpha and accuracy are the same thing: give one of them")
+    if beta is not None and confidence is not None:
+        raise AccuracyError("confidence is 1 - beta: give one of them")
+    if mechanism is not None and not isinstance(mechanism, str):
+        raise AccuracyError("a mechanism is named by text")
+    within = alpha if alpha is not None else accuracy
+    risk = USUAL_BETA
+    if beta is not None:
+        risk = short_number(beta, "beta")
+    elif confidence is not None:
+        risk = 1 - short_number(confidence, "confidence")
+        if not 0 < risk < 1:
+            raise AccuracyError("confidence is a probability strictly between 0 and 1, such as 0.95")
+    return Demand(
+        alpha=None if within is None else short_number(within, "alpha"),
+        epsilon=None if epsilon is None else short_number(epsilon, "epsilon"),
+        beta=risk,
+        guarantee="per-query" if per_query else "simultaneous",
+        # Only data-independent mechanisms promise an accuracy, so there is nothing to choose for one.
+        mechanism=None if mechanism == AUTO and epsilon is None else mechanism,
+    )
+
+
+def short_number(value: object, what: str) -> Fraction:
+    """The exact value of a number that a person would write; refuses text of thousands of digits unread."""
+    if isinstance(value, str) and not NUMBER_TEXT.fullmatch(value.strip()):
+        raise AccuracyError(f"{what} is a number such as 50, '0.1' or '1/3'")
+    if isinstance(value, Decimal) and not (value.is_finite() and abs(value.adjusted()) <= 40):
+        raise AccuracyError(f"{what} is a number such as 50, '0.1' or '1/3'")
+    if isinstance(value, int | float | str | Decimal | Fraction):
+        return exact(value.strip() if isinstance(value, str) else value, what, AccuracyError)
+    raise AccuracyError(f"{what} is a number, not {type(value).__name__}")

@@ -1,0 +1,537 @@
+"""The root of all errors, and how an amount is written in them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+
+def amount(epsilon: Fraction) -> str:
+    """The number for people; the exact one is in the error's fields."""
+    short = f"{float(epsilon):.6g}"
+    return short if Fraction(short) == epsilon else f"about {short}"
+
+
+class BlowfishError(Exception):
+    """The root of the tree; `code` never changes once published."""
+
+    code = "error"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class InvalidInput(BlowfishError, ValueError):
+    """A value that can never work, whatever the data and the policy."""
+
+    code = "invalid-input"
+
+
+class DomainError(InvalidInput):
+    """A domain that is empty, overlaps itself or names a value it does not have."""
+
+    code = "invalid-domain"
+
+
+class PolicyError(InvalidInput):
+    """A policy that does not fit its domain."""
+
+    code = "invalid-policy"
+
+
+class QueryError(InvalidInput):
+    """A question about attributes, values or bins that the domain does not declare."""
+
+    code = "invalid-query"
+
+
+class WorkloadError(InvalidInput):
+    """A set of linear queries whose shape or entries make no sense."""
+
+    code = "invalid-workload"
+
+
+class PlanError(InvalidInput):
+    """A measurement plan with a bad scale, weight or shape."""
+
+    code = "invalid-plan"
+
+
+class AccuracyError(InvalidInput):
+    """An accuracy demand outside its range: alpha >= 0, 0 < beta < 1, epsilon > 0."""
+
+    code = "invalid-accuracy"
+
+
+class NoiseScaleError(InvalidInput):
+    """A noise scale that the exact sampler does not serve."""
+
+    code = "invalid-noise-scale"
+
+
+class DocumentError(InvalidInput):
+    """A policy or domain document with a mistake at a known place."""
+
+    code = "invalid-document"
+
+    def __init__(self, message: str, *, path: str = "", line: int | None = None) -> None:
+        place = f"line {line}: " if line is not None else ""
+        super().__init__(f"{place}{message}")
+        self.path = path
+        self.line = line
+
+
+class TooLarge(BlowfishError):
+    """A request beyond a stated limit, with both numbers."""
+
+    code = "too-large"
+
+    def __init__(self, what: str, requested: int, limit: int, advice: str) -> None:
+        super().__init__(f"{what}: {requested:,} is more than the limit of {limit:,}. {advice}")
+        self.requested = requested
+        self.limit = limit
+
+
+class NotConverged(BlowfishError):
+    """An iteration that did not reach its accuracy; no half-finished answer is returned."""
+
+    code = "not-converged"
+
+    def __init__(self, what: str, iterations: int) -> None:
+        super().__init__(f"{what} did not converge in {iterations:,} iterations. Use fewer cells or rows.")
+        self.iterations = iterations
+
+
+class SourceError(InvalidInput):
+    """A data source whose address, table, columns or join cannot serve; known without reading a row."""
+
+    code = "invalid-source"
+
+
+class SchemaDrift(SourceError):
+    """A table that no longer has the columns that were declared; nothing was charged and no row was read."""
+
+    code = "schema-drift"
+
+    def __init__(self, dataset: str, reason: str) -> None:
+        super().__init__(
+            f"not run, nothing charged: {reason}. The table of {dataset} no longer fits its domain; tell the curator."
+        )
+        self.dataset = dataset
+
+
+class DriverMissing(SourceError):
+    """A data source whose driver is not installed, with the extra that installs it."""
+
+    code = "driver-missing"
+
+    def __init__(self, scheme: str, extra: str) -> None:
+        super().__init__(f"{scheme} needs a driver that is not installed: pip install 'blowfishdb[{extra}]'")
+        self.scheme = scheme
+        self.extra = extra
+
+
+class ExtraMissing(BlowfishError, ImportError):
+    """A way to look at an answer that needs a package which is not installed, with the extra that installs it."""
+
+    code = "extra-missing"
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"this needs {package}, which is not installed: pip install 'blowfishdb[{extra}]'")
+        self.package = package
+        self.extra = extra
+
+
+class CatalogError(InvalidInput):
+    """A configuration or dataset that cannot serve, and what to write instead."""
+
+    code = "invalid-catalog"
+
+    def __init__(self, message: str, *, line: int | None = None) -> None:
+        place = f"line {line}: " if line is not None else ""
+        super().__init__(f"{place}{message}")
+        self.line = line
+
+
+class UnknownDataset(CatalogError):
+    """A dataset that the configuration does not name."""
+
+    code = "unknown-dataset"
+
+
+class NotInForce(CatalogError):
+    """A dataset whose configuration says another policy or domain than the ledger has in force."""
+
+    code = "not-in-force"
+
+    def __init__(self, dataset: str, kind: str) -> None:
+        super().__init__(
+            f"the {kind} of {dataset} in the configuration is not the one in force. The curator puts it in force "
+            f"with set_{kind}, which carries past loss over, or takes the edit back."
+        )
+        self.dataset = dataset
+        self.kind = kind
+
+
+class AccessError(BlowfishError):
+    """Somebody who has not shown who they are, or who may not do this."""
+
+    code = "access"
+
+
+class NotSignedIn(AccessError):
+    """A request without a visit or token that is still good."""
+
+    code = "not-signed-in"
+
+    def __init__(self) -> None:
+        super().__init__("sign in first, or send a token that has not ended")
+
+
+class SignInRefused(AccessError):
+    """A name and a password that do not belong together, or too many tries; it never says which of the two is wrong."""
+
+    code = "sign-in-refused"
+
+    def __init__(self, wait: int) -> None:
+        waiting = f"there were too many wrong tries; wait {wait} seconds"
+        super().__init__(waiting if wait else "the name or the password is wrong. Try again.")
+        self.wait = wait
+
+
+class NotAllowed(AccessError):
+    """Something that this person's role, or this token's scopes, do not include."""
+
+    code = "not-allowed"
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"this needs the right to {scope}, which you do not have; ask a curator")
+        self.scope = scope
+
+
+class PasswordMustChange(AccessError):
+    """Somebody who still has the one-time password that a curator gave them."""
+
+    code = "password-must-change"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "change the one-time password first: sign in on the server's web page, or send both passwords to "
+            "PUT /api/v1/sessions/current/password"
+        )
+
+
+class AccountsUnavailable(AccessError):
+    """The database of people and visits does not answer."""
+
+    code = "accounts-unavailable"
+
+    def __init__(self) -> None:
+        super().__init__("who you are cannot be checked now. Nothing was done; try again.")
+
+
+class DatasetPaused(AccessError):
+    """A dataset that its curator has paused; nothing was charged and no data was read."""
+
+    code = "dataset-paused"
+
+    def __init__(self, dataset: str, reason: str = "") -> None:
+        said = f": {reason}" if reason else ""
+        super().__init__(f"not run, nothing charged: {dataset} is paused{said}. Earlier answers stay open to you.")
+        self.dataset = dataset
+        self.reason = reason
+
+
+class ProofMissing(AccessError):
+    """A change from a browser without the proof that it comes from our own page."""
+
+    code = "proof-missing"
+
+    def __init__(self) -> None:
+        super().__init__("a change made with a cookie needs the header X-Blowfish-Proof that signing in gave")
+
+
+class ForeignOrigin(AccessError):
+    """A request that a page of another site sent."""
+
+    code = "foreign-origin"
+
+    def __init__(self) -> None:
+        super().__init__("this came from a page of another site; use the server's own address, or set its public_url")
+
+
+class RateLimited(AccessError):
+    """Too many requests in a short time."""
+
+    code = "rate-limited"
+
+    def __init__(self, wait: int) -> None:
+        super().__init__(f"too many requests: wait {wait} seconds")
+        self.wait = wait
+
+
+class UnknownAnswer(AccessError):
+    """An answer that this person does not have; whether somebody else has it is not told."""
+
+    code = "unknown-answer"
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"you have no answer {number} of this dataset; history lists those you have")
+        self.number = number
+
+
+class VersionMismatch(AccessError):
+    """A change to a version that is not the one in force any more; nothing was changed."""
+
+    code = "version-mismatch"
+
+    def __init__(self, what: str, current: str) -> None:
+        super().__init__(f"not changed: the {what} in force is {current} by now. Look at it, then change that one.")
+        self.what = what
+        self.current = current
+
+
+class ServerUnreachable(AccessError):
+    """A server that does not answer, or that answers something which is none of ours."""
+
+    code = "server-unreachable"
+
+
+class LedgerError(BlowfishError):
+    """A request that the budget ledger does not carry out."""
+
+    code = "ledger-error"
+
+
+class BudgetExceeded(LedgerError):
+    """A charge above what the data or the analyst has left; nothing was charged and no data was read."""
+
+    code = "budget-exceeded"
+
+    def __init__(
+        self,
+        requested: Fraction,
+        remaining_dataset: Fraction,
+        remaining_analyst: Fraction | None,
+        instead: tuple[str, ...] = (),
+    ) -> None:
+        own = "" if remaining_analyst is None else f" and {amount(remaining_analyst)} for this analyst"
+        advice = f"With what is left you can have: {', or '.join(instead)}." if instead else "Ask for less accuracy."
+        super().__init__(
+            f"not run, nothing charged: this costs epsilon {amount(requested)}; {amount(remaining_dataset)} is left "
+            f"for the data{own}. {advice} The curator can renew the budget."
+        )
+        self.requested = requested
+        self.remaining_dataset = remaining_dataset
+        self.remaining_analyst = remaining_analyst
+        self.instead = instead
+
+
+class AmountTooFine(LedgerError):
+    """An amount whose denominator the exact account cannot carry; `nearest_above` always works."""
+
+    code = "amount-too-fine"
+
+    def __init__(self, requested: Fraction, nearest_above: Fraction) -> None:
+        super().__init__(f"this is too fine a fraction for the account. Use {nearest_above}, the next short one.")
+        self.requested = requested
+        self.nearest_above = nearest_above
+
+
+class KeyReused(LedgerError):
+    """An idempotency key that already belongs to another request of the same analyst."""
+
+    code = "key-reused"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"the key {key!r} was used for another request. Use a new key for a new request.")
+        self.key = key
+
+
+class StaleVersion(LedgerError):
+    """A charge that was quoted under an older policy, domain or snapshot; nothing was charged."""
+
+    code = "stale-version"
+
+    def __init__(self, what: str, quoted: int, current: int) -> None:
+        super().__init__(f"this was quoted for {what} {quoted}, and {current} is in force. Preview it again.")
+        self.what = what
+        self.quoted = quoted
+        self.current = current
+
+
+class UnknownAccount(LedgerError):
+    """An account that this ledger does not have."""
+
+    code = "unknown-account"
+
+    def __init__(self, account: str) -> None:
+        super().__init__(f"there is no account {account!r}. Register the data first.")
+        self.account = account
+
+
+class AccountConflict(LedgerError):
+    """Data that already has an account on other terms; the terms change only by a recorded action."""
+
+    code = "account-conflict"
+
+    def __init__(self, what: str, advice: str) -> None:
+        super().__init__(f"this data already has an account with another {what}. {advice}")
+        self.what = what
+
+
+class ChangeRefused(LedgerError):
+    """A curator's change that past releases do not allow; nothing was changed."""
+
+    code = "change-refused"
+
+
+class LedgerRolledBack(LedgerError):
+    """A ledger that is older than, or another than, the one its high-water mark has seen."""
+
+    code = "ledger-rolled-back"
+
+    def __init__(self, reason: str, *, found: int, expected: int) -> None:
+        super().__init__(
+            f"{reason} Restore the newest copy, or accept this one with accept_restored_ledger, which records it."
+        )
+        self.found = found
+        self.expected = expected
+
+
+class LedgerCorrupt(LedgerError):
+    """A ledger whose entries or balances contradict each other; it is not used until that is settled."""
+
+    code = "ledger-corrupt"
+
+    def __init__(self, reason: str, *, sequence: int | None = None) -> None:
+        place = f"entry {sequence}: " if sequence is not None else ""
+        super().__init__(f"{place}{reason}. Run verify, and restore a sound copy.")
+        self.reason = reason
+        self.sequence = sequence
+
+
+class LedgerUnavailable(LedgerError):
+    """A ledger that cannot be reached or written now; without a receipt nothing is released."""
+
+    code = "ledger-unavailable"
+
+
+class CannotCertify(BlowfishError):
+    """A plan whose privacy loss cannot be proven; it is refused, never guessed."""
+
+    code = "cannot-certify"
+
+
+class InfiniteLoss(CannotCertify):
+    """A release that some edge of the policy would distinguish with certainty."""
+
+    code = "infinite-loss"
+
+
+class Declined(BlowfishError):
+    """A mechanism that does not serve this problem, and why."""
+
+    code = "mechanism-declined"
+
+    def __init__(self, mechanism: str, reason: str) -> None:
+        super().__init__(f"{mechanism} does not apply: {reason}")
+        self.mechanism = mechanism
+        self.reason = reason
+
+
+class AllowanceExceeded(BlowfishError):
+    """A stage that would spend more than its program allows; the program stops, charged."""
+
+    code = "allowance-exceeded"
+
+    def __init__(self, stage: str, requested: Fraction, allowed: Fraction) -> None:
+        super().__init__(f"stage {stage} needs epsilon {amount(requested)}, its allowance is {amount(allowed)}")
+        self.stage = stage
+        self.requested = requested
+        self.allowed = allowed
+
+
+class DigestMismatch(BlowfishError):
+    """A receipt, plan or certificate that does not belong to what it is used for."""
+
+    code = "digest-mismatch"
+
+
+class NotRevealed(BlowfishError, AttributeError):
+    """A figure that a release does not hold, because it would tell more about the data than was paid for."""
+
+    code = "not-revealed"
+
+    def __init__(self, what: str, instead: str) -> None:
+        super().__init__(f"{what} is not revealed by a private release; use {instead}")
+        self.what = what
+
+
+class SourceFailed(BlowfishError):
+    """A data source that failed while it was read; what it said is in the curator's log only."""
+
+    code = "source-failed"
+
+    def __init__(self, incident: str) -> None:
+        super().__init__(f"the data source failed; ask the curator about incident {incident}")
+        self.incident = incident
+
+
+class DeadlinePassed(BlowfishError):
+    """A deadline that passed before anything was charged or read."""
+
+    code = "deadline-passed"
+
+    def __init__(self, deadline: float) -> None:
+        super().__init__(f"not run, nothing charged: {deadline:g} seconds passed before any data was read")
+        self.deadline = deadline
+
+
+class ReleaseFailed(BlowfishError):
+    """A release that failed after it was charged; the detail is in the curator's log only.
+
+    How and when a release fails can depend on the data, so the charge stands. While `can_retry`, the same question
+    with the same key goes on under the same charge.
+    """
+
+    code = "release-failed"
+
+    def __init__(self, incident: str, epsilon: Fraction, key: str, *, can_retry: bool) -> None:
+        what_next = (
+            "Ask the same again, with the same key, to retry without a second charge."
+            if can_retry
+            else "Its charge is used up; ask again with another key, which is charged anew."
+        )
+        super().__init__(
+            f"the release failed; ask the curator about incident {incident}. The charge of {amount(epsilon)} stands, "
+            f"because how and when a release fails can depend on the data. {what_next}"
+        )
+        self.incident = incident
+        self.epsilon = epsilon
+        self.key = key
+        self.can_retry = can_retry
+
+
+class InternalError(BlowfishError):
+    """Something that should not happen; the detail is in the curator's log only."""
+
+    code = "internal-error"
+
+    def __init__(self, incident: str) -> None:
+        super().__init__(f"something went wrong inside; ask the curator about incident {incident}")
+        self.incident = incident
+
+
+def error_types() -> dict[str, type[BlowfishError]]:
+    """Every kind of error by the name of its class."""
+    kinds, waiting = dict[str, type[BlowfishError]](), [BlowfishError]
+    while waiting:
+        kind = waiting.pop()
+        if kind.__module__ == __name__:
+            kinds[kind.__name__] = kind
+            waiting += kind.__subclasses__()
+    return dict(sorted(kinds.items()))

@@ -1,0 +1,188 @@
+"""A ledger in one SQLite file: write-ahead log, full synchronisation, writers in turn."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
+from blowfishdb.ledger.mark import in_turn
+from blowfishdb.ledger.records import NEWEST, PATIENCE, Cursor, Types, Value, genesis, statements
+from blowfishdb.ledger.values import Charge, Receipt
+
+APPLICATION = 0x424C4F57
+"""Marks the file as a ledger of ours, so that another database is never migrated by mistake."""
+TYPES = Types(whole="INTEGER", amount="TEXT", binary="BLOB")
+CHUNK = 256
+
+
+@dataclass(frozen=True)
+class SqliteCursor:
+    """Runs statements on one connection."""
+
+    connection: sqlite3.Connection
+
+    def rows(self, sql: str, *values: Value) -> list[tuple[Value, ...]]:
+        """The rows of a statement, none for a change."""
+        return self.connection.execute(sql, values).fetchall()
+
+    def stream(self, sql: str, *values: Value) -> Iterator[tuple[Value, ...]]:
+        """The rows of a query, a few at a time."""
+        cursor = self.connection.execute(sql, values)
+        while chunk := cursor.fetchmany(CHUNK):
+            yield from chunk
+
+
+@dataclass(frozen=True, eq=False)
+class SqliteStore:
+    """The ledger file at `path`, open in this process."""
+
+    path: Path
+    patience: float
+    _writer: sqlite3.Connection
+    _process: int = field(default_factory=os.getpid)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+    _readers: list[sqlite3.Connection] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        weakref.finalize(self, _abandon, self._process, self._readers, self._writer)
+
+    @contextmanager
+    def write(self) -> Iterator[Cursor]:
+        """One exclusive transaction; durable when it ends, rolled back when anything fails."""
+        self._check_process()
+        if not self._guard.acquire(timeout=self.patience):
+            raise LedgerUnavailable("the ledger was busy for too long. Nothing was charged; try again.")
+        try:
+            with in_turn(self.path, self.patience), _translated():
+                self._writer.execute("BEGIN IMMEDIATE")
+                try:
+                    yield SqliteCursor(self._writer)
+                    self._writer.execute("COMMIT")
+                finally:
+                    if self._writer.in_transaction:
+                        self._writer.execute("ROLLBACK")
+        finally:
+            self._guard.release()
+
+    @contextmanager
+    def read(self) -> Iterator[Cursor]:
+        """One consistent view on a connection of its own, so that long reads hold up nobody."""
+        self._check_process()
+        with _translated():
+            try:
+                reader = self._readers.pop()
+            except IndexError:
+                reader = _connect(self.path, self.patience)
+                reader.execute("PRAGMA query_only = ON")
+            reader.execute("BEGIN")
+            try:
+                yield SqliteCursor(reader)
+            finally:
+                reader.execute("ROLLBACK")
+                self._readers.append(reader)
+
+    def quick_charge(self, charge: Charge, body: str) -> Receipt | None:
+        """Nothing: an exclusive write is the quickest that SQLite has."""
+        del charge, body
+        return None
+
+    def close(self) -> None:
+        """Closes every connection."""
+        self._check_process()
+        with _translated():
+            while self._readers:
+                self._readers.pop().close()
+            self._writer.close()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise LedgerUnavailable("this ledger was opened before the process forked. Open it again in this process.")
+
+
+def _abandon(process: int, readers: list[sqlite3.Connection], writer: sqlite3.Connection) -> None:
+    """Closes what nobody can reach any more; a forked child must not touch connections of its parent."""
+    if os.getpid() == process:
+        for connection in [*readers, writer]:
+            connection.close()
+
+
+def open_sqlite(path: Path, patience: float = PATIENCE) -> SqliteStore:
+    """The store at `path`, created or migrated where needed."""
+    with _translated():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        except OSError as problem:
+            raise LedgerUnavailable(f"cannot open the ledger file: {problem.strerror}") from None
+        with in_turn(path, patience):
+            writer = _connect(path, patience)
+            try:
+                _prepare(writer)
+            except BaseException:
+                writer.close()
+                raise
+        return SqliteStore(path, patience, writer)
+
+
+def _connect(path: Path, patience: float) -> sqlite3.Connection:
+    # mode=rw: a ledger that vanished must not come back empty.
+    address = f"{path.as_uri()}?mode=rw"
+    connection = sqlite3.connect(address, uri=True, timeout=patience, isolation_level=None, check_same_thread=False)
+    # FULL: with less, a power cut may forget the last charges, and forgotten budget is spent twice.
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    """Creates the tables of a new file, or applies the migrations that an old one lacks."""
+    (application,), (version,) = (
+        connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
+    )
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables and application != APPLICATION:
+        raise LedgerCorrupt("this SQLite file is not a ledger")
+    if version > NEWEST:
+        raise LedgerUnavailable(f"this ledger has format {version}, newer than {NEWEST}. Use a newer BlowfishDB.")
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise LedgerUnavailable("this file system cannot hold a write-ahead log. Put the ledger on a local disk.")
+    while version < NEWEST:
+        _migrate(connection, version)
+        version += 1
+
+
+def _migrate(connection: sqlite3.Connection, version: int) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for statement in statements(version, TYPES):
+            connection.execute(statement)
+        if version == 0:
+            ledger = os.urandom(16).hex()
+            connection.execute("INSERT INTO head VALUES (1, ?, 0, ?)", (ledger, genesis(ledger)))
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {version + 1}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Turns the errors of SQLite into ours; a half-done transaction is gone by then."""
+    try:
+        yield
+    except sqlite3.Error as problem:
+        if type(problem) in (sqlite3.IntegrityError, sqlite3.DatabaseError):
+            raise LedgerCorrupt(f"the ledger file contradicts itself ({problem})") from None
+        raise LedgerUnavailable(
+            f"the ledger cannot be written or read now ({problem}). Try again with the same key."
+        ) from None

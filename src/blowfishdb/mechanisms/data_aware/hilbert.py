@@ -1,0 +1,242 @@
+"""Hilbert order of a grid: the path, boxes as runs on it, and partitions into aligned blocks along it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from blowfishdb.errors import PlanError
+from blowfishdb.mechanisms.data_aware.regions import NodeViews, RegionTree, TreeEstimate, least_squares
+from blowfishdb.model.numbers import Bools, Floats, Ints, distinct
+from blowfishdb.model.workload import Intervals
+from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.plan.plan import Measurement
+
+JUMPS_AT_ONCE = 2**22
+
+
+@dataclass(frozen=True)
+class HilbertCurve:
+    """The order of the cells of a grid with two axes.
+
+    Squares whose side is a power of two stand one behind the other along the longer axis, each filled by a Hilbert
+    curve that ends beside the start of the next; cells beyond the grid are left out. Where both sides fill whole
+    squares every step leads to a neighbour.
+    """
+
+    shape: tuple[int, int]
+
+    def __post_init__(self) -> None:
+        if len(self.shape) != 2 or min(self.shape) < 1:
+            raise PlanError("a Hilbert curve fills a grid with two axes")
+
+    @property
+    def cells(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    @cached_property
+    def positions(self) -> Ints:
+        """For each cell, row-major, its place on the curve."""
+        first, second = np.divmod(np.arange(self.cells), self.shape[1])
+        along, across = (first, second) if self.shape[0] >= self.shape[1] else (second, first)
+        order = (min(self.shape) - 1).bit_length()
+        square, within = along >> order, along & ((1 << order) - 1)
+        key = (square << (2 * order)) + square_positions(order, within, across)
+        positions = np.empty(self.cells, dtype=np.int64)
+        positions[np.argsort(key, kind="stable")] = np.arange(self.cells)
+        return positions
+
+    @cached_property
+    def cell_at(self) -> Ints:
+        """The cell at each place of the curve."""
+        cells = np.empty(self.cells, dtype=np.int64)
+        cells[self.positions] = np.arange(self.cells)
+        return cells
+
+    def runs(self, boxes: Rectangles) -> tuple[Ints, Ints, Ints]:
+        """The places that each box covers, as runs: the box, the first place, and one past the last place of each run.
+
+        Runs are ordered by box and place, with gaps between those of one box. They begin and end at the border of the
+        box, or where the curve makes a jump, so that only those cells are looked at.
+        """
+        query, place = self._border(boxes)
+        queries, places = self._jumps(boxes)
+        span = self.cells + 1
+        key = distinct(np.concatenate([query * span + place, queries * span + places]))
+        query, place = np.divmod(key, span)
+        is_first = (place == 0) | ~self._inside(boxes, query, place - 1)
+        is_last = (place == self.cells - 1) | ~self._inside(boxes, query, np.minimum(place + 1, self.cells - 1))
+        return query[is_first], place[is_first], place[is_last] + 1
+
+    def _inside(self, boxes: Rectangles, query: Ints, place: Ints) -> Bools:
+        first, second = np.divmod(self.cell_at[place], self.shape[1])
+        low, high = boxes.low[query], boxes.high[query]
+        return np.asarray((low[:, 0] <= first) & (first < high[:, 0]) & (low[:, 1] <= second) & (second < high[:, 1]))
+
+    def _border(self, boxes: Rectangles) -> tuple[Ints, Ints]:
+        """The cells along the four sides of each box, corners more than once."""
+        filled = np.flatnonzero(np.all(boxes.low < boxes.high, axis=1))
+        queries, places = [], []
+        for axis in (0, 1):
+            length = (boxes.high - boxes.low)[filled, axis]
+            query = np.repeat(filled, length)
+            step = np.arange(query.size) - np.repeat(np.cumsum(length) - length, length)
+            running = boxes.low[query, axis] + step
+            for fixed in (boxes.low[query, 1 - axis], boxes.high[query, 1 - axis] - 1):
+                first, second = (running, fixed) if axis == 0 else (fixed, running)
+                queries.append(query)
+                places.append(self.positions[first * self.shape[1] + second])
+        return np.concatenate(queries), np.concatenate(places)
+
+    def _jumps(self, boxes: Rectangles) -> tuple[Ints, Ints]:
+        """The places on both sides of each jump of the curve, for every box that they lie in."""
+        first, second = np.divmod(self.cell_at, self.shape[1])
+        step = np.abs(np.diff(first)) + np.abs(np.diff(second))
+        jumps = np.flatnonzero(step > 1)
+        sides = distinct(np.concatenate([jumps, jumps + 1]))
+        queries, places = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        portion = max(1, JUMPS_AT_ONCE // max(sides.size, 1))
+        for start in range(0, boxes.shape[0] if sides.size else 0, portion):
+            query = np.repeat(np.arange(start, min(start + portion, boxes.shape[0])), sides.size)
+            place = np.tile(sides, query.size // sides.size)
+            kept = self._inside(boxes, query, place)
+            queries.append(query[kept])
+            places.append(place[kept])
+        return np.concatenate(queries), np.concatenate(places)
+
+
+def square_positions(order: int, first: Ints, second: Ints) -> Ints:
+    """The places of cells on the Hilbert curve of a square of side 2^order; it starts at (0, 0), ends at (side - 1, 0).
+
+    From the largest quarters down: which quarter in the order of the curve, then its coordinates turned so that the
+    curve inside looks like the whole one.
+    """
+    place = np.zeros_like(first)
+    one, two = first.copy(), second.copy()
+    for bit in reversed(range(order)):
+        side = 1 << bit
+        upper, right = (one & side) > 0, (two & side) > 0
+        place += (side * side) * np.where(upper, np.where(right, 2, 3), np.where(right, 1, 0))
+        one, two = one & (side - 1), two & (side - 1)
+        flipped = upper & ~right
+        one, two = np.where(flipped, side - 1 - one, one), np.where(flipped, side - 1 - two, two)
+        turned = ~right
+        one, two = np.where(turned, two, one), np.where(turned, one, two)
+    return place
+
+
+@dataclass(frozen=True, eq=False)
+class RunCover:
+    """Boxes over the stretches of a tree on the curve; `keys` are box x (places + 1) + first place of each run."""
+
+    tree: RegionTree
+    queries: int
+    keys: Ints
+    lengths: Ints
+    before: Ints
+
+    def cells(self, queries: Ints, nodes: Ints) -> Ints:
+        span = self.tree.shape[0] + 1
+        low, high = queries * span + self.tree.low[nodes, 0], queries * span + self.tree.high[nodes, 0]
+        return self._up_to(high) - self._up_to(low)
+
+    def _up_to(self, place: Ints) -> Ints:
+        """How many cells all runs of all boxes count before the given places."""
+        if not self.keys.size:
+            return np.zeros_like(place)
+        run = np.maximum(np.searchsorted(self.keys, place, side="right") - 1, 0)
+        return np.asarray(self.before[run] + np.clip(place - self.keys[run], 0, self.lengths[run]))
+
+
+def run_cover(curve: HilbertCurve, boxes: Rectangles, tree: RegionTree) -> RunCover:
+    """The boxes of a grid over stretches of its curve."""
+    query, low, high = curve.runs(boxes)
+    lengths = high - low
+    return RunCover(tree, boxes.shape[0], query * (curve.cells + 1) + low, lengths, np.cumsum(lengths) - lengths)
+
+
+FAN_OUT = 4
+
+
+def block_tree(places: int, starts: Ints) -> RegionTree:
+    """The tree over places 0..places-1 whose leaves are the buckets that start at `starts`, in that order last.
+
+    A block of 4^j places stands in the tree where it holds two or more buckets.
+    """
+    ends = np.append(starts[1:], places)
+    lows, highs = [np.zeros(1, dtype=np.int64)], [np.full(1, places)]
+    size = FAN_OUT
+    while size < places:
+        size *= FAN_OUT
+    owner = np.zeros(starts.size, dtype=np.int64)
+    parents = [np.full(1, -1)]
+    nodes = 1
+    while size > FAN_OUT:
+        size //= FAN_OUT
+        block = starts // size
+        first = np.flatnonzero(np.diff(block, prepend=-1))
+        count = np.diff(np.append(first, starts.size))
+        inner = first[count > 1]
+        lows.append(block[inner] * size)
+        highs.append(np.minimum((block[inner] + 1) * size, places))
+        parents.append(owner[inner])
+        held = np.repeat(count > 1, count)
+        owner[held] = nodes + np.repeat(np.arange(inner.size), count[count > 1])
+        nodes += inner.size
+    if starts.size > 1:
+        lows.append(starts)
+        highs.append(ends)
+        parents.append(owner)
+    low, high = np.concatenate(lows), np.concatenate(highs)
+    return RegionTree((places,), low[:, None], high[:, None], np.concatenate(parents))
+
+
+TRIED = ((1, 0.0), (1, 0.08), (2, 0.12), (2, 0.2), (2, 0.3))
+"""Blocks of every level, or of every second, take this part of what the blocks above them left."""
+GRID = 2**20
+
+
+@dataclass(frozen=True, eq=False)
+class BlockWeights:
+    """The measured nodes of a tree and their whole weights; along each path they add up to about GRID."""
+
+    tree: RegionTree
+    nodes: Ints
+    weights: Ints
+
+    def measurement(self) -> Measurement:
+        """The nodes as ranges of buckets."""
+        starts = self.tree.low[self.tree.leaves, 0]
+        low, high = (np.searchsorted(starts, bound[self.nodes, 0]) for bound in (self.tree.low, self.tree.high))
+        return Measurement(Intervals(starts.size, low, high), self.weights)
+
+    def views(self, values: Floats, variances: Floats) -> NodeViews:
+        """What the measured rows tell of the nodes."""
+        return NodeViews.none(self.tree.nodes).add(self.nodes, values, variances)
+
+
+def shared_weights(tree: RegionTree, stride: int, share: float) -> BlockWeights:
+    """Every stride-th level of blocks takes a share of what is left; the buckets take the rest."""
+    left = np.ones(tree.nodes)
+    own = np.zeros(tree.nodes)
+    for depth, nodes in enumerate(tree.by_depth[1:], start=1):
+        left[nodes] = left[tree.parent[nodes]] - own[tree.parent[nodes]]
+        if depth % stride == 0:
+            own[nodes] = share * left[nodes]
+    own[tree.leaves] = left[tree.leaves]
+    whole: Ints = np.rint(own * GRID).astype(np.int64)
+    nodes = np.flatnonzero(whole)
+    return BlockWeights(tree, nodes, whole[nodes])
+
+
+def best_weights(tree: RegionTree, error: Callable[[TreeEstimate], float]) -> BlockWeights:
+    """The shares with the least predicted error; where noise is alike, a variance is 1 / weight^2."""
+
+    def predicted(candidate: BlockWeights) -> float:
+        views = candidate.views(np.zeros(candidate.nodes.size), (GRID / candidate.weights) ** 2)
+        return error(least_squares(tree, views))
+
+    return min((shared_weights(tree, *each) for each in TRIED), key=predicted)

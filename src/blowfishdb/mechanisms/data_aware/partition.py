@@ -1,0 +1,455 @@
+"""Private selection of buckets: top-down refinement, the sound L1 partition, the gate, the worst bucket."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from blowfishdb.errors import PlanError, TooLarge
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.encoding import digest
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.numbers import Bools, Ints, as_ints, distinct
+from blowfishdb.model.workload import AllRanges
+from blowfishdb.noise.distribution import geometric_quantile
+from blowfishdb.plan.plan import Problem
+from blowfishdb.plan.program import RefinementNoise, SelectionNoise
+
+FAN_OUT = 4
+"""Parts a block is cut into."""
+
+LARGE_SCALE = 8.0
+"""From this noise scale on the whole-number thresholds cost what real-valued ones would."""
+
+LEAST_STEP = 1.001
+"""While the loss is above what is allowed, the noise scale grows at least by this ratio."""
+
+CLOSE, TIGHTENINGS = 0.99, 8
+"""A loss of this part of what is allowed is close enough; so many steps are made towards it at most."""
+
+
+@dataclass(frozen=True)
+class CutRule:
+    """Where thresholds start, how much they rise a level and how far below them scores count, in noise scales."""
+
+    first: float
+    spacing: float
+    clip: float
+
+    def __post_init__(self) -> None:
+        if self.spacing <= 0 or self.clip < 0:
+            raise PlanError("thresholds rise from level to level, and the clip is not negative")
+
+
+CUT_RULE = CutRule(first=1.0, spacing=3.0, clip=2.0)
+"""Found by `python -m benchmarks tune-dawa` on synthetic tables; the noise is scaled to what it costs."""
+
+
+@dataclass(frozen=True, eq=False)
+class L1Refinement:
+    """Blocks of 4, 16, 64, ... cells; a block is cut in four where its deviation clearly exceeds what is usual.
+
+    The score of a block is the least sum of |count - c| over all c: it moves by at most 1 with one record, and a part
+    of a block never scores more than the block. Publishes the first cell of each block that was kept.
+    """
+
+    cells: int
+    noise: RefinementNoise
+
+    @cached_property
+    def blocks(self) -> tuple[int, ...]:
+        """How many cells the blocks of each level have, largest first."""
+        return block_sizes(self.cells)
+
+    def epsilon(self, graph: CellGraph) -> Fraction:
+        """The loss of publishing the buckets."""
+        return self.noise.epsilon(graph)
+
+    def digest(self) -> str:
+        """A hash of everything the loss and the noise depend on."""
+        return digest(("l1 refinement", self.cells, self.noise.digest()))
+
+    def choose(self, counts: Ints, draws: Ints) -> Ints:
+        """The first cell of each bucket, in increasing order."""
+        is_start = np.zeros(self.cells, dtype=np.bool_)
+        is_start[:: self.blocks[0]] = True
+        drawn = np.split(draws, np.cumsum(self.noise.levels)[:-1])
+        reached: Bools = np.ones(int(self.noise.levels[0]), dtype=np.bool_)
+        for level, size in enumerate(self.blocks):
+            reached = reached & self.noise.cut(level, deviations(counts, size), drawn[level])
+            part = size // FAN_OUT
+            starts = np.flatnonzero(np.repeat(reached, FAN_OUT)) * part
+            is_start[starts[starts < self.cells]] = True
+            reached = np.repeat(reached, FAN_OUT)[: -(-self.cells // part)]
+        return np.flatnonzero(is_start)
+
+
+def l1_refinement(cells: int, graph: CellGraph, epsilon: Fraction, rule: CutRule = CUT_RULE) -> L1Refinement:
+    """The refinement that costs at most epsilon, with as little noise as the search finds."""
+    levels = np.array([-(-cells // block) for block in block_sizes(cells)])
+    people = (2 if graph.has_value_edges else 1) * graph.rows_per_person
+    scale = float(people / epsilon)
+    if scale >= LARGE_SCALE:
+        scale *= expected_loss(levels.size, rule)
+    while True:
+        spacing, clip = max(1, math.ceil(rule.spacing * scale)), math.floor(rule.clip * scale)
+        noise = RefinementNoise(_short(scale), levels, math.floor(rule.first * scale), spacing, clip)
+        loss = noise.epsilon(graph)
+        if loss <= epsilon:
+            return L1Refinement(cells, _tightened(noise, graph, epsilon))
+        scale *= max(float(loss / epsilon), LEAST_STEP)
+
+
+def _tightened(noise: RefinementNoise, graph: CellGraph, epsilon: Fraction) -> RefinementNoise:
+    """The same thresholds with less noise, where rounding them to whole numbers left something of epsilon.
+
+    Noise smaller by the unused part costs no more than epsilon, since every term of the loss but the first shrinks.
+    """
+    for _ in range(TIGHTENINGS):
+        used = float(noise.epsilon(graph) / epsilon)
+        closer = replace(noise, unit=_short(used * float(noise.unit)))
+        if used > CLOSE or closer.epsilon(graph) > epsilon:
+            return noise
+        noise = closer
+    return noise
+
+
+def expected_loss(levels: int, rule: CutRule) -> float:
+    """What a refinement costs for large noise scales, in units of one comparison."""
+    gaps = np.maximum(rule.spacing * np.arange(1, levels) - rule.clip, 0.0)
+    return 1.0 + float(np.sum(np.exp(-gaps) / (2 - np.exp(-gaps))))
+
+
+def _short(scale: float) -> Fraction:
+    """The scale as a fraction of few digits."""
+    return Fraction(scale).limit_denominator(10**6)
+
+
+def block_sizes(cells: int) -> tuple[int, ...]:
+    """Powers of the fan-out from the largest below the number of cells down to the fan-out itself."""
+    sizes = [FAN_OUT]
+    while sizes[-1] * FAN_OUT < cells:
+        sizes.append(sizes[-1] * FAN_OUT)
+    return tuple(reversed(sizes))
+
+
+def deviations(counts: Ints, size: int) -> Ints:
+    """For each block of `size` cells (the last may be shorter) the least sum of |count - c| over all c."""
+    whole = counts.size // size * size
+    parts = [counts[:whole].reshape(-1, size)] if whole else []
+    if whole < counts.size:
+        parts.append(counts[whole:].reshape(1, -1))
+    found = []
+    for part in parts:
+        ordered = np.sort(part, axis=1)
+        half = part.shape[1] // 2
+        upper = ordered[:, part.shape[1] - half :].sum(axis=1)
+        found.append(upper - ordered[:, :half].sum(axis=1))
+    return np.concatenate(found)
+
+
+Candidates = Literal["powers", "aligned", "all"]
+"""Buckets whose length is a power of two, at every position or at multiples of their length; or all intervals."""
+
+MOST_CELLS_FOR_ALL = 4096
+EXACT_WEIGHTS = 2**40
+ROUNDED_WEIGHTS = 2**24
+
+
+@dataclass(frozen=True, eq=False)
+class L1Partition:
+    """Publishes the first cell of each bucket of the partition that minimises the sum over its buckets of
+
+        sum |count - mean| - noise + penalty x noise scale.
+
+    One record moves the cost of a bucket of L cells by at most 2 (1 - 1/L). Costs are whole multiples of 1 / grid;
+    `unit` sets the noise level.
+    """
+
+    cells: int
+    candidates: Candidates
+    unit: Fraction
+    penalty: Fraction
+    one_sided: bool = True
+    grid: int = 64
+
+    def __post_init__(self) -> None:
+        if self.candidates not in ("powers", "aligned", "all"):
+            raise PlanError(f"candidates are 'powers', 'aligned' or 'all', not {self.candidates!r}")
+        if self.cells < 1 or self.grid < 1 or self.penalty < 0:
+            raise PlanError("a partition has at least one cell, a positive grid, and a penalty that is not negative")
+        if self.candidates == "all" and self.cells > MOST_CELLS_FOR_ALL:
+            raise TooLarge("cells of a partition into any intervals", self.cells, MOST_CELLS_FOR_ALL, "Use 'powers'.")
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """The lengths a bucket may have, in increasing order."""
+        if self.candidates == "all":
+            return np.arange(1, self.cells + 1)
+        return 2 ** np.arange(self.cells.bit_length())
+
+    @cached_property
+    def steps(self) -> Ints:
+        """A bucket of each length starts at multiples of its step."""
+        return self.lengths if self.candidates == "aligned" else np.ones_like(self.lengths)
+
+    @cached_property
+    def offsets(self) -> Ints:
+        """Where the items of each length start, by length and then by first cell; the number of items at the end."""
+        return np.concatenate([[0], np.cumsum((self.cells - self.lengths) // self.steps + 1)])
+
+    @cached_property
+    def sensitivities(self) -> Ints:
+        """How far one record moves the cost of a bucket of each length, on the grid: 2 (1 - 1/L) grid, rounded up."""
+        return 2 * self.grid - 2 * self.grid // self.lengths
+
+    @cached_property
+    def noise(self) -> SelectionNoise:
+        """One class for each different sensitivity; noise of scale proportional to the largest plus its own."""
+        own = distinct(self.sensitivities)
+        reach = [int(self.sensitivities[-1]) + int(value) or 1 for value in own]
+        common = math.lcm(*reach)
+        whole = common if common <= EXACT_WEIGHTS else ROUNDED_WEIGHTS
+        sizes = np.bincount(np.searchsorted(own, self.sensitivities), weights=np.diff(self.offsets)).astype(np.int64)
+        return SelectionNoise(self.unit, np.array([whole // value for value in reach]), own, sizes, self.one_sided)
+
+    @cached_property
+    def penalties(self) -> Ints:
+        """What a bucket of each length pays, on the grid."""
+        weights = self.noise.weights[np.searchsorted(self.noise.sensitivities, self.sensitivities)]
+        return np.array([round(self.penalty * self.unit / int(weight)) for weight in weights])
+
+    def epsilon(self, graph: CellGraph) -> Fraction:
+        """The loss of publishing the buckets."""
+        return self.noise.epsilon(graph)
+
+    def digest(self) -> str:
+        """A hash of everything the loss, the noise and the choice depend on."""
+        own = (self.cells, self.candidates, self.penalty, self.grid)
+        return digest(("l1 partition", *own, self.noise.digest()))
+
+    def costs(self, counts: Ints) -> Ints:
+        """The cost of every item on the grid, in the order of `offsets`.
+
+        Counts beyond what 64-bit arithmetic can hold for this many cells are cut off: the cap is public, and cutting
+        off never makes two neighbouring tables differ more.
+        """
+        from blowfishdb.mechanisms import kernels
+
+        cells = np.minimum(counts, 2**60 // (4 * self.grid * self.cells))
+        values, rank = np.unique(cells, return_inverse=True)
+        found = np.empty(int(self.offsets[-1]), dtype=np.int64)
+        if self.candidates == "all":
+            kernels.fill_all_costs(cells, rank, values, self.offsets, self.grid, found)
+        else:
+            kernels.fill_costs(cells, rank, values, self.lengths, self.steps, self.offsets, self.grid, found)
+        return found
+
+    def choose(self, counts: Ints, draws: Ints) -> Ints:
+        """The first cell of each bucket; ties go to the shortest last bucket."""
+        from blowfishdb.mechanisms import kernels
+
+        scores = self.costs(counts)
+        scores -= draws
+        scores += np.repeat(self.penalties, np.diff(self.offsets))
+        starts = kernels.least_partition(self.cells, self.lengths, self.steps, self.offsets, scores)
+        return np.asarray(starts, dtype=np.int64)
+
+
+def l1_partition(
+    cells: int,
+    graph: CellGraph,
+    epsilon: Fraction,
+    *,
+    candidates: Candidates,
+    penalty: Fraction,
+    one_sided: bool = True,
+) -> L1Partition:
+    """The partition that costs exactly epsilon."""
+    loss = L1Partition(cells, candidates, Fraction(1), penalty, one_sided).epsilon(graph)
+    if loss == 0:
+        raise PlanError("one cell has one partition: there is nothing to select")
+    return L1Partition(cells, candidates, loss / epsilon, penalty, one_sided)
+
+
+MERGE, KEEP = 0, 1
+"""What the gate publishes: look for buckets, or measure every cell."""
+
+
+@dataclass(frozen=True, eq=False)
+class L1Gate:
+    """Compares the sum over blocks of `block` cells of min(deviation from the median, cap) with a public threshold.
+
+    One record changes the deviation of one block by at most 1, so this is a refinement of one node on one level.
+    """
+
+    cells: int
+    block: int
+    cap: int
+    threshold: int
+    unit: Fraction
+
+    @property
+    def noise(self) -> RefinementNoise:
+        """One variable for the one comparison. The sum is never negative, so nothing is clipped."""
+        return RefinementNoise(self.unit, np.ones(1, dtype=np.int64), self.threshold, 1, self.threshold)
+
+    def epsilon(self, graph: CellGraph) -> Fraction:
+        """The loss of publishing the outcome."""
+        return self.noise.epsilon(graph)
+
+    def digest(self) -> str:
+        """A hash of everything the loss, the noise and the outcome depend on."""
+        return digest(("l1 gate", self.cells, self.block, self.cap, self.threshold, self.noise.digest()))
+
+    def unevenness(self, counts: Ints) -> int:
+        """The sum that is compared, before noise."""
+        return int(np.minimum(deviations(counts, self.block), self.cap).sum())
+
+    def choose(self, counts: Ints, draws: Ints) -> Ints:
+        """MERGE or KEEP; a tie is MERGE."""
+        return np.where(self.noise.cut(0, np.array([self.unevenness(counts)]), draws), KEEP, MERGE)
+
+
+def l1_gate(cells: int, graph: CellGraph, epsilon: Fraction, block: int, cap: float, share: float) -> L1Gate:
+    """The gate that costs exactly epsilon and says KEEP where blocks reach more than `share` of the cap on average."""
+    whole_cap = max(1, math.ceil(cap))
+    threshold = math.floor(share * whole_cap * -(-cells // block))
+    loss = L1Gate(cells, block, whole_cap, threshold, Fraction(1)).epsilon(graph)
+    return L1Gate(cells, block, whole_cap, threshold, loss / epsilon)
+
+
+RATIO = 1.1
+"""Neighbouring levels differ by this ratio, or by 1."""
+
+LARGEST = 10**15
+"""No table deviates more than it has rows, and none has so many."""
+
+
+@dataclass(frozen=True, eq=False)
+class WorstBucket:
+    """Publishes which of some public levels is nearest to the largest deviation of a bucket from its median.
+
+    One record moves that deviation by at most 1, and with it the distance to every level.
+    """
+
+    cells: int
+    starts: Ints
+    unit: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "starts", as_ints(self.starts))
+
+    @property
+    def noise(self) -> SelectionNoise:
+        """One variable for each level."""
+        return SelectionNoise(self.unit, np.ones(1, int), np.ones(1, int), np.array([levels().size]), one_sided=True)
+
+    def epsilon(self, graph: CellGraph) -> Fraction:
+        """The loss of publishing the level."""
+        return self.noise.epsilon(graph)
+
+    def digest(self) -> str:
+        """A hash of everything the loss, the noise and the level depend on."""
+        return digest(("worst bucket", self.cells, self.starts, self.noise.digest()))
+
+    def choose(self, counts: Ints, draws: Ints) -> Ints:
+        """The number of the level; a tie goes to the lowest."""
+        worst = int(bucket_deviations(counts, self.starts).max())
+        return np.array([int(np.argmin(np.abs(levels() - worst) - draws))])
+
+    def bound(self, chosen: int, beta: float) -> float:
+        """What no bucket's deviation exceeds, with probability 1 - beta, given the published level.
+
+        The level wins against the one nearest to the truth, so it is further away by at most its own noise; the nearest
+        one is at most half a step away.
+        """
+        noise = int(geometric_quantile(float(self.unit), beta / levels().size))
+        return (float(levels()[chosen]) + noise + 1.0) / (1.0 - (RATIO - 1.0) / 2.0)
+
+
+def worst_bucket(cells: int, starts: Ints, graph: CellGraph, epsilon: Fraction) -> WorstBucket:
+    """The stage that costs exactly epsilon."""
+    return WorstBucket(cells, starts, WorstBucket(cells, starts, Fraction(1)).epsilon(graph) / epsilon)
+
+
+def levels() -> Ints:
+    """0, 1, 2, ... and then by a constant ratio."""
+    steps = math.ceil(math.log(LARGEST) / math.log(RATIO))
+    grown = np.ceil(RATIO ** np.arange(steps + 1)).astype(np.int64)
+    return np.unique(np.append(grown, np.arange(int(1 / (RATIO - 1)) + 1)))
+
+
+def bucket_deviations(counts: Ints, starts: Ints) -> Ints:
+    """For each bucket the least sum of |count - c| over all c: its upper half less its lower half."""
+    lengths = np.diff(np.append(starts, counts.size))
+    bucket = np.repeat(np.arange(starts.size), lengths)
+    ordered = counts[np.lexsort((counts, bucket))]
+    place = np.arange(counts.size) - np.repeat(starts, lengths)
+    half = np.repeat(lengths // 2, lengths)
+    upper = place >= np.repeat(lengths, lengths) - half
+    sign = upper.astype(np.int64) - (place < half)
+    return np.asarray(np.add.reduceat(sign * ordered, starts))
+
+
+@dataclass(frozen=True)
+class GateRule:
+    """What the gate spends and where it says that measuring every cell is better than any buckets.
+
+    `share` is its part of epsilon. Deviations of blocks of `block` cells count up to `cap` / epsilon, times the noise
+    level of the policy. Where they reach more than a part of the cap on average, every cell is measured: the part
+    `uneven_for_ranges` for workloads of long ranges, `uneven_for_cells` for those of which half or more count no more
+    than `short` cells, which suffer most when cells are merged.
+    """
+
+    share: Fraction
+    block: int
+    cap: float
+    uneven_for_ranges: float
+    uneven_for_cells: float
+    short: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise PlanError("the gate takes a part of epsilon between 0 and 1")
+        if self.block < 2 or self.cap <= 0 or self.short < 1:
+            raise PlanError("the gate looks at blocks of two cells or more, up to a positive cap")
+        if self.uneven_for_ranges <= 0 or self.uneven_for_cells <= 0:
+            raise PlanError("the gate's limits are positive parts of the cap")
+
+
+GATE_RULE = GateRule(Fraction(1, 100), 4, 20.0, 0.4, 0.2, 16)
+"""Found by `python -m benchmarks tune-dawa` on synthetic tables; the loss does not depend on it."""
+
+
+def gate_stage(problem: Problem, allowed: Fraction, epsilon: Fraction, rule: GateRule = GATE_RULE) -> L1Gate:
+    """The gate of a program that spends epsilon in all and allows this stage a part of it."""
+    cap = rule.cap * noise_level(problem.graph) / float(epsilon)
+    return l1_gate(problem.graph.cells, problem.graph, allowed, rule.block, cap, uneven_limit(problem, rule))
+
+
+def noise_level(graph: CellGraph) -> float:
+    """How noisy ranges over single cells are, relative to classical differential privacy; it grows like a logarithm.
+
+    Where records move a few steps along one axis, ranges are as accurate as on an axis of so many cells.
+    """
+    moved = (2 if graph.has_value_edges else 1) * graph.rows_per_person
+    axis = graph.factors[0]
+    if moved == 1 or len(graph.factors) > 1 or not isinstance(axis, WindowGraph) or np.any(graph.to_zero):
+        return float(moved)
+    steps = float(np.max(axis.reach - np.arange(axis.size))) if not axis.hubs.size else float(axis.size)
+    return moved * min(1.0, math.log2(steps + 2) / math.log2(axis.size + 2))
+
+
+def uneven_limit(problem: Problem, rule: GateRule = GATE_RULE) -> float:
+    """How uneven blocks may be for the gate to look for buckets; it depends on the workload alone."""
+    if isinstance(problem.workload, AllRanges):
+        return rule.uneven_for_ranges
+    counted = problem.workload.dot(np.ones(problem.graph.cells, dtype=np.int64))
+    short = min(1.0, 2 * float(np.mean(np.abs(counted) <= rule.short)))
+    return rule.uneven_for_ranges + short * (rule.uneven_for_cells - rule.uneven_for_ranges)

@@ -1,0 +1,472 @@
+"""Nested boxes of a grid of cells: the tree, its noisy counts, least squares over it, and its noise."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from blowfishdb.errors import Declined, PlanError
+from blowfishdb.mechanisms import identity
+from blowfishdb.mechanisms.data_aware.script import Finding, measured_rows
+from blowfishdb.mechanisms.products import as_boxes
+from blowfishdb.mechanisms.strategy import row_variances, squared
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.numbers import Bools, Floats, Ints, as_ints
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Rows
+from blowfishdb.model.workload_products import AXIS_LIMIT, Rectangles, as_intervals
+from blowfishdb.plan.certificate import calibrate
+from blowfishdb.plan.plan import Plan, Problem
+from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Reply, merge_graph
+
+
+@dataclass(frozen=True, eq=False)
+class RegionTree:
+    """Node i is the box low[i] <= cell < high[i]; node 0 is the whole grid, every parent stands before its children.
+
+    The children of a node part its box: each way to make a tree below cuts a box into boxes.
+    """
+
+    shape: tuple[int, ...]
+    low: Ints
+    high: Ints
+    parent: Ints
+
+    def __post_init__(self) -> None:
+        for name in ("low", "high", "parent"):
+            object.__setattr__(self, name, as_ints(getattr(self, name)))
+        nodes = self.parent.size
+        if self.low.shape != (nodes, len(self.shape)) or self.high.shape != self.low.shape:
+            raise PlanError("each region needs a lower and an upper bound on every axis")
+        if nodes == 0 or np.any(self.parent >= np.arange(nodes)) or int(self.parent[0]) != -1:
+            raise PlanError("regions start with the whole grid, and parents stand before their children")
+        if np.any(self.low >= self.high):
+            raise PlanError("no region is empty")
+
+    @property
+    def nodes(self) -> int:
+        return int(self.parent.size)
+
+    @cached_property
+    def areas(self) -> Floats:
+        """How many cells each region has."""
+        return np.asarray(np.prod((self.high - self.low).astype(np.float64), axis=1))
+
+    @cached_property
+    def is_leaf(self) -> Bools:
+        mask = np.ones(self.nodes, dtype=np.bool_)
+        mask[self.parent[1:]] = False
+        return mask
+
+    @cached_property
+    def leaves(self) -> Ints:
+        """The nodes without children, in increasing order; they are the buckets of the partition."""
+        return np.flatnonzero(self.is_leaf)
+
+    @cached_property
+    def depth(self) -> Ints:
+        """How many steps each node is below the whole grid."""
+        depth = np.zeros(self.nodes, dtype=np.int64)
+        above = self.parent
+        while np.any(above >= 0):
+            depth += above >= 0
+            above = np.where(above >= 0, self.parent[above], -1)
+        return depth
+
+    @cached_property
+    def by_depth(self) -> list[Ints]:
+        """The nodes of each depth."""
+        order = np.argsort(self.depth, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(self.depth))[:-1])
+
+    @cached_property
+    def children(self) -> tuple[Ints, Ints]:
+        """The nodes in order of their parents, and for each node where its children start there (one end mark more)."""
+        order = np.argsort(self.parent[1:], kind="stable") + 1
+        counts = np.bincount(self.parent[1:], minlength=self.nodes)
+        return order, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+    @cached_property
+    def labels(self) -> Ints:
+        """For each cell of the grid, row-major, the number of its leaf among the leaves."""
+        boxes = Rectangles(self.shape, self.low[self.leaves], self.high[self.leaves])
+        return np.asarray(boxes.transpose_dot(np.arange(self.leaves.size)), dtype=np.int64)
+
+
+def check_axes(mechanism: str, shape: tuple[int, ...]) -> None:
+    """Declined where a box would have too many corners."""
+    if len(shape) > AXIS_LIMIT:
+        raise Declined(mechanism, f"it serves up to {AXIS_LIMIT} axes, not {len(shape)}")
+
+
+def whole(shape: tuple[int, ...]) -> RegionTree:
+    """The grid itself, uncut."""
+    bounds = np.array([shape], dtype=np.int64)
+    return RegionTree(shape, np.zeros_like(bounds), bounds, np.array([-1]))
+
+
+def cut(tree: RegionTree, chosen: Ints, pieces: Ints) -> RegionTree:
+    """The tree with each chosen leaf cut into a grid of pieces[i, axis] nearly equal boxes; one piece is no cut.
+
+    Between a leaf and its pieces stand boxes of halved rows and columns of pieces, so that no node has many children.
+    """
+    if not np.all(tree.is_leaf[chosen]):
+        raise PlanError("only a leaf can be cut")
+    start, width = tree.low[chosen], tree.high[chosen] - tree.low[chosen]
+    pieces = np.clip(pieces, 1, width)
+    low, high, parent = [tree.low], [tree.high], [tree.parent]
+    node, box, nodes = chosen, np.arange(chosen.size), tree.nodes
+    first, last = np.zeros_like(pieces), pieces
+    while np.any(is_open := np.any(last - first > 1, axis=1)):
+        node, box, first, last = _halves(node[is_open], box[is_open], first[is_open], last[is_open])
+        low.append(start[box] + width[box] * first // pieces[box])
+        high.append(start[box] + width[box] * last // pieces[box])
+        parent.append(node)
+        node = nodes + np.arange(node.size)
+        nodes += node.size
+    return RegionTree(tree.shape, np.concatenate(low), np.concatenate(high), np.concatenate(parent))
+
+
+def _halves(node: Ints, box: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Each block of pieces first..last-1 halved on every axis where it has two or more."""
+    middle = (first + last) // 2
+    found = []
+    for upper in itertools.product((False, True), repeat=first.shape[1]):
+        side = np.array(upper)
+        kept = np.all((middle > first) | side, axis=1)
+        bounds = np.where(side, middle, first)[kept], np.where(side, last, middle)[kept]
+        found.append((node[kept], box[kept], *bounds))
+    whole_node, whole_box, low, high = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return whole_node, whole_box, low, high
+
+
+def halvings(low: Ints, high: Ints, times: int) -> Ints:
+    """Pieces per axis when the axis with the longest pieces is halved so many times, down to single cells."""
+    width = high - low
+    pieces = np.ones_like(width)
+    rows = np.arange(width.shape[0])
+    for _ in range(times):
+        axis = np.argmax(width / pieces, axis=1)
+        pieces[rows, axis] = np.minimum(2 * pieces[rows, axis], width[rows, axis])
+    return pieces
+
+
+@dataclass(frozen=True, eq=False)
+class NodeViews:
+    """What was measured of each region so far: its inverse-variance mean, infinite variance where nothing was."""
+
+    values: Floats
+    variances: Floats
+
+    @staticmethod
+    def none(nodes: int) -> NodeViews:
+        return NodeViews(np.zeros(nodes), np.full(nodes, np.inf))
+
+    def for_nodes(self, nodes: int) -> NodeViews:
+        """The same views when the tree has grown to so many nodes."""
+        missing = nodes - self.values.size
+        return NodeViews(
+            np.concatenate([self.values, np.zeros(missing)]),
+            np.concatenate([self.variances, np.full(missing, np.inf)]),
+        )
+
+    def add(self, nodes: Ints, values: Floats, variances: Floats) -> NodeViews:
+        """With one more view of each of the given nodes."""
+        mean, spread = self.values.copy(), self.variances.copy()
+        mean[nodes], spread[nodes] = combined(mean[nodes], spread[nodes], values, variances)
+        return NodeViews(mean, spread)
+
+    def with_total(self, total: float | None) -> NodeViews:
+        """With the exact count of the whole grid, where it is known."""
+        if total is None:
+            return self
+        return self.add(np.zeros(1, dtype=np.int64), np.array([total]), np.zeros(1))
+
+
+def combined(first: Floats, first_variance: Floats, second: Floats, second_variance: Floats) -> tuple[Floats, Floats]:
+    """The inverse-variance mean of two independent views and its variance; variances may be 0 or infinite."""
+    known = np.isfinite(first_variance)
+    spread = np.where(known, first_variance, 1.0)
+    with np.errstate(invalid="ignore"):
+        share = np.where(spread > 0, spread / (spread + second_variance), np.where(second_variance > 0, 0.0, 1.0))
+    share = np.where(known, share, 1.0)
+    return first + share * (second - first), np.where(known, spread * (1.0 - share), second_variance)
+
+
+@dataclass(frozen=True, eq=False)
+class TreeEstimate:
+    """The least squares count of every region.
+
+    `below` is the variance of each node's count as its own subtree tells it, `summed` that of the sum over its
+    children; given the count of a parent, its children share the correction in proportion to `below`.
+    """
+
+    tree: RegionTree
+    values: Floats
+    below: Floats
+    summed: Floats
+
+    @cached_property
+    def cells(self) -> Floats:
+        """Every cell's share of its leaf, all cells of a leaf alike."""
+        leaves = self.tree.leaves
+        return np.asarray((self.values / self.tree.areas)[leaves][self.tree.labels])
+
+
+def least_squares(tree: RegionTree, views: NodeViews) -> TreeEstimate:
+    """The counts with the least weighted sum of squares such that children add up to their parents."""
+    leaves = tree.leaves
+    if not np.all(np.isfinite(views.variances[leaves])):
+        raise PlanError("every leaf has to be measured at least once")
+    values, below, summed = views.values.copy(), views.variances.copy(), np.zeros(tree.nodes)
+    sums = np.zeros(tree.nodes)
+    for nodes in reversed(tree.by_depth[1:]):
+        parents = tree.parent[nodes]
+        totals = np.bincount(parents, weights=values[nodes], minlength=tree.nodes)
+        spreads = np.bincount(parents, weights=below[nodes], minlength=tree.nodes)
+        above = tree.by_depth[int(tree.depth[nodes[0]]) - 1]
+        inner = above[~tree.is_leaf[above]]
+        sums[inner], summed[inner] = totals[inner], spreads[inner]
+        values[inner], below[inner] = combined(sums[inner], summed[inner], views.values[inner], views.variances[inner])
+    for nodes in tree.by_depth[1:]:
+        parents = tree.parent[nodes]
+        share = np.divide(below[nodes], summed[parents], out=np.zeros(nodes.size), where=summed[parents] > 0)
+        values[nodes] += share * (values[parents] - sums[parents])
+    return TreeEstimate(tree, values, below, summed)
+
+
+VISITS = 200_000_000
+"""Beyond about this many pairs of a query and a region the bound of the leaves alone is given instead."""
+VISITS_AT_ONCE = 2_000_000
+
+
+class Cover(Protocol):
+    """Queries that count each cell of some set once."""
+
+    @property
+    def queries(self) -> int: ...
+
+    def cells(self, queries: Ints, nodes: Ints) -> Ints:
+        """How many cells of each node its query counts; one query for each node."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class BoxCover:
+    """Boxes over the regions of a tree of the same grid."""
+
+    tree: RegionTree
+    boxes: Rectangles
+
+    @property
+    def queries(self) -> int:
+        return self.boxes.shape[0]
+
+    def cells(self, queries: Ints, nodes: Ints) -> Ints:
+        found = np.ones(nodes.size, dtype=np.int64)
+        for axis in range(len(self.tree.shape)):
+            stop = np.minimum(self.tree.high[nodes, axis], self.boxes.high[queries, axis])
+            found *= np.maximum(stop - np.maximum(self.tree.low[nodes, axis], self.boxes.low[queries, axis]), 0)
+        return found
+
+
+def answer_variances(workload: Rows, estimate: TreeEstimate, views: NodeViews) -> Floats:
+    """The variance of each answer; for queries that are not boxes, or too many, an upper bound."""
+    boxes = _boxes(workload, estimate.tree.shape)
+    if boxes is None or boxes.shape[0] * visits(estimate.tree, len(estimate.tree.shape)) > VISITS:
+        return leaf_bound(workload, estimate.tree, views, estimate.tree.labels)
+    return cover_variances(BoxCover(estimate.tree, boxes), estimate, len(estimate.tree.shape))
+
+
+def cover_variances(cover: Cover, estimate: TreeEstimate, axes: int) -> Floats:
+    """The variance of each query of the cover, exact; `axes` tells how large the borders of the queries are."""
+    size = max(1, VISITS_AT_ONCE // visits(estimate.tree, axes))
+    chunks = [
+        _exact(estimate, cover, np.arange(start, min(start + size, cover.queries)))
+        for start in range(0, cover.queries, size)
+    ]
+    return np.concatenate(chunks)
+
+
+def visits(tree: RegionTree, axes: int) -> int:
+    """About how many regions the border of a query meets."""
+    return int(8 * axes * len(tree.by_depth) + 4 * axes * tree.leaves.size ** ((axes - 1) / axes))
+
+
+def leaf_bound(workload: Rows, tree: RegionTree, views: NodeViews, labels: Ints) -> Floats:
+    """What the leaves' own measurements alone would give: least squares is never worse.
+
+    `labels` names the leaf of each cell of the workload. A query's weight on a leaf is its mean over the leaf's cells,
+    whose square is at most the mean of the squares.
+    """
+    per_cell = (views.variances / tree.areas)[tree.leaves][labels]
+    return np.asarray(squared(workload).dot(per_cell), dtype=np.float64)
+
+
+def _boxes(workload: Rows, shape: tuple[int, ...]) -> Rectangles | None:
+    if len(shape) == 1 and not isinstance(workload, AllRanges):
+        spans = as_intervals(workload)
+        if spans is not None:
+            return Rectangles(shape, spans.low[:, None], spans.high[:, None])
+    return as_boxes(workload, shape)
+
+
+def _exact(estimate: TreeEstimate, cover: Cover, asked: Ints) -> Floats:
+    """Given a parent's count its children vary around their shares of it (docs/proofs/region-trees.md)."""
+    tree = estimate.tree
+    order, starts = tree.children
+    queries, node, up = asked, np.zeros(asked.size, dtype=np.int64), np.arange(asked.size)
+    levels = []
+    while node.size:
+        share = cover.cells(queries, node) / tree.areas[node]
+        kept = share > 0
+        queries, node, share = queries[kept], node[kept], share[kept]
+        levels.append((queries, node, up[kept], share))
+        opened = np.flatnonzero((share < 1) & ~tree.is_leaf[node])
+        count = starts[node[opened] + 1] - starts[node[opened]]
+        place = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count - starts[node[opened]], count)
+        node, queries, up = order[place], np.repeat(queries[opened], count), np.repeat(opened, count)
+    result = np.zeros(asked.size)
+    for depth in range(len(levels) - 1, 0, -1):
+        _, node, up, weight = levels[depth]
+        query_above, node_above, _, weight_above = levels[depth - 1]
+        spread = weight * estimate.below[node]
+        opened = np.flatnonzero(np.bincount(up, minlength=node_above.size))
+        mixed = np.bincount(up, weights=spread, minlength=node_above.size)[opened]
+        squares = np.bincount(up, weights=weight * spread, minlength=node_above.size)[opened]
+        total = estimate.summed[node_above[opened]]
+        mean = np.divide(mixed, total, out=np.zeros(opened.size), where=total > 0)
+        np.add.at(result, query_above[opened] - asked[0], np.maximum(squares - mixed * mean, 0.0))
+        weight_above[opened] = mean
+    if levels:
+        query_above, node_above, _, weight_above = levels[0]
+        result[query_above - asked[0]] += weight_above**2 * estimate.below[node_above]
+    return result
+
+
+def not_negative(estimate: TreeEstimate) -> TreeEstimate:
+    """The estimate with no count below 0; children add up to their parents unless exact counts among them say more.
+
+    Given the count of a region, the counts of its children are replaced by the nearest ones that are not negative and
+    add up to it, distances in units of their variances: no further from any true counts that add up to the same.
+    """
+    tree, values = estimate.tree, estimate.values.copy()
+    values[0] = max(values[0], 0.0)
+    for nodes in tree.by_depth[1:]:
+        values[nodes] = _shared(values[nodes], estimate.below[nodes], values, tree.parent[nodes])
+    return replace(estimate, values=values)
+
+
+def _shared(counts: Floats, spreads: Floats, totals: Floats, parents: Ints) -> Floats:
+    """For each parent the counts nearest to its children's, in units of their variances, that add up to its total."""
+    weights = np.where(np.bincount(parents, spreads, totals.size)[parents] > 0, spreads, 1.0)
+    is_open = np.ones(counts.size, dtype=np.bool_)
+    while True:
+        missing = totals - np.bincount(parents, np.where(is_open, counts, 0.0), totals.size)
+        shares = np.bincount(parents, np.where(is_open, weights, 0.0), totals.size)
+        step = np.divide(missing, shares, out=np.zeros(totals.size), where=shares > 0)
+        moved = counts + step[parents] * weights
+        below = is_open & (moved < 0.0)
+        if not np.any(below):
+            return np.where(is_open, np.maximum(moved, 0.0), 0.0)
+        is_open &= ~below
+
+
+HALVINGS = 4
+"""A cut halves at most four times, the longest axis first: 16 pieces."""
+CUTS = (2, HALVINGS)
+"""Boxes are cut into 4 or into 16."""
+
+
+@dataclass(frozen=True)
+class RecordRule:
+    """When a box is cut: it holds `per_piece` records for each piece, in units of the noise scale of the whole epsilon,
+    and its count is `clearance` standard deviations above 0.
+    """
+
+    per_piece: float
+    clearance: float
+
+    def __post_init__(self) -> None:
+        if self.per_piece < 0 or self.clearance < 0:
+            raise PlanError("what a box must hold to be cut is not negative")
+
+
+RECORD_RULE = RecordRule(3.0, 5.0)
+"""Found by `python -m benchmarks tune-spatial` on synthetic grids."""
+
+
+def noise_unit(graph: CellGraph, epsilon: Fraction) -> float:
+    """The noise scale of a count on which the whole epsilon were spent."""
+    touched = 2 if graph.has_value_edges else 1
+    return float(touched * graph.rows_per_person / epsilon)
+
+
+def cut_where_records_are(
+    tree: RegionTree, views: NodeViews, unit: float, rule: RecordRule = RECORD_RULE
+) -> RegionTree:
+    """The tree with every leaf cut into as many pieces as it holds enough records for."""
+    leaves = tree.leaves
+    counts = least_squares(tree, views).values[leaves]
+    is_clear = counts > rule.clearance * np.sqrt(views.variances[leaves])
+    pieces = np.ones((leaves.size, len(tree.shape)), dtype=np.int64)
+    for times in CUTS:
+        more = halvings(tree.low[leaves], tree.high[leaves], times)
+        enough = is_clear & (counts > rule.per_piece * unit * np.prod(more, axis=1))
+        pieces[enough] = more[enough]
+    return cut(tree, leaves, pieces)
+
+
+@dataclass(frozen=True, eq=False)
+class BucketCounts:
+    """What to ask, and how to read the reply: buckets that no edge of the policy touches come exactly."""
+
+    ask: Ask
+    noisy: Ints
+    alone: Ints
+    has_total: bool
+    noise_variance: float
+
+    def read(self, reply: Reply) -> tuple[Floats, Floats]:
+        """The count of every bucket and its noise variance."""
+        measured = measured_rows(reply)
+        values = np.zeros(self.noisy.size + self.alone.size)
+        variances = np.zeros(values.size)
+        values[self.noisy] = measured.noisy
+        values[self.alone] = measured.exact[: self.alone.size]
+        variances[self.noisy] = self.noise_variance
+        return values, variances
+
+    def total(self, reply: Reply) -> float | None:
+        """The number of records, where the policy lets everybody know it."""
+        return float(measured_rows(reply).exact[-1]) if self.has_total else None
+
+
+def bucket_counts(graph: CellGraph, buckets: Ints | None, allowance: Allowance) -> BucketCounts:
+    """Every bucket (every cell where no buckets are given) measured alike, at the whole allowance."""
+    own = graph if buckets is None else merge_graph(graph, buckets)
+    found = identity.propose(Problem(own, Identity(own.cells)))
+    labels = own.components()
+    has_total = bool(np.all(labels == 0))
+    exact_low = np.append(found.alone, np.zeros(int(has_total), dtype=np.int64))
+    exact_high = np.append(found.alone + 1, np.full(int(has_total), own.cells))
+    exact = Intervals(own.cells, exact_low, exact_high) if exact_low.size else None
+    plan = Plan(Fraction(1), found.plan(Fraction(1)).parts, exact)
+    if plan.parts:
+        plan, _ = calibrate(plan, own, allowance.epsilon)
+    ask = Ask(allowance.stage, MeasurementStage(plan), buckets)
+    spread = float(row_variances(plan)[0]) if plan.parts else 0.0
+    return BucketCounts(ask, found.noisy, found.alone, has_total, spread)
+
+
+def tree_finding(problem: Problem, tree: RegionTree, views: NodeViews) -> Finding:
+    """The least squares counts of the leaves, never negative, spread evenly over their cells."""
+    estimate = least_squares(tree, views)
+    cells = not_negative(estimate).cells
+    answers, linear = (np.asarray(problem.workload.dot(each), dtype=np.float64) for each in (cells, estimate.cells))
+    spread = answer_variances(problem.workload, estimate, views)
+    return Finding(cells, answers, spread, tree.labels, adjusted=np.abs(answers - linear))

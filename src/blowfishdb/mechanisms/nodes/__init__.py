@@ -1,1 +1,0 @@
-"""Grids of nodes on which records spread their weight, and the choice among them."""

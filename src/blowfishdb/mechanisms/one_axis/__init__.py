@@ -1,1 +1,0 @@
-"""What the mechanisms for one ordered axis share: shapes, shares, least squares and exact variances."""

@@ -1,0 +1,519 @@
+"""Chooses the rows and weights of a product measurement by expected error under the certificate."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+
+from blowfishdb.mechanisms.product_levels import Corrections, Levels, ProductRows, covariance_table
+from blowfishdb.mechanisms.products import (
+    SHARPNESS,
+    AxisChoice,
+    AxisModes,
+    AxisRows,
+    CoarseLevel,
+    ProductPart,
+    candidate_levels,
+    component_level,
+    improved_weights,
+    smooth_level,
+    summed_by_query,
+    summed_over_queries,
+)
+from blowfishdb.model.cellgraph import CellGraph, Factor
+from blowfishdb.model.graphs import AxisGraph, GridGraph
+from blowfishdb.model.numbers import Floats, Ints
+
+AXIS_SHARES = np.linspace(0.02, 0.98, 49)
+AXIS_SWEEPS = 3
+STARTS = (1.0, 0.4)
+"""What the other axes are taken to lose at first: at 1 nothing is gained by sparing an edge, so try less too."""
+
+Way = tuple[AxisGraph | None, ...]
+
+
+def ways_to_move(graph: CellGraph) -> list[Way]:
+    """How one record may move: a graph for each axis that moves, None for each that stays."""
+    if not graph.has_value_edges:
+        return []
+    options = [_factor_ways(factor) for factor in graph.factors]
+    if graph.composition == "record":
+        return [tuple(itertools.chain(*choice)) for choice in itertools.product(*options)]
+    still: list[Way] = [(None,) * len(each[0]) for each in options]
+    return [
+        tuple(itertools.chain(*still[:place], way, *still[place + 1 :]))
+        for place, each in enumerate(options)
+        for way in each
+    ]
+
+
+def _factor_ways(factor: Factor) -> list[Way]:
+    """A joint L1 threshold is taken as all of it along one axis, or an equal part along each."""
+    if not isinstance(factor, GridGraph):
+        return [(factor,)]
+    axes = range(len(factor.shape))
+    if factor.metric != "l1":
+        return [tuple(factor.axis_within(axis, factor.theta) for axis in axes)]
+    ways: list[Way] = [
+        tuple(factor.axis_within(axis, factor.theta) if axis == moving else None for axis in axes) for moving in axes
+    ]
+    part = factor.theta // len(axes)
+    return ways + ([tuple(factor.axis_within(axis, part) for axis in axes)] if part else [])
+
+
+def axis_components(graph: CellGraph) -> list[Ints]:
+    """Component labels of each axis; a component of the cells is a product of these."""
+    labels: list[Ints] = []
+    for factor in graph.factors:
+        if not isinstance(factor, GridGraph):
+            labels.append(factor.components())
+        else:
+            labels += [factor.axis_within(axis, factor.theta).components() for axis in range(len(factor.shape))]
+    return labels
+
+
+@dataclass(frozen=True, eq=False)
+class AxisOption:
+    """One coarse level of an axis (None: cells alone), and the share of it that each way moves."""
+
+    level: CoarseLevel | None
+    moved: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """What may be chosen on each axis, and how records move: `moves[way, axis]` is 1 where a way moves an axis."""
+
+    options: Sequence[Sequence[AxisOption]]
+    ways: Sequence[Way]
+    moves: Floats
+    leaves: bool
+    shape: tuple[int, ...]
+
+    def moved(self, axis: int, level: CoarseLevel | None) -> Floats:
+        """The share of the weight of a level (None: the cells) that each way moves."""
+        return self.moves[:, axis] if level is None else _moved(axis, level, self.ways)
+
+    @staticmethod
+    def of(graph: CellGraph) -> Choices:
+        ways = ways_to_move(graph)
+        moves = np.array([[g is not None and g.edge_count > 0 for g in way] for way in ways], dtype=np.float64)
+        shape = graph.shape
+        return Choices(_options(graph, ways), ways, moves.reshape(-1, len(shape)), bool(graph.to_zero.any()), shape)
+
+
+def choose_axes(parts: Sequence[ProductPart], choices: Choices) -> tuple[AxisChoice, ...]:
+    """The cells and a coarse level for each axis, weights included, with the least expected error found."""
+    search = _AxisSearch(parts, choices)
+    return min((search.descend(start) for start in STARTS), key=lambda found: found[0])[1]
+
+
+def _options(graph: CellGraph, ways: Sequence[Way]) -> list[list[AxisOption]]:
+    """The options of every axis; axes alike share their levels, whose spectra are costly."""
+    levels: dict[tuple[int, bytes], list[CoarseLevel]] = {}
+    result = []
+    for axis, (size, labels) in enumerate(zip(graph.shape, axis_components(graph), strict=True)):
+        key = (size, labels.tobytes())
+        if key not in levels:
+            levels[key] = candidate_levels(size, labels) if size > 1 else []
+        options = [AxisOption(None, np.zeros(len(ways)))]
+        result.append(options + [AxisOption(level, _moved(axis, level, ways)) for level in levels[key]])
+    return result
+
+
+def _moved(axis: int, level: CoarseLevel, ways: Sequence[Way]) -> Floats:
+    """The share of a level that each way moves; 0 where the axis stays."""
+    known = {id(own): own for own in (way[axis] for way in ways) if own is not None}
+    shares = {name: level.edge_share(own) for name, own in known.items()}
+    return np.array([shares.get(id(way[axis]), 0.0) for way in ways])
+
+
+@dataclass(frozen=True, eq=False)
+class _AxisSearch:
+    """Coordinate descent over the axes."""
+
+    parts: Sequence[ProductPart]
+    given: Choices
+
+    def descend(self, start: float) -> tuple[float, tuple[AxisChoice, ...]]:
+        """The summed variance for unit 1 at epsilon 1, and the choices; `start` is what other axes lose at first."""
+        choices = [AxisChoice(size, None, 0.0) for size in self.given.shape]
+        lost = self.given.moves * start
+        values = [[_row_variances(c, rows) for c, rows in zip(choices, p.rows, strict=True)] for p in self.parts]
+        error = math.inf
+        for _ in range(AXIS_SWEEPS):
+            before = error
+            for axis in range(len(self.given.shape)):
+                error, choices[axis], lost[:, axis] = self._best_on(axis, values, lost)
+                for part, known in zip(self.parts, values, strict=True):
+                    known[axis] = _row_variances(choices[axis], part.rows[axis])
+            if error > 0.999 * before:
+                break
+        return error, tuple(choices)
+
+    def _best_on(self, axis: int, values: list[list[Floats]], lost: Floats) -> tuple[float, AxisChoice, Floats]:
+        """The error, the choice for one axis and what it loses; each row counts by its queries' other variances."""
+        rows = [part.rows[axis] for part in self.parts]
+        counts = [part.shares(known, axis) for part, known in zip(self.parts, values, strict=True)]
+        trace = float(sum(count @ own.squares() for own, count in zip(rows, counts, strict=True)))
+        energies = [own.energies(count) for own, count in zip(rows, counts, strict=True)]
+        kept = np.prod(1 - np.delete(lost, axis, axis=1), axis=1)[:, None]
+        # Products over many axes must stay below the limit of exact sums.
+        grain = 2 ** min(6, 18 // len(self.given.shape))
+        found = []
+        for option in self.given.options[axis]:
+            level, shares, spread = option.level, np.zeros(1), np.array([trace])
+            if level is not None:
+                vectors = level.spectrum[1]
+                summed = np.sum([energy(vectors) for energy in energies], axis=0)
+                shares, spread = AXIS_SHARES, level.total_variances(summed, trace, AXIS_SHARES)
+            own_loss = self.given.moves[:, axis, None] * (1 - shares * (1 - option.moved[:, None]))
+            error = _loss(kept * (1 - own_loss), self.given.leaves) ** 2 * spread
+            place = int(np.argmin(error))
+            choice = AxisChoice(self.given.shape[axis], level, float(shares[place]), grain)
+            found.append((float(error[place]), choice, own_loss[:, place]))
+        return min(found, key=lambda one: one[0])
+
+
+def _loss(kept: Floats, leaves: bool) -> Floats:
+    """The worst loss when all column norms are 1 and each way keeps the given part of the weight."""
+    value: Floats = 2 * (1 - kept).max(axis=0, initial=0.0)
+    return np.maximum(value, 1.0) if leaves else value
+
+
+def _row_variances(choice: AxisChoice, rows: AxisRows) -> Floats:
+    """The least-squares variance of each row when the column norm of the axis is 1."""
+    fine, coarse = choice.weights
+    norm = fine + (0 if choice.level is None else coarse * choice.level.height)
+    return rows.quadratic(choice.covariance) * norm**2
+
+
+AXES = 2
+MOST_TOTALS = 16
+"""With other numbers of axes or more exact totals, weights stay products and least squares goes axis by axis."""
+
+TABLE_QUERIES = 1000
+"""Longer lists of queries are judged by an even choice of this many."""
+
+TABLE_SWEEPS = 2
+GRAIN = 64
+LEAST = (0.0, 0.003, 0.03)
+"""Combinations with less than this part of the largest weight are left out, where that helps."""
+
+LEAST_CELLS = 0.01
+"""The cells keep this part of the largest weight, so that least squares stays well conditioned."""
+
+TABLE_SHARES = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
+MIXED = (0.0, 0.5, 1.0)
+"""What is tried first: shares of the coarse level, the same on all axes, and how much of the mixed products is kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class LevelTable:
+    """The modes of each axis, and a whole weight for each combination of levels that is worth measuring.
+
+    `ratio` is the expected squared error to that of the best product. `wide` are products of rows of other levels.
+    """
+
+    axes: tuple[AxisModes, ...]
+    weights: dict[Levels, int]
+    ratio: float
+    wide: ProductRows | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _AxisCase:
+    """One option of an axis with what its rows lose and what the queries weigh on its modes."""
+
+    modes: AxisModes
+    lost: Floats
+    seen: list[list[Floats]]
+
+
+def choose_table(
+    parts: Sequence[ProductPart], graph: CellGraph, choices: Choices, product: tuple[AxisChoice, ...]
+) -> LevelTable | None:
+    """The best table found in the neighbourhood of a product; None where tables do not apply."""
+    components = axis_components(graph)
+    is_closed = graph.has_value_edges and not choices.leaves
+    totals = math.prod(int(labels.max()) + 1 for labels in components)
+    if len(choices.shape) != AXES or (is_closed and totals > MOST_TOTALS):
+        return None
+    samples = [part.sample(TABLE_QUERIES) for part in parts]
+    shown = [part.count / max(sample.count, 1) for part, sample in zip(parts, samples, strict=True)]
+    search = _TableSearch(samples, shown, choices)
+    cases = []
+    for axis, options in enumerate(choices.options):
+        rows = [_QueryRows.of(part.rows[axis], components[axis] if is_closed else None) for part in samples]
+        cases.append([search.case(axis, option, rows) for option in options])
+    at = [_place(options, choice.level) for options, choice in zip(choices.options, product, strict=True)]
+    return search.best(cases, at, [choice.share for choice in product])
+
+
+def _place(options: Sequence[AxisOption], level: CoarseLevel | None) -> int:
+    return next(place for place, option in enumerate(options) if option.level is level)
+
+
+@dataclass(frozen=True, eq=False)
+class _QueryRows:
+    """Rows of queries along one axis, and their averages over its components, which the exact totals tell."""
+
+    rows: AxisRows
+    averages: Floats | None
+    known: Floats | None
+
+    @staticmethod
+    def of(rows: AxisRows, labels: Ints | None) -> _QueryRows:
+        if labels is None:
+            return _QueryRows(rows, None, None)
+        blocks = component_level(labels).blocks.astype(np.float64)
+        averages = blocks.T @ (blocks / blocks.sum(axis=1, keepdims=True))
+        return _QueryRows(rows, averages, rows.quadratic(averages)[:, None])
+
+    def energies(self, modes: AxisModes) -> list[Floats]:
+        """Products within every mode of each row with itself, with its averages, and of these with themselves."""
+        own = modes.energies(self.rows)
+        if self.averages is None or self.known is None:
+            return [own]
+        seen, kept = self.rows.times(modes.vectors), self.rows.times(self.averages @ modes.vectors)
+        crossed = (seen * kept, kept * kept)
+        return [own, *(np.hstack([self.known - both.sum(axis=1, keepdims=True), both]) for both in crossed)]
+
+
+@dataclass(frozen=True, eq=False)
+class _TableSearch:
+    """Descent over the axes' options; each query of part i stands for `shown[i]` queries."""
+
+    parts: Sequence[ProductPart]
+    shown: Sequence[float]
+    given: Choices
+
+    def case(self, axis: int, option: AxisOption, rows: Sequence[_QueryRows]) -> _AxisCase:
+        """What one option of an axis means for the queries of every part."""
+        modes = AxisModes(self.given.shape[axis], option.level)
+        lost = np.stack([self.given.moves[:, axis], option.moved][: len(modes.grams)], axis=1)
+        return _AxisCase(modes, lost, [own.energies(modes) for own in rows])
+
+    def best(
+        self, cases: Sequence[Sequence[_AxisCase]], at: Sequence[int], shares: Sequence[float]
+    ) -> LevelTable | None:
+        """Improves each axis in turn from the product with options `at` and these shares, then the weights together."""
+        chosen = [own[place] for own, place in zip(cases, at, strict=True)]
+        pairs = zip(chosen, shares, strict=True)
+        product = _row_products([np.array([[1 - share, share][: len(case.modes.grams)]]) for case, share in pairs])
+        known = float(self._errors(chosen, product)[0])
+        if known == 0.0:
+            return None
+        for _ in range(TABLE_SWEEPS):
+            before = chosen
+            for axis, own in enumerate(cases):
+                tried = [[*chosen[:axis], case, *chosen[axis + 1 :]] for case in own]
+                chosen = min(tried, key=lambda some: float(self._errors(some, _patterns(some)).min()))
+            if chosen == before:
+                break
+        weights = self._polished(chosen)
+        ratio = float(self._errors(chosen, weights[None, :])[0]) / known
+        return LevelTable(tuple(case.modes for case in chosen), _whole(chosen, weights), ratio)
+
+    def _polished(self, chosen: Sequence[_AxisCase]) -> Floats:
+        """The weights with the least error found from the best of the patterns."""
+        patterns = _patterns(chosen)
+        start = patterns[int(np.argmin(self._errors(chosen, patterns)))]
+        sizes, gains, losses = self._terms(chosen)
+        logs = np.log(np.maximum(start / start.max(), 1e-4))
+        for sharpness in SHARPNESS:
+            logs = np.array(improved_weights(logs, gains, sizes, losses, sharpness)[1])
+        found = np.exp(logs - logs.max())
+        found[0] = max(found[0], LEAST_CELLS)
+        cells = np.arange(found.size) == 0
+        tried = np.stack([start, *(np.where((found >= least) | cells, found, 0.0) for least in LEAST)])
+        return np.asarray(tried[int(np.argmin(self._errors(chosen, tried)))])
+
+    def _errors(self, chosen: Sequence[_AxisCase], weights: Floats) -> Floats:
+        """The summed variance at loss 1 for each row of weights; columns of norm 1 for weight 1."""
+        sizes, gains, losses = self._terms(chosen)
+        return np.asarray((weights**2 @ gains.T) ** -1 @ sizes * (weights @ losses.T).max(axis=1) ** 2)
+
+    def _terms(self, chosen: Sequence[_AxisCase]) -> tuple[Floats, Floats, Floats]:
+        """What the queries weigh on each combination of modes, how well each product sees it, what each one loses.
+
+        Queries are taken less their averages over the components, whose totals are exact.
+        """
+        sizes = np.zeros(math.prod(case.modes.grams.shape[1] for case in chosen))
+        for place, (part, shown) in enumerate(zip(self.parts, self.shown, strict=True)):
+            terms = zip(*(case.seen[place] for case in chosen), strict=True)
+            for sign, term in zip((1.0, -2.0, 1.0), terms, strict=False):
+                sizes += sign * shown * summed_over_queries(term, part.index).reshape(-1)
+        gains = reduce(lambda a, b: np.asarray(np.kron(a, b), np.float64), [case.modes.grams.T for case in chosen])
+        losses = 2 * (1 - _row_products([1 - case.lost for case in chosen]))
+        if self.given.leaves:
+            losses = np.concatenate([losses, np.ones((1, losses.shape[1]))])
+        return np.maximum(sizes, 0.0), gains, losses
+
+
+def _row_products(factors: Sequence[Floats]) -> Floats:
+    """In each row all products of one entry per factor."""
+    return reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(len(a), a.shape[1] * b.shape[1]), factors)
+
+
+def _patterns(chosen: Sequence[_AxisCase]) -> Floats:
+    """Weights to begin with: products of equal shares, with the products of cells and coarse rows thinned or not."""
+    shares = np.array([[1 - share, share] for share in TABLE_SHARES])
+    counts = [len(case.modes.grams) for case in chosen]
+    products = _row_products([shares[:, :count] for count in counts])
+    is_pure = np.array([len(set(levels)) == 1 for levels in itertools.product(*map(range, counts))])
+    return np.concatenate([products * np.where(is_pure, 1.0, kept) for kept in MIXED])
+
+
+def _whole(chosen: Sequence[_AxisCase], weights: Floats) -> dict[Levels, int]:
+    """Whole weights of the rows of each combination; a coarse row is `height` times as high as a cell."""
+    heights = [[1, *([] if case.modes.level is None else [case.modes.level.height])] for case in chosen]
+    combinations = list(itertools.product(*(range(len(own)) for own in heights)))
+    each = weights / [math.prod(own[at] for own, at in zip(heights, levels, strict=True)) for levels in combinations]
+    scaled = np.round(GRAIN * each / each[each > 0].min())
+    return {levels: int(weight) for levels, weight in zip(combinations, scaled, strict=True) if weight > 0}
+
+
+WIDE_QUERIES = 500
+MOST_ROWS = 400
+MIXED_SIZES = (0.9, 1.15)
+"""Spacings that are tried for the mixed products; no move spares these, so their ramps are short."""
+
+SIZES, RAMPS = (0.75, 1.0, 1.25, 1.6), (1.0, 1.5, 2.0)
+"""Spacings that are tried for the wide rows, and heights of their ramps as parts of the spacing."""
+
+SCALES = (0.8, 1.2, 1.45)
+"""How the weights of the mixed products are scaled in the end."""
+
+WIDE_SHARES = np.geomspace(0.3, 3.0, 10)
+"""Column norms of the wide rows that are tried, as parts of that of the products of coarse rows which they replace."""
+
+WORTH = 0.995
+
+Found = tuple[float, LevelTable]
+
+
+def with_wide_rows(
+    parts: Sequence[ProductPart], choices: Choices, table: LevelTable, components: tuple[Ints, ...] | None
+) -> LevelTable:
+    """The table as it is, or with wide rows for its products of coarse rows; tables without mixed products stay."""
+    levels = [axis.level for axis in table.axes if axis.level is not None]
+    if not {(0, 1), (1, 0), (1, 1)} <= table.weights.keys():
+        return table
+    totals = None if components is None else tuple(component_level(labels).blocks for labels in components)
+    search = _WideSearch(choices, [_Sample.of(part) for part in parts], totals)
+    norm = table.weights[1, 1] * math.prod(level.height for level in levels)
+    known = search.error(table)
+    if known <= 0.0:
+        return table
+    resized = [[_resized(axis, size, ramp) for axis in table.axes] for size, ramp in itertools.product(SIZES, RAMPS)]
+    tried = [wide for wide in (levels, *resized) if math.prod(len(level.blocks) for level in wide) <= MOST_ROWS]
+    if not tried:
+        return table
+    bare = min((_mixed(table, size) for size in MIXED_SIZES), key=lambda one: search.widened(one, tried[0], norm)[0])
+    best, levels = min(((search.widened(bare, wide, norm), wide) for wide in tried), key=lambda one: _error(one[0]))
+    for scale in SCALES:
+        whole = {at: round(weight * (scale if any(at) else 1.0)) for at, weight in bare.weights.items()}
+        best = min(best, search.widened(replace(bare, weights=whole), levels, norm), key=_error)
+    error, chosen = best
+    return replace(chosen, ratio=table.ratio * error / known) if error < WORTH * known else table
+
+
+def _error(found: Found) -> float:
+    return found[0]
+
+
+def _mixed(table: LevelTable, size: float) -> LevelTable:
+    """The table without products of coarse rows, the mixed ones with another spacing and the same column norms."""
+    axes = tuple(AxisModes(axis.cells, _resized(axis, size, 1.0)) for axis in table.axes)
+    weights = {(0, 0): float(table.weights[0, 0])}
+    for at, place in (((1, 0), 0), ((0, 1), 1)):
+        heights = [level.height for level in (table.axes[place].level, axes[place].level) if level is not None]
+        weights[at] = table.weights[at] * heights[0] / heights[1]
+    return replace(table, axes=axes, weights={at: max(1, round(weight)) for at, weight in weights.items()})
+
+
+def _resized(axis: AxisModes, size: float, ramp: float) -> CoarseLevel:
+    """Blocks with another spacing: the fullest row of a level sums to its spacing times its height."""
+    level = axis.level_rows[-1]
+    spacing = int(level.sum(axis=1).max()) / int(level.sum(axis=0).max())
+    new = max(1, round(size * spacing))
+    return smooth_level(axis.cells, new, max(1, round(ramp * new)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Sample:
+    """Some queries of a part, each of which stands for `shown` queries."""
+
+    rows: tuple[AxisRows, ...]
+    index: Ints
+    shown: float
+
+    @staticmethod
+    def of(part: ProductPart) -> _Sample:
+        rows, index = part.listed(WIDE_QUERIES)
+        return _Sample(rows, index, part.count / max(len(index), 1))
+
+
+@dataclass(frozen=True, eq=False)
+class _WideSearch:
+    """Expected errors of tables over the sampled queries, at loss 1."""
+
+    choices: Choices
+    samples: Sequence[_Sample]
+    totals: tuple[Ints, ...] | None
+
+    def error(self, table: LevelTable) -> float:
+        """Without wide rows."""
+        groups = () if self.totals is None else (ProductRows(self.totals, None),)
+        plain, system, squares = self._terms(table, groups)
+        taken = float(np.sum(np.linalg.inv(system) * squares)) if groups else 0.0
+        return (plain - taken) * float(self._losses(table).max()) ** 2
+
+    def widened(self, bare: LevelTable, wide: Sequence[CoarseLevel], norm: float) -> tuple[float, LevelTable]:
+        """The least error with the given wide levels over their weight, and that table."""
+        height = math.prod(level.height for level in wide)
+        rows = tuple(level.blocks for level in wide)
+        exact = [] if self.totals is None else [ProductRows(self.totals, None)]
+        plain, system, squares = self._terms(bare, (*exact, ProductRows(rows, 1)))
+        base, lost = self._losses(bare), self._lost(wide)
+        measured = np.arange(len(system)) >= sum(group.count for group in exact)
+        best, best_weight = math.inf, 1
+        for weight in sorted({max(1, round(share * norm / height)) for share in WIDE_SHARES}):
+            own = system + np.diag(np.where(measured, weight**-2.0 - 1.0, 0.0))
+            error = plain - float(np.sum(np.linalg.inv(own) * squares))
+            error *= float((base + weight * height * lost).max()) ** 2
+            best, best_weight = min((best, best_weight), (error, weight))
+        return best, replace(bare, wide=ProductRows(rows, best_weight))
+
+    def _terms(self, table: LevelTable, groups: tuple[ProductRows, ...]) -> tuple[float, Floats, Floats]:
+        """The summed variance without corrections, their system, and the summed squares of what they see."""
+        own = covariance_table(table.axes, table.weights)
+        corrections = Corrections(table.axes, groups)
+        plain, squares = 0.0, np.zeros((corrections.count,) * 2)
+        for sample in self.samples:
+            energies = [axis.energies(rows) for axis, rows in zip(table.axes, sample.rows, strict=True)]
+            plain += sample.shown * float(summed_by_query(own, energies, sample.index).sum())
+            if groups:
+                seen = corrections.seen(own, corrections.crossed(sample.rows), sample.index)
+                squares += sample.shown * (seen @ seen.T)
+        return plain, corrections.system(own) if groups else squares, squares
+
+    def _losses(self, table: LevelTable) -> Floats:
+        """What each way loses of the table, and what leaving does where a record can."""
+        each = [self._loss(table, levels) * weight for levels, weight in table.weights.items()]
+        return np.asarray(np.sum(each, axis=0))
+
+    def _loss(self, table: LevelTable, levels: Levels) -> Floats:
+        chosen = [axis.level if at else None for axis, at in zip(table.axes, levels, strict=True)]
+        return self._lost(chosen) * math.prod(1 if level is None else level.height for level in chosen)
+
+    def _lost(self, levels: Sequence[CoarseLevel | None]) -> Floats:
+        """For rows of columns with norm 1: the loss of each way, then that of leaving."""
+        kept = np.prod([1 - self.choices.moved(axis, level) for axis, level in enumerate(levels)], axis=0)
+        return np.append(2 * (1 - kept), 1.0 if self.choices.leaves else 0.0)

@@ -1,0 +1,524 @@
+"""Products over several axes: rows along each axis, and queries read as products of one row per axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+
+from blowfishdb.mechanisms.strategy import spread_choice
+from blowfishdb.model.graphs import AxisGraph, WindowGraph
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Rows, Sparse
+from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked, as_intervals
+from blowfishdb.plan.plan import Measurement
+
+LISTED_EDGES = 2_000_000
+SHARP_AXIS, LONG_AXIS = 64, 512
+"""Plain blocks are tried on short axes only: smooth ones win on others. On long axes fewer sizes are tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseLevel:
+    """Non-negative whole rows that sum to `height` on every cell; height 1 means plain blocks."""
+
+    blocks: Ints
+    height: int
+
+    @cached_property
+    def spectrum(self) -> tuple[Floats, Floats]:
+        """Eigenvalues and orthonormal eigenvectors of the level's Gram matrix over the cells, zero ones left out."""
+        scaled = self.blocks / self.height
+        values, vectors = np.linalg.eigh(scaled @ scaled.T)
+        kept = values > 1e-9 * values[-1]
+        return values[kept], scaled.T @ (vectors[:, kept] / np.sqrt(values[kept]))
+
+    def total_variances(self, energies: Floats, trace: float, shares: Floats) -> Floats:
+        """tr(G X^-1) for X = (1 - share)^2 I + share^2 level'level, for each share of the coarse level.
+
+        G enters through its trace and its energies v'Gv along the eigenvectors of the level.
+        """
+        fine = (1 - shares) ** 2
+        coarse = energies / (fine[:, None] + shares[:, None] ** 2 * self.spectrum[0])
+        return np.asarray((trace - energies.sum()) / fine + coarse.sum(axis=1))
+
+    def edge_share(self, graph: AxisGraph) -> float:
+        """The largest part of the level's weight that one edge moves: half the L1 distance of two columns."""
+        if isinstance(graph, WindowGraph) and graph.hubs.size == 0:
+            # Memberships only drift apart along the order, so the longest edge of each cell is its worst.
+            first, second = np.arange(graph.size), graph.reach
+        elif graph.edge_count > LISTED_EDGES:
+            return 1.0
+        else:
+            first, second = graph.edges().T
+        if first.size == 0:
+            return 0.0
+        return max(
+            float(np.abs(self.blocks[:, first[at]] - self.blocks[:, second[at]]).sum(axis=0).max())
+            for at in np.array_split(np.arange(first.size), 1 + first.size // 20_000)
+        ) / (2 * self.height)
+
+
+def smooth_level(cells: int, size: int, height: int) -> CoarseLevel:
+    """Blocks of `size` cells whose borders are ramps of `height` steps: a short move changes them little.
+
+    Block i is ramp i minus ramp i + 1, both rising by one a cell from 0 to `height`, so no entry is negative.
+    """
+    reach = (cells + height) // size + 2
+    borders = np.floor((cells + size * (2 * np.arange(-reach, reach + 1) + 1)) / 2).astype(np.int64)
+    start = borders - (height - 1) // 2 - 1
+    ramps = np.clip(np.arange(cells)[None, :] - start[:, None], 0, height)
+    blocks = ramps[:-1] - ramps[1:]
+    return CoarseLevel(blocks[blocks.any(axis=1)], height)
+
+
+def component_level(labels: Ints) -> CoarseLevel:
+    """One block per component of the axis: no move changes any of them."""
+    return CoarseLevel((labels[None, :] == np.arange(int(labels.max()) + 1)[:, None]).astype(np.int64), 1)
+
+
+def candidate_levels(cells: int, labels: Ints) -> list[CoarseLevel]:
+    """A short list of coarse levels worth trying on an axis with these components."""
+    low, high = max(2.0, cells**0.35), max(2.0, cells**0.75)
+    ratio = 1.15 if cells <= LONG_AXIS else 1.5
+    steps = max(2, round(np.log(high / low) / np.log(ratio)) + 1)
+    sizes = np.unique(np.round(np.geomspace(low, high, steps)).astype(int))
+    levels = [smooth_level(cells, cells, 1)]
+    if labels.max() > 0:
+        levels.append(component_level(labels))
+    for size in sizes[sizes < cells].tolist():
+        sharp = [1] if cells <= SHARP_AXIS else []
+        levels += [smooth_level(cells, size, height) for height in (*sharp, size, 3 * size // 2, 2 * size)]
+    return levels
+
+
+@dataclass(frozen=True, eq=False)
+class AxisChoice:
+    """The cells of an axis with share 1 - share of its weight, and a coarse level with the rest (None: nothing).
+
+    Weights are whole: a coarse row weighs `grain`, and the weight of the cells is rounded accordingly.
+    """
+
+    cells: int
+    level: CoarseLevel | None
+    share: float
+    grain: int = 64
+
+    @cached_property
+    def weights(self) -> tuple[int, int]:
+        """Whole weights of each cell row and of each coarse row."""
+        if self.level is None:
+            return 1, 0
+        ratio = (1 - self.share) * self.level.height / self.share
+        return max(1, round(self.grain * ratio)), self.grain
+
+    @cached_property
+    def measurement(self) -> Measurement:
+        fine, coarse = self.weights
+        if self.level is None:
+            return Measurement(Identity(self.cells), np.array([fine]))
+        parts: tuple[Rows, ...] = (Identity(self.cells), Sparse(csr_array(self.level.blocks)))
+        counts = [self.cells, self.level.blocks.shape[0]]
+        return Measurement(Stacked(parts), np.repeat([fine, coarse], counts))
+
+    @property
+    def level_starts(self) -> Ints:
+        """Where the rows of each level begin: all rows of a level have the same weight."""
+        return np.array([0] if self.level is None else [0, self.cells])
+
+    @cached_property
+    def covariance(self) -> Floats:
+        """(A' W^2 A)^-1: the least-squares covariance of the cells when row i has variance 1 / weight_i^2."""
+        fine, coarse = self.weights
+        if self.level is None:
+            return np.eye(self.cells) / fine**2
+        rows = self.level.blocks * (coarse / fine)
+        inner = np.linalg.solve(np.eye(rows.shape[0]) + rows @ rows.T, rows)
+        return np.asarray((np.eye(self.cells) - rows.T @ inner) / fine**2)
+
+    @cached_property
+    def estimator(self) -> Floats:
+        """Cells by rows: the least-squares estimate of the cells from the measured rows."""
+        fine, coarse = self.weights
+        own = self.covariance * fine**2
+        if self.level is None:
+            return own
+        return np.hstack([own, self.covariance @ self.level.blocks.T * coarse**2])
+
+
+ROWS = 2**21
+ENTRIES = 2**24
+
+
+class AxisRows(Protocol):
+    """Rows over the cells of one axis."""
+
+    @property
+    def count(self) -> int: ...
+
+    def chosen(self, places: Ints) -> AxisRows:
+        """The rows at the given places."""
+        ...
+
+    def times(self, matrix: Floats) -> Floats:
+        """Every row times a matrix over the cells."""
+        ...
+
+    def quadratic(self, matrix: Floats) -> Floats:
+        """row M row' for each row and a symmetric matrix M."""
+        ...
+
+    def squares(self) -> Floats:
+        """The sum of squared entries of each row."""
+        ...
+
+    def energies(self, weights: Floats) -> Callable[[Floats], Floats]:
+        """What gives, for each column v of a matrix, the weighted sum over the rows of (row v)^2."""
+        ...
+
+
+def axis_rows(rows: Rows) -> AxisRows | None:
+    """The rows in a form that computes fast; None when there are too many."""
+    if rows.shape[0] > ROWS:
+        return None
+    spans = rows.intervals() if isinstance(rows, AllRanges) else as_intervals(rows)
+    if spans is not None:
+        return RunRows(spans)
+    return DenseRows(rows.dense().astype(np.float64)) if rows.shape[0] * rows.shape[1] <= ENTRIES else None
+
+
+@dataclass(frozen=True, eq=False)
+class RunRows:
+    """Each row counts a run of cells, so sums over a row are differences of running sums."""
+
+    spans: Intervals
+
+    @property
+    def count(self) -> int:
+        return self.spans.shape[0]
+
+    def chosen(self, places: Ints) -> RunRows:
+        return RunRows(Intervals(self.spans.cells, self.spans.low[places], self.spans.high[places]))
+
+    def times(self, matrix: Floats) -> Floats:
+        sums = np.zeros((matrix.shape[0] + 1, matrix.shape[1]))
+        np.cumsum(matrix, axis=0, out=sums[1:])
+        return np.asarray(sums[self.spans.high] - sums[self.spans.low])
+
+    def quadratic(self, matrix: Floats) -> Floats:
+        sums = np.zeros((self.spans.cells + 1, self.spans.cells + 1))
+        np.cumsum(np.cumsum(matrix, axis=0), axis=1, out=sums[1:, 1:])
+        low, high = self.spans.low, self.spans.high
+        return np.asarray(sums[high, high] + sums[low, low] - 2 * sums[low, high])
+
+    def squares(self) -> Floats:
+        return (self.spans.high - self.spans.low).astype(np.float64)
+
+    def energies(self, weights: Floats) -> Callable[[Floats], Floats]:
+        if 8 * self.count <= self.spans.cells**2:
+            return lambda vectors: np.asarray(weights @ self.times(vectors) ** 2)
+        gram = self._gram(weights)
+        return lambda vectors: np.asarray(np.einsum("ij,ij->j", vectors, gram @ vectors))
+
+    def _gram(self, weights: Floats) -> Floats:
+        """Entry (a, b) with a <= b is the weight of the runs that begin at or before a and end after b."""
+        cells = self.spans.cells
+        keys = self.spans.low * (cells + 1) + self.spans.high
+        begun = np.cumsum(np.bincount(keys, weights, (cells + 1) ** 2).reshape(cells + 1, cells + 1), axis=0)
+        upper = np.triu(np.cumsum(begun[:, ::-1], axis=1)[:-1, ::-1][:, 1:])
+        return np.asarray(upper + np.triu(upper, 1).T)
+
+
+@dataclass(frozen=True, eq=False)
+class DenseRows:
+    """Rows written out."""
+
+    matrix: Floats
+
+    @property
+    def count(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def chosen(self, places: Ints) -> DenseRows:
+        return DenseRows(self.matrix[places])
+
+    def times(self, matrix: Floats) -> Floats:
+        return np.asarray(self.matrix @ matrix)
+
+    def quadratic(self, matrix: Floats) -> Floats:
+        return np.asarray(np.einsum("ij,ij->i", self.matrix @ matrix, self.matrix))
+
+    def squares(self) -> Floats:
+        return self._squares
+
+    def energies(self, weights: Floats) -> Callable[[Floats], Floats]:
+        return lambda vectors: np.asarray(weights @ self.times(vectors) ** 2)
+
+    @cached_property
+    def _squares(self) -> Floats:
+        return np.asarray((self.matrix**2).sum(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class AxisModes:
+    """Mode 0 is everything that the coarse level does not see; the others are its eigenvectors (level None: no others).
+
+    The Gram matrix of the cells is 1 on every mode, that of the level (rows divided by their height) its eigenvalue.
+    """
+
+    cells: int
+    level: CoarseLevel | None
+
+    @cached_property
+    def level_rows(self) -> list[Ints]:
+        """The rows of the cells, then those of the coarse level."""
+        cells = np.eye(self.cells, dtype=np.int64)
+        return [cells] if self.level is None else [cells, self.level.blocks]
+
+    @cached_property
+    def vectors(self) -> Floats:
+        """Cells by modes, mode 0 left out."""
+        return np.zeros((self.cells, 0)) if self.level is None else self.level.spectrum[1]
+
+    @cached_property
+    def grams(self) -> Floats:
+        """The value of each level's Gram matrix on every mode: a row for the cells, then one for the coarse level."""
+        cells = np.ones(1 + self.vectors.shape[1])
+        if self.level is None:
+            return cells[None, :]
+        return np.stack([cells, np.append(0.0, self.level.spectrum[0])])
+
+    def energies(self, rows: AxisRows) -> Floats:
+        """Rows by modes: the squared length of each row within every mode."""
+        seen = rows.times(self.vectors) ** 2
+        return np.concatenate([(rows.squares() - seen.sum(axis=1))[:, None], seen], axis=1)
+
+    def with_rows(self, rows: AxisRows, others: Ints) -> Floats:
+        """Rows by others by modes: their inner products within every mode."""
+        seen = rows.times(self.vectors)[:, None, :] * (others @ self.vectors)[None, :, :]
+        whole = rows.times(others.T.astype(np.float64))
+        return np.concatenate([(whole - seen.sum(axis=2))[:, :, None], seen], axis=2)
+
+    def between(self, one: Ints, other: Ints) -> Floats:
+        """The same for two written out sets of rows."""
+        return self.with_rows(DenseRows(one.astype(np.float64)), other)
+
+
+def along_axes(maps: Sequence[Floats | Ints], values: Floats) -> Floats:
+    """The Kronecker product of the maps times a vector or a matrix of columns."""
+    rest = values.shape[1:]
+    block = values.reshape(*(each.shape[1] for each in maps), *rest)
+    return np.ascontiguousarray(mapped(block, maps)).reshape(-1, *rest)
+
+
+def mapped(table: Floats, maps: Sequence[Floats | Ints]) -> Floats:
+    """The table with each of its first axes mapped by its own matrix."""
+    for axis, each in enumerate(maps):
+        table = np.moveaxis(np.tensordot(each, table, axes=(1, axis)), 0, axis)
+    return table
+
+
+def summed_by_query(table: Floats, factors: Sequence[Floats], index: Ints | None) -> Floats:
+    """For each query the sum over all modes of table times the factors; index None: every combination of rows."""
+    if index is None:
+        return along_axes(factors, table.reshape(-1))
+    first = np.tensordot(factors[0][index[:, 0]], table, axes=(1, 0))
+    for axis in range(1, len(factors)):
+        first = np.einsum("ql,ql...->q...", factors[axis][index[:, axis]], first)
+    return np.asarray(first)
+
+
+def summed_over_queries(factors: Sequence[Floats], index: Ints | None) -> Floats:
+    """For each combination of modes the sum over the queries of the factors."""
+    if index is None:
+        table = np.ones(())
+        for factor in factors:
+            table = np.multiply.outer(table, factor.sum(axis=0))
+        return table
+    table = factors[0][index[:, 0]]
+    for axis in range(1, len(factors) - 1):
+        table = np.einsum("q...,ql->q...l", table, factors[axis][index[:, axis]])
+    return np.asarray(np.tensordot(table, factors[-1][index[:, -1]], axes=(0, 0)))
+
+
+@dataclass(frozen=True, eq=False)
+class ProductPart:
+    """Queries that are products over the axes of rows from `rows[axis]`.
+
+    `index[q, axis]` names the row of query q on each axis; None stands for every combination, in row-major order.
+    """
+
+    rows: tuple[AxisRows, ...]
+    index: Ints | None
+
+    @property
+    def count(self) -> int:
+        if self.index is not None:
+            return int(self.index.shape[0])
+        return math.prod(axis.count for axis in self.rows)
+
+    def rows_of(self, queries: Ints) -> Ints:
+        """The row on each axis of the given queries."""
+        if self.index is not None:
+            return self.index[queries]
+        places = np.unravel_index(queries, tuple(axis.count for axis in self.rows))
+        return np.stack(places, axis=1).astype(np.int64)
+
+    def sample(self, most: int) -> ProductPart:
+        """An even choice of at most `most` queries, or of as many rows per axis where all combinations are asked."""
+        if self.index is None:
+            return ProductPart(tuple(axis.chosen(spread_choice(axis.count, most)) for axis in self.rows), None)
+        return ProductPart(*self.listed(most))
+
+    def listed(self, most: int) -> tuple[tuple[AxisRows, ...], Ints]:
+        """An even choice of at most `most` queries: the rows that they need on each axis, and which ones each needs."""
+        index, rows = self.rows_of(spread_choice(self.count, most)).copy(), []
+        for axis, own in enumerate(self.rows):
+            used, index[:, axis] = np.unique(index[:, axis], return_inverse=True)
+            rows.append(own.chosen(used))
+        return tuple(rows), index
+
+    def shares(self, values: Sequence[Floats], axis: int) -> Floats:
+        """For each row of one axis, the summed product over its queries of the other axes' values."""
+        others = [k for k in range(len(self.rows)) if k != axis]
+        if self.index is None:
+            rest = math.prod(float(values[k].sum()) for k in others)
+            return np.full(self.rows[axis].count, rest)
+        product = np.ones(self.count)
+        for k in others:
+            product = product * values[k][self.index[:, k]]
+        return np.asarray(
+            np.bincount(self.index[:, axis], weights=product, minlength=self.rows[axis].count), dtype=np.float64
+        )
+
+
+def product_parts(workload: Rows, shape: tuple[int, ...]) -> tuple[ProductPart, ...] | None:
+    """The workload over cells of the given shape as products, in its own order; None where it is not."""
+    if isinstance(workload, Stacked):
+        found = [product_parts(part, shape) for part in workload.parts]
+        if any(part is None for part in found):
+            return None
+        return tuple(one for part in found if part is not None for one in part)
+    if isinstance(workload, Identity):
+        workload = Kronecker(tuple(Identity(size) for size in shape))
+    if isinstance(workload, Rectangles) and workload.grid == shape:
+        return _from_boxes(workload)
+    if isinstance(workload, Kronecker) and tuple(f.shape[1] for f in workload.factors) == shape:
+        rows = [axis_rows(factor) for factor in workload.factors]
+        known = tuple(axis for axis in rows if axis is not None)
+        return (ProductPart(known, None),) if len(known) == len(rows) else None
+    return None
+
+
+def _from_boxes(boxes: Rectangles) -> tuple[ProductPart, ...]:
+    rows, index = [], []
+    for axis, size in enumerate(boxes.grid):
+        keys, places = np.unique(boxes.low[:, axis] * (size + 1) + boxes.high[:, axis], return_inverse=True)
+        rows.append(RunRows(Intervals(size, keys // (size + 1), keys % (size + 1))))
+        index.append(places.reshape(-1))
+    return (ProductPart(tuple(rows), np.stack(index, axis=1)),)
+
+
+def as_boxes(workload: Rows, shape: tuple[int, ...]) -> Rectangles | None:
+    """The workload as axis-parallel boxes, in its own order; None where some row is not a box."""
+    if isinstance(workload, Identity):
+        workload = Kronecker(tuple(Identity(size) for size in shape))
+    if isinstance(workload, Rectangles):
+        return workload if workload.grid == shape else None
+    if isinstance(workload, Stacked):
+        parts = [as_boxes(part, shape) for part in workload.parts]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        return Rectangles(shape, np.concatenate([p.low for p in known]), np.concatenate([p.high for p in known]))
+    if not isinstance(workload, Kronecker) or tuple(f.shape[1] for f in workload.factors) != shape:
+        return None
+    spans = [as_intervals(factor) for factor in workload.factors]
+    sizes = tuple(factor.shape[0] for factor in workload.factors)
+    places = np.unravel_index(np.arange(math.prod(sizes)), sizes)
+    bounds = [(span.low[p], span.high[p]) for span, p in zip(spans, places, strict=True) if span is not None]
+    if len(bounds) < len(spans):
+        return None
+    return Rectangles(shape, np.stack([low for low, _ in bounds], 1), np.stack([high for _, high in bounds], 1))
+
+
+HEAVIEST = 1000
+SHARPNESS = (20.0, 400.0)
+"""Exponents of the norm that stands for the largest of several losses: smooth while searching, then nearly exact."""
+STEPS = 60
+
+Axes = tuple[int, ...]
+
+
+def residual_sizes(shape: tuple[int, ...], requested: Sequence[Axes], inner: Sequence[Axes]) -> Floats:
+    """For each residual the total error of the requested marginals when it is known with variance 1 a cell."""
+    sizes = []
+    for axes in inner:
+        own = math.prod(1 - 1 / shape[axis] for axis in axes)
+        cells = math.prod(shape[axis] for axis in axes)
+        sizes.append(sum(own * cells / _rest(shape, outer, axes) for outer in requested if set(axes) <= set(outer)))
+    return np.array(sizes)
+
+
+def best_weights(
+    shape: tuple[int, ...], inner: Sequence[Axes], sizes: Floats, candidates: Sequence[Axes], losses: Floats
+) -> list[int]:
+    """A whole weight for each candidate marginal, 0 for those not worth measuring."""
+    gains = np.array([[1 / _rest(shape, m, s) if set(s) <= set(m) else 0.0 for m in candidates] for s in inner])
+    rough = [
+        improved_weights(np.log(start), gains, sizes, losses, SHARPNESS[0]) for start in _starts(gains, candidates)
+    ]
+    fine = improved_weights(min(rough)[1], gains, sizes, losses, SHARPNESS[1])
+    found = [np.where(gains.max(axis=0) >= 1.0, float(HEAVIEST), 0.0)]
+    for _, logs in (*rough, fine):
+        share = np.exp(np.array(logs) - max(logs))
+        found += [np.round(HEAVIEST * np.where(share < least, 0.0, share)) for least in (1e-3, 0.02, 0.1)]
+    best = min(found, key=lambda whole: _error(whole, gains, sizes, losses))
+    return [int(weight) for weight in best]
+
+
+def improved_weights(
+    start: Sequence[float] | Floats, gains: Floats, sizes: Floats, losses: Floats, sharpness: float
+) -> tuple[float, list[float]]:
+    """The log error reached from a start, and the logarithms of the weights there."""
+    constants, bounds = (gains, sizes, losses, sharpness), [(-12.0, 2.0)] * len(start)
+    found = minimize(_log_error, start, constants, "L-BFGS-B", jac=True, bounds=bounds, options={"maxiter": STEPS})
+    return float(found.fun), [float(value) for value in found.x]
+
+
+def _starts(gains: Floats, candidates: Sequence[Axes]) -> list[Floats]:
+    """All candidates alike, and mostly those that give one residual that nothing smaller gives."""
+    even = np.ones(len(candidates))
+    tight = np.where(gains.max(axis=0) >= 1.0, 1.0, 0.01)
+    widest = np.where([len(axes) == max(map(len, candidates)) for axes in candidates], 1.0, 0.01)
+    return [even, tight, widest]
+
+
+def _error(weights: Floats, gains: Floats, sizes: Floats, losses: Floats) -> float:
+    precision = gains @ weights**2
+    if np.any(precision <= 0):
+        return math.inf
+    return float((sizes / precision).sum() * (losses @ weights).max() ** 2)
+
+
+def _log_error(logs: Floats, gains: Floats, sizes: Floats, losses: Floats, sharpness: float) -> tuple[float, Floats]:
+    weights = np.exp(logs)
+    precision = gains @ weights**2
+    spread = float((sizes / precision).sum())
+    each = losses @ weights
+    top = float(each.max())
+    powers = (each / top) ** sharpness
+    loss = top * powers.sum() ** (1 / sharpness)
+    slope = ((each / top) ** (sharpness - 1) @ losses) * powers.sum() ** (1 / sharpness - 1)
+    gradient = -(sizes / precision**2) @ gains * 2 * weights / spread + 2 * slope / loss
+    return math.log(spread) + 2 * math.log(loss), weights * gradient
+
+
+def _rest(shape: tuple[int, ...], outer: Axes, inner: Axes) -> int:
+    return math.prod(shape[axis] for axis in outer if axis not in inner)

@@ -1,1 +1,0 @@
-"""Private selection: which partition of the cells to measure."""

@@ -1,1 +1,0 @@
-"""Boxes of a grid of cells: nested regions, their noisy counts, and least squares over them."""

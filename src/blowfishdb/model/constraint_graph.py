@@ -1,0 +1,436 @@
+"""What public constraints do to neighbours: which records change together, and the policy graph under them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from blowfishdb.errors import CannotCertify, PolicyError
+from blowfishdb.model.cellgraph import Case, CellGraph, ChangedTogether, Factor, collected
+from blowfishdb.model.clock import ClockWindow
+from blowfishdb.model.constraint_atoms import MANY, Atoms, Signatures, atoms_of, explicit_signatures, signatures
+from blowfishdb.model.constraints import CountFact, Fact, MarginalFact, RangeFact, RowsFact, write_fact
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.families import BlockWindow, ListedWindow, StepWindow, ValueGraph
+from blowfishdb.model.graphs import CliqueGraph, WindowGraph, by_first_appearance
+from blowfishdb.model.groups import AxisCells, Segments
+from blowfishdb.model.numbers import Bools, Ints
+from blowfishdb.model.policy import Person, Policy
+from blowfishdb.model.predicate import atoms
+from blowfishdb.model.projection import Verdict, evaluate, leaving_cells
+
+
+def changed_facts(domain: Domain, policy: Policy) -> tuple[str, ...]:
+    """The facts that one hidden move may change, as written; said too often is sound, too seldom is not."""
+    applied = policy.applied(domain)
+    return tuple(write_fact(fact) for fact in policy.facts if _may_change(applied, policy, fact))
+
+
+def _may_change(domain: Domain, policy: Policy, fact: Fact) -> bool:
+    hides_presence = policy.presence != "public"
+    if isinstance(fact, CountFact | RangeFact):
+        told = signatures(domain, [fact])
+        return bool(told.patterns.any()) and (hides_presence or _count_may_change(domain, policy, fact, told))
+    if isinstance(fact, MarginalFact):
+        return hides_presence or any(_can_move(domain, policy, name) for name in fact.attributes)
+    return hides_presence
+
+
+def _can_move(domain: Domain, policy: Policy, name: str) -> bool:
+    """Whether some edge of the policy changes the attribute."""
+    attribute = domain[name]
+    if policy.grid_of(name) is not None or any(not slot.public for slot in attribute.slots):
+        return attribute.total_size > 1
+    return _has_edges(policy.graph(domain, name))
+
+
+def _has_edges(graph: ValueGraph) -> bool:
+    if isinstance(graph, StepWindow | ClockWindow):
+        return graph.step > 0
+    if isinstance(graph, BlockWindow):
+        return int(graph.starts.size) < graph.size
+    if isinstance(graph, ListedWindow):
+        return bool(np.any(graph.ends > np.arange(graph.size)))
+    return graph.edge_count > 0
+
+
+def _count_may_change(domain: Domain, policy: Policy, fact: CountFact | RangeFact, told: Signatures) -> bool:
+    verdict = evaluate(fact.condition, atoms(fact.condition), told.cuts, {})
+    return bool(leaving_cells(domain, policy, verdict, told.cuts, {}).any())
+
+
+MOST_COLUMNS = 62
+MOST_ELEMENTS = 4096
+MOST_WORK = 1_000_000_000
+"""Elements looked at; a second or two. A limit in time would make a policy's price depend on the machine."""
+
+Vector = tuple[int, ...]
+
+
+@lru_cache(maxsize=256)
+def most_changes(differences: tuple[Vector, ...], most_work: int = MOST_WORK) -> int | None:
+    """g: the largest L1 norm in the Graver basis of the given columns, at least 2; None where that is too much work.
+
+    Columns are the differences of signatures, one of each pair of opposite signs, and none is 0. A minimal set of
+    changed records that keeps all facts has at most g records; without columns it has one (proof:
+    docs/proofs/constraints.md).
+    """
+    if not differences:
+        return 1
+    if len(differences) > MOST_COLUMNS:
+        return None
+    kernel = integer_kernel(differences)
+    if kernel.shape[0] == 0:
+        return 2
+    # Loaded here: few policies have facts that overlap, and the compiler takes a second to load.
+    from blowfishdb.model.kernels import completed
+
+    basis, work = completed(kernel, MOST_ELEMENTS, most_work)
+    if work < 0:
+        return None
+    return max(2, int(np.abs(minimal(basis)).sum(axis=1).max()))
+
+
+def integer_kernel(columns: tuple[Vector, ...]) -> Ints:
+    """A lattice basis of all whole-number combinations of the columns that cancel, one per row."""
+    count, height = len(columns), len(columns[0])
+    rows = [[*column, *(int(i == place) for i in range(count))] for place, column in enumerate(columns)]
+    done = 0
+    for entry in range(height):
+        while True:
+            left = [row for row in rows[done:] if row[entry]]
+            if len(left) <= 1:
+                break
+            pivot = min(left, key=lambda row: abs(row[entry]))
+            for row in left:
+                if row is not pivot:
+                    times = row[entry] // pivot[entry]
+                    row[:] = [a - times * b for a, b in zip(row, pivot, strict=True)]
+        if left:
+            place = next(i for i in range(done, count) if rows[i] is left[0])
+            rows[done], rows[place] = rows[place], rows[done]
+            done += 1
+    return np.array([row[height:] for row in rows[done:]], dtype=np.int64).reshape(-1, count)
+
+
+def minimal(basis: Ints) -> Ints:
+    """The vectors that hold no other one, sign by sign, in either direction."""
+    sizes = np.abs(basis)
+    kept = []
+    for place, vector in enumerate(basis):
+        fits = np.all(sizes <= sizes[place], axis=1)
+        inside = np.all(basis * vector >= 0, axis=1) | np.all(basis * vector <= 0, axis=1)
+        inside &= fits
+        inside[place] = False
+        if not inside.any():
+            kept.append(place)
+    return basis[kept]
+
+
+MOST_NAMED = 4
+MOST_SIGNATURES = 24
+MOST_SPELLED_OUT = 2**16
+
+
+def moves_at_once(domain: Domain, policy: Policy) -> int | None:
+    """At most so many records change between neighbours; None when no hidden move changes a fact.
+
+    CannotCertify when no bound is found, PolicyError where only some rows of each person count.
+    """
+    if not policy.facts:
+        return None
+    changed = changed_facts(domain, policy)
+    if not changed:
+        return None
+    _check_unit(policy, changed)
+    absence = policy.presence != "public"
+    moves = _moves(policy.applied(domain), policy.facts, absence)
+    rows = None if absence else _known_rows(policy.facts)
+    if moves is None and rows is None:
+        raise too_many(policy.facts)
+    return max(1, min(number for number in (moves, rows) if number is not None))
+
+
+def _check_unit(policy: Policy, changed: tuple[str, ...]) -> None:
+    """Refuses facts that a hidden change can touch where people are protected, however few of their rows count.
+
+    Facts speak of all rows, answers of the first rows of each person: rows that do not count could make up for rows
+    that do, so that a person changes alone, keeps every fact, and shows (proof: docs/proofs/constraints.md).
+    """
+    if not isinstance(policy.unit, Person):
+        return
+    named = "; ".join(changed[:MOST_NAMED]) + ("; ..." if len(changed) > MOST_NAMED else "")
+    public = ", make the attributes they look at public()" if policy.presence == "public" else ""
+    raise PolicyError(
+        f"public facts speak of all rows, answers of each {policy.unit.id}'s first ones alone ({policy.unit.at_most} "
+        f"at most), and a hidden change can touch {named}. Nothing can be proven of the two together: leave these "
+        f"facts out{public}, or protect each row on its own, without a person"
+    )
+
+
+def is_settled(domain: Domain, policy: Policy) -> bool:
+    """Whether the facts settle how many records each of their atoms has."""
+    told = signatures(policy.applied(domain), policy.facts)
+    return atoms_of(told, absence=policy.presence != "public").settled
+
+
+@lru_cache(maxsize=64)
+def _moves(domain: Domain, facts: tuple[Fact, ...], absence: bool) -> int | None:
+    """The bound from the facts alone; None where none is found."""
+    found = atoms_of(signatures(domain, facts), absence=absence)
+    if found.settled:
+        # Absence alone in its atom is one vertex: nothing moves inside it.
+        alone = found.absent is not None and not bool(np.any(found.atom_of == found.absent))
+        return int(sum(found.times.tolist())) - alone
+    differences = signature_differences(domain, facts, absence)
+    return None if differences is None else most_changes(differences)
+
+
+def _known_rows(facts: tuple[Fact, ...]) -> int | None:
+    """The number of rows, where a fact gives it."""
+    for fact in facts:
+        number = fact.value if isinstance(fact, RowsFact) else fact.total if isinstance(fact, MarginalFact) else None
+        if number is not None:
+            return number
+    return None
+
+
+def signature_differences(domain: Domain, facts: tuple[Fact, ...], absence: bool) -> tuple[tuple[int, ...], ...] | None:
+    """The differences of what facts say of two records, one of each pair of opposite signs; None if very many."""
+    cuts: dict[str, Segments] = {}
+    spelled = 1
+    for name in sorted({name for fact in facts if isinstance(fact, MarginalFact) for name in fact.attributes}):
+        spelled *= domain[name].total_size
+        if spelled > MOST_SPELLED_OUT:
+            return None
+        cuts[name] = Segments(domain[name], np.arange(domain[name].size))
+    told = signatures(domain, facts, cuts)
+    if told.pattern.size > MOST_SPELLED_OUT:
+        return None
+    vectors = explicit_signatures(told, absence=absence, limit=MOST_SIGNATURES)
+    if vectors is None:
+        return None
+    nothing = (0,) * len(vectors[0])
+    found = {tuple(a - b for a, b in zip(one, two, strict=True)) for one in vectors for two in vectors}
+    return tuple(sorted(difference for difference in found if difference > nothing))
+
+
+def too_many(facts: tuple[Fact, ...]) -> CannotCertify:
+    """The refusal of facts that overlap in too many ways, with the nearest declaration that works."""
+    margins = [fact.attributes for fact in facts if isinstance(fact, MarginalFact)]
+    joint = ", ".join(dict.fromkeys(name for margin in margins for name in margin))
+    if len(margins) > 1:
+        nearest = f"If the joint table marginal({joint}) is public as well, declare that instead of its parts"
+    elif margins:
+        nearest = f"If the counts within each cell of marginal({joint}) are public, declare those"
+    else:
+        nearest = "If the counts of the pieces into which they cut each other are public, declare those"
+    return CannotCertify(
+        "these public facts overlap in too many ways: no bound was found on how many records must change together. "
+        f"{nearest}; facts that split the records into separate parts always work, and with public presence so do any "
+        "facts with the number of rows given (rows = ...). Otherwise leave out what is not public in truth."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """`piece_of` numbers, for each combination of the facts' segments, the set of cells its records may be in.
+
+    Piece p is the cells `index[place[p]][masks[mask[p]]]` (none where place is -1), and `zero[p]` tells that some of
+    its records do not count.
+    """
+
+    piece_of: Ints
+    place: Ints
+    mask: Ints
+    zero: Bools
+    index: Ints
+    masks: Bools
+
+    @property
+    def count(self) -> int:
+        return int(self.place.size)
+
+    def cells(self, piece: int) -> Ints:
+        """The flat cells of a piece."""
+        if self.place[piece] < 0:
+            return np.empty(0, dtype=np.int64)
+        return np.asarray(self.index[self.place[piece]][self.masks[self.mask[piece]]].reshape(-1), dtype=np.int64)
+
+
+def pieces_of(
+    told: Signatures, verdict: Verdict, cuts: Mapping[str, Segments], layout: Mapping[str, AxisCells]
+) -> Pieces:
+    """The pieces of a query's cells under the facts; attributes that only the query looks at may take any value."""
+    shape = tuple(axis.cells for axis in layout.values()) or (1,)
+    axes = list(layout)
+    shared = [name for name in told.names if name in cuts]
+    segment = {name: _query_segments(told.cuts[name], cuts[name]) for name in shared}
+    bound = [name for name in axes if name in shared]
+    filtered = [name for name in verdict.names if name not in shared and name in layout]
+    rest = [name for name in axes if name not in bound and name not in filtered]
+    order = [axes.index(name) for name in (*bound, *filtered, *rest)]
+    sizes = [math.prod(layout[name].cells for name in names) for names in (bound, filtered, rest)]
+    index = np.arange(math.prod(shape)).reshape(shape).transpose(order or None).reshape(sizes)
+    masks, zeros, key = _by_filter(told, verdict, shared, segment, layout)
+    place = np.zeros((1,) * len(told.names), dtype=np.int64)
+    is_cell = np.ones((1,) * len(told.names), dtype=np.bool_)
+    for name in bound:
+        own = layout[name].cell_of[segment[name]]
+        place = place * layout[name].cells + told.along(name, np.maximum(own, 0))
+        is_cell = is_cell & (told.along(name, own) >= 0)
+    different, which = np.unique(masks, axis=0, return_inverse=True)
+    mask = which.reshape(-1)[key]
+    is_cell = is_cell & np.asarray(different.any(axis=1))[mask]
+    keys = np.where(is_cell, place * different.shape[0] + mask, -1) * 2 + zeros[key]
+    found, numbers = np.unique(keys, return_inverse=True)
+    pair = found // 2
+    return Pieces(
+        piece_of=np.broadcast_to(numbers.reshape(keys.shape), told.pattern.shape),
+        place=np.where(pair < 0, -1, pair // different.shape[0]),
+        mask=np.where(pair < 0, 0, pair % different.shape[0]),
+        zero=found % 2 == 1,
+        index=index,
+        masks=different,
+    )
+
+
+def _query_segments(fine: Segments, coarse: Segments) -> Ints:
+    """The query's segment of each of the finer segments."""
+    special = coarse.starts.size + np.arange(len(coarse.slots))
+    return np.concatenate([coarse.of(fine.starts), special])
+
+
+def _by_filter(
+    told: Signatures,
+    verdict: Verdict,
+    shared: list[str],
+    segment: Mapping[str, Ints],
+    layout: Mapping[str, AxisCells],
+) -> tuple[Bools, Bools, Ints]:
+    """What the filter lets through, row by row of the shared attributes it looks at.
+
+    For each row: which cells of the filter's own axes can be reached, and whether a record can be rejected; then the
+    row of each combination.
+    """
+    key = np.zeros((1,) * len(told.names), dtype=np.int64)
+    own = [layout[name].cells for name in verdict.names if name not in shared and name in layout]
+    if verdict.accepted is None:
+        return np.ones((1, math.prod(own)), dtype=np.bool_), np.ones(1, dtype=np.bool_), key
+    first = [name for name in verdict.names if name in shared]
+    places = [verdict.names.index(name) for name in first]
+    accepted = np.moveaxis(verdict.accepted, places, range(len(places)))
+    rejected = ~accepted.reshape(*accepted.shape[: len(first)], -1)
+    zeros = rejected.any(axis=-1).reshape(-1)
+    for place, name in enumerate(name for name in verdict.names if name not in shared):
+        axis = len(first) + place
+        if name not in layout:
+            accepted = np.asarray(accepted.any(axis=axis, keepdims=True))
+            continue
+        cell_of = layout[name].cell_of
+        front = np.moveaxis(accepted, axis, 0)
+        merged = np.zeros((layout[name].cells, *front.shape[1:]), dtype=np.bool_)
+        np.logical_or.at(merged, cell_of[cell_of >= 0], front[cell_of >= 0])
+        accepted = np.moveaxis(merged, 0, axis)
+    for name in first:
+        count = verdict.accepted.shape[verdict.names.index(name)]
+        key = key * count + told.along(name, segment[name])
+    return accepted.reshape(zeros.size, -1), zeros, key
+
+
+MOST_MEMBERS = 2**24
+"""Groups that would list more cells than this in all are put together to one group of all cells."""
+
+
+def constrained_graph(
+    domain: Domain,
+    policy: Policy,
+    verdict: Verdict,
+    cuts: Mapping[str, Segments],
+    layout: Mapping[str, AxisCells],
+) -> CellGraph | None:
+    """The graph of a query's cells under the policy's facts; None when no hidden move changes a fact.
+
+    Records make up for each other by changes of any kind, so all pairs of cells that some atom holds are joined,
+    whatever the policy's own graphs say (proof: docs/proofs/constraints.md).
+    """
+    moves = moves_at_once(domain, policy)
+    if moves is None:
+        return None
+    cells = math.prod(axis.cells for axis in layout.values())
+    told = signatures(domain, policy.facts, cuts)
+    absence = policy.presence != "public"
+    found = atoms_of(told, absence=absence)
+    if found.settled:
+        together = _groups(found, pieces_of(told, verdict, cuts, layout), cells, moves)
+    else:
+        rejects = verdict.accepted is None or not bool(verdict.accepted.all())
+        together = _everything("general", cells, rejects or absence, moves)
+    shape = tuple(axis.cells for axis in layout.values()) or (1,)
+    outside: Bools = np.zeros(cells, dtype=np.bool_)
+    outside[together.members[np.repeat(together.with_zero, np.diff(together.starts))]] = True
+    return CellGraph(_factors(together, shape), "record", outside, "public", together.moves, together)
+
+
+def _everything(case: Case, cells: int, with_zero: bool, moves: int) -> ChangedTogether:
+    """One group of all cells."""
+    members = np.arange(cells)
+    whole = ChangedTogether(case, np.array([0, cells]), members, np.array([with_zero]), np.array([moves]), moves)
+    return collected(whole, np.zeros(cells, dtype=np.int64), members)
+
+
+def _groups(found: Atoms, pieces: Pieces, cells: int, moves: int) -> ChangedTogether:
+    """Atoms with the same reachable vertices as one group each."""
+    keys = np.unique(found.atom_of * pieces.count + pieces.piece_of)
+    atom, piece = keys // pieces.count, keys % pieces.count
+    starts = np.searchsorted(atom, np.arange(found.count + 1))
+    alike: dict[tuple[bytes, bool], int] = {}
+    for number, times in enumerate(found.times.tolist()):
+        key = (piece[starts[number] : starts[number + 1]].tobytes(), number == found.absent)
+        alike[key] = min(MANY, alike.get(key, 0) + times)
+    groups: dict[tuple[bytes, bool], int] = {}
+    listed = 0
+    for (held, absent), times in alike.items():
+        numbers = np.frombuffer(held, dtype=np.int64)
+        parts = [pieces.cells(int(number)) for number in numbers]
+        members = parts[0] if len(parts) == 1 else np.unique(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
+        zero = absent or bool(pieces.zero[numbers].any())
+        if members.size + zero < 2:
+            continue
+        same = (members.tobytes(), zero)
+        listed += 0 if same in groups else int(members.size)
+        groups[same] = min(MANY, groups.get(same, 0) + times)
+        if listed > MOST_MEMBERS:
+            return _everything("atoms", cells, True, moves)
+    members_of = [np.frombuffer(held, dtype=np.int64) for held, _ in groups]
+    return ChangedTogether(
+        "atoms",
+        np.concatenate([[0], np.cumsum([m.size for m in members_of], dtype=np.int64)]),
+        np.concatenate([np.empty(0, dtype=np.int64), *members_of]),
+        np.array([zero for _, zero in groups], dtype=np.bool_),
+        np.array(list(groups.values()), dtype=np.int64),
+        max(1, min(moves, sum(groups.values()))),
+    )
+
+
+def _factors(together: ChangedTogether, shape: tuple[int, ...]) -> tuple[Factor, ...]:
+    """For each axis, places that some group holds both of are joined, and so is whatever these join."""
+    places = np.unravel_index(together.members, shape)
+    group = np.repeat(np.arange(together.groups), np.diff(together.starts))
+    return tuple(_cliques(place, group, together.groups, size) for place, size in zip(places, shape, strict=True))
+
+
+def _cliques(place: Ints, group: Ints, groups: int, size: int) -> Factor:
+    ones = np.ones(place.size, dtype=np.int8)
+    links = coo_array((ones, (place, size + group)), shape=(size + groups, size + groups))
+    labels = by_first_appearance(connected_components(links, directed=False)[1][:size].astype(np.int64))
+    if bool(np.all(np.diff(labels) >= 0)):
+        ends = np.append(np.flatnonzero(np.diff(labels)), size - 1)
+        return WindowGraph(ends[labels], np.empty(0, dtype=np.int64))
+    return CliqueGraph(labels)

@@ -1,0 +1,313 @@
+"""How a query cuts an attribute: groups of values, and the segments on which groups and comparisons are constant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from blowfishdb.errors import DomainError, QueryError, TooLarge
+from blowfishdb.model.calendar import NESTS, Dates, Timestamps, first_days, periods_of_days
+from blowfishdb.model.domain import CELL, Attribute, Bins, Slot
+from blowfishdb.model.numbers import Bools, Ints, distinct, exact, show, suggest, whole
+from blowfishdb.model.predicate import Atom, Axis, Comparison, IsNull, Member, Truth
+
+AXIS_LIMIT = 2**24
+LEFT_OUT = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Value indices cut into runs, each with a number; the last run ends at `size`."""
+
+    size: int
+    starts: Ints
+    numbers: Ints
+
+    def at(self, starts: Ints) -> Ints:
+        """The numbers of finer runs that begin at the given indices."""
+        return np.asarray(self.numbers[np.searchsorted(self.starts, starts, side="right") - 1], dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """The groups of one axis: runs numbered by group (LEFT_OUT for none), and the groups' own names if any."""
+
+    runs: Runs
+    count: int
+    names: tuple[str, ...] = ()
+
+
+def grouping(axis: Axis, attribute: Attribute) -> Grouping:
+    """The groups of one axis; QueryError when they do not fit the declared values."""
+    try:
+        if axis.groups:
+            return _named_groups(axis, attribute)
+        if axis.unit is not None:
+            edges = _calendar_edges(axis.unit, attribute)
+        elif axis.width is not None:
+            edges = _width_edges(axis.width, attribute)
+        elif axis.edges:
+            edges = _given_edges(axis.edges, attribute)
+        else:
+            _check_size(axis.attribute, attribute.size)
+            edges = np.arange(attribute.size + 1)
+    except DomainError as error:
+        raise QueryError(f"{axis.attribute}: {error}") from None
+    _check_size(axis.attribute, edges.size - 1)
+    starts, numbers = edges, np.append(np.arange(edges.size - 1), LEFT_OUT)
+    if starts[-1] == attribute.size:
+        starts, numbers = starts[:-1], numbers[:-1]
+    if starts[0] > 0:
+        starts, numbers = np.insert(starts, 0, 0), np.insert(numbers, 0, LEFT_OUT)
+    return Grouping(Runs(attribute.size, starts, numbers), int(edges.size) - 1)
+
+
+def _check_size(name: str, count: int) -> None:
+    if count > AXIS_LIMIT:
+        raise TooLarge(f"cells along {name}", count, AXIS_LIMIT, f"Group it: col({name!r}).bins(...) with wider bins.")
+
+
+def _width_edges(width: object, attribute: Attribute) -> Ints:
+    step = exact(width, "the width", DomainError)
+    if step <= 0:
+        raise DomainError("the width of a group must be positive")
+    if isinstance(attribute, Bins):
+        if attribute.width is None:
+            raise DomainError("its bins are of unequal width; give edges")
+        step = step / attribute.width
+        if step.denominator != 1:
+            raise DomainError(f"the width must be a multiple of the bins' own width {show(attribute.width)}")
+    if not attribute.ordered:
+        raise DomainError("has no order; use groups({...})")
+    size = whole(step, "the width", DomainError)
+    _check_size("an axis", -(-attribute.size // size))
+    return np.append(np.arange(0, attribute.size, size, dtype=np.int64), attribute.size)
+
+
+def _given_edges(edges: Sequence[object], attribute: Attribute) -> Ints:
+    if not attribute.ordered:
+        raise DomainError("has no order; use groups({...})")
+    cuts = np.array([attribute.below(edge) for edge in edges], dtype=np.int64)
+    if cuts.size < 2 or np.any(np.diff(cuts) <= 0):
+        raise DomainError("edges must be two or more and increase, with a declared value in every group")
+    return cuts
+
+
+def _calendar_edges(unit: str, attribute: Attribute) -> Ints:
+    if not isinstance(attribute, Dates | Timestamps):
+        raise DomainError(f"is no date, so it cannot go by {unit!r}")
+    if unit == attribute.by:
+        _check_size("an axis", attribute.size)
+        return np.arange(attribute.size + 1)
+    if unit not in NESTS[attribute.by]:
+        fits = NESTS[attribute.by]
+        advice = suggest(unit, fits) if fits else "it can only be used as it is"
+        raise DomainError(f"{attribute.by}s do not make up whole {unit}s; {advice}")
+    if isinstance(attribute, Timestamps):
+        return _timestamp_edges(unit, attribute)
+    ends = attribute.starts(np.array([0, attribute.size]))
+    first, last = (int(p) for p in periods_of_days(np.array([ends[0], ends[1] - 1]), unit))
+    inner = first_days(np.arange(first + 1, last + 1), unit)
+    return np.concatenate([[0], periods_of_days(inner, attribute.by) - attribute.first_period, [attribute.size]])
+
+
+def _timestamp_edges(unit: str, attribute: Timestamps) -> Ints:
+    # Microseconds per coarse period: a day and more begin at midnight of the wall clock.
+    if unit in ("minute", "hour"):
+        coarse = (60 if unit == "minute" else 3600) * 1_000_000 // attribute.step
+        first = -(-attribute.first_period // coarse) * coarse - attribute.first_period
+        inner = np.arange(first if first else coarse, attribute.size, coarse, dtype=np.int64)
+    else:
+        days = attribute.days(np.array([0, attribute.size - 1]))
+        begin, end = (int(p) for p in periods_of_days(days, unit))
+        starts = first_days(np.arange(begin + 1, end + 1), unit)
+        inner = starts * (86_400 * 1_000_000 // attribute.step) - attribute.first_period
+    return np.concatenate([[0], inner, [attribute.size]]).astype(np.int64)
+
+
+def _named_groups(axis: Axis, attribute: Attribute) -> Grouping:
+    member: dict[int, int] = {}
+    for number, (name, values) in enumerate(axis.groups):
+        if not values:
+            raise DomainError(f"the group {name!r} is empty")
+        for value in values:
+            if member.setdefault(attribute.index_of(value), number) != number:
+                raise DomainError(f"the value {value!r} is in two groups")
+    inside = np.array(sorted(member), dtype=np.int64)
+    starts = distinct(np.concatenate([[0], inside, inside + 1]))
+    starts = starts[starts < attribute.size].astype(np.int64)
+    numbers = np.array([member.get(int(start), LEFT_OUT) for start in starts], dtype=np.int64)
+    return Grouping(Runs(attribute.size, starts, numbers), len(axis.groups), tuple(n for n, _ in axis.groups))
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """One attribute cut as finely as the query needs: runs of values, then its special cells."""
+
+    attribute: Attribute
+    starts: Ints
+
+    @property
+    def stops(self) -> Ints:
+        return np.append(self.starts[1:], self.attribute.size)
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return self.attribute.slots
+
+    @property
+    def count(self) -> int:
+        return int(self.starts.size) + len(self.slots)
+
+    def of(self, codes: Ints) -> Ints:
+        """The segment of each value code."""
+        if self.starts.size == self.attribute.size:
+            # Every value is a segment of its own.
+            place = np.clip(codes, -1, self.attribute.size - 1)
+        else:
+            place = np.searchsorted(self.starts, codes, side="right") - 1
+        for offset, slot in enumerate(self.slots):
+            place = np.where(codes == slot.code, self.starts.size + offset, place)
+        return place.astype(np.int64)
+
+    def truth(self, atom: Atom) -> Truth:
+        """Where the comparison is true and false, by segment."""
+        inside = atom_runs(atom, self.attribute).at(self.starts) == 1
+        yes, no = [inside], [~inside]
+        for slot in self.slots:
+            known = _slot_truth(atom, slot)
+            yes.append(np.array([known is True]))
+            no.append(np.array([known is False]))
+        return np.concatenate(yes), np.concatenate(no)
+
+    def groups(self, grouping: Grouping) -> Ints:
+        """The group of each segment; special cells follow the ordinary groups."""
+        special = np.arange(len(self.slots)) + grouping.count
+        return np.concatenate([grouping.runs.at(self.starts), special])
+
+
+def _slot_truth(atom: Atom, slot: Slot) -> bool | None:
+    """NULL compares as unknown; a value outside equals no declared one, and its order is unknown."""
+    if isinstance(atom, Comparison | Member):
+        ordering = isinstance(atom, Comparison) and atom.op != "=="
+        return None if slot.name == "NULL" or ordering else False
+    return (slot.name == "NULL") == isinstance(atom, IsNull)
+
+
+def atom_runs(atom: Atom, attribute: Attribute) -> Runs:
+    """Where a comparison holds along the declared values; QueryError where they do not decide it."""
+    try:
+        if isinstance(atom, Member):
+            return _runs_of([attribute.index_of(value) for value in atom.values], attribute.size)
+        if isinstance(atom, Comparison):
+            return _comparison_runs(atom, attribute)
+    except DomainError as error:
+        raise QueryError(f"{atom.attribute}: {error}") from None
+    wanted = attribute.null if isinstance(atom, IsNull) else attribute.outside
+    if wanted != CELL:
+        what = "NULL" if isinstance(atom, IsNull) else "a value outside"
+        raise QueryError(f"{atom.attribute}: {what} has no cell of its own here, so it cannot be asked for")
+    return _runs_of([], attribute.size)
+
+
+def _comparison_runs(atom: Comparison, attribute: Attribute) -> Runs:
+    if atom.op == "==":
+        return _runs_of([attribute.index_of(atom.value)], attribute.size)
+    if not attribute.ordered:
+        raise DomainError(f"has no order, so {atom.op} means nothing; use == or isin")
+    cut = attribute.below(atom.value) if atom.op in ("<", ">=") else attribute.up_to(atom.value)
+    low_side = int(atom.op in ("<", "<="))
+    if cut == 0:
+        return Runs(attribute.size, np.zeros(1, dtype=np.int64), np.array([1 - low_side]))
+    if cut == attribute.size:
+        return Runs(attribute.size, np.zeros(1, dtype=np.int64), np.array([low_side]))
+    return Runs(attribute.size, np.array([0, cut]), np.array([low_side, 1 - low_side]))
+
+
+def _runs_of(indices: list[int], size: int) -> Runs:
+    """Runs numbered 1 at the given indices and 0 elsewhere."""
+    inside = distinct(np.array(indices, dtype=np.int64))
+    starts = distinct(np.concatenate([[0], inside, inside + 1]))
+    starts = starts[starts < size].astype(np.int64)
+    return Runs(size, starts, np.isin(starts, inside).astype(np.int64))
+
+
+def segments(attribute: Attribute, pieces: Sequence[Runs]) -> Segments:
+    """The coarsest cut of the attribute on which every given piece is constant."""
+    starts = distinct(np.concatenate([np.zeros(1, dtype=np.int64), *(piece.starts for piece in pieces)]))
+    return Segments(attribute, starts.astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class AxisCells:
+    """The segments of one attribute put together to the cells of an axis: ordinary cells first, then special ones.
+
+    `cell_of` gives each segment's cell, LEFT_OUT for segments that never count. Every cell has a segment.
+    """
+
+    segments: Segments
+    cell_of: Ints
+    plain: int
+    cells: int
+
+    @staticmethod
+    def of(segments: Segments, groups: Ints, possible: Bools) -> AxisCells:
+        """The axis whose cells are the groups that still have a segment after the filter."""
+        counts = possible & (groups >= 0)
+        kept = distinct(groups[counts])
+        cell_of = np.where(counts, np.searchsorted(kept, groups), LEFT_OUT).astype(np.int64)
+        special = int(np.count_nonzero(counts[segments.starts.size :]))
+        return AxisCells(segments, cell_of, int(kept.size) - special, int(kept.size))
+
+    @staticmethod
+    def finest_of(segments: Segments) -> AxisCells:
+        """The axis on which every segment is a cell of its own."""
+        return AxisCells(segments, np.arange(segments.count), int(segments.starts.size), segments.count)
+
+    def finest(self) -> AxisCells:
+        """The axis on which every segment that counts is a cell of its own."""
+        return AxisCells.of(self.segments, np.arange(self.segments.count), self.cell_of >= 0)
+
+    @property
+    def cell_of_kept(self) -> Ints:
+        """The cell of each segment that counts: cells of the finest axis to cells of this one."""
+        return np.asarray(self.cell_of[self.cell_of >= 0], dtype=np.int64)
+
+    @property
+    def _plain_cell_of(self) -> Ints:
+        return self.cell_of[: self.segments.starts.size]
+
+    @property
+    def in_order(self) -> bool:
+        """Whether every ordinary cell lies wholly before the next one."""
+        kept = self._plain_cell_of[self._plain_cell_of >= 0]
+        return bool(np.all(np.diff(kept) >= 0))
+
+    @property
+    def firsts(self) -> Ints:
+        """The lowest value of each ordinary cell."""
+        cells = self._plain_cell_of
+        found = np.full(self.plain, np.iinfo(np.int64).max)
+        np.minimum.at(found, cells[cells >= 0], self.segments.starts[cells >= 0])
+        return found
+
+    @property
+    def lasts(self) -> Ints:
+        """The highest value of each ordinary cell."""
+        cells = self._plain_cell_of
+        found = np.full(self.plain, -1)
+        np.maximum.at(found, cells[cells >= 0], self.segments.stops[cells >= 0] - 1)
+        return found
+
+    @property
+    def special(self) -> tuple[Slot, ...]:
+        """The special cells that count, in order."""
+        counts = self.cell_of[self.segments.starts.size :] >= 0
+        return tuple(slot for slot, count in zip(self.segments.slots, counts, strict=True) if count)
+
+    @property
+    def hubs(self) -> Ints:
+        """The special cells that are hidden among all others."""
+        return np.array([self.plain + i for i, slot in enumerate(self.special) if not slot.public], dtype=np.int64)

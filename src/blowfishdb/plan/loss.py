@@ -1,0 +1,549 @@
+"""The worst edge of each kind of measurement: intervals, products, listed edges, edge noise, constraints."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.sparse import csc_array, csr_array, kron, vstack
+
+from blowfishdb.errors import CannotCertify, InfiniteLoss, PlanError, TooLarge
+from blowfishdb.model.cellgraph import ZERO, CellGraph, ChangedTogether, Factor, factor_shape
+from blowfishdb.model.graphs import AxisGraph, GridGraph, WindowGraph
+from blowfishdb.model.numbers import Ints, Numbers, check_sum, total_weight
+from blowfishdb.model.workload import AllRanges, Intervals, Rows, Sparse
+from blowfishdb.model.workload_products import Kronecker, Stacked, as_intervals
+from blowfishdb.plan.plan import (
+    NO_EDGE,
+    EdgePlan,
+    KroneckerMeasurement,
+    Measurement,
+    Plan,
+    WorstEdge,
+    larger,
+    worst_of,
+    worst_to_zero,
+)
+
+
+def sweep_windows(cover: Ints, reach: Ints, low: Ints, high: Ints, weights: Ints) -> tuple[int, int]:
+    """The largest loss over all window edges and the later cell of an edge that attains it; (-1, -1) without edges.
+
+    `cover[u]` is D(u), the total weight over cell u; the intervals low..high-1 are not empty.
+    """
+    from blowfishdb.plan.kernels import sweep
+
+    by_start, by_end = np.argsort(low, kind="stable"), np.argsort(high, kind="stable")
+    # Copies are writable, so that the kernel is compiled for one kind of array only.
+    best, cell = sweep(*(np.array(part) for part in (cover, reach, low, high, weights, by_start, by_end)))
+    return int(best), int(cell)
+
+
+TABLE_CELLS = 1024
+"""Up to this many cells the table of all C(u, v) is smaller than the compiler's start-up time."""
+
+
+def cover(intervals: Intervals, weights: Ints) -> Ints:
+    """D(u): the total weight of the intervals over each cell."""
+    total_weight(weights)
+    steps = np.zeros(intervals.shape[1] + 1, dtype=np.int64)
+    np.add.at(steps, intervals.low, weights)
+    np.subtract.at(steps, intervals.high, weights)
+    return np.cumsum(steps[:-1])
+
+
+def shared_cover(intervals: Intervals, weights: Ints, cell: int) -> Ints:
+    """C(., cell): for each cell the total weight of the intervals over it and over `cell`."""
+    over = (intervals.low <= cell) & (cell < intervals.high)
+    return cover(Intervals(intervals.shape[1], intervals.low[over], intervals.high[over]), weights[over])
+
+
+def overlap_table(intervals: Intervals, weights: Ints) -> Ints:
+    """C(u, v) for all pairs, D(u) on the diagonal: sums over the starts up to one cell and the ends after the other."""
+    size = intervals.shape[1]
+    total_weight(weights)
+    corner = np.zeros((size, size + 1), dtype=np.int64)
+    full = intervals.high > intervals.low
+    np.add.at(corner, (intervals.low[full], intervals.high[full]), weights[full])
+    started = np.cumsum(corner, axis=0)
+    upper = np.triu(np.cumsum(started[:, ::-1], axis=1)[:, ::-1][:, 1:])
+    return upper + np.triu(upper, k=1).T
+
+
+def table_losses(table: Ints, edges: Ints) -> Ints:
+    """D(u) + D(v) - 2 C(u, v) for each listed edge."""
+    first, second = edges[:, 0], edges[:, 1]
+    return table[first, first] + table[second, second] - 2 * table[first, second]
+
+
+def worst_axis_edge(intervals: Intervals, weights: Ints, graph: AxisGraph) -> WorstEdge:
+    """The worst edge of an axis, exact; for graphs without windows beyond the table's size, a sound bound."""
+    if graph.size <= TABLE_CELLS:
+        edges = graph.edges()
+        return worst_of(table_losses(overlap_table(intervals, weights), edges), edges)
+    if isinstance(graph, WindowGraph):
+        return _worst_window_edge(intervals, weights, graph)
+    if graph.edge_count == 0:
+        return NO_EDGE
+    return WorstEdge(2 * int(cover(intervals, weights).max()), None, tight=False)
+
+
+def _worst_window_edge(intervals: Intervals, weights: Ints, graph: WindowGraph) -> WorstEdge:
+    over = cover(intervals, weights)
+    shared = intervals.high - intervals.low > 1  # an interval of one cell covers no pair: it counts in D alone
+    worst = NO_EDGE
+    best, cell = sweep_windows(over, graph.reach, intervals.low[shared], intervals.high[shared], weights[shared])
+    if cell >= 0:
+        start = int(np.searchsorted(graph.reach, cell))
+        losses = over[start:cell] + over[cell] - 2 * shared_cover(intervals, weights, cell)[start:cell]
+        worst = WorstEdge(best, (start + int(losses.argmax()), cell))
+    for hub in graph.hubs:
+        losses = over + over[hub] - 2 * shared_cover(intervals, weights, int(hub))
+        losses[hub] = -1
+        other = int(losses.argmax())
+        worst = larger(worst, WorstEdge(int(losses[other]), (min(other, int(hub)), max(other, int(hub)))))
+    return worst
+
+
+MOST_LEVELS = 8_000_000
+"""Rows whose heights add up to more than this are not taken apart."""
+
+
+def weighted_intervals(rows: Rows, weights: Ints) -> tuple[Intervals, Ints] | None:
+    """Intervals and weights that lose on every edge exactly what the rows lose, or None when rows are of another kind.
+
+    A row q >= 0 is the sum over k >= 1 of its level sets {q >= k}. They are nested, so |q_u - q_v| is the sum of
+    the level sets' differences; and they are intervals exactly when q never rises again after it has fallen.
+    """
+    found = as_intervals(rows)
+    if found is not None:
+        return found, weights
+    if not isinstance(rows, Sparse):
+        return None
+    return _level_sets(rows.matrix, weights)
+
+
+def _level_sets(matrix: csr_array, weights: Ints) -> tuple[Intervals, Ints] | None:
+    value = matrix.data
+    if int(value.min(initial=0)) < 0:
+        return None
+    row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    column = matrix.indices.astype(np.int64)
+    follows = np.zeros(value.size, dtype=np.bool_)
+    follows[1:] = (row[1:] == row[:-1]) & (column[1:] == column[:-1] + 1)
+    before = np.where(follows, np.roll(value, 1), 0)
+    stops = ~np.roll(follows, -1)
+    rise, fall = np.maximum(value - before, 0), np.maximum(before - value, 0)
+    if float(rise.astype(np.float64).sum()) > MOST_LEVELS:
+        return None
+    start_row, start = np.repeat(row, rise), np.repeat(column, rise)
+    drop = np.concatenate([fall, value[stops]])
+    end_row = np.repeat(np.concatenate([row, row[stops]]), drop)
+    end = np.repeat(np.concatenate([column, column[stops] + 1]), drop)
+    outermost_first = np.lexsort((-end, end_row))
+    end = end[outermost_first]
+    last_start, first_end = np.zeros(matrix.shape[0], dtype=np.int64), np.full(matrix.shape[0], matrix.shape[1] + 1)
+    np.maximum.at(last_start, start_row, start)
+    np.minimum.at(first_end, start_row, end)
+    if np.any(last_start >= first_end):
+        return None
+    return Intervals(int(matrix.shape[1]), start, end), weights[start_row]
+
+
+ENTRIES = 50_000_000
+"""The most matrix entries that are written out to compare columns."""
+
+
+def sparse_columns(rows: Rows) -> csc_array:
+    """The matrix itself, by columns; refused with TooLarge where it does not fit."""
+    intervals = as_intervals(rows)
+    if intervals is not None:
+        lengths = intervals.high - intervals.low
+        _check_entries(int(lengths.sum()))
+        starts = np.cumsum(lengths) - lengths
+        cells = np.arange(int(lengths.sum())) - np.repeat(starts - intervals.low, lengths)
+        query = np.repeat(np.arange(lengths.size), lengths)
+        return csc_array((np.ones(cells.size, dtype=np.int64), (query, cells)), shape=rows.shape)
+    if isinstance(rows, Sparse):
+        return csc_array(rows.matrix)
+    if isinstance(rows, Stacked):
+        return csc_array(vstack([sparse_columns(part) for part in rows.parts], format="csc"))
+    if isinstance(rows, Kronecker):
+        product = sparse_columns(rows.factors[0])
+        for factor in rows.factors[1:]:
+            following = sparse_columns(factor)
+            _check_entries(product.nnz * following.nnz)
+            product = csc_array(kron(product, following, format="csc"))
+        return product
+    return csc_array(rows.dense())
+
+
+def _check_entries(entries: int) -> None:
+    if entries > ENTRIES:
+        raise TooLarge("matrix entries to compare", entries, ENTRIES, "Use coarser bins.")
+
+
+def column_losses(columns: csc_array, weights: Ints, edges: Ints) -> Ints:
+    """For each edge (u, v) the weighted L1 distance between columns u and v, exact."""
+    check_sum("weights times entries", total_weight(weights) * int(abs(columns).max() if columns.nnz else 0))
+    first, second = edges[:, 0], edges[:, 1]
+    per_column = np.diff(columns.indptr)
+    _check_entries(int(per_column[first].sum() + per_column[second].sum()))
+    return np.asarray(abs(columns[:, first] - columns[:, second]).T @ weights, dtype=np.int64)
+
+
+def listed_losses(part: Measurement | KroneckerMeasurement, edges: Ints) -> Ints:
+    """The loss of each listed edge between flattened cells under one part of a plan."""
+    factors = part.factors if isinstance(part, KroneckerMeasurement) else (part,)
+    tables = _overlap_tables(factors)
+    if tables is not None:
+        return _zero_one_losses(tables, edges)
+    product: Rows = Kronecker(tuple(factor.rows for factor in factors)) if len(factors) > 1 else factors[0].rows
+    return column_losses(sparse_columns(product), part.weights, edges)
+
+
+def _overlap_tables(factors: tuple[Measurement, ...]) -> list[Ints] | None:
+    tables = []
+    for factor in factors:
+        intervals = as_intervals(factor.rows)
+        if intervals is None or factor.cells > TABLE_CELLS:
+            return None
+        tables.append(overlap_table(intervals, factor.weights))
+    check_sum("product of column norms", math.prod(int(table.max()) for table in tables))
+    return tables
+
+
+def _zero_one_losses(tables: list[Ints], edges: Ints) -> Ints:
+    """|A| + |B| - 2 |A and B| for the sets of 0/1 rows over the two ends: all three are products over the axes."""
+    shape = tuple(len(table) for table in tables)
+    first, second = np.unravel_index(edges[:, 0], shape), np.unravel_index(edges[:, 1], shape)
+    over_first = over_second = over_both = np.ones(edges.shape[0], dtype=np.int64)
+    for axis, table in enumerate(tables):
+        over_first = over_first * table[first[axis], first[axis]]
+        over_second = over_second * table[second[axis], second[axis]]
+        over_both = over_both * table[first[axis], second[axis]]
+    return over_first + over_second - 2 * over_both
+
+
+def check_exact_rows(rows: Rows, graph: CellGraph) -> None:
+    """Refuses rows that are not constant on every component, or not 0 where a record can leave or be absent."""
+    labels = graph.components()
+    kept = np.flatnonzero(labels != ZERO)
+    _, first, inverse = np.unique(labels[kept], return_index=True, return_inverse=True)
+    columns = sparse_columns(rows)
+    representative = columns[:, kept[first[inverse]]]
+    changed = (columns[:, kept] - representative).count_nonzero()
+    if changed or columns[:, np.flatnonzero(labels == ZERO)].count_nonzero():
+        raise InfiniteLoss(
+            "an exact row tells two values apart that the policy joins: measure it with noise, "
+            "or declare the attributes it depends on public"
+        )
+
+
+RADII = 16
+"""How finely a joint threshold is split among its axes; a finer split is tighter, every split is sound."""
+
+
+@dataclass(frozen=True)
+class AxisCost:
+    """One axis of a product: its column norms, and whether all its rows are 0/1."""
+
+    measurement: Measurement
+    norms: Ints
+    zero_one: bool
+
+    @staticmethod
+    def of(measurement: Measurement) -> AxisCost:
+        norms = measurement.rows.column_norms(measurement.weights)
+        return AxisCost(measurement, norms, as_intervals(measurement.rows) is not None)
+
+    @property
+    def largest(self) -> int:
+        return int(self.norms.max())
+
+    @property
+    def is_level(self) -> bool:
+        """Whether the product formula holds for this axis; it is exact when the rows are 0/1 as well."""
+        return int(self.norms.min()) == self.largest
+
+    def worst(self, graph: AxisGraph) -> WorstEdge:
+        """F_j: the worst edge of this axis alone."""
+        rows, weights = self.measurement.rows, self.measurement.weights
+        intervals = as_intervals(rows)
+        if intervals is not None:
+            return worst_axis_edge(intervals, weights, graph)
+        edges = graph.edges()
+        return worst_of(column_losses(sparse_columns(rows), weights, edges), edges)
+
+
+def worst_product_edge(parts: Sequence[KroneckerMeasurement], graph: CellGraph) -> WorstEdge:
+    """The largest loss of any value edge over all parts together.
+
+    One part: exact for level 0/1 axes or one moving attribute, otherwise a sound bound. Several parts: for each way to
+    move, the sum of their bounds, which is sound because the losses of one edge add up.
+    """
+    ways = [_ways_of(part, graph) for part in parts]
+    if len(parts) == 1:
+        return max(ways[0], key=lambda worst: worst.loss)
+    loss = max(sum(worst.loss for worst in way) for way in zip(*ways, strict=True))
+    return WorstEdge(loss, None, tight=False) if loss else NO_EDGE
+
+
+def _ways_of(part: KroneckerMeasurement, graph: CellGraph) -> list[WorstEdge]:
+    """The worst loss of one part for each way to move, in an order that only the graph decides."""
+    shape = tuple(factor.cells for factor in part.factors)
+    if shape != graph.shape:
+        raise PlanError(f"a product measurement over {shape} does not fit cells of shape {graph.shape}")
+    axes = [AxisCost.of(factor) for factor in part.factors]
+    moves, start = [], 0
+    for factor in graph.factors:
+        stop = start + len(factor_shape(factor))
+        moves.append(_factor_moves(factor, axes[start:stop]))
+        start = stop
+    stay = [(NO_EDGE,) * len(options[0]) for options in moves]
+    if graph.composition == "record":
+        choices = [tuple(itertools.chain(*choice)) for choice in itertools.product(*moves)]
+    else:
+        choices = [
+            tuple(itertools.chain(*stay[:index], move, *stay[index + 1 :]))
+            for index, options in enumerate(moves)
+            for move in options
+        ]
+    return [_combine(axes, choice) for choice in choices]
+
+
+def _combine(axes: list[AxisCost], moved: tuple[WorstEdge, ...]) -> WorstEdge:
+    """The loss when each axis makes its worst move at once (proof: docs/proofs/kronecker.md)."""
+    whole = math.prod(axis.largest for axis in axes)
+    if all(axis.is_level for axis in axes):
+        kept = math.prod(axis.largest - Fraction(worst.loss, 2) for axis, worst in zip(axes, moved, strict=True))
+        loss = math.ceil(2 * (whole - kept))
+    else:
+        summed = sum(w.loss * (whole // max(a.largest, 1)) for a, w in zip(axes, moved, strict=True))
+        loss = min(summed, 2 * whole)
+    movers = [worst for worst in moved if worst.loss]
+    is_exact = len(movers) <= 1 or all(axis.is_level and axis.zero_one for axis in axes)
+    if not movers or not is_exact or any(w.edge is None or not w.tight for w in movers):
+        return WorstEdge(loss, None, tight=not movers)
+    shape = tuple(axis.norms.size for axis in axes)
+    ends = []
+    for side in (0, 1):
+        cell = [w.edge[side] if w.edge else int(a.norms.argmax()) for a, w in zip(axes, moved, strict=True)]
+        ends.append(int(np.ravel_multi_index(cell, shape)))
+    return WorstEdge(loss, (ends[0], ends[1]))
+
+
+def _factor_moves(factor: Factor, axes: list[AxisCost]) -> list[tuple[WorstEdge, ...]]:
+    """Each way a factor can move, as one worst edge per axis; joint thresholds share theta among their axes."""
+    if not isinstance(factor, GridGraph):
+        return [(axes[0].worst(factor),)]
+    moves = []
+    for radii in _shares_of_theta(factor):
+        worst = [
+            axis.worst(factor.axis_within(index, radius))
+            for index, (axis, radius) in enumerate(zip(axes, radii, strict=True))
+        ]
+        moves.append(tuple(WorstEdge(w.loss, w.edge, tight=False) for w in worst))
+    return moves
+
+
+def _shares_of_theta(factor: GridGraph) -> list[tuple[int, ...]]:
+    """Radii per axis that together cover the ball: every pair within theta fits at least one of the shares."""
+    theta, dimensions = factor.theta, len(factor.shape)
+    if factor.metric == "linf" or dimensions != 2:
+        return [(theta,) * dimensions]
+    marks = sorted({theta * step // RADII for step in range(RADII + 1)})
+    shares: list[tuple[int, ...]] = []
+    for mark, following in zip(marks, [*marks[1:], theta + 1], strict=True):
+        rest = theta - mark if factor.metric == "l1" else math.isqrt(theta**2 - mark**2)
+        shares.append((following - 1, rest))
+    return shares
+
+
+CHUNK_ENTRIES = 8_000_000
+NARROW = 63
+"""Coefficients up to this size differ by what one byte can hold."""
+
+
+def worst_noised_edge(plan: EdgePlan, graph: CellGraph) -> WorstEdge:
+    """The greatest column norm of the strategy, once every edge has a column and the decoder is proven right."""
+    _check_edges(plan.edges, graph)
+    _check_decoder(plan)
+    norms = _weighted_column_norms(plan.strategy, plan.weights)
+    return worst_of(norms, plan.edges)
+
+
+def _check_edges(edges: Ints, graph: CellGraph) -> None:
+    """Every edge of the policy must be a column, in either direction; more columns do no harm."""
+    needed = _edge_keys(graph.edges(), graph.cells)
+    if not np.isin(needed, _edge_keys(edges, graph.cells)).all():
+        raise CannotCertify("the edge plan leaves out an edge of the policy")
+
+
+def _edge_keys(edges: Ints, cells: int) -> Ints:
+    shifted = np.sort(edges - ZERO, axis=1)
+    return np.asarray(shifted[:, 0] * (cells + 1) + shifted[:, 1])
+
+
+def _check_decoder(plan: EdgePlan) -> None:
+    """decoder @ strategy == workload @ P in whole numbers, checked for every answer and every edge."""
+    check_sum("entries of decoder times strategy", _largest_row_sum(plan.decoder) * _largest_entry(plan.strategy))
+    product = csr_array(plan.decoder @ plan.strategy)
+    answers, step = plan.workload.shape[0], max(1, CHUNK_ENTRIES // max(1, plan.edges.shape[0], plan.cells))
+    listed = plan.workload.intervals() if isinstance(plan.workload, AllRanges) else as_intervals(plan.workload)
+    workload = plan.workload if listed is None else listed
+    for start in range(0, answers, step):
+        chosen = np.arange(start, min(start + step, answers))
+        if not _agree(_coefficients(workload, chosen), plan.edges, product[chosen]):
+            raise CannotCertify("the decoder of an edge plan does not reproduce its workload on every edge")
+
+
+def _coefficients(workload: Rows, chosen: Ints) -> Numbers:
+    """The chosen rows of the workload and a 0 for the ZERO vertex, in the narrowest type that holds differences."""
+    if isinstance(workload, Intervals):
+        cell = np.arange(workload.shape[1] + 1)
+        inside = (cell >= workload.low[chosen, None]) & (cell < workload.high[chosen, None])
+        return inside.astype(np.int8)
+    unit = np.zeros((workload.shape[0], chosen.size), dtype=np.int64)
+    unit[chosen, np.arange(chosen.size)] = 1
+    rows = np.zeros((chosen.size, workload.shape[1] + 1), dtype=np.int64)
+    rows[:, :-1] = workload.transpose_dot(unit).T
+    return rows.astype(np.int8) if np.abs(rows).max() <= NARROW else rows
+
+
+def _agree(rows: Numbers, edges: Ints, product: csr_array) -> bool:
+    """Whether each row's difference along each edge is the given sparse product: equal where stored, 0 elsewhere."""
+    moved = rows[:, edges[:, 0]] - rows[:, edges[:, 1]]
+    answer = np.repeat(np.arange(product.shape[0]), np.diff(product.indptr))
+    if not np.array_equal(moved[answer, product.indices], product.data):
+        return False
+    moved[answer, product.indices] = 0
+    return not moved.any()
+
+
+def _weighted_column_norms(strategy: csr_array, weights: Ints) -> Ints:
+    check_sum("weights times entries", total_weight(weights) * _largest_entry(strategy))
+    return np.asarray(abs(strategy).T @ weights, dtype=np.int64)
+
+
+def _largest_entry(matrix: csr_array) -> int:
+    return int(abs(matrix).max()) if matrix.nnz else 0
+
+
+def _largest_row_sum(matrix: csr_array) -> int:
+    return int(abs(matrix).sum(axis=1).max()) if matrix.nnz else 0
+
+
+LISTED_PAIRS = 1_000_000
+"""Up to this many pairs of cells are compared one by one; beyond, a group's two largest column norms bound its loss."""
+SWEPT_GROUPS = 64
+"""So many groups of a long axis are swept one after the other, where the plan is made of intervals."""
+
+
+def reason(together: ChangedTogether | None) -> str:
+    """Why several records count as one change, in words; empty where they do not."""
+    if together is None:
+        return ""
+    moves = together.moves
+    if not together.groups:
+        return "these answers follow from what is public (atoms)"
+    records = "one record changes" if moves == 1 else f"up to {moves:,} records change together"
+    if together.case == "general":
+        return f"{records}, because the facts overlap (Graver bound)"
+    return f"{records}, one in each part into which the facts split the records (atoms)"
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A vertex plan with its column norms; with `along`, the worst edge of any graph on its one axis, if it has one."""
+
+    plan: Plan
+    norms: Ints
+    along: Callable[[AxisGraph], WorstEdge] | None
+
+
+def worst_change(together: ChangedTogether, single: WorstEdge, measured: Measured | None = None) -> WorstEdge:
+    """The greatest loss of moves made together, `single` being the worst of them.
+
+    With the vertex plan each group is priced by its own worst pair; without, by `single`.
+    """
+    worst, losses, times = single, np.array([single.loss]), [together.moves]
+    if measured is not None and not together.is_everything(measured.norms.size):
+        worst, losses = _group_losses(together, single, measured)
+        times = together.times.tolist()
+    total, left = 0, together.moves
+    for group in np.argsort(-losses, kind="stable").tolist():
+        taken = min(left, times[group])
+        total += taken * int(losses[group])
+        left -= taken
+    check_sum("loss of records that change together", total)
+    is_one_move = together.case == "atoms" and total == worst.loss
+    return WorstEdge(total, worst.edge, tight=worst.tight and is_one_move)
+
+
+def _group_losses(together: ChangedTogether, single: WorstEdge, measured: Measured) -> tuple[WorstEdge, Ints]:
+    """For each group at least the largest loss between two of its vertices, and the worst pair of all."""
+    sizes, norms = np.diff(together.starts), measured.norms
+    if int((sizes * (sizes - 1) // 2).sum()) <= LISTED_PAIRS:
+        try:
+            return _listed(together, measured.plan, norms)
+        except TooLarge:
+            pass
+    if measured.along is not None and together.groups <= SWEPT_GROUPS and _are_runs(together):
+        return _swept(together, measured.along, norms)
+    group = np.repeat(np.arange(together.groups), sizes)
+    order = np.lexsort((-norms[together.members], group))
+    largest = norms[together.members][order]
+    starts = together.starts[:-1]
+    # A move between two cells loses at most what it takes to leave the one and to enter the other.
+    second = np.where(sizes > 1, largest[np.minimum(starts + 1, largest.size - 1)], 0)
+    losses = np.minimum(largest[starts] + second, single.loss)
+    return WorstEdge(int(losses.max()), single.edge, tight=False), losses
+
+
+def _are_runs(together: ChangedTogether) -> bool:
+    """Whether the cells of every group follow each other."""
+    steps = np.diff(together.members)
+    inside = np.ones(steps.size, dtype=np.bool_)
+    inside[together.starts[1:-1] - 1] = False
+    return bool(np.all(steps[inside] == 1))
+
+
+def _swept(together: ChangedTogether, along: Callable[[AxisGraph], WorstEdge], norms: Ints) -> tuple[WorstEdge, Ints]:
+    """Each group as the only run of joined cells on the axis."""
+    found = []
+    for start, stop, with_zero in zip(together.starts[:-1], together.starts[1:], together.with_zero, strict=True):
+        members = together.members[start:stop]
+        reach = np.arange(norms.size)
+        reach[members] = members[-1]
+        leaving = worst_to_zero(norms, members if with_zero else members[:0])
+        found.append(larger(along(WindowGraph(reach, np.empty(0, dtype=np.int64))), leaving))
+    return max(found, key=lambda worst: worst.loss), np.array([worst.loss for worst in found])
+
+
+def _listed(together: ChangedTogether, plan: Plan, norms: Ints) -> tuple[WorstEdge, Ints]:
+    pairs, owner = _pairs(together)
+    losses = np.zeros(pairs.shape[0], dtype=np.int64)
+    for part in plan.parts:
+        losses = losses + listed_losses(part, pairs)
+    by_group = np.zeros(together.groups, dtype=np.int64)
+    np.maximum.at(by_group, owner, losses)
+    leaving = np.repeat(together.with_zero, np.diff(together.starts))
+    group = np.repeat(np.arange(together.groups), np.diff(together.starts))
+    np.maximum.at(by_group, group[leaving], norms[together.members[leaving]])
+    return larger(worst_of(losses, pairs), worst_to_zero(norms, together.members[leaving])), by_group
+
+
+def _pairs(together: ChangedTogether) -> tuple[Ints, Ints]:
+    """All pairs of cells of one group, and their group."""
+    sizes = np.diff(together.starts)
+    place = np.arange(together.members.size)
+    following = np.repeat(together.starts[1:], sizes) - place - 1
+    first = np.repeat(place, following)
+    second = first + 1 + np.arange(first.size) - np.repeat(np.cumsum(following) - following, following)
+    pairs = np.stack([together.members[first], together.members[second]], axis=1)
+    return pairs, np.repeat(np.repeat(np.arange(together.groups), sizes), following)

@@ -1,0 +1,357 @@
+"""Programs of several stages: an allowance each, certified when its inputs are public, stopped when it is exceeded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from blowfishdb.errors import AllowanceExceeded, CannotCertify, DigestMismatch, PlanError
+from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.encoding import digest
+from blowfishdb.model.graphs import AxisGraph, EdgeGraph, WindowGraph
+from blowfishdb.model.numbers import Bools, Ints, as_ints, distinct
+from blowfishdb.plan.certificate import certify
+from blowfishdb.plan.encoding_1 import program_digest
+from blowfishdb.plan.plan import EdgePlan, Plan
+
+PRECISION = Context(prec=60)
+MARGIN = Fraction(1, 10**40)
+"""Exponentials are computed to 60 digits; bounds leave this much relative room, far more than any rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class RefinementNoise:
+    """The noise of a refinement, and the rule by which it cuts.
+
+    Level i has `levels[i]` nodes, each with a whole-number score. A node is cut when
+
+        max(score - first - i spacing, -clip) + noise > 0,
+
+    the noise two-sided of scale `unit`. One record that appears or vanishes moves the scores of one node per level, by
+    at most 1 each, and no node's score exceeds its parent's; then the loss is at most
+
+        (1 + sum over t >= 1 of g(t spacing - clip)) / unit,    g(x) = q^x / (1 + q - q^x), q = exp(-1 / unit),
+
+    g(x) = 1 for x <= 0, one term per level below the first; twice that for a record that moves
+    (proof: docs/proofs/refinement.md).
+    """
+
+    unit: Fraction
+    levels: Ints
+    first: int
+    spacing: int
+    clip: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", as_ints(self.levels))
+        if not isinstance(self.unit, Fraction) or self.unit <= 0:
+            raise PlanError("the unit of a refinement is a positive Fraction")
+        if self.levels.ndim != 1 or self.levels.size == 0 or int(self.levels.min()) < 1:
+            raise PlanError("a refinement has at least one level, and every level at least one node")
+        if self.spacing < 1 or self.clip < 0:
+            raise PlanError("thresholds rise by at least 1 a level, and the clip is not negative")
+
+    @property
+    def sizes(self) -> Ints:
+        """One class of noise variables: the nodes of all levels, the first level first."""
+        return np.array([self.levels.sum()])
+
+    @property
+    def weights(self) -> Ints:
+        """All have noise of the same scale."""
+        return np.ones(1, dtype=np.int64)
+
+    @property
+    def one_sided(self) -> bool:
+        """False: nodes that are kept and nodes that are cut both show."""
+        return False
+
+    @property
+    def tie_words(self) -> int:
+        """None: a comparison has no ties to break."""
+        return 0
+
+    def cut(self, level: int, scores: Ints, draws: Ints) -> Bools:
+        """Which nodes of one level are cut."""
+        above = np.maximum(scores - (self.first + level * self.spacing), -self.clip)
+        return np.asarray(above + draws > 0)
+
+    def epsilon(self, graph: CellGraph) -> Fraction:
+        """A rational bound on the loss of publishing which nodes were cut."""
+        rate = 1 / self.unit
+        gaps = [level * self.spacing - self.clip for level in range(1, self.levels.size)]
+        loss = rate * (1 + sum((_relative_loss(gap, rate) for gap in gaps), Fraction(0)))
+        return loss * (2 if graph.has_value_edges else 1) * graph.rows_per_person
+
+    def digest(self) -> str:
+        """A hash of everything above."""
+        return digest(("refine", self.unit, self.levels, self.first, self.spacing, self.clip))
+
+
+def _relative_loss(gap: int, rate: Fraction) -> Fraction:
+    """At least g(gap)."""
+    if gap <= 0:
+        return Fraction(1)
+    least = _exponential(rate) * (1 - MARGIN)
+    most = _exponential(rate * gap) * (1 + MARGIN)
+    return most / (1 + least - most)
+
+
+def _exponential(rate: Fraction) -> Fraction:
+    """exp(-rate) to 50 digits."""
+    power = PRECISION.divide(Decimal(rate.numerator), Decimal(rate.denominator))
+    return Fraction(PRECISION.exp(-power))
+
+
+WORD_BITS = 62
+"""Uniform words that break ties are whole numbers from 0 to 2^62 - 1."""
+
+
+class Stage(Protocol):
+    """One access to the data whose output is public to the stages after it."""
+
+    def epsilon(self, graph: CellGraph) -> Fraction:
+        """The loss of this stage on the graph of the cells it reads."""
+        ...
+
+    def digest(self) -> str:
+        """A hash of everything the loss and the noise depend on."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class MeasurementStage:
+    """Publishes the noisy rows of a plan."""
+
+    plan: Plan | EdgePlan
+
+    @property
+    def cells(self) -> int:
+        return self.plan.cells
+
+    def epsilon(self, graph: CellGraph) -> Fraction:
+        return certify(self.plan, graph).epsilon
+
+    def digest(self) -> str:
+        return digest(("measure", self.plan.digest()))
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What may leave: noisy rows and exact rows of a plan, or, for an edge plan, its finished answers in `noisy`."""
+
+    noisy: Ints
+    exact: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class SelectionNoise:
+    """The noise of a selection, by classes of items that are alike.
+
+    A candidate is a set of items (the buckets of a partition); its score is the sum of its items' whole-number costs
+    less noise on each item: class c has `sizes[c]` items with noise of scale unit / weights[c], two-sided, or
+    `one_sided` (never negative). `sensitivities` bound how far one record that appears or vanishes moves each item's
+    cost, and such a record touches at most one item of each candidate: then item b costs (max sensitivity + its own)
+    / scale, and a record that moves does it twice (proof: docs/proofs/selection.md). A selection whose solver could
+    break ties by looking at the scores asks for `tie_words` uniform words of WORD_BITS bits per item beside its noise.
+    """
+
+    unit: Fraction
+    weights: Ints
+    sensitivities: Ints
+    sizes: Ints
+    one_sided: bool
+    tie_words: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "sensitivities", "sizes"):
+            object.__setattr__(self, name, as_ints(getattr(self, name)))
+        if not isinstance(self.unit, Fraction) or self.unit <= 0:
+            raise PlanError("the unit of a selection is a positive Fraction")
+        if self.weights.size == 0 or not self.weights.shape == self.sensitivities.shape == self.sizes.shape:
+            raise PlanError("a selection needs one weight, one sensitivity and one size per class of items")
+        if int(self.weights.min()) < 1 or int(self.sensitivities.min()) < 0 or int(self.sizes.min()) < 0:
+            raise PlanError("weights are positive, sensitivities and sizes not negative")
+        if self.tie_words < 0:
+            raise PlanError("the number of words that break ties is not negative")
+
+    def epsilon(self, graph: CellGraph) -> Fraction:
+        """The loss of publishing the best candidate, nothing else."""
+        largest = int(self.sensitivities.max())
+        worst = max(
+            int(weight) * (largest + int(own)) for weight, own in zip(self.weights, self.sensitivities, strict=True)
+        )
+        touched = 2 if graph.has_value_edges else 1
+        return Fraction(worst * touched * graph.rows_per_person) / self.unit
+
+    def digest(self) -> str:
+        """A hash of everything above."""
+        own = (self.unit, self.weights, self.sensitivities, self.sizes, self.one_sided, self.tie_words)
+        return digest(("select", *own))
+
+
+class Selection(Stage, Protocol):
+    """A stage that publishes the candidate with the least noisy score, and nothing else.
+
+    Its class derives the noise from the shape of the candidates, never from a caller's claim about sensitivities.
+    """
+
+    @property
+    def cells(self) -> int:
+        """How many counts it reads."""
+        ...
+
+    @property
+    def noise(self) -> SelectionNoise | RefinementNoise:
+        """What is to be drawn, one variable per item, class by class in order; then the words that break ties."""
+        ...
+
+    def choose(self, counts: Ints, draws: Ints) -> Ints:
+        """The winner, as whole numbers; ties go to the first in an order fixed beforehand."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """One access to the data that a script asks for: a stage over buckets of the cells, or over the cells themselves.
+
+    `buckets` names the bucket of each cell, 0 to the number of buckets less 1; it is made of public things only.
+    `instead_of` names the stages just before this one that will not run; this stage may spend what they were allowed.
+    """
+
+    name: str
+    stage: MeasurementStage | Selection
+    buckets: Ints | None = None
+    instead_of: tuple[str, ...] = ()
+
+
+Reply: TypeAlias = Measured | Ints
+"""What the data's side answers: the measured rows, or the selected candidate. Both are public from then on."""
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What one stage of a program may spend."""
+
+    stage: str
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.epsilon, Fraction) or self.epsilon < 0:
+            raise PlanError("an allowance is a Fraction that is not negative")
+
+
+@dataclass(frozen=True)
+class Program:
+    """The stages a mechanism will run, in order; the receipt covers all of them before the first one starts."""
+
+    mechanism: str
+    allowances: tuple[Allowance, ...]
+
+    def __post_init__(self) -> None:
+        if not self.allowances:
+            raise PlanError("a program has at least one stage")
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What the whole program is charged: the sum over its stages."""
+        return sum((allowance.epsilon for allowance in self.allowances), Fraction(0))
+
+    def digest(self) -> str:
+        """A hash of the mechanism, the stages and their allowances."""
+        stages = tuple((allowance.stage, allowance.epsilon) for allowance in self.allowances)
+        return digest(("program", self.mechanism, stages))
+
+    def digest_1(self) -> str:
+        """The same in the first encoding, for what was stored in it."""
+        return program_digest(self.mechanism, ((allowance.stage, allowance.epsilon) for allowance in self.allowances))
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """How far a program has come. Each admitted stage gives the next value; nothing is ever admitted twice."""
+
+    program: Program
+    receipt_digest: str
+    admitted: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.receipt_digest != self.program.digest():
+            raise DigestMismatch("the receipt was written for another program")
+
+    def admit(self, name: str, stage: Stage, graph: CellGraph, instead_of: tuple[str, ...] = ()) -> ProgramRun:
+        """The run after this stage; AllowanceExceeded stops the program, and what was charged stays charged.
+
+        Stages may depend on what earlier ones published, as long as all together never spend more than the program
+        is charged: so a stage may take over the allowances of those it runs instead of.
+        """
+        if len(self.admitted) == len(self.program.allowances):
+            raise CannotCertify("every stage of this program has run")
+        names = (*instead_of, name)
+        allowances = self.program.allowances[len(self.admitted) : len(self.admitted) + len(names)]
+        if tuple(allowance.stage for allowance in allowances) != names:
+            expected = self.program.allowances[len(self.admitted)].stage
+            raise CannotCertify(f"the next stage of this program is {expected!r}, not {names[0]!r}")
+        needed, allowed = stage.epsilon(graph), sum((allowance.epsilon for allowance in allowances), Fraction(0))
+        if needed > allowed:
+            raise AllowanceExceeded(name, needed, allowed)
+        return ProgramRun(self.program, self.receipt_digest, (*self.admitted, *names))
+
+
+LISTED_EDGES = 2_000_000
+"""Up to this many edges are looked at one by one; a graph with more joins every bucket to every other."""
+
+
+def merge_graph(graph: CellGraph, buckets: Ints) -> CellGraph:
+    """The graph of the buckets, as one axis, with the same presence and privacy unit."""
+    count = bucket_count(graph.cells, buckets)
+    outside: Bools = np.zeros(count, dtype=np.bool_)
+    outside[buckets[graph.outside]] = True
+    together = None if graph.together is None else graph.together.merged(buckets)
+    axis = _axis(graph, buckets, count)
+    return CellGraph((axis,), "record", outside, graph.presence, graph.rows_per_person, together)
+
+
+def merge_counts(counts: Ints, buckets: Ints) -> Ints:
+    """The exact count of each bucket."""
+    merged = np.zeros(bucket_count(counts.size, buckets), dtype=np.int64)
+    np.add.at(merged, buckets, counts)
+    return merged
+
+
+def bucket_count(cells: int, buckets: Ints) -> int:
+    """How many buckets there are; PlanError unless they are numbered 0, 1, ... with none left out."""
+    if buckets.shape != (cells,) or buckets.dtype != np.int64:
+        raise PlanError(f"buckets are one whole number for each of {cells} cells")
+    if int(buckets.min()) < 0 or int(buckets.max()) >= cells or np.any(np.bincount(buckets) == 0):
+        raise PlanError("buckets are numbered from 0 with none left out")
+    return int(buckets.max()) + 1
+
+
+def _axis(graph: CellGraph, buckets: Ints, count: int) -> AxisGraph:
+    everybody = WindowGraph(np.full(count, count - 1), np.empty(0, dtype=np.int64))
+    if not graph.has_value_edges or _is_complete(graph):
+        return everybody
+    single = graph.factors[0]
+    if len(graph.factors) == 1 and isinstance(single, WindowGraph) and not single.hubs.size:
+        steps = np.diff(buckets)
+        if np.all((steps == 0) | (steps == 1)):
+            lasts = np.append(np.flatnonzero(steps), buckets.size - 1)
+            return WindowGraph(buckets[single.reach[lasts]], single.hubs)
+    if graph.value_edge_bound > LISTED_EDGES:
+        return everybody
+    pairs = buckets[graph.value_edges()]
+    keys = distinct(pairs.min(axis=1) * count + pairs.max(axis=1))
+    joined = np.stack(np.divmod(keys, count), axis=1)
+    return EdgeGraph(count, joined[joined[:, 0] != joined[:, 1]])
+
+
+def _is_complete(graph: CellGraph) -> bool:
+    """Whether every two cells are joined: complete graphs on all factors, which may move at once."""
+    if len(graph.factors) > 1 and graph.composition != "record":
+        return False
+    return all(isinstance(f, WindowGraph) and int(f.reach[0]) == f.size - 1 for f in graph.factors)

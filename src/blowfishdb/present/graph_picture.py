@@ -1,0 +1,149 @@
+"""A policy graph as DOT text or as an SVG picture: arcs over ordered values, a ring of the others."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+from blowfishdb.model.explain import GraphView
+from blowfishdb.present.columns import BAR, GRID, PAPER, shortened
+from blowfishdb.present.svg import LETTER, Frame, element, label, words
+
+PARTS = (BAR, "#c8553d", "#4f7d3a", "#8a5a9e", "#b5862b", "#2f8f83", "#a3466c", "#5b6470")
+"""One colour for each connected part, the first again after the last."""
+GAP = 34.0
+RADIUS = 6.0
+NAME = 24
+STEEPEST = 210.0
+
+
+def to_dot(view: GraphView) -> str:
+    """The shown values and moves for Graphviz; the layout is left to it."""
+    lines = [f"graph {_quoted(view.name)} {{", "  node [shape=circle, style=filled, fontname=Helvetica];"]
+    for place, text in enumerate(view.labels):
+        lines.append(f"  {_quoted(text)} [fillcolor={_quoted(_colour(view, place))}, fontcolor=white];")
+    lines += [f"  {_quoted(view.labels[one])} -- {_quoted(view.labels[two])};" for one, two in view.pairs.tolist()]
+    for hub in view.hubs:
+        lines.append(f"  {_quoted(hub)} [shape=doublecircle];")
+        lines += [f"  {_quoted(hub)} -- {_quoted(text)} [style=dashed];" for text in view.labels]
+    lines += [f"  {_quoted(text)} [style=dashed];" for text in view.apart]
+    return "\n".join([*lines, "}", ""])
+
+
+def to_svg(view: GraphView) -> str:
+    """The graph as one picture, with a title and a description."""
+    return _arcs(view) if view.ordered else _ring(view)
+
+
+def _quoted(text: str) -> str:
+    """Text between quotes that nothing in it can close."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{"".join(sign for sign in escaped if sign.isprintable())}"'
+
+
+def _colour(view: GraphView, place: int) -> str:
+    return PARTS[0] if view.hubs else PARTS[view.part_of[place] % len(PARTS)]
+
+
+def _sheet(view: GraphView, frame: Frame, *parts: str) -> str:
+    mark = hashlib.sha256(repr((view.name, view.labels, view.pairs.tolist())).encode()).hexdigest()[:10]
+    title = f"What the policy hides about {view.name}"
+    shown = f"{len(view.labels):,} of {view.size:,} values and {len(view.pairs):,} hidden moves."
+    said = " ".join([shown, *view.warnings()])
+    return frame.sheet(f"bf{mark}", title, said, *parts)
+
+
+def _captions(view: GraphView, frame: Frame, y: float) -> list[str]:
+    """The lines below the picture: what is shown, what stands beside it, and what is not hidden."""
+    shown = f"all {view.size:,} values" if view.is_whole else f"{len(view.labels):,} of {view.size:,} values"
+    said = [f"{view.name}: {shown}; values that a line joins are hidden from each other"]
+    said += [f"{hub}: one step from every value" for hub in view.hubs]
+    said += [f"{name}: public, hidden from nobody" for name in view.apart]
+    if view.parts is not None and view.parts > 1 and not view.hubs:
+        said.append(f"{view.parts:,} parts that no line joins (one colour each): which part is not hidden")
+    return [
+        element("text", {"x": frame.width / 2, "y": y + 18.0 * row, "text-anchor": "middle", "class": "q"}, words(line))
+        for row, line in enumerate(said)
+    ]
+
+
+def _caption_height(view: GraphView) -> float:
+    return 18.0 * (2 + len(view.hubs) + len(view.apart)) + 12.0
+
+
+def _dot(view: GraphView, place: int, x: float, y: float) -> str:
+    about = {"cx": x, "cy": y, "r": RADIUS, "fill": _colour(view, place), "stroke": PAPER, "stroke-width": 1.5}
+    return element("circle", about, element("title", {}, words(view.labels[place])))
+
+
+def _arcs(view: GraphView) -> str:
+    """Values in a row, each hidden move an arc above them; the shorter ones lie in front."""
+    count = len(view.labels)
+    side, margin = GAP * (count - 1), 64.0
+    width = max(side + 2 * margin, 520.0)
+    left = (width - side) / 2
+    widest = max((two - one for one, two in view.pairs.tolist()), default=0)
+    tallest = GAP * widest / 2
+    flat = min(1.0, STEEPEST / tallest) if widest else 1.0
+    base = 34.0 + tallest * flat
+    longest = min(max(len(text) for text in view.labels), NAME)
+    tilts = longest * LETTER > GAP - 6.0
+    below = base + (34.0 + 0.62 * LETTER * longest if tilts else 40.0)
+    frame = Frame(width=width, height=below + _caption_height(view))
+    parts = [element("line", {"x1": left - 26, "x2": left + side + 26, "y1": base, "y2": base, "stroke": GRID})]
+    for one, two in sorted(view.pairs.tolist(), key=lambda pair: pair[0] - pair[1]):
+        x1, x2 = left + GAP * one, left + GAP * two
+        half = (x2 - x1) / 2
+        curve = f"M{x1:.1f} {base:.1f}A{half:.1f} {half * flat:.1f} 0 0 1 {x2:.1f} {base:.1f}"
+        faint = 0.85 if two - one == 1 else max(0.25, 0.6 - 0.02 * len(view.pairs) / count)
+        stroke = {"stroke": _colour(view, one), "stroke-width": 1.4, "stroke-opacity": f"{faint:.2f}"}
+        parts.append(element("path", {"d": curve, "fill": "none", **stroke}))
+    for place, text in enumerate(view.labels):
+        x = left + GAP * place
+        parts.append(_dot(view, place, x, base))
+        about: dict[str, object] = {"x": x, "y": base + 22.0, "text-anchor": "middle"}
+        if tilts:
+            about = {
+                "x": x + 4,
+                "y": base + 18,
+                "text-anchor": "end",
+                "transform": f"rotate(-38 {x + 4:.1f} {base + 18:.1f})",
+            }
+        parts.append(element("text", about, words(shortened(text, NAME))))
+    if view.first > 0:
+        parts.append(label(left - 40.0, base + 4.0, "…", "middle"))
+    if view.first + count < view.size:
+        parts.append(label(left + side + 40.0, base + 4.0, "…", "middle"))
+    return _sheet(view, frame, *parts, *_captions(view, frame, below + 8.0))
+
+
+def _ring(view: GraphView) -> str:
+    """Values on a circle, those of one part side by side; each hidden move a line through it."""
+    order = sorted(range(len(view.labels)), key=lambda place: (view.part_of[place], place))
+    radius = max(90.0, 24.0 * len(order) / (2 * math.pi) + 40.0)
+    longest = min(max(len(text) for text in view.labels), NAME)
+    room = LETTER * longest + 30.0
+    frame = Frame(width=max(2 * (radius + room), 520.0), height=2 * radius + 110.0 + _caption_height(view))
+    middle_x, middle_y = frame.width / 2, radius + 50.0
+    turn = {place: -math.pi / 2 + 2 * math.pi * step / len(order) for step, place in enumerate(order)}
+    where = {p: (middle_x + radius * math.cos(a), middle_y + radius * math.sin(a)) for p, a in turn.items()}
+    parts = []
+    for one, two in view.pairs.tolist():
+        (x1, y1), (x2, y2) = where[one], where[two]
+        pull = 0.35
+        cx, cy = (x1 + x2) / 2 + pull * (middle_x - (x1 + x2) / 2), (y1 + y2) / 2 + pull * (middle_y - (y1 + y2) / 2)
+        curve = f"M{x1:.1f} {y1:.1f}Q{cx:.1f} {cy:.1f} {x2:.1f} {y2:.1f}"
+        faint = max(0.25, 0.9 - len(view.pairs) / 400)
+        stroke = {"stroke": _colour(view, one), "stroke-width": 1.5, "stroke-opacity": f"{faint:.2f}"}
+        parts.append(element("path", {"d": curve, "fill": "none", **stroke}))
+    for place in order:
+        x, y = where[place]
+        parts.append(_dot(view, place, x, y))
+        across = math.cos(turn[place])
+        anchor = "middle" if abs(across) < 0.25 else "start" if across > 0 else "end"
+        away = RADIUS + (10.0 if anchor != "middle" else 12.0)
+        text_y = y + away * math.sin(turn[place]) + 4.0
+        parts.append(label(x + away * across, text_y, shortened(view.labels[place], NAME), anchor))
+    below = 2 * radius + 100.0
+    frame_ink = element("circle", {"cx": middle_x, "cy": middle_y, "r": radius, "fill": "none", "stroke": GRID})
+    return _sheet(view, frame, frame_ink, *parts, *_captions(view, frame, below + 8.0))

@@ -1,0 +1,213 @@
+"""Numbers and queries as people read them; the ends of an interval are rounded outward, so it stays true."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from blowfishdb.model.domain import Domain
+from blowfishdb.model.explain import explain
+from blowfishdb.model.numbers import show
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.predicate import Axis, Both, Comparison, Either, IsNull, IsOutside, Member, Negation, Predicate
+from blowfishdb.model.query import Query
+from blowfishdb.present.released import Released
+
+SHORT_EPSILON = 12
+"""An epsilon with a longer exact form is shown rounded up, with a sign that says so."""
+
+ABOVE_ZERO = " (axis begins above 0)"
+
+
+@dataclass(frozen=True)
+class Digits:
+    """So many places after the point."""
+
+    places: int
+
+    def value(self, number: float) -> str:
+        """The number, rounded to the nearest."""
+        return self._text(round(number, self.places))
+
+    def low(self, number: float) -> str:
+        """The number, rounded down."""
+        step = 10.0**self.places
+        return self._text(math.floor(number * step) / step)
+
+    def high(self, number: float) -> str:
+        """The number, rounded up."""
+        step = 10.0**self.places
+        return self._text(math.ceil(number * step) / step)
+
+    def _text(self, number: float) -> str:
+        return f"{number + 0.0:,.{self.places}f}"
+
+
+def digits_of(answer: Released) -> Digits:
+    """Whole numbers where all are whole, and for counts; else two digits of the narrowest interval."""
+    if answer.is_counts:
+        return Digits(0)
+    shown = np.concatenate([answer.values, answer.bounds.low, answer.bounds.high])
+    if np.array_equal(shown, np.round(shown)):
+        return Digits(0)
+    widths = answer.bounds.high - answer.bounds.low
+    narrowest = float(widths[widths > 0.0].min(initial=math.inf))
+    if not math.isfinite(narrowest):
+        return Digits(2)
+    return Digits(min(max(1 - math.floor(math.log10(narrowest)), 0), 6))
+
+
+def readable(number: float) -> str:
+    """A number to four digits, written out: 77,850, not 7.785e+04; only what is very large or small is not."""
+    if not math.isfinite(number) or not 1e-6 <= abs(number) < 1e15:
+        return f"{number:.4g}"
+    places = max(3 - math.floor(math.log10(abs(number))), 0)
+    short = float(f"{number:.4g}")
+    text = f"{short:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def budget_words(left: Fraction, price: Fraction) -> str:
+    """What somebody has left, and what a price would leave of it."""
+    after = left - price
+    rest = f"this leaves {readable(float(after))}" if after >= 0 else "this is too dear"
+    return f"You have {readable(float(left))} left; {rest}."
+
+
+def percent(beta: float) -> str:
+    """The confidence that an error probability leaves: 0.05 becomes "95 %"."""
+    left = (1 - Decimal(repr(float(beta)))) * 100
+    return f"{left.normalize():f} %"
+
+
+def epsilon_words(epsilon: Fraction) -> str:
+    """Epsilon exactly where that is short, else to three digits, rounded up."""
+    exact = show(epsilon)
+    if len(exact) <= SHORT_EPSILON:
+        return exact
+    places = max(2 - math.floor(math.log10(epsilon)), 0)
+    return f"≈ {math.ceil(epsilon * 10**places) / 10**places:.{places}f}"
+
+
+def printable(text: str) -> str:
+    """The text without characters that could steer a terminal or turn the direction of writing."""
+    return "".join(sign if sign.isprintable() else "�" for sign in text)
+
+
+def accuracy_words(answer: Released) -> str:
+    """How near the truth all values are: "every value within 50 (95 %)"."""
+    digits = digits_of(answer)
+    if answer.caveat and answer.together is not None:
+        return f"intervals for the noise alone ({percent(answer.beta)})"
+    if answer.together is not None and answer.raw.size == 1:
+        low, high = digits.low(float(answer.bounds.low[0])), digits.high(float(answer.bounds.high[0]))
+        return (
+            f"{low} exactly ({percent(answer.beta)})"
+            if low == high
+            else f"between {low} and {high} ({percent(answer.beta)})"
+        )
+    if answer.together is not None:
+        return f"all intervals hold together ({percent(answer.beta)})"
+    if answer.widths.simultaneous == 0.0:
+        return "exact"
+    width = digits.high(answer.widths.simultaneous)
+    if answer.caveat:
+        return f"noise within {width} ({percent(answer.beta)})"
+    every = "within" if answer.raw.size == 1 else "every value within"
+    return f"{every} {width} ({percent(answer.beta)})"
+
+
+LISTED = 6
+"""A list of values in a condition shows this many, then how many more there are."""
+DEEPEST = 40
+"""A condition nested deeper than this is cut short in words."""
+
+
+def question_words(asked: Query) -> str:
+    """What is asked, in one line: "CDF of cost where ward = 'A3'"."""
+    said = _asked(asked)
+    return said if asked.where is None else f"{said} where {condition_words(asked.where)}"
+
+
+def _asked(asked: Query) -> str:
+    by = " × ".join(_axis_words(axis) for axis in asked.axes)
+    if asked.kind == "count":
+        return "Number of records"
+    if asked.kind == "cdf":
+        return f"CDF of {by}"
+    if asked.kind == "ranges":
+        count = len(asked.boxes)
+        return f"{'All ranges' if not count else 'One range' if count == 1 else f'{count:,} ranges'} of {by}"
+    if asked.kind == "marginals":
+        if asked.ways is not None:
+            return f"All {asked.ways}-way marginals of {', '.join(_axis_words(axis) for axis in asked.axes)}"
+        named = {axis.attribute: _axis_words(axis) for axis in asked.axes}
+        return f"Marginals of {', '.join(' × '.join(named.get(name, name) for name in s) for s in asked.subsets)}"
+    if asked.kind in ("histogram", "histogram2d"):
+        return f"Histogram of {by}"
+    return f"{asked.kind.capitalize()} of {by}"
+
+
+def _axis_words(axis: Axis) -> str:
+    if axis.width is not None:
+        return f"{axis.attribute} in bins of {axis.width}"
+    if axis.unit is not None:
+        return f"{axis.attribute} by {axis.unit}"
+    if axis.edges:
+        return f"{axis.attribute} in {len(axis.edges) - 1} bins"
+    if axis.groups:
+        return f"{axis.attribute} in {len(axis.groups)} groups"
+    return axis.attribute
+
+
+def condition_words(condition: Predicate) -> str:
+    """The condition as SQL would write it."""
+    return _condition(condition, DEEPEST)
+
+
+def _condition(condition: Predicate, depth: int) -> str:
+    if depth == 0:
+        return "..."
+    match condition:
+        case Comparison(attribute, op, value):
+            return f"{attribute} {'=' if op == '==' else op} {_value(value)}"
+        case Member(attribute, values):
+            shown = [_value(value) for value in values[:LISTED]]
+            more = [f"... {len(values) - LISTED} more"] if len(values) > LISTED else []
+            return f"{attribute} in ({', '.join([*shown, *more])})"
+        case IsNull(attribute):
+            return f"{attribute} is NULL"
+        case IsOutside(attribute):
+            return f"{attribute} is outside its domain"
+        case Negation(Comparison(attribute, "==", value)):
+            return f"{attribute} <> {_value(value)}"
+        case Negation(inner):
+            return f"not ({_condition(inner, depth - 1)})"
+        case Both(Comparison(one, ">=", low), Comparison(two, "<=", high)) if one == two:
+            return f"{one} between {_value(low)} and {_value(high)}"
+        case Both(first, second):
+            return f"{_condition(first, depth - 1)} and {_condition(second, depth - 1)}"
+        case Either(first, second):
+            return f"({_condition(first, depth - 1)} or {_condition(second, depth - 1)})"
+
+
+def policy_words(domain: Domain, policy: Policy, attributes: Collection[str]) -> tuple[str, ...]:
+    """The policy in words, as far as it concerns a question that looks at these attributes alone."""
+    others = tuple(f"{name}: " for name in domain if name not in attributes)
+    said = [sentence for sentence in explain(domain, policy) if not sentence.startswith(others)]
+    return (*said, "No other attribute enters these numbers.") if others else tuple(said)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, str):
+        quoted = value.replace("'", "''")
+        return f"'{quoted}'"
+    if isinstance(value, datetime.date):
+        return f"'{value.isoformat()}'"
+    return str(value)

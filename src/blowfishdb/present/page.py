@@ -1,0 +1,186 @@
+"""Answers and previews as HTML: tables for notebooks, the note under a figure, and a page of its own to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from blowfishdb.present.columns import GRID, INK, PAPER, QUIET, cells, column_names, shown_rows, whose
+from blowfishdb.present.numbers import accuracy_words, digits_of, epsilon_words, percent, printable
+from blowfishdb.present.released import Released
+from blowfishdb.present.svg import element, picture, words
+
+BOX = f"font:13px system-ui,sans-serif;color:{INK};background:{PAPER};padding:10px 12px;max-width:744px"
+"""The style of what a notebook shows."""
+ON_PAPER = f"background:{PAPER}"
+"""Notebooks in the dark would put stripes of their own behind dark text."""
+FIGURES = "font-variant-numeric:tabular-nums"
+HEARD = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap"
+"""The style of words for those who hear a page."""
+
+
+def headline(title: str, below: str, tag: str) -> str:
+    """A title and a quiet line below it."""
+    named = element(tag, {"style": "font-size:16px;font-weight:600;margin:0"}, words(title))
+    return named + element("div", {"style": f"color:{QUIET};font-size:12px;margin:2px 0 8px"}, words(below))
+
+
+def html_table(caption: str, names: Sequence[str], rows: Sequence[Sequence[str] | str], lefts: Sequence[int]) -> str:
+    """The table; `lefts` are the columns that begin at the left. A row that is one text goes across all columns."""
+    head = _row(names, "th", lefts, {"scope": "col"})
+    body = [_across(row, len(names)) if isinstance(row, str) else _row(row, "td", lefts, {}) for row in rows]
+    style = f"border-collapse:collapse;margin-top:8px;font:inherit;color:inherit;{ON_PAPER};{FIGURES}"
+    heard = element("caption", {"style": HEARD}, words(caption))
+    return element("table", {"style": style}, heard, element("thead", {}, head), element("tbody", {}, *body))
+
+
+def _row(parts: Sequence[str], tag: str, lefts: Sequence[int], extra: dict[str, str]) -> str:
+    made = []
+    for place, part in enumerate(parts):
+        side = "left" if place in lefts else "right"
+        style = f"text-align:{side};padding:2px 10px;border-bottom:1px solid {GRID}"
+        # A heading without words would be read out as one.
+        named = {**extra, "style": style} if part else {"style": style}
+        made.append(element(tag if part else "td", named, words(part)))
+    return element("tr", {"style": ON_PAPER}, *made)
+
+
+def _across(text: str, columns: int) -> str:
+    gap = {"colspan": columns, "style": f"text-align:center;color:{QUIET};padding:2px 10px"}
+    return element("tr", {"style": ON_PAPER}, element("td", gap, words(text)))
+
+
+ALWAYS_UNPROTECTED = "What is true of many records alike is not hidden, and what an observer already knows stays known."
+
+
+def note(answer: Released) -> str:
+    """Plain sentences, in one paragraph."""
+    return " ".join(note_parts(answer))
+
+
+def note_parts(answer: Released) -> list[str]:
+    """The same sentences as a few paragraphs: what it is, what is hidden, what is not, and who made it."""
+    said = [[_asked(answer), _cost(answer), _accuracy(answer)], *_policy(answer), [_made(answer)]]
+    return [printable(" ".join(part for part in sentences if part)) for sentences in said]
+
+
+def _asked(answer: Released) -> str:
+    data = f", from the dataset {answer.dataset}" if answer.dataset else ""
+    return f"{answer.title}{data}."
+
+
+def _cost(answer: Released) -> str:
+    version = f" version {answer.policy_version}" if answer.policy_version is not None else ""
+    if answer.epsilon == 0:
+        return f"The policy{version} hides nothing that these numbers tell, so they are exact and cost nothing."
+    return (
+        f"Released with epsilon {epsilon_words(answer.epsilon)} under the policy{version} by the mechanism "
+        f"{answer.mechanism}, with exact discrete Laplace noise."
+    )
+
+
+def _accuracy(answer: Released) -> str:
+    if answer.together is None and answer.widths.simultaneous == 0.0:
+        return ""
+    sure = percent(answer.beta)
+    if answer.caveat and answer.together is not None:
+        return f"With {sure} confidence noise alone explains the intervals shown. {answer.caveat}"
+    if answer.caveat:
+        return f"With {sure} confidence noise moved no value by more than {_width(answer)}. {answer.caveat}"
+    if answer.together is not None:
+        said = f"With {sure} confidence all true values lie within the intervals shown."
+    elif answer.raw.size == 1:
+        said = f"With {sure} confidence the true value is within {_width(answer)} of the measured one."
+    else:
+        said = f"With {sure} confidence every one of the {answer.raw.size:,} true values is within {_width(answer)} of "
+        said += "the measured one."
+    if not answer.consistent.feasible:
+        return f"{said} The measured values are shown as they are ({answer.consistent.note})."
+    if answer.is_counts:
+        return f"{said} The values shown are the nearest consistent ones inside these intervals."
+    return said
+
+
+def _width(answer: Released) -> str:
+    return digits_of(answer).high(answer.widths.simultaneous)
+
+
+def _policy(answer: Released) -> list[list[str]]:
+    said = [["What the policy says:", *answer.protected]] if answer.protected else []
+    return [*said, ["Not protected:", *answer.unprotected, ALWAYS_UNPROTECTED]]
+
+
+def _made(answer: Released) -> str:
+    day = f", {answer.released[:10]}" if answer.released else ""
+    return f"Made with BlowfishDB {answer.version}{day}; plan {answer.certificate.plan_digest[:12]}."
+
+
+PAGE_ROWS = 2_000
+"""A saved page lists up to this many rows, then the first and last ones."""
+
+
+def answer_fragment(answer: Released) -> str:
+    """What a notebook shows: the question, the picture, and the first and last rows."""
+    return element("div", {"style": BOX}, _heading(answer, "div"), picture(answer), table(answer, 10))
+
+
+def whole_page(answer: Released, svg: str) -> str:
+    """A page that stands alone: the picture, the note, and the values."""
+    style = (
+        f"body{{font:15px/1.5 system-ui,sans-serif;color:{INK};background:{PAPER};max-width:760px;margin:2rem auto;"
+        "padding:0 1rem}"
+    )
+    head = f'<meta charset="utf-8"><title>{words(answer.title)}</title><style>{style}</style>'
+    body = [_heading(answer, "h1"), svg, element("p", {}, words(note(answer))), table(answer, PAGE_ROWS)]
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{"".join(body)}</body></html>\n'
+
+
+def _heading(answer: Released, tag: str) -> str:
+    said = f"epsilon {epsilon_words(answer.epsilon)}{whose(answer)} · {answer.mechanism} · {accuracy_words(answer)}"
+    remark = answer.consistent.note
+    below = element("div", {"style": "font-size:12px"}, words(remark)) if remark else ""
+    return headline(answer.title, said, tag) + below
+
+
+def table(answer: Released, most: int) -> str:
+    """The values with their intervals as an HTML table; of many rows the first and the last."""
+    first, last = shown_rows(answer.raw.size, most)
+    names = column_names(answer)
+    rows: list[list[str] | str] = [*cells(answer, first)]
+    if last:
+        rows += [f"… {answer.raw.size - len(first) - len(last):,} more rows …", *cells(answer, last)]
+    return html_table(answer.title, [*names, answer.value_name, "low", "high"], rows, range(len(names)))
+
+
+COLUMNS = ("mechanism", "epsilon", "within", "usual error", "")
+LEFTS = (0, 4)
+
+
+def preview_fragment(title: str, price: str, offers: Sequence[tuple[str, ...]], notes: Sequence[str]) -> str:
+    """What a notebook shows of a preview; an offer has a text for each of the columns."""
+    said = [element("p", {"style": "margin:6px 0 0"}, words(line)) for line in notes]
+    table = html_table("What each mechanism offers", COLUMNS, offers, LEFTS)
+    return element("div", {"style": BOX}, headline(title, price, "div"), table, *said)
+
+
+@dataclass(frozen=True)
+class Interactive:
+    """A picture that notebooks show and that can be saved as a page of its own."""
+
+    svg: str
+    page: str
+
+    def _repr_html_(self) -> str:
+        return self.svg
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes a page with the picture, the note and all values as a table."""
+        Path(path).write_text(self.page, encoding="utf-8")
+
+
+def interactive(answer: Released) -> Interactive:
+    """The picture of an answer, and a page around it."""
+    svg = picture(answer)
+    return Interactive(svg, whole_page(answer, svg))

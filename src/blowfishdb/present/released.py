@@ -1,0 +1,240 @@
+"""The values of one release: answers with their intervals, what they stand for, and the certificate."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache, cached_property
+from importlib import metadata
+from typing import Any, get_args
+
+import numpy as np
+
+from blowfishdb.accuracy.intervals import HalfWidths
+from blowfishdb.errors import InvalidInput
+from blowfishdb.inference.consistent import Consistent
+from blowfishdb.model.numbers import Floats
+from blowfishdb.model.query import Kind
+from blowfishdb.plan.certificate import Certificate
+from blowfishdb.plan.program import Allowance
+
+
+@dataclass(frozen=True)
+class AnswerAxis:
+    """The labels along one attribute; the first `plain` are ordinary groups, the rest special ones (NULL, outside).
+
+    `edges` are the ends of the ordinary groups on a number line where they lie side by side on one, else empty; with
+    `in_days` they are days since 1970.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    plain: int
+    edges: tuple[float, ...] = ()
+    in_days: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.plain <= len(self.labels):
+            raise InvalidInput(f"{self.name}: {self.plain} ordinary labels of {len(self.labels)} make no sense")
+        if self.edges and len(self.edges) != self.plain + 1:
+            raise InvalidInput(f"{self.name}: {self.plain} groups side by side have {self.plain + 1} ends")
+
+
+@dataclass(frozen=True)
+class AnswerTable:
+    """Answers for all combinations of the axes' labels, row-major; when not `crossed`, row i has each i-th label."""
+
+    axes: tuple[AnswerAxis, ...]
+    crossed: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.crossed and len({len(axis.labels) for axis in self.axes}) != 1:
+            raise InvalidInput("a listed table has equally many labels on each axis")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes, in the order of the columns."""
+        return tuple(axis.name for axis in self.axes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of labels along each axis; of a listed table, its number of rows."""
+        return tuple(len(axis.labels) for axis in (self.axes if self.crossed else self.axes[:1]))
+
+    @property
+    def size(self) -> int:
+        """The number of answers."""
+        return math.prod(self.shape)
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """The labels of each answer, one per axis."""
+        labels = [axis.labels for axis in self.axes]
+        return itertools.product(*labels) if self.crossed else zip(*labels, strict=True)
+
+    def row(self, place: int) -> tuple[str, ...]:
+        """The labels of one answer, without walking through the others."""
+        if not self.crossed:
+            return tuple(axis.labels[place] for axis in self.axes)
+        found = []
+        for axis in reversed(self.axes):
+            place, own = divmod(place, len(axis.labels))
+            found.append(axis.labels[own])
+        return tuple(reversed(found))
+
+
+def single(name: str, labels: Sequence[str]) -> tuple[AnswerTable, ...]:
+    """One column of labels, for answers that are no cells: quantiles, a sum, a mean."""
+    return (AnswerTable((AnswerAxis(name, tuple(labels), len(labels)),)),)
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """The ends of an interval for each answer."""
+
+    low: Floats
+    high: Floats
+
+
+def around(raw: Floats, widths: Floats | float) -> Bounds:
+    """Raw answers plus and minus their half-widths."""
+    return Bounds(raw - widths, raw + widths)
+
+
+def of_counts(bounds: Bounds) -> Bounds:
+    """The part of each interval that holds a count; an interval without one stays as it is."""
+    return Bounds(np.where(bounds.high >= 0.0, np.maximum(bounds.low, 0.0), bounds.low), bounds.high)
+
+
+def of_running_counts(bounds: Bounds, plain: int) -> Bounds:
+    """Intervals that hold together, cut down to what running counts over the first `plain` answers can be.
+
+    If all intervals hold, a running count is at least every earlier low end and at most every later high end; so the
+    cut keeps the truth exactly when the intervals did. Where they contradict each other they stay as they are.
+    """
+    low, high = bounds.low.copy(), bounds.high.copy()
+    low[:plain] = np.maximum.accumulate(low[:plain])
+    high[:plain] = np.minimum.accumulate(high[:plain][::-1])[::-1]
+    return bounds if np.any(low > high) else Bounds(low, high)
+
+
+VALUE_NAMES = {"sum": "sum", "mean": "mean", "quantiles": "value"}
+"""What the main column of an answer is called where it is not a count."""
+
+
+@cache
+def software_version() -> str:
+    """The version of BlowfishDB that is running."""
+    return metadata.version("blowfishdb")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The declarations and the question that an answer belongs to, as plain data."""
+
+    declared: Mapping[str, Any]
+    question: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Released:
+    """The release of one question, as values.
+
+    `raw` is unbiased; every true answer lies within `widths.simultaneous` of it with probability 1 - beta, and each
+    one within its own `widths.per_answer`. `consistent` lies inside the simultaneous box. Where an interval is not
+    raw plus or minus a width (a quantile, a mean), `together` and `alone` give it. `stages` are those of a data-aware
+    mechanism, and `caveat` says what its intervals leave out. `evidence` is what its certificate is checked with.
+    """
+
+    kind: Kind
+    title: str
+    tables: tuple[AnswerTable, ...]
+    raw: Floats
+    consistent: Consistent
+    widths: HalfWidths
+    beta: float
+    mechanism: str
+    certificate: Certificate
+    dataset: str = ""
+    policy_version: int | None = None
+    protected: tuple[str, ...] = ()
+    unprotected: tuple[str, ...] = ()
+    released: str = ""
+    version: str = field(default_factory=software_version)
+    together: Bounds | None = None
+    alone: Bounds | None = None
+    stages: tuple[Allowance, ...] = ()
+    caveat: str = ""
+    evidence: Evidence | None = None
+
+    def __post_init__(self) -> None:
+        sizes = {
+            "labels": sum(table.size for table in self.tables),
+            "consistent answers": self.consistent.values.size,
+            "half-widths": self.widths.per_answer.size,
+        }
+        for bounds in (self.together, self.alone):
+            if bounds is not None:
+                sizes |= {"low ends": bounds.low.size, "high ends": bounds.high.size}
+        wrong = [f"{size} {what}" for what, size in sizes.items() if size != self.raw.size]
+        if self.kind not in get_args(Kind):
+            raise InvalidInput(f"an answer is of a kind in {', '.join(get_args(Kind))}, not {self.kind!r}")
+        if self.kind == "cdf" and [len(table.axes) for table in self.tables] != [1]:
+            raise InvalidInput("running counts are one table along one attribute")
+        if wrong:
+            raise InvalidInput(f"an answer with {self.raw.size} values has {' and '.join(wrong)}")
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What the release costs."""
+        return self.certificate.epsilon
+
+    @property
+    def values(self) -> Floats:
+        """The answers to show: consistent ones where there are such, else the raw ones."""
+        return self.consistent.values
+
+    @property
+    def is_counts(self) -> bool:
+        """Whether the answers are counts of records, and so never below 0."""
+        return self.kind not in VALUE_NAMES
+
+    @property
+    def value_name(self) -> str:
+        """What the answers are: count, sum, mean or value."""
+        return VALUE_NAMES.get(self.kind, "count")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for each answer, in order."""
+        sets = [(table, len(self.tables) > 1) for table in self.tables]
+        named = [
+            " × ".join(f"{name} {part}" if several else part for name, part in zip(table.names, row, strict=True))
+            for table, several in sets
+            for row in table.rows()
+        ]
+        plain = self.running
+        return tuple(f"up to {name}" if place < plain else name for place, name in enumerate(named))
+
+    @property
+    def running(self) -> int:
+        """How many of the first answers are running counts."""
+        return self.tables[0].axes[0].plain if self.kind == "cdf" else 0
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """Intervals that hold for all answers together with probability 1 - beta."""
+        if self.together is not None:
+            return self.together
+        found = around(self.raw, self.widths.simultaneous)
+        return of_running_counts(of_counts(found), self.running) if self.is_counts else found
+
+    @cached_property
+    def own_bounds(self) -> Bounds:
+        """Intervals that hold for each answer on its own with probability 1 - beta."""
+        if self.alone is not None:
+            return self.alone
+        found = around(self.raw, self.widths.per_answer)
+        return of_counts(found) if self.is_counts else found

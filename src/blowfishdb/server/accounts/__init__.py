@@ -1,1 +1,0 @@
-"""Who may do what: people with roles, their visits and tokens, and what they did."""

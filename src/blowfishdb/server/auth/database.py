@@ -1,0 +1,191 @@
+"""The database of users, sessions, tokens and the audit log: one SQLite file, or PostgreSQL for several servers."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from blowfishdb.errors import AccountsUnavailable, InvalidInput
+
+Value: TypeAlias = str | int | None
+Row: TypeAlias = tuple[Value, ...]
+
+TABLES = (
+    """CREATE TABLE IF NOT EXISTS person (
+        name TEXT PRIMARY KEY, role TEXT NOT NULL, password TEXT, disabled BIGINT NOT NULL DEFAULT 0,
+        must_change BIGINT NOT NULL DEFAULT 0, created TEXT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS visit (
+        secret_hash TEXT PRIMARY KEY, name TEXT NOT NULL, proof TEXT NOT NULL, seen BIGINT NOT NULL,
+        ends BIGINT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS token (
+        id TEXT PRIMARY KEY, secret_hash TEXT NOT NULL UNIQUE, name TEXT NOT NULL, label TEXT NOT NULL,
+        scopes TEXT NOT NULL, created TEXT NOT NULL, ends BIGINT NOT NULL)""",
+    "CREATE TABLE IF NOT EXISTS failure (who TEXT PRIMARY KEY, times BIGINT NOT NULL, until BIGINT NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS pause (
+        dataset TEXT PRIMARY KEY, who TEXT NOT NULL, at TEXT NOT NULL, reason TEXT NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS action (
+        number BIGINT PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)""",
+)
+TAKE_TURNS = "SELECT pg_advisory_xact_lock(5204417093)"
+"""Waits for other servers on the same database, as SQLite's BEGIN IMMEDIATE does; the number is ours alone."""
+
+
+class Cursor(Protocol):
+    """Runs SQL written with `?` for values."""
+
+    def rows(self, sql: str, *values: Value) -> list[Row]: ...
+
+
+class Outcome(Protocol):
+    """What a statement gives back; without a description it has no rows."""
+
+    @property
+    def description(self) -> object: ...
+    def fetchall(self) -> list[Row]: ...
+
+
+class Connection(Protocol):
+    """What both drivers' connections offer, as far as it is used here."""
+
+    def execute(self, sql: str, values: Sequence[Value], /) -> Outcome: ...
+    def close(self) -> None: ...
+
+
+@dataclass(eq=False)
+class Database:
+    """Two connections, one to write and one to read, each used in turn; a lost one is made anew."""
+
+    connect: Callable[[], Connection]
+    mark: str
+    errors: tuple[type[Exception], ...]
+    _writer: Connection | None = None
+    _reader: Connection | None = None
+    _writing: threading.RLock = field(default_factory=threading.RLock)
+    _reading: threading.RLock = field(default_factory=threading.RLock)
+
+    @contextmanager
+    def write(self) -> Iterator[Cursor]:
+        """One transaction, kept when the block ends well and undone when it does not."""
+        with self._writing:
+            try:
+                connection = self._writer = self._writer or self._opened()
+                connection.execute("BEGIN IMMEDIATE" if self.mark == "?" else "BEGIN", ())
+                try:
+                    # Both databases let one writer in at a time: a line of the log has one line before it.
+                    if self.mark != "?":
+                        connection.execute(TAKE_TURNS, ())
+                    yield Statements(connection, self.mark)
+                    connection.execute("COMMIT", ())
+                except BaseException:
+                    connection.execute("ROLLBACK", ())
+                    raise
+            except self.errors:
+                self._forget_writer()
+                raise AccountsUnavailable from None
+
+    @contextmanager
+    def read(self) -> Iterator[Cursor]:
+        """What is committed, each statement by itself: whoever reads does not wait until a line is safely on disk."""
+        with self._reading:
+            try:
+                self._reader = self._reader or self._opened()
+                yield Statements(self._reader, self.mark)
+            except self.errors:
+                self._forget_reader()
+                raise AccountsUnavailable from None
+
+    def close(self) -> None:
+        """Lets go of the connections."""
+        with self._writing:
+            self._forget_writer()
+        with self._reading:
+            self._forget_reader()
+
+    def _opened(self) -> Connection:
+        connection = self.connect()
+        for table in TABLES:
+            connection.execute(table, ())
+        return connection
+
+    def _forget_writer(self) -> None:
+        lost, self._writer = self._writer, None
+        self._let_go(lost)
+
+    def _forget_reader(self) -> None:
+        lost, self._reader = self._reader, None
+        self._let_go(lost)
+
+    def _let_go(self, connection: Connection | None) -> None:
+        if connection is not None:
+            with suppress(*self.errors):
+                connection.close()
+
+
+@dataclass(frozen=True)
+class Statements:
+    """A cursor over one connection."""
+
+    connection: Connection
+    mark: str
+
+    def rows(self, sql: str, *values: Value) -> list[Row]:
+        """The rows of a statement, none for a change."""
+        # PostgreSQL keeps no such text, and its refusal would look like a database that is gone.
+        if any(isinstance(value, str) and "\0" in value for value in values):
+            raise InvalidInput("a name or a text holds no NUL character")
+        found = self.connection.execute(sql.replace("?", self.mark), values)
+        return found.fetchall() if found.description else []
+
+
+def open_database(url: str) -> Database:
+    """The database at `sqlite:///path` or `postgresql://...`; made at first use."""
+    if url.startswith("sqlite:///"):
+        path = Path(url.removeprefix("sqlite:///"))
+        return Database(lambda: _sqlite(path), "?", (sqlite3.Error, OSError))
+    if url.startswith(("postgresql://", "postgres://")):
+        try:
+            import psycopg
+        except ImportError:
+            raise InvalidInput("people in PostgreSQL need psycopg: pip install blowfishdb[postgres]") from None
+        return Database(lambda: _postgres(url), "%s", (psycopg.Error, OSError))
+    raise InvalidInput("people are kept at sqlite:///path or postgresql://user@host/database")
+
+
+def _sqlite(path: Path) -> Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    connection = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    return connection
+
+
+def _postgres(url: str) -> Connection:
+    import psycopg
+
+    connection = psycopg.connect(url, autocommit=True)
+    connection.execute("CREATE SCHEMA IF NOT EXISTS blowfish_people")
+    connection.execute("SET search_path TO blowfish_people")
+    return connection
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Seconds since 1970."""
+
+    seconds: Callable[[], float] = time.time
+
+    def now(self) -> int:
+        """Whole seconds."""
+        return int(self.seconds())
+
+    def text(self) -> str:
+        """The time as people read it."""
+        return datetime.fromtimestamp(self.seconds(), UTC).isoformat(timespec="seconds")

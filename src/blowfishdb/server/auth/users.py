@@ -1,0 +1,157 @@
+"""Users: made by a curator, each with one role and a password hashed with argon2."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from blowfishdb.errors import InvalidInput
+from blowfishdb.ledger.values import check_text
+from blowfishdb.server.auth.database import Clock, Cursor, Database, Row
+
+SHORTEST, LONGEST = 12, 200
+_hasher = PasswordHasher()
+# A hash takes 64 MiB; more than this many at once would let strangers fill the memory.
+_turns = threading.BoundedSemaphore(4)
+_nobody = _hasher.hash(secrets.token_urlsafe(24))
+
+
+def hash_password(password: str) -> str:
+    """The hash to keep; InvalidInput for a password that is too short."""
+    if not isinstance(password, str) or not SHORTEST <= len(password) <= LONGEST:
+        raise InvalidInput(f"a password has {SHORTEST} to {LONGEST} characters")
+    with _turns:
+        return _hasher.hash(password)
+
+
+def is_password(password: str, kept: str | None) -> bool:
+    """Whether the password belongs to the hash; takes as long when there is none."""
+    with _turns:
+        try:
+            return _hasher.verify(kept or _nobody, password[:LONGEST]) and kept is not None
+        except (VerificationError, InvalidHashError):
+            return False
+
+
+def new_password() -> str:
+    """A password that nobody guesses."""
+    return secrets.token_urlsafe(15)
+
+
+Role = Literal["curator", "analyst", "auditor"]
+ROLES: tuple[Role, ...] = get_args(Role)
+Scope = Literal["ask", "curate", "audit"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+SCOPES_OF: dict[Role, frozenset[Scope]] = {
+    "curator": frozenset({"curate", "audit"}),
+    "analyst": frozenset({"ask"}),
+    "auditor": frozenset({"audit"}),
+}
+"""What each role may do; a token may do less, never more."""
+
+
+@dataclass(frozen=True)
+class Visitor:
+    """Somebody who has shown who they are. `proof` must come with every change made from a browser."""
+
+    name: str
+    role: Role
+    scopes: frozenset[Scope]
+    proof: str | None = None
+    must_change: bool = False
+
+    def may(self, *scopes: Scope) -> bool:
+        """Whether this visitor has one of these rights; nobody has any whose first password is still in use."""
+        return not self.must_change and not self.scopes.isdisjoint(scopes)
+
+
+@dataclass(frozen=True)
+class Person:
+    """Somebody with an account."""
+
+    name: str
+    role: Role
+    is_disabled: bool
+    must_change: bool
+    created: str
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """All who have an account."""
+
+    database: Database
+    clock: Clock
+
+    def add(self, name: str, role: str, password: str | None, *, must_change: bool = True) -> Person:
+        """A new person; without a password they sign in elsewhere (OIDC)."""
+        check_text(name, "a name", 100)
+        if name != name.strip() or "/" in name:
+            raise InvalidInput("a name begins and ends with no space and holds no /, so that addresses can name it")
+        known = role_of(role)
+        kept = None if password is None else hash_password(password)
+        with self.database.write() as cursor:
+            if cursor.rows("SELECT 1 FROM person WHERE name = ?", name):
+                raise InvalidInput(f"there is a person {name!r} already")
+            cursor.rows(
+                "INSERT INTO person (name, role, password, must_change, created) VALUES (?, ?, ?, ?, ?)",
+                name,
+                known,
+                kept,
+                int(must_change and password is not None),
+                self.clock.text(),
+            )
+            return _find(cursor, name)
+
+    def all(self) -> list[Person]:
+        """Everybody, by name."""
+        with self.database.read() as cursor:
+            rows = cursor.rows("SELECT name, role, disabled, must_change, created FROM person ORDER BY name")
+        return [_person(row) for row in rows]
+
+    def find(self, name: str) -> Person:
+        """One person; InvalidInput when there is none."""
+        with self.database.read() as cursor:
+            return _find(cursor, name)
+
+    def set_password(self, name: str, password: str, *, must_change: bool = False) -> None:
+        """A new password; every visit of the person ends."""
+        kept = hash_password(password)
+        with self.database.write() as cursor:
+            _find(cursor, name)
+            cursor.rows("UPDATE person SET password = ?, must_change = ? WHERE name = ?", kept, int(must_change), name)
+            cursor.rows("DELETE FROM visit WHERE name = ?", name)
+
+    def disable(self, name: str, *, disabled: bool = True) -> Person:
+        """Shuts somebody out at once, visits and tokens included, or lets them in again."""
+        with self.database.write() as cursor:
+            _find(cursor, name)
+            cursor.rows("UPDATE person SET disabled = ? WHERE name = ?", int(disabled), name)
+            if disabled:
+                cursor.rows("DELETE FROM visit WHERE name = ?", name)
+                cursor.rows("DELETE FROM token WHERE name = ?", name)
+            return _find(cursor, name)
+
+
+def role_of(role: str) -> Role:
+    """The role of that name; InvalidInput when there is none."""
+    for known in ROLES:
+        if role == known:
+            return known
+    raise InvalidInput(f"a role is one of {', '.join(ROLES)}")
+
+
+def _find(cursor: Cursor, name: str) -> Person:
+    rows = cursor.rows("SELECT name, role, disabled, must_change, created FROM person WHERE name = ?", name)
+    if not rows:
+        raise InvalidInput("there is no person of that name")
+    return _person(rows[0])
+
+
+def _person(row: Row) -> Person:
+    return Person(str(row[0]), role_of(str(row[1])), bool(row[2]), bool(row[3]), str(row[4]))

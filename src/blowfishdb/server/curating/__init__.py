@@ -1,1 +1,0 @@
-"""What curators' pages work out, without a page: forms read into values, curves, examples, uploads."""

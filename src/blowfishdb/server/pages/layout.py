@@ -1,0 +1,269 @@
+"""The frame of every page: who may see it, the navigation, the theme, and how errors are told."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import quote
+
+from fastapi import Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from nicegui import app, ui
+
+from blowfishdb.errors import BlowfishError, NotSignedIn
+from blowfishdb.present.released import software_version
+from blowfishdb.server.access import office_of, secret_of, visitor_of
+from blowfishdb.server.auth.users import Scope, Visitor
+from blowfishdb.server.pages.page_context import Here, sentence
+from blowfishdb.server.problems import status_of
+
+ASSETS = Path(__file__).parent / "assets"
+HOME = "/assets"
+THEME_COOKIE = "blowfish_theme"
+YEAR = 365 * 24 * 60 * 60
+MARK = (
+    '<svg viewBox="0 0 32 32" aria-hidden="true"><g fill="none" stroke="currentColor" stroke-width="1.7" '
+    'stroke-linecap="round"><path d="M14 3.6v2.6M20.4 6.2l-1.3 2M24.2 20.9l-1.9-1.2M20 25.6l-1.2-2M13.4 28.3v-2.6'
+    'M7 25.2l1.3-2M3.5 20.3l2-1M3.4 12.2l2 1M7.2 6.6l1.4 1.9"/></g><path d="M14 7.2c5.2 0 9 3.3 10.3 6.4l4.9-3.3c.5-.3 '
+    "1 .1.9.6-.7 2.3-1 3.5-1 5s.3 2.9 1 5.2c.1.5-.4.9-.9.6l-4.9-3.3C23 21.5 19.2 24.8 14 24.8 "
+    '8.7 24.8 4.6 20.9 4.6 16S8.7 7.2 14 7.2Z" fill="currentColor"/>'
+    '<circle cx="10.3" cy="13.6" r="2.1" fill="#fff"/><circle cx="10" cy="13.6" r="1" fill="#12303d"/></svg>'
+)
+"""A blowfish; the colour is that of the text around it."""
+
+app.add_static_files(HOME, ASSETS, max_cache_age=3600)
+
+
+def address(asset: str) -> str:
+    """Where browsers find an asset; a new version of the software has a new address."""
+    return f"{HOME}/{asset}?{software_version()}"
+
+
+def wears_dark(request: Request) -> bool | None:
+    """Whether this browser chose the dark theme; None while it follows the system."""
+    return {"dark": True, "light": False}.get(request.cookies.get(THEME_COOKIE, ""))
+
+
+def add_theme(request: Request) -> ui.dark_mode:
+    """Dresses the page that is being built."""
+    ui.add_head_html(f'<link rel="stylesheet" href="{address("theme.css")}">')
+    return ui.dark_mode(wears_dark(request))
+
+
+def remember_theme(*, dark: bool) -> None:
+    """Keeps the choice of theme in the browser."""
+    word = "dark" if dark else "light"
+    ui.run_javascript(f'document.cookie = "{THEME_COOKIE}={word}; path=/; max-age={YEAR}; SameSite=Lax"')
+
+
+def plain_page(title: str, body: str, status: int = 200) -> HTMLResponse:
+    """A whole page of trusted markup around which there is no shell."""
+    return HTMLResponse(
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} · BlowfishDB</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<link rel="icon" href="{address("mark.svg")}"><link rel="stylesheet" href="{address("theme.css")}"></head>'
+        f'<body class="bf-plain"><main><div class="bf-mark">{MARK}BlowfishDB</div>{body}</main>'
+        f'<script src="{address("plain.js")}"></script></body></html>',
+        status,
+    )
+
+
+def refusal_page(title: str, said: str, status: int) -> HTMLResponse:
+    """A whole page that says why there is nothing to see, and leads back."""
+    body = f'<section class="bf-card"><h1>{escape(title)}</h1><p class="bf-quiet">{escape(said)}</p>'
+    return plain_page(
+        title, body + '<p style="margin-top:18px"><a href="/">Back to the first page</a></p></section>', status
+    )
+
+
+Builder: TypeAlias = Callable[[Here], None] | Callable[[Here], Awaitable[None]]
+SIGN_IN = "/sign-in"
+PASSWORD = "/password"  # a path
+LONGEST_BUILD = 60.0
+"""Seconds after which a page that is not built yet is a fault: a busy machine is none."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """One entry of the navigation, for those with one of the scopes."""
+
+    path: str
+    label: str
+    icon: str
+    scopes: frozenset[Scope]
+
+
+def _place(path: str, label: str, icon: str, *scopes: Scope) -> Place:
+    return Place(path, label, icon, frozenset(scopes))
+
+
+NAVIGATION = (
+    _place("/explore", "Explore", "insights", "ask"),
+    _place("/history", "History", "history", "ask"),
+    _place("/budget", "Budget", "account_balance_wallet", "ask"),
+    _place("/synopses", "Synopses", "auto_awesome_mosaic", "ask"),
+    _place("/datasets", "Datasets", "storage", "curate"),
+    _place("/policies", "Policies", "hub", "curate", "audit"),
+    _place("/trade-off", "Trade-off", "balance", "curate"),
+    _place("/books", "Budget and log", "receipt_long", "curate", "audit"),
+    _place("/people", "People", "group", "curate"),
+)
+"""What each role finds at the side."""
+HOMES = {"analyst": "/explore", "curator": "/datasets", "auditor": "/books"}
+"""Where each role lands."""
+
+
+def places_of(visitor: Visitor) -> list[Place]:
+    """The navigation of one visitor."""
+    return [place for place in NAVIGATION if place.scopes & visitor.scopes]
+
+
+def home_of(visitor: Visitor) -> str:
+    """Where somebody lands after signing in."""
+    if visitor.must_change:
+        return PASSWORD
+    return HOMES[visitor.role]
+
+
+def page(path: str, title: str, *scopes: Scope, lead: str = "") -> Callable[[Builder], Builder]:
+    """Registers a page for visitors with one of the scopes: others are sent to sign in, or refused."""
+
+    def register(build: Builder) -> Builder:
+        @ui.page(path, title=f"{title} · BlowfishDB", language="en-US", response_timeout=LONGEST_BUILD)
+        async def built(request: Request) -> Response | None:
+            found = _entered(request, scopes)
+            if isinstance(found, Response):
+                return found
+            try:
+                with _frame(found, title, lead):
+                    working = build(found)
+                    if inspect.isawaitable(working):
+                        await working
+            except NotSignedIn:
+                return _to_sign_in(request)
+            except BlowfishError as error:
+                return refusal_page("That did not work", sentence(error.message), status_of(error))
+            return None
+
+        del built
+        return build
+
+    return register
+
+
+def _entered(request: Request, scopes: tuple[Scope, ...]) -> Here | Response:
+    """The visitor's place, or what they see instead."""
+    visitor, secret = visitor_of(request), secret_of(request)
+    if visitor is None or secret is None:
+        return _to_sign_in(request)
+    if visitor.must_change:
+        return RedirectResponse(PASSWORD)
+    if not visitor.scopes & set(scopes):
+        return refusal_page("Not for you", f"This page is not for the role {visitor.role}; ask a curator.", 403)
+    request.scope["state"]["who"] = visitor.name
+    return Here(request, office_of(request), visitor, secret)
+
+
+def _to_sign_in(request: Request) -> Response:
+    """To the form, and from there back to where they wanted to go."""
+    wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(f"{SIGN_IN}?then={quote(wanted)}")
+
+
+@contextmanager
+def _frame(here: Here, title: str, lead: str) -> Iterator[None]:
+    """The navigation, the heading, and room for the page."""
+    dark = add_theme(here.request)
+    ui.on_exception(here.tell)
+    # The framework wraps every page in a main of its own; ours is the one to announce.
+    ui.query("main.q-page").props("role=presentation")
+    with ui.element("div").classes("bf-shell w-full"):
+        ui.link("Skip to the page", "#page").classes("bf-skip")
+        with ui.element("nav").classes("bf-side").props('aria-label="Pages"'):
+            with ui.link(target="/").classes("bf-brand").props('aria-label="BlowfishDB, first page"'):
+                ui.html(MARK, sanitize=False, tag="i")
+                ui.html("BlowfishDB", sanitize=False, tag="span")
+            for place in places_of(here.visitor):
+                _entry(place, is_current=here.request.url.path.startswith(place.path))
+            ui.element("div").classes("bf-grow")
+            _person(here, dark)
+        with ui.element("main").classes("bf-main").props('id=page tabindex="-1"'):
+            with ui.element("header").classes("bf-head"), ui.element("div"):
+                heading(title, 1)
+                if lead:
+                    paragraph(lead).classes("bf-lead")
+            yield
+
+
+def _entry(place: Place, *, is_current: bool) -> None:
+    with ui.link(target=place.path).classes("bf-nav") as link:
+        ui.icon(place.icon).props("aria-hidden=true")
+        ui.html(place.label, sanitize=False, tag="span")
+    if is_current:
+        link.props('aria-current="page"')
+
+
+def _person(here: Here, dark: ui.dark_mode) -> None:
+    """Who is signed in, the theme, and the way out."""
+
+    async def change_theme() -> None:
+        now = await ui.run_javascript("document.body.classList.contains('body--dark')")
+        dark.set_value(not now)
+        remember_theme(dark=not now)
+
+    def leave() -> None:
+        here.office.visits.sign_out(here.secret)
+        here.office.actions.note(here.visitor.name, "signed out")
+        ui.navigate.to(SIGN_IN)
+
+    with ui.element("div").classes("bf-who"):
+        with ui.link(target="/account").classes("bf-who-name"):
+            ui.label(here.visitor.name).props('data-testid="who"').classes("bf-who-own")
+            ui.html(here.visitor.role, sanitize=False, tag="span")
+            ui.label("Your account").classes("bf-unseen")
+        icon_button("contrast", "Light or dark", change_theme)
+        icon_button("logout", "Sign out", leave)
+
+
+def icon_button(icon: str, label: str, on_click: Callable[[], object]) -> ui.button:
+    """A small round button whose label is read out and shown under the pointer."""
+    button = ui.button(icon=icon, on_click=on_click).props(f'flat round dense size=sm aria-label="{label}"')
+    button.classes("bf-quiet")
+    with button:
+        ui.tooltip(label)
+    return button
+
+
+def heading(text: str, level: int = 2) -> ui.element:
+    """A heading; its text is never read as markup."""
+    element = ui.element(f"h{level}")
+    with element:
+        ui.label(text).style("display:inline")
+    return element
+
+
+def paragraph(text: str) -> ui.element:
+    """A paragraph; its text is never read as markup."""
+    return ui.label(text).classes("bf-p")
+
+
+def empty(icon: str, title: str, said: str) -> ui.element:
+    """What is shown where there is nothing yet, and what to do about it."""
+    with ui.element("div").classes("bf-empty") as box:
+        ui.icon(icon).props("aria-hidden=true")
+        heading(title)
+        paragraph(said)
+    return box
+
+
+def notice(said: str, kind: str = "", icon: str = "info") -> ui.element:
+    """A sentence that should not be missed; `kind` is "", "is-bad" or "is-accent"."""
+    with ui.element("div").classes(f"bf-notice {kind}").props('role="status"') as box:
+        ui.icon(icon).props("aria-hidden=true")
+        ui.label(said)
+    return box

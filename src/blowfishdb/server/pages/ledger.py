@@ -1,0 +1,259 @@
+"""Budget and log: who asked what, what it cost, what is left, and whether the ledger is sound."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from datetime import datetime
+from fractions import Fraction
+from urllib.parse import quote
+
+from nicegui import ui
+
+from blowfishdb.catalog.curator import Curator
+from blowfishdb.ledger import Account, AnalystBudget, Entry
+from blowfishdb.server.pages.controls import (
+    Cell,
+    Column,
+    ask_limit,
+    ask_reason,
+    budget_bar,
+    called,
+    dataset_choice,
+    dress,
+    figure,
+    pill,
+    plain_table,
+    wanted_dataset,
+)
+from blowfishdb.server.pages.datasets import pause_button
+from blowfishdb.server.pages.layout import empty, heading, notice, page
+from blowfishdb.server.pages.page_context import Here
+
+KINDS = {
+    "account": "opened the account",
+    "name": "gave the data a name",
+    "renewal": "raised what the data may lose",
+    "analyst-limit": "limited analysts",
+    "version": "put a new version in force",
+    "snapshot": "noted refreshed rows",
+    "answer": "stored the answer",
+    "accounting": "changed how loss is counted",
+    "restored": "accepted a restored ledger",
+}
+LONGEST = 160
+
+
+def entry_words(entry: Entry) -> str:
+    """What happened: the question of a charge, or the change and its reason."""
+    fields = entry.fields
+    if entry.kind == "charge":
+        return _question(fields)[:LONGEST]
+    said = [KINDS.get(entry.kind, entry.kind)]
+    if fields.get("limit") is not None:
+        said.append(f"limit {fields['limit']}")
+    if fields.get("by") and fields.get("analyst"):
+        said.append(f"for {fields['analyst']}")
+    said += [str(fields[key]) for key in ("reason", "description") if fields.get(key)]
+    return ", ".join(said)[:LONGEST]
+
+
+def _question(fields: Mapping[str, object]) -> str:
+    try:
+        document = json.loads(str(fields.get("certificate", "{}")))
+    except ValueError:
+        document = {}
+    title = document.get("question") if isinstance(document, dict) else None
+    return str(title) if title else "asked a question"
+
+
+SHOWN = 100
+NUMBER, WHEN = Column("No.", is_number=True, is_spare=True), Column("When (UTC)", is_time=True)
+LOG = (NUMBER, WHEN, Column("Who"), Column("What"), Column("Epsilon", is_number=True))
+ACTIONS = (
+    NUMBER,
+    WHEN,
+    Column("Who"),
+    Column("Did", is_short=True),
+    Column("To"),
+    Column("Detail"),
+)
+
+
+@page("/books", "Budget and log", "curate", "audit", lead="Who asked what, what it cost, and what is left.")
+async def books(here: Here) -> None:
+    """The budget of one dataset, its log, and everybody's actions."""
+    dress()
+    curator = here.auditor()
+    name = wanted_dataset(here, curator.datasets())
+    if name is None:
+        return
+    account = await here.run(lambda: curator.account(name))
+    with ui.element("div").classes("bf-row bf-actions"):
+        ui.link("Its policy", f"/policies?dataset={quote(name)}").style("margin-right:6px")
+        dataset_choice("/books", curator.datasets(), name)
+    with ui.element("div").classes("bf-two"):
+        with ui.element("section").classes("bf-card"):
+            _budget(here, name, account)
+        with ui.element("section").classes("bf-card"):
+            _verification(here, name)
+    with ui.element("section").classes("bf-card").style("margin-top:16px"):
+        _analysts(here, name, await here.run(lambda: curator.analysts(name)))
+    with ui.element("section").classes("bf-card"):
+        await _logs(here, curator, name)
+
+
+def _budget(here: Here, name: str, account: Account) -> None:
+    pause = here.office.pauses.of(name)
+    is_curator = "curate" in here.visitor.scopes
+    with ui.element("div").classes("bf-spread"):
+        heading(f"Budget of {name}")
+        if pause is not None:
+            pill("paused", "is-accent")
+    with ui.element("div").classes("bf-row").style("align-items:baseline;margin:10px 0"):
+        ui.label(figure(account.remaining)).classes("bf-big").props('data-testid="left"')
+        ui.label(f"epsilon left of {figure(account.limit)}; {account.charges:,} answers charged").classes("bf-quiet")
+    budget_bar(account.spent, account.limit, f"Budget of {name}")
+    own = "only the limit in all" if account.analyst_limit is None else f"epsilon {figure(account.analyst_limit)}"
+    ui.label(f"Each analyst may spend: {own}.").classes("bf-small bf-quiet").style("margin-top:8px")
+    if pause is not None:
+        notice(f"Paused by {pause.by}: {pause.reason}", "is-accent", "pause_circle").style("margin-top:10px")
+    if is_curator:
+        with ui.element("div").classes("bf-row").style("margin-top:12px;gap:4px"):
+            ui.button("Raise it …", icon="add_circle", on_click=lambda: ask_limit(here, name, "all")).props(
+                "flat dense"
+            )
+            ui.button("Limit everyone …", icon="groups", on_click=lambda: ask_limit(here, name, "everyone")).props(
+                "flat dense"
+            )
+            pause_button(here, name, is_paused=pause is not None)
+
+
+def _verification(here: Here, name: str) -> None:
+    heading("Are the books sound?")
+    ui.label("Every entry is chained to the one before it. A check recomputes all hashes and all balances.").classes(
+        "bf-small bf-quiet"
+    ).style("margin:4px 0 12px")
+    room = ui.element("div").props("aria-live=polite").style("margin-bottom:12px")
+
+    async def check() -> None:
+        curator = here.auditor()
+        room.clear()
+        with room:
+            ui.spinner(size="28px")
+        found = await here.run(curator.verify)
+        fault = await here.run(here.office.actions.first_fault)
+        room.clear()
+        with room:
+            if found.fault is None and fault is None:
+                notice(f"Sound: {found.entries:,} entries and the log of actions, as recomputed.", "", "verified")
+                ui.label(f"head {found.head}").classes("bf-mono bf-quiet").style(
+                    "overflow-wrap:anywhere;margin-top:6px"
+                )
+            elif found.fault is not None:
+                where = "" if found.fault.sequence is None else f" at entry {found.fault.sequence}"
+                notice(f"Not sound{where}: {found.fault.reason}.", "is-bad", "gpp_bad")
+            else:
+                notice(f"The log of actions was changed at line {fault}.", "is-bad", "gpp_bad")
+
+    with ui.element("div").classes("bf-row"):
+        ui.button("Check the books", icon="fact_check", on_click=check).props('unelevated data-testid="verify"')
+        ui.button(
+            "Export", icon="download", on_click=lambda: ui.navigate.to(f"/api/v1/ledger/export?dataset={quote(name)}")
+        ).props('flat data-testid="export"')
+
+
+def _analysts(here: Here, name: str, budgets: list[AnalystBudget]) -> None:
+    heading("Analysts")
+    if not budgets:
+        ui.label("Nobody has asked yet.").classes("bf-quiet").style("margin-top:6px")
+        return
+    is_curator = "curate" in here.visitor.scopes
+    limit = Column("Limit", is_spare=is_curator)
+    columns = [Column("Analyst"), Column("Spent"), limit, *([Column("")] if is_curator else [])]
+    rows: list[list[Cell]] = []
+    for budget in budgets:
+        cells: list[Cell] = [
+            budget.analyst,
+            _bar_of(budget),
+            "of their own" if budget.is_individual else "as everyone",
+        ]
+        rows.append([*cells, *([_buttons(here, name, budget.analyst)] if is_curator else [])])
+    plain_table(columns, rows, "Analysts")
+
+
+def _bar_of(budget: AnalystBudget) -> Cell:
+    def draw() -> None:
+        with ui.element("div").classes("bf-within"):
+            budget_bar(budget.spent, budget.limit, f"Budget of {budget.analyst}")
+
+    return draw
+
+
+def _buttons(here: Here, name: str, analyst: str) -> Cell:
+    async def revoke(reason: str) -> None:
+        curator = here.curator()
+        await here.run(lambda: curator.limit_analyst(name, analyst, 0, reason=reason))
+        here.office.actions.note(here.visitor.name, "revoked an analyst", name, {"analyst": analyst, "reason": reason})
+        ui.navigate.reload()
+
+    def draw() -> None:
+        said = f"{analyst} can ask nothing more of {name}. Earlier answers stay readable."
+        with ui.element("div").classes("bf-row").style("gap:2px;justify-content:flex-end"):
+            ui.button("Limit …", on_click=lambda: ask_limit(here, name, "analyst", analyst)).props("flat dense")
+            button = ui.button(
+                "Revoke …",
+                on_click=lambda: ask_reason(f"Revoke {analyst}?", said, "Revoke", revoke, is_grave=True),
+            )
+            called(button.props("flat dense color=negative"), test_id=f"revoke-{analyst}")
+
+    return draw
+
+
+async def _logs(here: Here, curator: Curator, name: str) -> None:
+    # An answer that is stored follows its charge; the charge tells more.
+    told = (entry for entry in curator.entries(name) if entry.kind != "answer")
+    found = await here.run(lambda: deque(told, maxlen=SHOWN))
+    actions = await here.run(lambda: here.office.actions.last(SHOWN))
+    with ui.tabs().props("dense align=left no-caps inline-label") as tabs:
+        ledger = ui.tab("What the data lost", icon="receipt_long")
+        doing = ui.tab("What people did", icon="history_edu")
+    with ui.tab_panels(tabs, value=ledger).classes("w-full"):
+        with ui.tab_panel(ledger):
+            _entries(list(reversed(found)))
+        with ui.tab_panel(doing):
+            rows = [
+                [str(one.number), _time(one.at), one.who, one.action, one.target, _detail(one.detail)]
+                for one in reversed(actions)
+            ]
+            plain_table(ACTIONS, rows, "Actions")
+
+
+def _entries(entries: list[Entry]) -> None:
+    if not entries:
+        empty("receipt_long", "Nothing yet", "Every charge and every change of terms will stand here.")
+        return
+    rows = []
+    for entry in entries:
+        fields = entry.fields
+        amount = fields.get("epsilon")
+        who = str(fields.get("by") or fields.get("analyst") or "")
+        cost = "" if amount is None else figure(Fraction(str(amount)))
+        rows.append([str(entry.sequence), _time(str(fields.get("at", ""))), who, entry_words(entry), cost])
+    plain_table(LOG, rows, "Ledger entries")
+    if len(entries) == SHOWN:
+        ui.label(f"The newest {SHOWN} entries; the export has them all.").classes("bf-small bf-quiet").style(
+            "margin-top:8px"
+        )
+
+
+def _time(text: str) -> str:
+    try:
+        return datetime.fromisoformat(text).strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return text
+
+
+def _detail(detail: object) -> str:
+    return ", ".join(f"{key} {value}" for key, value in detail.items()) if isinstance(detail, dict) else ""

@@ -1,0 +1,109 @@
+"""Where a page stands: its visitor, checked again at every step, and how it works and tells of errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from fastapi import Request
+from nicegui import ui
+
+from blowfishdb.catalog.curator import Curator
+from blowfishdb.errors import BlowfishError, NotAllowed, NotSignedIn
+from blowfishdb.server.auth.users import Scope, Visitor
+from blowfishdb.server.problems import note_incident
+from blowfishdb.server.state import Office
+from blowfishdb.session.session import Session
+
+Result = TypeVar("Result")
+# Questions of one analyst take turns, and the others must not wait for a free thread meanwhile.
+WORKERS = ThreadPoolExecutor(32, thread_name_prefix="page")
+
+
+@dataclass(frozen=True, eq=False)
+class Here:
+    """One open page of one visitor. A page stays open for hours, so every step checks that the visit has not ended."""
+
+    request: Request = field(repr=False)
+    office: Office = field(repr=False)
+    visitor: Visitor
+    secret: str = field(repr=False)
+
+    def check(self, *scopes: Scope) -> Visitor:
+        """The visitor as they are now; NotSignedIn when the visit has ended, NotAllowed without one of the rights."""
+        now = self.office.visits.resume(self.secret)
+        if now is None:
+            raise NotSignedIn
+        if now.must_change or not now.scopes & set(scopes):
+            raise NotAllowed(" or to ".join(scopes))
+        return now
+
+    def session(self) -> Session:
+        """The analyst's session."""
+        return self.office.session(self.check("ask").name)
+
+    def curator(self) -> Curator:
+        """The curator's side, for those who curate."""
+        return self.office.curator(self.check("curate").name)
+
+    def auditor(self) -> Curator:
+        """The books, for those who may read them; pages of auditors only read."""
+        return self.office.curator(self.check("audit").name)
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """The result of work done beside the event loop; whatever fails is a BlowfishError that may be shown."""
+        result, error = await asyncio.get_running_loop().run_in_executor(WORKERS, partial(_outcome, work))
+        if error is not None:
+            raise error
+        return result[0]
+
+    def note_question(self, action: str, dataset: str) -> None:
+        """Writes into the audit log that an answer was asked for, before it is; NotSignedIn when the visit ended."""
+        self.office.actions.note(self.check("ask").name, action, dataset)
+
+    def tell(self, error: Exception) -> None:
+        """Shows an error to the visitor; of the unexpected, only an incident number."""
+        known = error if isinstance(error, BlowfishError) else note_incident(error)
+        if isinstance(known, NotSignedIn):
+            _ended(self.request.url.path)
+            return
+        ui.notify(
+            sentence(known.message),
+            type="negative",
+            position="top",
+            timeout=9000,
+            close_button="Close",
+            multi_line=True,
+        )
+
+
+def sentence(text: str) -> str:
+    """The text with a capital letter in front and a stop behind."""
+    whole = text[:1].upper() + text[1:]
+    return whole if whole.endswith((".", "?", "!")) else f"{whole}."
+
+
+def _outcome(work: Callable[[], Result]) -> tuple[tuple[Result, ...], BlowfishError | None]:
+    try:
+        return (work(),), None
+    except BlowfishError as error:
+        return (), error
+    except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
+        return (), note_incident(error)
+
+
+def _ended(path: str) -> None:
+    """Says that the visit is over; what is on the page stays readable until they go on."""
+    with ui.dialog().props('persistent aria-label="Your visit has ended"') as dialog, ui.card():
+        ui.label("Your visit has ended").classes("bf-title")
+        ui.label("Nothing was charged. Sign in again to go on; your answers are kept in the history.").classes(
+            "bf-quiet"
+        )
+        ui.button("Sign in", on_click=lambda: ui.navigate.to(f"/sign-in?then={path}")).props("unelevated").style(
+            "margin-top:16px"
+        )
+    dialog.open()

@@ -1,0 +1,141 @@
+"""Signing in and out, and who one is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+from pydantic import BaseModel, Field
+
+from blowfishdb.errors import InvalidInput, SignInRefused
+from blowfishdb.server.access import Anybody, address_of, drop_cookie, office_of, secret_of, set_cookie
+from blowfishdb.server.auth.oidc import Provider, address_to_ask, name_from, new_attempt, read_attempt
+from blowfishdb.server.auth.users import Visitor
+from blowfishdb.server.state import Office
+
+ATTEMPT = "blowfish_attempt"
+ATTEMPT_SECONDS = 600
+# The length is checked together with the characters: half a character, which JSON can hold, cannot be kept.
+Short = Annotated[str, Field(max_length=1000)]
+router = APIRouter(prefix="/sessions", tags=["sessions"])
+
+
+class SignIn(BaseModel):
+    """A name and its password."""
+
+    name: Short
+    password: Short
+
+
+class NewPassword(BaseModel):
+    """The password that is in use and the one to use from now on."""
+
+    password: Short
+    new_password: Short
+
+
+class Me(BaseModel):
+    """Who is signed in. `proof` goes with every change made with the cookie."""
+
+    name: str
+    role: str
+    scopes: list[str]
+    proof: str | None
+    must_change: bool
+
+
+@router.post("")
+def sign_in(sent: SignIn, request: Request, response: Response) -> Me:
+    """Begins a visit: sets the cookie and gives the proof."""
+    office = office_of(request)
+    try:
+        visit = office.visits.sign_in(sent.name, sent.password, address_of(request))
+    except SignInRefused:
+        office.actions.note(sent.name[:100], "sign-in refused", address_of(request))
+        raise
+    office.actions.note(sent.name, "signed in", address_of(request))
+    set_cookie(response, visit, office)
+    return described(visit.visitor)
+
+
+@router.get("/current")
+def who(visitor: Anybody) -> Me:
+    """Who is signed in."""
+    return described(visitor)
+
+
+@router.get("/oidc", response_class=RedirectResponse, status_code=303)
+def ask_provider(request: Request) -> RedirectResponse:
+    """Sends the browser to the OpenID provider, where there is one."""
+    office, attempt = office_of(request), new_attempt()
+    answer = RedirectResponse(address_to_ask(_provider(office), attempt), 303)
+    answer.set_cookie(
+        ATTEMPT,
+        attempt.written(),
+        max_age=ATTEMPT_SECONDS,
+        httponly=True,
+        samesite="lax",
+        secure=office.settings.is_secure,
+        path="/api/v1/sessions/oidc",
+    )
+    return answer
+
+
+@router.get("/oidc/callback", response_class=RedirectResponse, status_code=303)
+def back_from_provider(request: Request, state: str = "", code: str = "") -> RedirectResponse:
+    """Begins a visit of whoever the provider names, if a curator gave them an account."""
+    office = office_of(request)
+    provider = _provider(office)
+    attempt = read_attempt(request.cookies.get(ATTEMPT, ""))
+    name = name_from(provider, attempt, state=state, code=code)
+    try:
+        visit = office.visits.begin(name)
+    except (InvalidInput, SignInRefused):
+        office.actions.note(name[:100], "sign-in refused", address_of(request))
+        raise SignInRefused(0) from None
+    office.actions.note(name, "signed in", address_of(request), {"by": "oidc"})
+    answer = RedirectResponse("/", 303)
+    answer.delete_cookie(ATTEMPT, path="/api/v1/sessions/oidc")
+    set_cookie(answer, visit, office)
+    return answer
+
+
+@router.delete("/current", status_code=204)
+def sign_out(visitor: Anybody, request: Request, response: Response) -> None:
+    """Ends the visit."""
+    office, secret = office_of(request), secret_of(request)
+    if secret is not None:
+        office.visits.sign_out(secret)
+    office.actions.note(visitor.name, "signed out")
+    drop_cookie(response, office)
+
+
+@router.put("/current/password")
+def change_password(sent: NewPassword, visitor: Anybody, request: Request, response: Response) -> Me:
+    """Changes one's own password; every other visit ends, and this one begins anew."""
+    office = office_of(request)
+    office.visits.check_password(visitor.name, sent.password, address_of(request))
+    office.people.set_password(visitor.name, sent.new_password)
+    office.actions.note(visitor.name, "changed own password")
+    visit = office.visits.begin(visitor.name)
+    set_cookie(response, visit, office)
+    return described(visit.visitor)
+
+
+def _provider(office: Office) -> Provider:
+    found = office.settings.provider
+    if found is None:
+        raise InvalidInput("this server signs nobody in elsewhere; use a name and a password")
+    return found
+
+
+def described(visitor: Visitor) -> Me:
+    """The visitor as the page sees them."""
+    return Me(
+        name=visitor.name,
+        role=visitor.role,
+        scopes=[] if visitor.must_change else sorted(visitor.scopes),
+        proof=visitor.proof,
+        must_change=visitor.must_change,
+    )

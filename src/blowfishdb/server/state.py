@@ -1,0 +1,101 @@
+"""AppState: everything a server has open, handed out by role. Pages and routes use it and nothing else."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from blowfishdb.catalog.catalog import Catalog, LiveCatalog
+from blowfishdb.catalog.config import read_config
+from blowfishdb.catalog.curator import Curator
+from blowfishdb.engine.compile import compile_query
+from blowfishdb.errors import BlowfishError
+from blowfishdb.model.query import query
+from blowfishdb.server.auth.audit_log import Actions, Pauses
+from blowfishdb.server.auth.database import Clock, Database, open_database
+from blowfishdb.server.auth.session import Visits
+from blowfishdb.server.auth.tokens import Tokens
+from blowfishdb.server.auth.users import People
+from blowfishdb.server.settings import Settings, read_settings
+from blowfishdb.session.backend import Desk
+from blowfishdb.session.local import Remembered, checked_name, local_desk
+from blowfishdb.session.session import Session
+
+
+@dataclass(frozen=True, eq=False)
+class Office:
+    """One configuration with its ledger and its people. An analyst's page or route gets a session, never a curator."""
+
+    settings: Settings
+    people: People
+    visits: Visits
+    tokens: Tokens
+    actions: Actions
+    pauses: Pauses
+    _live: LiveCatalog = field(repr=False)
+    _database: Database = field(repr=False)
+    _quotes: Remembered = field(default_factory=Remembered, repr=False)
+    _desks: dict[str, Desk] = field(default_factory=dict, repr=False)
+    _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def desk(self, analyst: str) -> Desk:
+        """The desk of one analyst; all desks share one ledger and the same sources."""
+        name = checked_name(analyst)
+        with self._turn:
+            if name not in self._desks:
+                self._desks[name] = local_desk(self._live, name, self.pauses.check, self._quotes)
+            return self._desks[name]
+
+    def session(self, analyst: str) -> Session:
+        """The session of one analyst; closing it closes nothing that others use."""
+        desk = self.desk(analyst)
+        return Session(desk.analyst, desk)
+
+    def curator(self, by: str) -> Curator:
+        """The curator's side in somebody's name, for those who may curate or audit; make one for each piece of work."""
+        now = self._live.now()
+        # Sources of its own: a curator opens some that are not in force yet.
+        config = replace(now.config, variables=self.settings.variables)
+        return Curator(Catalog(config, now.ledger, dict(now.sources)), by, shares_ledger=True)
+
+    def check_ready(self) -> None:
+        """LedgerUnavailable or AccountsUnavailable while the ledger or the database of people does not answer."""
+        self._live.now().ledger.head()
+        self.people.all()
+
+    def warm_up(self) -> None:
+        """Writes a statement for each dataset and runs none, so that the first question does not wait for imports."""
+        for name in self._live.now().config.datasets:
+            with suppress(BlowfishError):
+                holding = self._live.now().holding(name)
+                counted = compile_query(holding.domain, holding.policy, query("count"))
+                holding.source.prepare(counted.cells, holding.policy.unit)
+
+    def close(self) -> None:
+        """Waits for releases that still run, then lets go of everything."""
+        with self._turn:
+            for desk in self._desks.values():
+                desk.close()
+            self._desks.clear()
+        self._live.close()
+        self._database.close()
+
+
+def open_office(config: str | Path, clock: Clock | None = None, settings: Settings | None = None) -> Office:
+    """The office of a configuration file, with the settings that it has or with others."""
+    time = clock or Clock()
+    settings = settings or read_settings(read_config(config))
+    database = open_database(settings.users_url())
+    people = People(database, time)
+    return Office(
+        settings=settings,
+        people=people,
+        visits=Visits(people, database, time),
+        tokens=Tokens(people, database, time),
+        actions=Actions(database, time),
+        pauses=Pauses(database, time),
+        _live=LiveCatalog(config),
+        _database=database,
+    )
