@@ -16,11 +16,11 @@ from blowfishdb.model.workload import Identity, Intervals
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
 
-NO_HUBS = np.array([], dtype=np.int64)
+NO_UNIVERSAL = np.array([], dtype=np.int64)
 
 
 def threshold(cells: int, theta: int) -> WindowGraph:
-    return WindowGraph(np.minimum(np.arange(cells) + theta, cells - 1), NO_HUBS)
+    return WindowGraph(np.minimum(np.arange(cells) + theta, cells - 1), NO_UNIVERSAL)
 
 
 def random_intervals(cells: int, count: int) -> Plan:

@@ -18,7 +18,7 @@ import duckdb
 import blowfishdb as bf
 from blowfishdb.cli.serve import free_port
 from blowfishdb.model.domain import categorical, integers
-from blowfishdb.server.state import open_office
+from blowfishdb.server.state import open_app_state
 
 STATES = [f"S{number}" for number in range(20)]
 UNLIMITED = 10**7
@@ -78,13 +78,13 @@ def make_place(
         for name in tables:
             for pad_to in paddings:
                 curator.add(_dataset(name, epsilon, pad_to))
-    office = open_office(folder / "blowfish.toml")
+    app_state = open_app_state(folder / "blowfish.toml")
     tokens = {}
     for number in range(analysts):
         name = f"analyst-{number:03d}"
-        office.people.add(name, "analyst", None)
-        tokens[name] = office.tokens.issue(name, "benchmark", ["ask"], 30)[0]
-    office.close()
+        app_state.people.add(name, "analyst", None)
+        tokens[name] = app_state.tokens.issue(name, "benchmark", ["ask"], 30)[0]
+    app_state.close()
     return Place(folder, tokens)
 
 

@@ -15,7 +15,7 @@ class Question(BaseModel):
     """A body like that of a real question."""
 
     question: dict[str, Any] | None = None
-    demand: dict[str, Any] = {}
+    accuracy_target: dict[str, Any] = {}
 
 
 def plain_app(answer: bytes) -> FastAPI:

@@ -39,7 +39,7 @@ def rounded_up(value: float) -> Fraction:
 
 # One release of a mechanism by the engine's own path, and the neighbours that the papers assume.
 
-NO_HUBS = np.empty(0, dtype=np.int64)
+NO_UNIVERSAL = np.empty(0, dtype=np.int64)
 
 
 def release(mechanism: DataAware, problem: Problem, epsilon: Fraction, counts: Ints) -> Finding:
@@ -50,11 +50,11 @@ def release(mechanism: DataAware, problem: Problem, epsilon: Fraction, counts: I
 
 def one_record(*shape: int) -> CellGraph:
     """Classical differential privacy: one record more or less, presence `only`."""
-    factors = tuple(WindowGraph(np.arange(size), NO_HUBS) for size in shape)
+    factors = tuple(WindowGraph(np.arange(size), NO_UNIVERSAL) for size in shape)
     return CellGraph(factors, "record", np.zeros(shape[0] if len(shape) == 1 else 1, dtype=np.bool_), "only")
 
 
 def line(cells: int) -> CellGraph:
     """The line policy: every value is hidden from the next, and the number of rows is public."""
     reach = np.minimum(np.arange(cells) + 1, cells - 1)
-    return CellGraph((WindowGraph(reach, NO_HUBS),), "record", np.zeros(cells, dtype=np.bool_), "public")
+    return CellGraph((WindowGraph(reach, NO_UNIVERSAL),), "record", np.zeros(cells, dtype=np.bool_), "public")

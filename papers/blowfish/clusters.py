@@ -9,8 +9,8 @@ import numpy as np
 
 import blowfishdb as bf
 from blowfishdb.analysis.kmeans import cluster, distances, from_weights
-from blowfishdb.engine.compile import Holding
-from blowfishdb.engine.points import NodeQuestion, NodeWeights, PreparedNodes, make_node_request, prepare_nodes
+from blowfishdb.engine.compile import DatasetHandle
+from blowfishdb.engine.points import PointQuery, PointRelease, PointWeights, make_point_request, prepare_point_release
 from blowfishdb.errors import InvalidInput, SourceError
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.families import Partition
@@ -114,24 +114,24 @@ def objective(points: PointSet, centers: Floats) -> float:
     return float(times @ distances(records, centers).min(axis=1))
 
 
-def prepared(points: PointSet, policy: Policy, epsilon: str) -> PreparedNodes:
+def prepared(points: PointSet, policy: Policy, epsilon: str) -> PointRelease:
     """The grid for point sets of this shape; it does not depend on their records."""
-    holding = _holding(points, policy)
-    asked = NodeQuestion(tuple(Axis(name) for name in points.names), None, CLUSTERS, len(points.records))
-    return prepare_nodes(holding, make_node_request(holding, asked, Fraction(epsilon)))
+    handle = _handle(points, policy)
+    asked = PointQuery(tuple(Axis(name) for name in points.names), None, CLUSTERS, len(points.records))
+    return prepare_point_release(handle, make_point_request(handle, asked, Fraction(epsilon)))
 
 
-def weights_of(points: PointSet, policy: Policy, ready: PreparedNodes) -> NodeWeights:
+def weights_of(points: PointSet, policy: Policy, ready: PointRelease) -> PointWeights:
     """The release that a session would make, without its ledger."""
-    holding = _holding(points, policy)
-    return NodeWeights.from_json(ready.payload(ready.counting(holding).run(), holding))
+    handle = _handle(points, policy)
+    return PointWeights.from_json(ready.payload(ready.counting(handle).run(), handle))
 
 
-def _holding(points: PointSet, policy: Policy) -> Holding:
-    return Holding(points.name, points.domain, policy, "records at hand", 1, 1, 1, Held(points))
+def _handle(points: PointSet, policy: Policy) -> DatasetHandle:
+    return DatasetHandle(points.name, points.domain, policy, "records at hand", 1, 1, 1, Held(points))
 
 
-def sound_centers(points: PointSet, seed: int, policy: Policy, ready: PreparedNodes) -> Floats:
+def sound_centers(points: PointSet, seed: int, policy: Policy, ready: PointRelease) -> Floats:
     """Centres from one certified release."""
     return from_weights(weights_of(points, policy, ready), CLUSTERS, points.names, seed).cluster_centers_
 

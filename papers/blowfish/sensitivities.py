@@ -33,15 +33,15 @@ Values = tuple[int, ...]
 """One table: the value of each person."""
 Joined = Callable[[int, int], bool]
 """Whether the policy hides two values from each other."""
-Fact = Callable[[int], bool]
+Constraint = Callable[[int], bool]
 """Whether a value counts for a public count."""
 
 
-def worlds(cells: int, records: int, facts: Sequence[Fact]) -> list[list[Values]]:
+def worlds(cells: int, records: int, constraints: Sequence[Constraint]) -> list[list[Values]]:
     """All tables of so many records, those together of which the facts say the same."""
     found: dict[Values, list[Values]] = defaultdict(list)
     for table in product(range(cells), repeat=records):
-        found[tuple(sum(map(fact, table)) for fact in facts)].append(table)
+        found[tuple(sum(map(constraint, table)) for constraint in constraints)].append(table)
     return list(found.values())
 
 
@@ -59,10 +59,10 @@ def are_neighbours(one: Values, two: Values, possible: Iterable[Values], joined:
     return True
 
 
-def histogram_sensitivity(cells: int, records: int, facts: Sequence[Fact], joined: Joined) -> int:
+def histogram_sensitivity(cells: int, records: int, constraints: Sequence[Constraint], joined: Joined) -> int:
     """The largest L1 distance between the histograms of two neighbouring tables of so many records."""
     largest = 0
-    for possible in worlds(cells, records, facts):
+    for possible in worlds(cells, records, constraints):
         for one, two in permutations(possible, 2):
             apart = histogram_distance(one, two)
             if apart > largest and are_neighbours(one, two, possible, joined):
@@ -70,9 +70,9 @@ def histogram_sensitivity(cells: int, records: int, facts: Sequence[Fact], joine
     return largest
 
 
-def pair_distance(one: Values, two: Values, cells: int, facts: Sequence[Fact], joined: Joined) -> int:
+def pair_distance(one: Values, two: Values, cells: int, constraints: Sequence[Constraint], joined: Joined) -> int:
     """The same for one pair alone: 0 when they are no neighbours, else a lower bound of the sensitivity."""
-    possible = next(world for world in worlds(cells, len(one), facts) if one in world)
+    possible = next(world for world in worlds(cells, len(one), constraints) if one in world)
     is_pair = two in possible and are_neighbours(one, two, possible, joined)
     return histogram_distance(one, two) if is_pair else 0
 
@@ -154,20 +154,20 @@ def _one_bit(one: int, two: int) -> bool:
     return (one ^ two).bit_count() == 1
 
 
-def _within(low: int, high: int) -> Fact:
+def _within(low: int, high: int) -> Constraint:
     return lambda value: low <= value <= high
 
 
-def _bit(place: int, wanted: int) -> Fact:
+def _bit(place: int, wanted: int) -> Constraint:
     return lambda value: (value >> place & 1) == wanted
 
 
-def _all(cells: int, records: int, facts: Sequence[Fact], joined: Joined) -> Callable[[], int]:
-    return lambda: histogram_sensitivity(cells, records, facts, joined)
+def _all(cells: int, records: int, constraints: Sequence[Constraint], joined: Joined) -> Callable[[], int]:
+    return lambda: histogram_sensitivity(cells, records, constraints, joined)
 
 
-def _pair(one: Values, two: Values, cells: int, facts: Sequence[Fact], joined: Joined) -> Callable[[], int]:
-    return lambda: pair_distance(one, two, cells, facts, joined)
+def _pair(one: Values, two: Values, cells: int, constraints: Sequence[Constraint], joined: Joined) -> Callable[[], int]:
+    return lambda: pair_distance(one, two, cells, constraints, joined)
 
 
 THETA, LINE = Policy({"v": bf.threshold(3)}), Policy({"v": bf.line()})

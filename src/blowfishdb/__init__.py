@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from blowfishdb.engine.synopsis_answers import Synopsis, open_synopsis
     from blowfishdb.mechanisms.table import MECHANISMS
     from blowfishdb.model.calendar import dates, timestamps
-    from blowfishdb.model.constraints import known_count, known_marginal, known_range, known_rows
+    from blowfishdb.model.constraints import count_constraint, marginal_constraint, range_constraint, rows_constraint
     from blowfishdb.model.document import read_document, write_document
     from blowfishdb.model.domain import bins, categorical, domain, integers
     from blowfishdb.model.explain import explain
@@ -43,7 +43,7 @@ _HOME = {
     "model.document": ("read_document", "write_document"),
     "model.domain": ("bins", "categorical", "domain", "integers"),
     "model.explain": ("explain",),
-    "model.constraints": ("known_count", "known_marginal", "known_range", "known_rows"),
+    "model.constraints": ("count_constraint", "marginal_constraint", "range_constraint", "rows_constraint"),
     "model.families": ("custom", "full", "grid", "line", "metric", "partition", "public", "threshold"),
     "model.policy": ("Policy", "person"),
     "model.predicate": ("col",),
@@ -73,6 +73,7 @@ __all__ = [
     "col",
     "compile_query",
     "connect",
+    "count_constraint",
     "curate",
     "custom",
     "dates",
@@ -81,11 +82,8 @@ __all__ = [
     "full",
     "grid",
     "integers",
-    "known_count",
-    "known_marginal",
-    "known_range",
-    "known_rows",
     "line",
+    "marginal_constraint",
     "metric",
     "open_synopsis",
     "partition",
@@ -93,9 +91,11 @@ __all__ = [
     "public",
     "query",
     "quote",
+    "range_constraint",
     "read_distances",
     "read_document",
     "read_edges",
+    "rows_constraint",
     "threshold",
     "timestamps",
     "write_document",

@@ -100,12 +100,12 @@ def test_a_release_runs_what_a_preview_lists_first(problem, alpha, beta):
 @given(problems(), st.sampled_from(sorted(ALL)), st.sampled_from([60.0, 3000.0]), st.sampled_from([1e-5, 0.05, 0.6]))
 def test_who_is_called_behind_is_dearer(problem, name, alpha, beta):
     try:
-        candidate = certified(problem, MECHANISMS[name])
+        certified_candidate = certified(problem, MECHANISMS[name])
     except Declined:
         return
     rival = quote(problem, alpha, beta).best
-    if is_behind(candidate, rival):
-        found, _ = Assessment(candidate, "simultaneous").least_epsilon(alpha, beta, simulate=True)
+    if is_behind(certified_candidate, rival):
+        found, _ = Assessment(certified_candidate, "simultaneous").least_epsilon(alpha, beta, simulate=True)
         assert found > rival.epsilon
 
 

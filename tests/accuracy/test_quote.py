@@ -21,7 +21,7 @@ from blowfishdb.plan.plan import Problem
 from tests.accuracy.cases import fresh_errors, on_threshold, significantly_above
 
 SIMPLE = {"identity": identity.propose, "ordered": ordered.propose}
-NO_HUB = np.empty(0, dtype=np.int64)
+NO_UNIVERSAL_VERTEX = np.empty(0, dtype=np.int64)
 HIERARCHY = {"hierarchy": optimized.propose}
 TREES = {**SIMPLE, **HIERARCHY, "optimized": optimized.propose}
 PROBLEMS = [on_threshold(Identity(12), 1), on_threshold(Prefix(12), 3), on_threshold(AllRanges(10), 2)]
@@ -177,12 +177,12 @@ def test_bounds_from_variances_alone_hold(monkeypatch):
     monkeypatch.setattr("blowfishdb.accuracy.candidates.WRITTEN_OUT", 0)
     problem = on_threshold(Prefix(30), 29)
     for alpha in (2.0, 40.0):
-        candidate = certified(problem, optimized.propose)
-        epsilon = Bound(candidate, True).least_epsilon(alpha, 0.05)
-        plan, _ = candidate.at(epsilon)
-        errors = np.abs(fresh_errors(problem, candidate.strategy, plan, 10_000, seed=5)).max(axis=0)
+        certified_candidate = certified(problem, optimized.propose)
+        epsilon = Bound(certified_candidate, True).least_epsilon(alpha, 0.05)
+        plan, _ = certified_candidate.at(epsilon)
+        errors = np.abs(fresh_errors(problem, certified_candidate.strategy, plan, 10_000, seed=5)).max(axis=0)
         assert not significantly_above(int(np.sum(errors > alpha)), 10_000, 0.05)
-        assert Bound(candidate, True).alpha(epsilon, 0.05) <= alpha * (1 + 1e-5)
+        assert Bound(certified_candidate, True).alpha(epsilon, 0.05) <= alpha * (1 + 1e-5)
 
 
 def beside_null(cells: int, reach: int) -> CellGraph:
@@ -194,14 +194,18 @@ def beside_null(cells: int, reach: int) -> CellGraph:
 
 def test_all_ranges_beside_null_cost_about_what_they_cost_without_it():
     low, high = np.triu_indices(301, k=1)
-    full = CellGraph((WindowGraph(np.full(301, 300), NO_HUB),), "record", np.zeros(301, dtype=np.bool_), "public")
+    full = CellGraph(
+        (WindowGraph(np.full(301, 300), NO_UNIVERSAL_VERTEX),), "record", np.zeros(301, dtype=np.bool_), "public"
+    )
     listed = quote(Problem(full, Intervals(301, low[high < 301], high[high < 301])), 50.0, 0.05).best
     assert listed.method == "simulated"
     assert listed.epsilon <= quote(Problem(full, AllRanges(301)), 50.0, 0.05).best.epsilon * Fraction(11, 10)
 
 
 def test_a_long_threshold_beside_null_costs_no_more_than_hiding_everything():
-    full = CellGraph((WindowGraph(np.full(151, 150), NO_HUB),), "record", np.zeros(151, dtype=np.bool_), "public")
+    full = CellGraph(
+        (WindowGraph(np.full(151, 150), NO_UNIVERSAL_VERTEX),), "record", np.zeros(151, dtype=np.bool_), "public"
+    )
     running = Intervals(151, np.where(np.arange(151) < 150, 0, 150), np.arange(151) + 1)
     most = quote(Problem(full, running), 50.0, 0.05).best.epsilon
     for reach in (40, 75, 149):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from blowfishdb.accuracy.bounds import Bound, tails_of
-from blowfishdb.accuracy.candidates import Candidate, certified
+from blowfishdb.accuracy.candidates import CertifiedCandidate, certified
 from blowfishdb.accuracy.tails import LaplaceSums
 from blowfishdb.mechanisms.edge_transform import EdgeStrategy, propose
 from blowfishdb.model.workload import Identity
@@ -18,7 +18,7 @@ from tests.accuracy.cases import on_threshold
 EPSILONS = [Fraction(1, 1000), Fraction(1, 10), Fraction(1), Fraction(9)]
 
 
-def candidate() -> Candidate:
+def certified_candidate() -> CertifiedCandidate:
     found = certified(on_threshold(Identity(20), 4), propose)
     assert isinstance(found.strategy, EdgeStrategy)
     return found
@@ -30,16 +30,16 @@ def same(one: object, two: object) -> bool:
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_kept_bounds_are_those_made_anew_at_every_level(epsilon: Fraction) -> None:
-    setting = candidate()
-    kept = Bound(setting, together=True)._tails_at(epsilon)
-    anew, _ = tails_of(setting, setting.variances(epsilon))
+    candidate = certified_candidate()
+    kept = Bound(candidate, together=True)._tails_at(epsilon)
+    anew, _ = tails_of(candidate, candidate.variances(epsilon))
     assert isinstance(kept, LaplaceSums) and same(kept, anew)
     assert not same(kept, anew.inflated(1.01))
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_answers_themselves_do_not_look_at_the_level(epsilon: Fraction) -> None:
-    setting = candidate()
-    noise, nothing = np.arange(setting.weights.size, dtype=np.float64) ** 2, np.empty(0)
-    there = setting.strategy.decode(noise, nothing, setting.variances(epsilon))
-    assert np.array_equal(there, setting.strategy.decode(noise, nothing, setting.coarse_variances))
+    candidate = certified_candidate()
+    noise, nothing = np.arange(candidate.weights.size, dtype=np.float64) ** 2, np.empty(0)
+    there = candidate.strategy.decode(noise, nothing, candidate.variances(epsilon))
+    assert np.array_equal(there, candidate.strategy.decode(noise, nothing, candidate.coarse_variances))

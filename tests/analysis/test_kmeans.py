@@ -11,7 +11,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.analysis.kmeans import cleaned, cluster, from_weights, sharpened
-from blowfishdb.engine.points import NodeWeights
+from blowfishdb.engine.points import PointWeights
 from blowfishdb.errors import BlowfishError, BudgetExceeded, DocumentError, InvalidInput, NotRevealed, QueryError
 from blowfishdb.session import Session
 
@@ -105,7 +105,7 @@ def test_blocks_that_nobody_leaves_are_counted_exactly_and_cost_nothing(tmp_path
     with opened(tmp_path, bf.Policy({"x": cuts, "y": cuts})) as db:
         columns = db["points"].columns(["x", "y"])
         assert columns.preview(epsilon=1, clusters=3).others
-        released = columns.node_weights(epsilon="0.01", clusters=3, rows=100)
+        released = columns.point_weights(epsilon="0.01", clusters=3, rows=100)
         assert (released.epsilon, db.budget("points").spent, released.scale) == (0, 0, 0.0)
         assert released.block_counts is not None
         table, _, _ = np.histogram2d(POINTS[:, 0] // 5, POINTS[:, 1] // 5, bins=(range(21), range(21)))
@@ -123,7 +123,7 @@ def test_blocks_that_nobody_leaves_are_counted_exactly_and_cost_nothing(tmp_path
 def test_filters_and_refusals(tmp_path: Path) -> None:
     with opened(tmp_path, NEAR, epsilon="1") as db:
         table = db["points"].where(bf.col("kind") == "a")
-        released = table.columns(["x", "y"]).node_weights(epsilon="0.5", clusters=3, rows=600)
+        released = table.columns(["x", "y"]).point_weights(epsilon="0.5", clusters=3, rows=600)
         assert released.block_counts is None
         assert "where kind = 'a'" in released.title
         assert float(released.weights.sum()) == pytest.approx(600, abs=300)
@@ -142,15 +142,15 @@ def test_filters_and_refusals(tmp_path: Path) -> None:
 
 def test_weights_read_back_as_they_were_written(tmp_path: Path) -> None:
     with opened(tmp_path, NEAR) as db:
-        released = db["points"].columns(["x", "y"]).node_weights(epsilon=1, clusters=3)
-    again = NodeWeights.from_json(released.to_json())
+        released = db["points"].columns(["x", "y"]).point_weights(epsilon=1, clusters=3)
+    again = PointWeights.from_json(released.to_json())
     assert again.to_json() == released.to_json()
     points, weights = sharpened(again)
     assert points.shape == (weights.size, 2)
     assert from_weights(again, 2, ("x", "y")).cluster_centers_.shape == (2, 2)
     for broken in ("{}", "[", '{"schema": "blowfishdb-answer/1"}', released.to_json().replace('"scale":', '"scaled":')):
         with pytest.raises(DocumentError):
-            NodeWeights.from_json(broken)
+            PointWeights.from_json(broken)
 
 
 def test_sharpening_gives_the_weights_back() -> None:

@@ -13,7 +13,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.analysis.risk import Risk, beliefs, risk, sufficient_budget
 from blowfishdb.engine.preview import Pair, what_if
-from blowfishdb.engine.target import demand
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import AccuracyError, BlowfishError, InvalidInput, PolicyError
 from blowfishdb.model.domain import Domain
 from blowfishdb.noise.distribution import variance
@@ -61,7 +61,7 @@ def test_absence_is_a_way_between_values(presence: str, steps: int) -> None:
 def test_what_if_counts_absence_too() -> None:
     pair = Pair("age", 2, 8)
     policies = {"only": bf.Policy(presence="only"), "secret": bf.Policy({"age": bf.line()}, presence="secret")}
-    prices = what_if(DOMAIN, policies, bf.query("histogram", "age"), demand(alpha=100), [pair])
+    prices = what_if(DOMAIN, policies, bf.query("histogram", "age"), accuracy_target(alpha=100), [pair])
     assert [price.steps for price in prices] == [(2,), (2,)]
 
 

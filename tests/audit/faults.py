@@ -141,8 +141,8 @@ def read_before_charge(patch: pytest.MonkeyPatch) -> None:
     """Rows are counted before the charge is on record."""
     usual = charge._prepared_count
 
-    def eager(holding: Any, ready: Any) -> Any:
-        counting = usual(holding, ready)
+    def eager(handle: Any, ready: Any) -> Any:
+        counting = usual(handle, ready)
         counting.run(None)
         return counting
 
@@ -206,9 +206,9 @@ def read_to_quote(patch: pytest.MonkeyPatch) -> None:
     """The data is looked at before there is a price."""
     usual = request.prepare
 
-    def prepare(holding: Any, asked: Any) -> Any:
-        ready = usual(holding, asked)
-        ready.counting(holding).run(None)
+    def prepare(handle: Any, asked: Any) -> Any:
+        ready = usual(handle, asked)
+        ready.counting(handle).run(None)
         return ready
 
     patch.setattr(cases, "prepare", prepare)
@@ -271,12 +271,12 @@ def balances_of_this_connection(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(charging, "load_balance", remembered)
 
 
-def hubs_forgotten_on_long_axes(patch: pytest.MonkeyPatch) -> None:
+def universal_forgotten_on_long_axes(patch: pytest.MonkeyPatch) -> None:
     """On long axes NULL counts as no neighbour of anything."""
     usual = loss._worst_window_edge
 
     def without(intervals: Any, weights: Any, graph: WindowGraph) -> WorstEdge:
-        return usual(intervals, weights, replace(graph, hubs=np.empty(0, dtype=np.int64)))
+        return usual(intervals, weights, replace(graph, universal=np.empty(0, dtype=np.int64)))
 
     patch.setattr(loss, "_worst_window_edge", without)
 

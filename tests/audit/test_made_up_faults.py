@@ -13,7 +13,7 @@ import pytest
 from blowfishdb.audit.declarations import declaration_lines
 from blowfishdb.audit.drills import book_lines, joined_lines, refusal_lines
 from blowfishdb.audit.exact import choice_lines, refinement_lines, threshold_lines
-from blowfishdb.audit.made_up import certificate_lines, node_lines
+from blowfishdb.audit.made_up import certificate_lines, point_lines
 from blowfishdb.audit.one_process import people_fact_lines
 from blowfishdb.audit.report import Line
 from blowfishdb.catalog import stretch
@@ -124,7 +124,7 @@ CASES: list[tuple[Fault, Lines]] = [
     (shares_too_small, threshold_lines),
     (many_edges_join_nothing, lambda: certificate_lines(quick=True, seed=1)),
     (exact_rows_unchecked, lambda: certificate_lines(quick=True, seed=1)),
-    (rounding_forgotten, lambda: node_lines(quick=True, seed=1)),
+    (rounding_forgotten, lambda: point_lines(quick=True, seed=1)),
     (penalty_by_counts, choice_lines),
     (clip_forgotten, refinement_lines),
     (edges_unchecked, refusal_lines),
@@ -144,7 +144,7 @@ def test_the_fault_is_caught(fault: Fault, lines: Lines, monkeypatch: pytest.Mon
 def test_nothing_made_up_is_certified_too_low() -> None:
     found = [
         *certificate_lines(quick=True, seed=2),
-        *node_lines(quick=True, seed=2),
+        *point_lines(quick=True, seed=2),
         *declaration_lines(quick=True, seed=2),
     ]
     assert [line for line in found if line.verdict != "clean"] == []

@@ -47,7 +47,7 @@ REPLAYED: list[tuple[Fault, str, str]] = [
     (faults.counts_logged, "identity, full, histogram", "public outputs"),
     (faults.ties_counted, "ordered, 3 rows a person", "counting"),
     (faults.leaving_forgotten_in_buckets, "dawa-transform, filter", "every edge"),
-    (faults.hubs_forgotten_on_long_axes, "ordered by structure, NULL and outside hidden", "every edge"),
+    (faults.universal_forgotten_on_long_axes, "ordered by structure, NULL and outside hidden", "every edge"),
 ]
 
 

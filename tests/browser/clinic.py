@@ -18,7 +18,7 @@ from blowfishdb.catalog.config import read_config
 from blowfishdb.server.app import server_config
 from blowfishdb.server.auth.database import Clock
 from blowfishdb.server.settings import read_settings
-from blowfishdb.server.state import Office, open_office
+from blowfishdb.server.state import AppState, open_app_state
 from tests.server.places import free_door
 
 WARDS = {"Ash": 7_321, "Beech": 4_817, "Cedar": 9_463, "Elm": 2_759}
@@ -55,7 +55,7 @@ class Place:
     """A server that runs."""
 
     url: str
-    office: Office
+    app_state: AppState
     folder: Path
     clock: MovedClock = field(default_factory=MovedClock)
 
@@ -96,15 +96,15 @@ def serve(config: Path) -> Iterator[Place]:
     clock = MovedClock()
     door = free_door()
     settings = replace(read_settings(read_config(config)), port=door.getsockname()[1], sign_ins_per_minute=1000)
-    office = open_office(config, Clock(clock.seconds), settings)
+    app_state = open_app_state(config, Clock(clock.seconds), settings)
     for name, role in PEOPLE.items():
-        office.people.add(name, role, PASSWORD, must_change=False)
-    server = uvicorn.Server(server_config(office, settings))
+        app_state.people.add(name, role, PASSWORD, must_change=False)
+    server = uvicorn.Server(server_config(app_state, settings))
     thread = threading.Thread(target=server.run, args=([door],), daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.02)
-    yield Place(settings.url, office, config.parent, clock)
+    yield Place(settings.url, app_state, config.parent, clock)
     server.should_exit = True
     thread.join(20)
 

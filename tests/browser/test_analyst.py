@@ -39,7 +39,7 @@ def run(page: Page) -> None:
 
 def audited(place: Place) -> list[tuple[str, str, str]]:
     """Who did what to what, by the audit log."""
-    return [(line.who, line.action, line.target) for line in place.office.actions.last()]
+    return [(line.who, line.action, line.target) for line in place.app_state.actions.last()]
 
 
 def test_from_sign_in_to_files(page: Page, place: Place) -> None:
@@ -58,17 +58,17 @@ def test_from_sign_in_to_files(page: Page, place: Place) -> None:
     price = page.get_by_test_id("price").inner_text()
     assert 0 < float(price.removeprefix("≈ ")) < 1
     assert page.locator(".bf-offer").count() > 1, "the losing mechanisms are shown too"
-    assert place.office.session("ana").history("clinic") == [], "a price charges nothing"
+    assert place.app_state.session("ana").history("clinic") == [], "a price charges nothing"
     shoot(page, "explore-price")
 
     page.get_by_test_id("run").click()
     expect(page.get_by_role("alertdialog")).to_contain_text(f"Spend epsilon {price}?")
     page.get_by_role("button", name="Cancel").click()
-    assert place.office.session("ana").history("clinic") == [], "cancelled: nothing was charged"
+    assert place.app_state.session("ana").history("clinic") == [], "cancelled: nothing was charged"
     run(page)
     expect(page.locator(".bf-chart canvas")).to_be_visible()
     shoot(page, "explore-answer")
-    (past,) = place.office.session("ana").history("clinic")
+    (past,) = place.app_state.session("ana").history("clinic")
     assert past.question == "Histogram of ward"
     assert ("ana", "asked for an answer", "clinic") in audited(place)
 
@@ -133,8 +133,8 @@ def test_filters_budget_and_refusals_teach(page: Page, place: Place) -> None:
 
 
 def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
-    place.office.people.add("hanna", "analyst", PASSWORD, must_change=False)
-    session = place.office.session("hanna")
+    place.app_state.people.add("hanna", "analyst", PASSWORD, must_change=False)
+    session = place.app_state.session("hanna")
     sign_in(page, place, "hanna", then="/history")
     expect(page.get_by_role("heading", name="Nothing asked yet")).to_be_visible()
     visit(page, place, "/synopses")
@@ -187,8 +187,8 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
 
 
 def test_the_budget_runs_out(page: Page, place: Place) -> None:
-    place.office.people.add("poor", "analyst", PASSWORD, must_change=False)
-    session = place.office.session("poor")
+    place.app_state.people.add("poor", "analyst", PASSWORD, must_change=False)
+    session = place.app_state.session("poor")
     session["clinic"].count().release(epsilon="0.001")
     sign_in(page, place, "poor")
     ask_wards(page, "1")
@@ -229,12 +229,12 @@ def test_a_lost_connection_loses_nothing_that_was_typed(page: Page, place: Place
 def test_a_visit_ends(page: Page, place: Place) -> None:
     sign_in(page, place)
     settle(page)
-    before = place.office.session("ana").budget("clinic").spent
+    before = place.app_state.session("ana").budget("clinic").spent
     place.clock.ahead += 13 * 60 * 60
     page.get_by_label("Within ±").fill("350")
     expect(page.get_by_text("Your visit has ended")).to_be_visible()
     shoot(page, "visit-ended")
-    assert place.office.session("ana").budget("clinic").spent == before
+    assert place.app_state.session("ana").budget("clinic").spent == before
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     page.goto(f"{place.url}/explore")
@@ -242,7 +242,7 @@ def test_a_visit_ends(page: Page, place: Place) -> None:
 
 
 def test_a_first_password_must_be_changed(page: Page, place: Place) -> None:
-    place.office.people.add("nora", "analyst", "made for her, once", must_change=True)
+    place.app_state.people.add("nora", "analyst", "made for her, once", must_change=True)
     page.goto(f"{place.url}/explore")
     page.fill("#name", "nora")
     page.fill("#password", "made for her, once")
@@ -292,12 +292,12 @@ def test_tokens_are_made_and_ended(page: Page, place: Place) -> None:
     shoot(page, "account")
     found = re.search(r'token="([^"]+)"', code.inner_text())
     assert found is not None
-    visitor = place.office.tokens.resume(found[1])
+    visitor = place.app_state.tokens.resume(found[1])
     assert visitor is not None
     assert (visitor.name, visitor.scopes) == ("ben", {"ask"})
     page.get_by_role("button", name="End the token").click()
     expect(page.get_by_text("You have no tokens")).to_be_visible()
-    assert place.office.tokens.resume(found[1]) is None
+    assert place.app_state.tokens.resume(found[1]) is None
 
 
 def test_links_lead_nowhere_else(page: Page, place: Place) -> None:
@@ -368,9 +368,9 @@ def still(unit: Fraction, weights: NDArray[np.int64], size: int | None = None) -
 
 def test_no_true_count_or_row_in_any_traffic(chromium: Browser, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "sample", still)
-    place.office.people.add("spy", "analyst", PASSWORD, must_change=False)
+    place.app_state.people.add("spy", "analyst", PASSWORD, must_change=False)
     heard, hosts = traffic_of(chromium, place, "spy")
-    answer = place.office.session("spy").reopen("clinic", place.office.session("spy").history("clinic")[0].number)
+    answer = place.app_state.session("spy").reopen("clinic", place.app_state.session("spy").history("clinic")[0].number)
     assert isinstance(answer, bf.Answer)
     noisy = {int(value) for value in answer.raw}
     assert all(_has(heard, value) for value in noisy if value > 0), "the search finds numbers that are there"

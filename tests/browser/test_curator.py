@@ -27,7 +27,7 @@ def lab(place: Place) -> Place:
     with duckdb.connect(str(place.folder / "lab.duckdb")) as connection:
         connection.execute(f"CREATE TABLE samples AS {parts}")
         connection.execute("CREATE TABLE stock AS SELECT range % 50 AS age FROM range(700)")
-    place.office.curator("cora").add(
+    place.app_state.curator("cora").add(
         bf.Dataset(
             "depot",
             source="duckdb:///lab.duckdb#stock",
@@ -49,7 +49,7 @@ def pick(page: Page, test_id: str, option: str) -> None:
 
 def did(place: Place, action: str) -> list[str]:
     """On what this was done, by the log of actions."""
-    return [one.target for one in place.office.actions.last() if one.action == action]
+    return [one.target for one in place.app_state.actions.last() if one.action == action]
 
 
 def test_from_a_table_to_a_saved_policy(page: Page, lab: Place) -> None:
@@ -104,13 +104,13 @@ def test_from_a_table_to_a_saved_policy(page: Page, lab: Place) -> None:
     page.get_by_test_id("reason").fill("agreed in May")
     page.get_by_test_id("go").click()
     page.wait_for_url("**/policies?dataset=lab&attribute=age")
-    curator = lab.office.curator("cora")
+    curator = lab.app_state.curator("cora")
     assert curator.account("lab").policy_version == 2
     assert curator.dataset("lab").policy.family("age") == bf.threshold(5)
 
 
 def test_a_change_that_stretches_past_loss_says_so_and_an_unbounded_one_is_refused(page: Page, lab: Place) -> None:
-    lab.office.session("ben")["depot"].histogram("age").release(epsilon="1/10")
+    lab.app_state.session("ben")["depot"].histogram("age").release(epsilon="1/10")
     sign_in(page, lab, "cora", then="/policies?dataset=depot")
     page.get_by_test_id("family").fill("20")
     expect(page.get_by_text("Past loss counts 2 times")).to_be_visible()
@@ -120,12 +120,12 @@ def test_a_change_that_stretches_past_loss_says_so_and_an_unbounded_one_is_refus
     page.get_by_role("radio", name="Hidden too").click()
     expect(page.get_by_text("past releases may have told who is there")).to_be_visible()
     expect(page.get_by_test_id("save")).to_be_disabled()
-    assert lab.office.curator("cora").account("depot").policy_version == 1
+    assert lab.app_state.curator("cora").account("depot").policy_version == 1
 
 
 def test_the_trade_off_reads_no_data_until_told_to(page: Page, lab: Place) -> None:
     sign_in(page, lab, "cora", then="/trade-off?dataset=depot")
-    before = lab.office.curator("cora").ledger.head()
+    before = lab.app_state.curator("cora").ledger.head()
     expect(page.get_by_text("no data was read")).to_be_visible(timeout=30_000)
     shoot(page, "trade-off")
     said = page.get_by_test_id("slider-value").inner_text()
@@ -148,7 +148,7 @@ def test_the_trade_off_reads_no_data_until_told_to(page: Page, lab: Place) -> No
     expect(page.get_by_text("for your eyes only")).to_be_visible()
     assert did(lab, "looked at true answers") == ["depot"]
     shoot(page, "trade-off-truth")
-    assert lab.office.curator("cora").ledger.head() == before, "looking ahead charges nothing"
+    assert lab.app_state.curator("cora").ledger.head() == before, "looking ahead charges nothing"
     page.get_by_test_id("take").click()
     expect(page.get_by_test_id("family")).to_have_value("20")
     expect(page.get_by_test_id("save")).to_be_enabled()
@@ -174,7 +174,7 @@ def test_a_click_on_a_curve_shows_that_point(page: Page, lab: Place) -> None:
 
 
 def test_pause_revoke_and_the_books(page: Page, lab: Place) -> None:
-    lab.office.session("ana")["depot"].histogram("age").release(epsilon="1/20")
+    lab.app_state.session("ana")["depot"].histogram("age").release(epsilon="1/20")
     sign_in(page, lab, "cora", then="/books?dataset=depot")
     expect(page.get_by_role("cell", name="Histogram of age").first).to_be_visible()
     page.get_by_test_id("verify").click()
@@ -189,7 +189,7 @@ def test_pause_revoke_and_the_books(page: Page, lab: Place) -> None:
     page.get_by_test_id("go").click()
     expect(page.get_by_text("Paused by cora: stocktaking")).to_be_visible()
     with pytest.raises(DatasetPaused, match="stocktaking"):
-        lab.office.session("ana")["depot"].cdf("age").preview(epsilon="1/20")
+        lab.app_state.session("ana")["depot"].cdf("age").preview(epsilon="1/20")
     page.get_by_test_id("resume").click()
     expect(page.get_by_text("Paused by cora")).not_to_be_visible()
 
@@ -198,7 +198,7 @@ def test_pause_revoke_and_the_books(page: Page, lab: Place) -> None:
     page.get_by_test_id("go").click()
     expect(page.get_by_text("of their own")).to_be_visible()
     with pytest.raises(BudgetExceeded):
-        lab.office.session("ana")["depot"].cdf("age").release(epsilon="1/20")
+        lab.app_state.session("ana")["depot"].cdf("age").release(epsilon="1/20")
     page.get_by_role("tab", name="What people did").click()
     expect(page.get_by_role("cell", name="revoked an analyst").first).to_be_visible()
 
@@ -244,7 +244,7 @@ def test_names_are_never_taken_for_markup_and_a_dataset_can_go(page: Page, lab: 
     page.get_by_test_id("reason").fill("was a trial")
     page.get_by_test_id("go").click()
     expect(page.get_by_text("<b>odd<b>")).to_have_count(0)
-    assert "<b>odd<b>" not in lab.office.curator("cora").datasets()
+    assert "<b>odd<b>" not in lab.app_state.curator("cora").datasets()
 
 
 def test_people_get_a_password_that_they_must_change(page: Page, chromium: Browser, lab: Place) -> None:
@@ -267,7 +267,7 @@ def test_people_get_a_password_that_they_must_change(page: Page, chromium: Brows
     before = shut_out.count()
     page.get_by_test_id("disable-nia").click()
     expect(shut_out).to_have_count(before + 1)
-    assert lab.office.people.find("nia").is_disabled
+    assert lab.app_state.people.find("nia").is_disabled
 
 
 CURATORS = ("/datasets", "/datasets/add", "/policies", "/trade-off", "/books", "/people")
@@ -301,14 +301,14 @@ def test_auditors_read_and_change_nothing(page: Page, lab: Place) -> None:
 
 
 def test_a_page_left_open_does_nothing_for_somebody_who_was_shut_out(page: Page, lab: Place) -> None:
-    lab.office.people.add("carl", "curator", PASSWORD, must_change=False)
+    lab.app_state.people.add("carl", "curator", PASSWORD, must_change=False)
     sign_in(page, lab, "carl", then="/books?dataset=depot")
     page.get_by_test_id("pause").click()
     page.get_by_test_id("reason").fill("mischief")
-    lab.office.people.disable("carl")
+    lab.app_state.people.disable("carl")
     page.get_by_test_id("go").click()
     expect(page.get_by_text("Your visit has ended")).to_be_visible()
-    assert lab.office.pauses.of("depot") is None
+    assert lab.app_state.pauses.of("depot") is None
 
 
 RELEASE = """async ([name, proof, epsilon]) => {
@@ -325,7 +325,9 @@ def test_two_analysts_race_for_the_last_budget(chromium: Browser, lab: Place) ->
     with duckdb.connect(str(lab.folder / "rare.duckdb")) as connection:
         connection.execute("CREATE TABLE rare AS SELECT range % 9 AS age FROM range(90)")
     domain = {"age": bf.integers(0, 9, null=0)}
-    lab.office.curator("cora").add(bf.Dataset("rare", source="duckdb:///rare.duckdb#rare", domain=domain, epsilon="1"))
+    lab.app_state.curator("cora").add(
+        bf.Dataset("rare", source="duckdb:///rare.duckdb#rare", domain=domain, epsilon="1")
+    )
     windows = {name: chromium.new_context() for name in ("ana", "ben")}
     pages = {name: window.new_page() for name, window in windows.items()}
     for name, own in pages.items():
@@ -339,6 +341,6 @@ def test_two_analysts_race_for_the_last_budget(chromium: Browser, lab: Place) ->
         own.evaluate("() => { window.race(); }")
     found = sorted(own.evaluate("async () => await window.ran") for own in pages.values())
     assert found == [200, 402], "one is answered, one is told that the budget does not suffice"
-    assert lab.office.curator("cora").account("rare").charges == 1
+    assert lab.app_state.curator("cora").account("rare").charges == 1
     for window in windows.values():
         window.close()

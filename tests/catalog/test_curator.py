@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.target import demand
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import (
     AccountConflict,
     BudgetExceeded,
@@ -195,7 +195,7 @@ def test_before_anything_was_released_every_attribute_may_be_dropped(tmp_path: P
 
 
 def test_an_attribute_of_a_public_fact_stays(tmp_path: Path) -> None:
-    clinic(tmp_path, visits(bf.Policy(constraints=[bf.known_count(bf.col("ward") == "A1")])))
+    clinic(tmp_path, visits(bf.Policy(constraints=[bf.count_constraint(bf.col("ward") == "A1")])))
     with curator(tmp_path) as keeper:
         with pytest.raises(InvalidInput, match="ward"):
             keeper.drop_attributes("visits", ["ward"], reason="x")
@@ -274,7 +274,7 @@ def test_the_books_tell_what_was_asked(tmp_path: Path) -> None:
         charge = next(entry for entry in keeper.entries("visits") if entry.kind == "charge")
         assert "Histogram of age" in str(charge.fields["certificate"])
         assert repr(keeper) == "<Curator of blowfish.toml: visits>"
-        prices = keeper.what_if("visits", {"near": NEAR, "far": FAR}, bf.query("cdf", "age"), demand(alpha=50))
+        prices = keeper.what_if("visits", {"near": NEAR, "far": FAR}, bf.query("cdf", "age"), accuracy_target(alpha=50))
         assert [price.name for price in prices] == ["near", "far"]
     assert configuration(tmp_path).exists()
 

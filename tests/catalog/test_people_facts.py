@@ -12,7 +12,7 @@ from blowfishdb.model import constraint_graph
 from tests.session.places import clinic, configuration, curator, session, visits
 
 FIRST = bf.person("patient", at_most=1, order_by="id")
-FACTS = bf.Policy(unit=FIRST, constraints=["count(ward = 'A1')"])
+CONSTRAINTS = bf.Policy(unit=FIRST, constraints=["count(ward = 'A1')"])
 ALONE = bf.Policy(unit=FIRST)
 
 
@@ -36,20 +36,22 @@ def without_facts(folder: Path) -> None:
 def test_declaring_is_refused(tmp_path: Path) -> None:
     clinic(tmp_path, visits(ALONE))
     with pytest.raises(PolicyError, match="all rows"):
-        visits(FACTS)
+        visits(CONSTRAINTS)
     with curator(tmp_path) as keeper:
         for attempt in (keeper.set_policy, keeper.what_would_change):
             options = {"reason": "x"} if attempt == keeper.set_policy else {}
             with pytest.raises(PolicyError, match="all rows"):
-                attempt("visits", policy=FACTS, **options)  # type: ignore[operator]
+                attempt("visits", policy=CONSTRAINTS, **options)  # type: ignore[operator]
         assert keeper.account("visits").policy_version == 1
-        keeper.set_policy("visits", bf.Policy({"ward": bf.public()}, unit=FIRST, constraints=FACTS.facts), reason="x")
+        keeper.set_policy(
+            "visits", bf.Policy({"ward": bf.public()}, unit=FIRST, constraints=CONSTRAINTS.constraints), reason="x"
+        )
 
 
 def test_what_is_in_force_already_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         let_through(patch)
-        clinic(tmp_path, visits(FACTS))
+        clinic(tmp_path, visits(CONSTRAINTS))
         opened = session(tmp_path)
     with pytest.raises(PolicyError, match="all rows"):
         opened["visits"].histogram("ward").release(epsilon=1)
@@ -65,7 +67,7 @@ def test_what_is_in_force_already_is_refused_before_anything_is_charged(tmp_path
 def test_nothing_was_released_so_another_policy_may_take_its_place(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         let_through(patch)
-        clinic(tmp_path, visits(FACTS))
+        clinic(tmp_path, visits(CONSTRAINTS))
     without_facts(tmp_path)
     with curator(tmp_path) as keeper:
         with pytest.raises(PolicyError, match="all rows"):
@@ -80,7 +82,7 @@ def test_nothing_was_released_so_another_policy_may_take_its_place(tmp_path: Pat
 def test_past_releases_have_no_bound(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         let_through(patch)
-        clinic(tmp_path, visits(FACTS))
+        clinic(tmp_path, visits(CONSTRAINTS))
         with session(tmp_path) as db:
             # This is the fault: an exact answer about the first rows, at no cost.
             assert db["visits"].where(bf.col("ward") == "A1").count().release(epsilon=1).epsilon == 0
@@ -90,8 +92,11 @@ def test_past_releases_have_no_bound(tmp_path: Path) -> None:
 
 
 def test_numbers_of_old_rows_are_confirmed_for_new_ones(tmp_path: Path) -> None:
-    facts = [bf.known_marginal("ward", values=[(["A1"], 1000), (["A2"], 1000), (["A3"], 1000)]), "count(age < 9)"]
-    clinic(tmp_path, visits(bf.Policy(constraints=facts)))
+    constraints = [
+        bf.marginal_constraint("ward", values=[(["A1"], 1000), (["A2"], 1000), (["A3"], 1000)]),
+        "count(age < 9)",
+    ]
+    clinic(tmp_path, visits(bf.Policy(constraints=constraints)))
     with curator(tmp_path) as keeper:
         with pytest.raises(ChangeRefused, match=r"marginal\(ward\)\. Prices and answers rest on them"):
             keeper.refreshed("visits", "rows of May")

@@ -10,7 +10,7 @@ import numpy as np
 
 from blowfishdb.audit.definitions import Record, holds, moves, records
 from blowfishdb.model.cells import Cells
-from blowfishdb.model.constraints import CountFact, Fact, MarginalFact, RangeFact
+from blowfishdb.model.constraints import Constraint, CountConstraint, MarginalConstraint, RangeConstraint
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
@@ -20,16 +20,16 @@ FEW = 22
 """Among more different changes than this, sets of four are not listed."""
 
 
-def signature(domain: Domain, facts: tuple[Fact, ...], record: Record | None) -> tuple[int, ...]:
+def signature(domain: Domain, constraints: tuple[Constraint, ...], record: Record | None) -> tuple[int, ...]:
     """What each fact says of one record; a marginal has one entry per combination of values."""
     entries: list[int] = []
-    for fact in facts:
-        if isinstance(fact, MarginalFact):
-            cells = sorted({tuple(r[name] for name in fact.attributes) for r in records(domain)})
-            own = None if record is ABSENT else tuple(record[name] for name in fact.attributes)
+    for constraint in constraints:
+        if isinstance(constraint, MarginalConstraint):
+            cells = sorted({tuple(r[name] for name in constraint.attributes) for r in records(domain)})
+            own = None if record is ABSENT else tuple(record[name] for name in constraint.attributes)
             entries += [int(cell == own) for cell in cells]
-        elif isinstance(fact, CountFact | RangeFact):
-            entries.append(int(record is not ABSENT and holds(fact.condition, domain, record) is True))
+        elif isinstance(constraint, CountConstraint | RangeConstraint):
+            entries.append(int(record is not ABSENT and holds(constraint.condition, domain, record) is True))
         else:
             entries.append(int(record is not ABSENT))
     return tuple(entries)
@@ -59,13 +59,13 @@ def columns(domain: Domain, policy: Policy, cells: Cells, rows: Ints) -> Ints:
     return found if policy.presence == "public" else np.concatenate([found, padded[-1:]])
 
 
-def signatures(domain: Domain, policy: Policy, facts: tuple[Fact, ...]) -> Ints:
-    return np.array([signature(domain, facts, vertex) for vertex in vertices(domain, policy)], dtype=np.int64)
+def signatures(domain: Domain, policy: Policy, constraints: tuple[Constraint, ...]) -> Ints:
+    return np.array([signature(domain, constraints, vertex) for vertex in vertices(domain, policy)], dtype=np.int64)
 
 
-def is_bound(domain: Domain, policy: Policy, facts: tuple[Fact, ...]) -> bool:
+def is_bound(domain: Domain, policy: Policy, constraints: tuple[Constraint, ...]) -> bool:
     """Whether some edge of the policy changes a fact."""
-    told = signatures(domain, policy, facts)
+    told = signatures(domain, policy, constraints)
     return any(not np.array_equal(told[a], told[b]) for a, b in edges(domain, policy))
 
 
@@ -88,14 +88,16 @@ def chosen_among(count: int, size: int) -> Ints:
     return np.array(list(itertools.combinations_with_replacement(range(count), size)), dtype=np.int64)
 
 
-def true_loss(domain: Domain, policy: Policy, facts: tuple[Fact, ...], found: Ints, weights: Ints, most: int) -> int:
+def true_loss(
+    domain: Domain, policy: Policy, constraints: tuple[Constraint, ...], found: Ints, weights: Ints, most: int
+) -> int:
     """The largest weighted change of the rows between neighbours in which at most `most` records change.
 
     Without a fact that an edge changes, neighbours are the edges; otherwise minimal sets of changes of any kind.
     """
-    if not is_bound(domain, policy, facts):
+    if not is_bound(domain, policy, constraints):
         return max((int(np.abs(found[a] - found[b]) @ weights) for a, b in edges(domain, policy)), default=0)
-    told = signatures(domain, policy, facts)
+    told = signatures(domain, policy, constraints)
     pairs = np.array(list(itertools.permutations(range(told.shape[0]), 2)), dtype=np.int64).reshape(-1, 2)
     both = np.concatenate([told[pairs[:, 1]] - told[pairs[:, 0]], found[pairs[:, 1]] - found[pairs[:, 0]]], axis=1)
     both = np.unique(both, axis=0)

@@ -8,7 +8,13 @@ import numpy as np
 
 from blowfishdb.errors import QueryError
 from blowfishdb.model.cells import Cells, compile_cells
-from blowfishdb.model.constraints import CountFact, Fact, MarginalFact, RangeFact, RowsFact
+from blowfishdb.model.constraints import (
+    Constraint,
+    CountConstraint,
+    MarginalConstraint,
+    RangeConstraint,
+    RowsConstraint,
+)
 from blowfishdb.model.domain import Attribute, Categorical, Domain, Integers, categorical, integers
 from blowfishdb.model.families import Family, custom, full, grid, line, partition, public, threshold
 from blowfishdb.model.numbers import Ints
@@ -50,7 +56,7 @@ class Drawn:
         shape = SHAPES[int(self.random.integers(len(SHAPES)))]
         names = ("x", "y", "z")[: len(shape)]
         domain = Domain(tuple((name, self.attribute(size)) for name, size in zip(names, shape, strict=True)))
-        policy = replace(self.policy(domain), constraints=self.facts(domain))
+        policy = replace(self.policy(domain), constraints=self.parsed_constraints(domain))
         axes = [self.axis(name, domain[name]) for name in names if self.chance(0.6)]
         where = self.condition(domain, 2) if self.chance(0.35) else None
         return Case(domain, policy, tuple(axes), where)
@@ -102,24 +108,24 @@ class Drawn:
         assert isinstance(attribute, Integers)
         return attribute.low + code
 
-    def facts(self, domain: Domain) -> tuple[Fact, ...]:
-        found: dict[Fact, None] = {}
+    def parsed_constraints(self, domain: Domain) -> tuple[Constraint, ...]:
+        found: dict[Constraint, None] = {}
         for _ in range(int(self.random.integers(1, 5))):
-            found[self.fact(domain)] = None
-        if self.chance(0.25) and RowsFact() not in found:
-            found[RowsFact(int(self.random.integers(1, 5)))] = None
+            found[self.constraint(domain)] = None
+        if self.chance(0.25) and RowsConstraint() not in found:
+            found[RowsConstraint(int(self.random.integers(1, 5)))] = None
         return tuple(found)
 
-    def fact(self, domain: Domain) -> Fact:
+    def constraint(self, domain: Domain) -> Constraint:
         kind = self.pick("count", "count", "count", "range", "marginal", "rows")
         name = str(self.pick(*domain.names))
         attribute = domain[name]
         if kind == "marginal":
-            return MarginalFact(tuple(domain.names[i] for i in self.subset(len(domain.names))))
+            return MarginalConstraint(tuple(domain.names[i] for i in self.subset(len(domain.names))))
         if kind == "range" and attribute.ordered:
             low, high = sorted(self.random.integers(0, attribute.size, 2).tolist())
-            return RangeFact(name, self.value(attribute, low), self.value(attribute, high))
-        return RowsFact() if kind == "rows" else CountFact(self.condition(domain, 2))
+            return RangeConstraint(name, self.value(attribute, low), self.value(attribute, high))
+        return RowsConstraint() if kind == "rows" else CountConstraint(self.condition(domain, 2))
 
     def condition(self, domain: Domain, depth: int) -> Predicate:
         kind = self.pick("atom", "atom", "both", "either", "not")

@@ -10,7 +10,7 @@ import pytest
 from blowfishdb.errors import CannotCertify
 from blowfishdb.model import constraint_graph
 from blowfishdb.model.constraint_graph import most_changes
-from blowfishdb.model.constraints import RowsFact
+from blowfishdb.model.constraints import RowsConstraint
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
 from tests.constraints import brute
@@ -22,7 +22,11 @@ DOMAINS = 200
 
 def most_records(case: Case) -> int:
     """How many records there can be: what a fact gives, where presence is public."""
-    known = [fact.value for fact in case.policy.facts if isinstance(fact, RowsFact) and fact.value is not None]
+    known = [
+        constraint.value
+        for constraint in case.policy.parsed_constraints
+        if isinstance(constraint, RowsConstraint) and constraint.value is not None
+    ]
     return min(MOST, *known) if known and case.policy.presence == "public" else MOST
 
 
@@ -42,7 +46,7 @@ def test_no_neighbouring_table_loses_more_than_the_certificate(seed: int, monkey
             continue
         rows, weights = drawn.rows(cells.graph.cells)
         certificate = certify(Plan(Fraction(1), (Measurement(rows, weights),)), cells.graph)
-        applied, known = case.policy.applied(case.domain), case.policy.facts
+        applied, known = case.policy.applied(case.domain), case.policy.parsed_constraints
         found = brute.columns(applied, case.policy, cells, rows.dense())
         real = brute.true_loss(applied, case.policy, known, found, weights, most_records(case))
         assert certificate.epsilon >= real, case

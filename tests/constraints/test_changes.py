@@ -85,7 +85,7 @@ def test_no_neighbour_under_new_facts_lost_more_than_what_is_carried_over() -> N
             charged = certify(Plan(ONE, (Measurement(rows, weights),)), cells.graph).epsilon
             applied = new.applied(case.domain)
             found = brute.columns(applied, new, cells, rows.dense())
-            assert brute.true_loss(applied, new, new.facts, found, weights, 4) <= stretch * charged
+            assert brute.true_loss(applied, new, new.parsed_constraints, found, weights, 4) <= stretch * charged
     assert checked >= 30
 
 
@@ -122,12 +122,12 @@ def test_the_papers_counterexamples_are_priced_as_they_really_are() -> None:
 def test_the_histogram_of_a_partition_costs_twice_the_atoms_of_two_cells_or_more(parts: tuple[int, int, int]) -> None:
     ends = np.cumsum(parts)
     domain = bf.domain({"v": bf.integers(0, int(ends[-1]) - 1, null=0)})
-    facts = [f"range(v, {start}, {end - 1})" for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    constraints = [f"range(v, {start}, {end - 1})" for start, end in zip([0, *ends[:-1]], ends, strict=True)]
     atoms = sum(part >= 2 for part in parts)
-    policy = Policy({"v": bf.line()}, constraints=facts)
+    policy = Policy({"v": bf.line()}, constraints=constraints)
     assert histogram_epsilon(domain, policy) == 2 * atoms
     cells = compile_cells(domain, policy, ["v"])
     found = brute.columns(domain, policy, cells, Identity(int(ends[-1])).dense())
     weights = np.ones(int(ends[-1]), dtype=np.int64)
     if found.shape[0] <= 5:
-        assert brute.true_loss(domain, policy, policy.facts, found, weights, 4) == 2 * atoms
+        assert brute.true_loss(domain, policy, policy.parsed_constraints, found, weights, 4) == 2 * atoms

@@ -8,7 +8,7 @@ import numpy as np
 
 from blowfishdb.errors import CannotCertify
 from blowfishdb.model.cells import compile_cells
-from blowfishdb.model.constraints import RowsFact
+from blowfishdb.model.constraints import RowsConstraint
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
@@ -22,8 +22,8 @@ CASES = 40
 
 def paper_sensitivity(case: Case) -> int:
     """S(h, P) of the histogram over every value, from the definition."""
-    applied, facts = case.policy.applied(case.domain), case.policy.facts
-    told = brute.signatures(applied, case.policy, facts)
+    applied, constraints = case.policy.applied(case.domain), case.policy.parsed_constraints
+    told = brute.signatures(applied, case.policy, constraints)
     joined = {frozenset(edge) for edge in brute.edges(applied, case.policy)}
     counts = [column.astype(bool).tolist().__getitem__ for column in told.T]
     return histogram_sensitivity(told.shape[0], RECORDS, counts, lambda one, two: frozenset((one, two)) in joined)
@@ -33,7 +33,10 @@ def test_neighbours_of_the_papers_definition_are_covered() -> None:
     drawn, checked, bound = Drawn(4041), 0, 0
     while checked < CASES:
         case = drawn.case()
-        few = any(isinstance(fact, RowsFact) and (fact.value or RECORDS) < RECORDS for fact in case.policy.facts)
+        few = any(
+            isinstance(constraint, RowsConstraint) and (constraint.value or RECORDS) < RECORDS
+            for constraint in case.policy.parsed_constraints
+        )
         if few or case.policy.presence != "public" or case.domain.size > 4:
             continue
         try:

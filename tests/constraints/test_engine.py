@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.compile import Holding, compile_query
+from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.preview import Preview, make_preview
 from blowfishdb.engine.release import release
 from blowfishdb.engine.request import Prepared, make_request, prepare
-from blowfishdb.engine.target import Demand, demand
+from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.errors import CannotCertify
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
@@ -31,9 +31,11 @@ VISITS = bf.domain(
 COSTS = bf.query("histogram", "cost")
 
 
-def prepared(policy: Policy, asked: Query = COSTS, wanted: Demand | None = None, domain: Domain = VISITS) -> Prepared:
-    holding = Holding("visits", domain, policy, "account", 1, 1, 1, Rows())
-    return prepare(holding, make_request(holding, asked, wanted or demand(epsilon=1)))
+def prepared(
+    policy: Policy, asked: Query = COSTS, wanted: AccuracyTarget | None = None, domain: Domain = VISITS
+) -> Prepared:
+    handle = DatasetHandle("visits", domain, policy, "account", 1, 1, 1, Rows())
+    return prepare(handle, make_request(handle, asked, wanted or accuracy_target(epsilon=1)))
 
 
 def preview(policy: Policy, asked: Query = COSTS) -> Preview:
@@ -54,9 +56,9 @@ def test_a_preview_says_which_case_applies_and_includes_the_price() -> None:
 
 def test_facts_that_no_edge_changes_leave_the_price_as_it_was() -> None:
     policy = Policy({"ward": bf.public()})
-    with_fact = Policy({"ward": bf.public()}, constraints=["marginal(ward)"])
-    assert preview(with_fact).alpha == preview(policy).alpha
-    assert any("cost nothing" in said for said in preview(with_fact).protected)
+    with_constraint = Policy({"ward": bf.public()}, constraints=["marginal(ward)"])
+    assert preview(with_constraint).alpha == preview(policy).alpha
+    assert any("cost nothing" in said for said in preview(with_constraint).protected)
 
 
 def test_what_the_facts_tell_is_free_and_said_to_be() -> None:

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 import blowfishdb as bf
 from blowfishdb.errors import DocumentError, PolicyError, TooLarge
 from blowfishdb.model.constraints import (
-    CountFact,
-    Fact,
-    MarginalFact,
-    RangeFact,
-    RowsFact,
-    read_fact,
+    Constraint,
+    CountConstraint,
+    MarginalConstraint,
+    RangeConstraint,
+    RowsConstraint,
+    read_constraint,
     without_values,
-    write_fact,
+    write_constraint,
 )
 from blowfishdb.model.document import Document, read_document, write_document
 from blowfishdb.model.policy import Policy
@@ -49,44 +49,44 @@ def grown(inner: st.SearchStrategy[Predicate]) -> st.SearchStrategy[Predicate]:
 
 
 COUNTS = st.none() | st.integers(0, 10**6)
-FACTS = (
-    st.builds(CountFact, st.recursive(LEAVES, grown, max_leaves=6), COUNTS)
-    | st.builds(RangeFact, NAMES, VALUES, VALUES, COUNTS)
-    | st.builds(MarginalFact, st.lists(NAMES, min_size=1, max_size=3, unique=True).map(tuple))
-    | st.builds(RowsFact, COUNTS)
+CONSTRAINTS = (
+    st.builds(CountConstraint, st.recursive(LEAVES, grown, max_leaves=6), COUNTS)
+    | st.builds(RangeConstraint, NAMES, VALUES, VALUES, COUNTS)
+    | st.builds(MarginalConstraint, st.lists(NAMES, min_size=1, max_size=3, unique=True).map(tuple))
+    | st.builds(RowsConstraint, COUNTS)
 )
 
 
-@given(FACTS)
-def test_a_written_fact_reads_back_to_itself(fact: Fact) -> None:
-    assert read_fact(write_fact(fact)) == fact
+@given(CONSTRAINTS)
+def test_a_written_fact_reads_back_to_itself(constraint: Constraint) -> None:
+    assert read_constraint(write_constraint(constraint)) == constraint
 
 
 @pytest.mark.parametrize(
     ("text", "fact"),
     [
-        ("rows", RowsFact()),
-        (" ROWS = 12 ", RowsFact(12)),
-        ("count(sex = 'F' and age < 18) = 120", CountFact((col("sex") == "F") & (col("age") < 18), 120)),
-        ("count(age between 3 and 5)", CountFact(col("age").between(3, 5))),
-        ("count(age <> 3 or not age != 4)", CountFact((col("age") != 3) | ~(col("age") != 4))),
-        ("count(age not in (1, 2) and x is not null)", CountFact(~col("age").isin([1, 2]) & ~col("x").is_null())),
+        ("rows", RowsConstraint()),
+        (" ROWS = 12 ", RowsConstraint(12)),
+        ("count(sex = 'F' and age < 18) = 120", CountConstraint((col("sex") == "F") & (col("age") < 18), 120)),
+        ("count(age between 3 and 5)", CountConstraint(col("age").between(3, 5))),
+        ("count(age <> 3 or not age != 4)", CountConstraint((col("age") != 3) | ~(col("age") != 4))),
+        ("count(age not in (1, 2) and x is not null)", CountConstraint(~col("age").isin([1, 2]) & ~col("x").is_null())),
         ("count((a = true or b = 'it''s') and c = -1.5)",
-         CountFact(((col("a") == True) | (col("b") == "it's")) & (col("c") == Fraction(-3, 2)))),  # noqa: E712
-        ('marginal(sex, "odd name")', MarginalFact(("sex", "odd name"))),
-        ("range(born, '2020-02-01', '2020-03-01') = 4", RangeFact("born", "2020-02-01", "2020-03-01", 4)),
+         CountConstraint(((col("a") == True) | (col("b") == "it's")) & (col("c") == Fraction(-3, 2)))),  # noqa: E712
+        ('marginal(sex, "odd name")', MarginalConstraint(("sex", "odd name"))),
+        ("range(born, '2020-02-01', '2020-03-01') = 4", RangeConstraint("born", "2020-02-01", "2020-03-01", 4)),
     ],
 )  # fmt: skip
-def test_how_facts_are_written(text: str, fact: object) -> None:
-    assert read_fact(text) == fact
+def test_how_facts_are_written(text: str, constraint: object) -> None:
+    assert read_constraint(text) == constraint
 
 
 def test_values_are_made_plain() -> None:
-    assert bf.known_count(col("x") == 0.5) == CountFact(col("x") == Fraction(1, 2))
-    assert bf.known_range("born", datetime.date(2020, 2, 1), datetime.date(2020, 3, 1)).low == "2020-02-01"
-    assert without_values(bf.known_rows(3)) == RowsFact()
-    assert without_values(bf.known_marginal("sex", values=[(["F"], 2)])) == bf.known_marginal("sex")
-    assert without_values(bf.known_range("age", 1, 2, 3)) == bf.known_range("age", 1, 2)
+    assert bf.count_constraint(col("x") == 0.5) == CountConstraint(col("x") == Fraction(1, 2))
+    assert bf.range_constraint("born", datetime.date(2020, 2, 1), datetime.date(2020, 3, 1)).low == "2020-02-01"
+    assert without_values(bf.rows_constraint(3)) == RowsConstraint()
+    assert without_values(bf.marginal_constraint("sex", values=[(["F"], 2)])) == bf.marginal_constraint("sex")
+    assert without_values(bf.range_constraint("age", 1, 2, 3)) == bf.range_constraint("age", 1, 2)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_values_are_made_plain() -> None:
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(PolicyError):
-        read_fact(text)
+        read_constraint(text)
 
 
 @pytest.mark.parametrize(
@@ -118,45 +118,50 @@ def test_what_cannot_be_read_is_refused(text: str) -> None:
         ["rows = 12", "count(age < 18) = 5", "count(age >= 18 or age is null) = 6"],
         ["range(age, 0, 9) = 3", "range(age, 5, 14) = 3", "range(age, 0, 14) = 2"],
         ["count(age < 0) = 1"],
-        [bf.known_marginal("sex", values=[(["F"], 3), (["M"], 4)]), "rows = 8"],
-        [bf.known_marginal("sex", values=[(["F"], 3), (["M"], 4)]), "count(sex = 'F' and age < 5) = 4"],
-        [bf.known_marginal("sex", values=[(["F"], 3), (["M"], 4)]), "count(sex = 'F' or age < 5) = 2"],
-        [bf.known_marginal("sex", values=[(["X"], 3)])],
-        [bf.known_marginal("sex", values=[(["F"], 3), (["M"], 4)]),
-         bf.known_marginal("sex", "state", values=[(["F", "NC"], 2), (["M", "VA"], 5)])],
+        [bf.marginal_constraint("sex", values=[(["F"], 3), (["M"], 4)]), "rows = 8"],
+        [bf.marginal_constraint("sex", values=[(["F"], 3), (["M"], 4)]), "count(sex = 'F' and age < 5) = 4"],
+        [bf.marginal_constraint("sex", values=[(["F"], 3), (["M"], 4)]), "count(sex = 'F' or age < 5) = 2"],
+        [bf.marginal_constraint("sex", values=[(["X"], 3)])],
+        [bf.marginal_constraint("sex", values=[(["F"], 3), (["M"], 4)]),
+         bf.marginal_constraint("sex", "state", values=[(["F", "NC"], 2), (["M", "VA"], 5)])],
         ["count(age in (1, 2)) = 1", "count(age in (2, 3)) = 1", "count(age in (1, 3)) = 1", "rows = 1"],
         ["count(age in (1, 2)) = 1", "count(age in (2, 3)) = 1", "count(age in (1, 3)) = 1"],
-        [bf.known_marginal("sex", values=[(["F"], 3), (["M"], 4)]), "count(age < 5) = 4",
+        [bf.marginal_constraint("sex", values=[(["F"], 3), (["M"], 4)]), "count(age < 5) = 4",
          "count(age < 5 and sex = 'F') = 3", "count(age < 5 and sex = 'M') = 2"],
         [3], "rows",
     ],
 )  # fmt: skip
-def test_declarations_that_no_table_can_meet_are_refused(facts: list[object]) -> None:
+def test_declarations_that_no_table_can_meet_are_refused(constraints: list[object]) -> None:
     with pytest.raises(PolicyError):
-        Policy(constraints=facts).check(PEOPLE)  # type: ignore[arg-type]
+        Policy(constraints=constraints).check(PEOPLE)  # type: ignore[arg-type]
 
 
 def test_bad_values_are_refused() -> None:
     for make in (
-        lambda: bf.known_rows(-1),
-        lambda: bf.known_rows(True),
-        lambda: bf.known_count("age < 18"),  # type: ignore[arg-type]
-        lambda: bf.known_count(col("age").isin([])),
-        lambda: bf.known_count(col("age") == None),  # noqa: E711
-        lambda: bf.known_marginal("sex", values=[(["F", "x"], 1)]),
-        lambda: bf.known_marginal("sex", values=[(["F"], 1), (["F"], 2)]),
-        lambda: bf.known_marginal(),
+        lambda: bf.rows_constraint(-1),
+        lambda: bf.rows_constraint(True),
+        lambda: bf.count_constraint("age < 18"),  # type: ignore[arg-type]
+        lambda: bf.count_constraint(col("age").isin([])),
+        lambda: bf.count_constraint(col("age") == None),  # noqa: E711
+        lambda: bf.marginal_constraint("sex", values=[(["F", "x"], 1)]),
+        lambda: bf.marginal_constraint("sex", values=[(["F"], 1), (["F"], 2)]),
+        lambda: bf.marginal_constraint(),
     ):
         with pytest.raises(PolicyError):
             make()
 
 
 def test_facts_that_can_all_be_true_are_accepted_and_kept_once() -> None:
-    special = bf.known_marginal("age", values=[(["NULL"], 1), ([4], 2)])
-    facts = ["count(age < 18)", special, "count(age < 18) = 2", "rows = 3", "count(age is null) = 1", "rows"]
-    policy = Policy(constraints=facts)
+    special = bf.marginal_constraint("age", values=[(["NULL"], 1), ([4], 2)])
+    constraints = ["count(age < 18)", special, "count(age < 18) = 2", "rows = 3", "count(age is null) = 1", "rows"]
+    policy = Policy(constraints=constraints)
     policy.check(PEOPLE)
-    assert policy.facts == (read_fact("count(age < 18) = 2"), special, RowsFact(3), read_fact("count(age is null) = 1"))
+    assert policy.parsed_constraints == (
+        read_constraint("count(age < 18) = 2"),
+        special,
+        RowsConstraint(3),
+        read_constraint("count(age is null) = 1"),
+    )
 
 
 def test_too_many_facts_are_refused() -> None:
@@ -171,9 +176,9 @@ def test_too_many_facts_are_refused() -> None:
 @pytest.mark.parametrize("form", ["toml", "json"])
 def test_documents_carry_facts(form: str) -> None:
     values = [(["F"], 3), (["M"], 4)]
-    known = bf.known_marginal("sex", values=values)
-    facts = ["count(sex = 'F' and age < 18) = 2", known, "rows", "range(age, 3, 5)"]
-    policy = Policy({"age": bf.threshold(5)}, constraints=facts)
+    known = bf.marginal_constraint("sex", values=values)
+    constraints = ["count(sex = 'F' and age < 18) = 2", known, "rows", "range(age, 3, 5)"]
+    policy = Policy({"age": bf.threshold(5)}, constraints=constraints)
     document = Document(PEOPLE, policy)
     assert read_document(write_document(document, form), form) == document  # type: ignore[arg-type]
 

@@ -32,16 +32,16 @@ PEOPLE = bf.domain(
         "town": bf.categorical(["a", "b", "c"], null="a", outside="a"),
     }
 )
-SEX = bf.known_marginal("sex", values=[(["F"], 30), (["M"], 70)])
+SEX = bf.marginal_constraint("sex", values=[(["F"], 30), (["M"], 70)])
 
 
-def compiled(kind: str, axes: list[object], *facts: object, where: Predicate | None = None) -> Compiled:
-    return compile_query(PEOPLE, Policy(constraints=facts), query(kind, axes, where))  # type: ignore[arg-type]
+def compiled(kind: str, axes: list[object], *constraints: object, where: Predicate | None = None) -> Compiled:
+    return compile_query(PEOPLE, Policy(constraints=constraints), query(kind, axes, where))  # type: ignore[arg-type]
 
 
 def labels(*args: object, where: Predicate | None = None) -> tuple[list[int], list[int]] | None:
-    kind, axes, *facts = args
-    known = compiled(kind, axes, *facts, where=where).known  # type: ignore[arg-type]
+    kind, axes, *constraints = args
+    known = compiled(kind, axes, *constraints, where=where).known  # type: ignore[arg-type]
     return None if known is None else (known.labels.tolist(), known.totals.tolist())
 
 
@@ -63,7 +63,7 @@ def test_which_parts_of_the_cells_have_known_totals() -> None:
     assert labels("histogram", ["age"], SEX) == ([0] * 10, [100])
     crossed = labels("histogram", ["sex", "town"], SEX, "count(sex = 'F' and town = 'a') = 7")
     assert crossed == ([0, 0, 0, 1, 1, 1], [30, 70])
-    two = bf.known_marginal("sex", "town", values=[(["F", "a"], 1), (["M", "c"], 2)])
+    two = bf.marginal_constraint("sex", "town", values=[(["F", "a"], 1), (["M", "c"], 2)])
     assert labels("histogram", ["town"], two) == ([0, 1, 2], [1, 0, 2])
 
 

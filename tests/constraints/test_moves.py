@@ -13,7 +13,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.errors import CannotCertify, PolicyError
 from blowfishdb.model import constraint_graph, kernels
-from blowfishdb.model.constraint_graph import changed_facts, is_settled, most_changes, moves_at_once
+from blowfishdb.model.constraint_graph import changed_constraints, is_settled, most_changes, moves_at_once
 from blowfishdb.model.domain import Integers
 from blowfishdb.model.policy import Policy
 from tests.errata.test_constraints import graver_norm
@@ -60,8 +60,8 @@ PEOPLE = bf.domain(
         ([f"range(age, {i}, {i})" for i in range(100)], "public", 100),
     ],
 )
-def test_how_many_records_change_together(facts: list[str], presence: str, moves: int | None) -> None:
-    policy = Policy(constraints=facts, presence=presence)  # type: ignore[arg-type]
+def test_how_many_records_change_together(constraints: list[str], presence: str, moves: int | None) -> None:
+    policy = Policy(constraints=constraints, presence=presence)  # type: ignore[arg-type]
     assert moves_at_once(PEOPLE, policy) == moves
 
 
@@ -83,21 +83,23 @@ def test_how_many_records_change_together(facts: list[str], presence: str, moves
         (bf.custom([[1, 2]]), "marginal(age)", True),
     ],
 )
-def test_facts_cost_nothing_when_no_edge_changes_them(family: object, fact: str, changes: bool) -> None:
-    policy = Policy({"age": family}, constraints=[fact])  # type: ignore[dict-item]
-    assert bool(changed_facts(PEOPLE, policy)) == changes
+def test_facts_cost_nothing_when_no_edge_changes_them(family: object, constraint: str, changes: bool) -> None:
+    policy = Policy({"age": family}, constraints=[constraint])  # type: ignore[dict-item]
+    assert bool(changed_constraints(PEOPLE, policy)) == changes
     assert (moves_at_once(PEOPLE, policy) is not None) == changes
 
 
 def test_edges_of_bins_of_unequal_width_and_of_joint_thresholds_change_facts() -> None:
     bins = bf.domain({"x": bf.bins(edges=[0, 1, 10, 100], null=0), "y": plain(5), "z": plain(5)})
     apart, near = bf.threshold("1/2"), bf.threshold(20)
-    assert changed_facts(bins, Policy({"x": near}, constraints=["marginal(x)"]))
-    assert changed_facts(bins, Policy({"x": apart}, constraints=["marginal(x)"]))  # bins that touch are at distance 0
-    assert changed_facts(bins, Policy(joint=[bf.grid(["y", "z"], 1)], constraints=["marginal(y)"]))
+    assert changed_constraints(bins, Policy({"x": near}, constraints=["marginal(x)"]))
+    assert changed_constraints(
+        bins, Policy({"x": apart}, constraints=["marginal(x)"])
+    )  # bins that touch are at distance 0
+    assert changed_constraints(bins, Policy(joint=[bf.grid(["y", "z"], 1)], constraints=["marginal(y)"]))
     hidden_null = bf.domain({"x": bf.integers(0, 3)})
-    assert changed_facts(hidden_null, Policy({"x": bf.line()}, constraints=["marginal(x)"]))
-    assert not changed_facts(hidden_null, Policy({"x": bf.public()}, constraints=["marginal(x)"]))
+    assert changed_constraints(hidden_null, Policy({"x": bf.line()}, constraints=["marginal(x)"]))
+    assert not changed_constraints(hidden_null, Policy({"x": bf.public()}, constraints=["marginal(x)"]))
 
 
 @pytest.mark.parametrize("at_most", [1, 3])
@@ -123,16 +125,16 @@ def test_people_only_where_no_edge_changes_a_fact(at_most: int) -> None:
         ([f"count(age in ({i}, {i + 1}, {2 * i + 20}, 99))" for i in range(5)], "pieces"),
     ],
 )
-def test_facts_without_a_bound_are_refused_with_the_nearest_that_works(facts: list[str], nearest: str) -> None:
+def test_facts_without_a_bound_are_refused_with_the_nearest_that_works(constraints: list[str], nearest: str) -> None:
     with pytest.raises(CannotCertify, match=nearest):
-        moves_at_once(PEOPLE, Policy(constraints=facts))
+        moves_at_once(PEOPLE, Policy(constraints=constraints))
 
 
 def test_the_number_of_rows_bounds_any_facts() -> None:
-    facts = ["marginal(state)", "marginal(zip)"]
-    assert moves_at_once(PEOPLE, Policy(constraints=[*facts, "rows = 4"])) == 4
+    constraints = ["marginal(state)", "marginal(zip)"]
+    assert moves_at_once(PEOPLE, Policy(constraints=[*constraints, "rows = 4"])) == 4
     with pytest.raises(CannotCertify):
-        moves_at_once(PEOPLE, Policy(constraints=[*facts, "rows = 4"], presence="secret"))
+        moves_at_once(PEOPLE, Policy(constraints=[*constraints, "rows = 4"], presence="secret"))
 
 
 def test_facts_that_cut_very_finely_are_refused_too() -> None:
@@ -207,14 +209,14 @@ def test_atoms_are_settled_exactly_when_signatures_are_affinely_independent() ->
 
 
 def test_words_say_why() -> None:
-    def said(*facts: object, **families: object) -> str:
-        return " ".join(bf.explain(PEOPLE, Policy(families, constraints=facts)))  # type: ignore[arg-type]
+    def said(*constraints: object, **families: object) -> str:
+        return " ".join(bf.explain(PEOPLE, Policy(families, constraints=constraints)))  # type: ignore[arg-type]
 
     assert "cost nothing" in said("marginal(sex)", sex=bf.public())
     assert "up to 2 records change together" in said("marginal(sex)") and "(atoms)" in said("marginal(sex)")
     assert "Graver bound" in said("marginal(sex)", "count(age < 18)")
     assert "singles out one record" in said("count(age < 18) = 1")
-    assert "one combination has a single record" in said(bf.known_marginal("sex", values=[(["F"], 1), (["M"], 9)]))
+    assert "one combination has a single record" in said(bf.marginal_constraint("sex", values=[(["F"], 1), (["M"], 9)]))
     assert "2 more" in said(*[f"range(age, {i}, {i})" for i in range(10)])
     assert "Public facts" not in said()
     with pytest.raises(CannotCertify):

@@ -14,7 +14,7 @@ from blowfishdb.errors import BlowfishError
 from blowfishdb.model import constraint_graph
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.constraint_graph import most_changes
-from blowfishdb.model.constraints import RowsFact
+from blowfishdb.model.constraints import RowsConstraint
 from blowfishdb.model.policy import Policy
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
@@ -23,7 +23,11 @@ from tests.constraints.cases import Case, Drawn
 
 def with_rows(case: Case, rows: int) -> Policy:
     return replace(
-        case.policy, constraints=[*(f for f in case.policy.facts if not isinstance(f, RowsFact)), f"rows = {rows}"]
+        case.policy,
+        constraints=[
+            *(f for f in case.policy.parsed_constraints if not isinstance(f, RowsConstraint)),
+            f"rows = {rows}",
+        ],
     )
 
 

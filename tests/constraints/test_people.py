@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.compile import Holding, compile_query
-from blowfishdb.engine.points import NodeQuestion, make_node_request, prepare_nodes
+from blowfishdb.engine.compile import DatasetHandle, compile_query
+from blowfishdb.engine.points import PointQuery, make_point_request, prepare_point_release
 from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.engine.synopsis import prepare_synopsis, synopsis_request
-from blowfishdb.engine.target import demand
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError, CannotCertify, PolicyError, QueryError
 from blowfishdb.model import constraint_graph
 from blowfishdb.model.cells import Cells, compile_cells
@@ -46,7 +46,7 @@ def changes_of_one_person(domain: Domain, policy: Policy) -> Iterator[tuple[tupl
     """
     everyone = brute.vertices(domain, policy)
     there = [place for place, vertex in enumerate(everyone) if vertex is not brute.ABSENT]
-    told = brute.signatures(domain, policy, policy.facts)
+    told = brute.signatures(domain, policy, policy.parsed_constraints)
     steps = {(place, place) for place in there}
     if policy.presence != "only":
         joined = [(a, b) for a, b in brute.edges(domain, policy) if a in there and b in there]
@@ -141,8 +141,8 @@ BINARY = bf.domain({"x": bf.integers(0, 1, null=0), "y": bf.integers(0, 5, null=
 FIRST = bf.person("id", at_most=1, order_by="key")
 
 
-def known(*facts: str, **families: object) -> Policy:
-    return Policy(families, unit=FIRST, constraints=facts)  # type: ignore[arg-type]
+def known(*constraints: str, **families: object) -> Policy:
+    return Policy(families, unit=FIRST, constraints=constraints)  # type: ignore[arg-type]
 
 
 def test_a_second_row_could_make_up_for_the_first_one() -> None:
@@ -151,7 +151,7 @@ def test_a_second_row_could_make_up_for_the_first_one() -> None:
     applied, cells = alone.applied(BINARY), compile_cells(BINARY, alone, ["x"])
     one, identity = np.ones(2, dtype=np.int64), np.eye(2, dtype=np.int64)
     assert certify(Plan(Fraction(1), (Measurement(Identity(2), one),)), cells.graph).epsilon == 0
-    small = Policy({"y": bf.public()}, unit=FIRST, constraints=alone.facts)
+    small = Policy({"y": bf.public()}, unit=FIRST, constraints=alone.parsed_constraints)
     assert worst_of_people(applied, small, cells, identity, one) == 2
     with pytest.raises(PolicyError, match="all rows"):
         compile_cells(BINARY, small, ["x"])
@@ -159,21 +159,23 @@ def test_a_second_row_could_make_up_for_the_first_one() -> None:
 
 def asked_of(policy: Policy, rows: Rows) -> Iterator[object]:
     """Every way to a release, for facts that a hidden change touches."""
-    held = Holding("people", BINARY, policy, "account", 1, 1, 1, rows)  # type: ignore[arg-type]
-    asked, wanted = bf.query("histogram", "x"), demand(epsilon=1)
+    held = DatasetHandle("people", BINARY, policy, "account", 1, 1, 1, rows)  # type: ignore[arg-type]
+    asked, wanted = bf.query("histogram", "x"), accuracy_target(epsilon=1)
     yield lambda: compile_query(BINARY, policy, asked)
     yield lambda: prepare(held, make_request(held, asked, wanted))
     yield lambda: prepare_synopsis(held, synopsis_request(held, asked, wanted))
-    yield lambda: prepare_nodes(held, make_node_request(held, NodeQuestion(as_axes(("x",)), None, 2, 40), Fraction(1)))
+    yield lambda: prepare_point_release(
+        held, make_point_request(held, PointQuery(as_axes(("x",)), None, 2, 40), Fraction(1))
+    )
     yield lambda: bf.explain(BINARY, policy)
 
 
 @pytest.mark.parametrize(
     "facts", [("count(x = 1)",), ("count(x = 1 and y < 3) = 4",), ("range(y, 0, 2)",), ("marginal(x)", "rows = 7")]
 )
-def test_every_way_to_a_release_is_refused_before_rows_are_read(facts: tuple[str, ...]) -> None:
+def test_every_way_to_a_release_is_refused_before_rows_are_read(constraints: tuple[str, ...]) -> None:
     rows = Rows()
-    for attempt in asked_of(known(*facts), rows):
+    for attempt in asked_of(known(*constraints), rows):
         with pytest.raises(PolicyError, match="speak of all rows"):
             attempt()  # type: ignore[operator]
     assert rows.reads == 0
@@ -219,9 +221,9 @@ def test_facts_about_null_and_outside_cells(unit: object) -> None:
     drawn, seen = Drawn(5), Counter[str]()
     filters = [None, bf.col("x") >= 1, ~bf.col("x").is_null()]
     everything = itertools.product(SPECIAL, SPECIAL_FACTS, FAMILIES, ("public", "secret", "only"))
-    for attribute, facts, family, presence in itertools.islice(everything, 0, None, 1 if unit is ROW else 5):
+    for attribute, constraints, family, presence in itertools.islice(everything, 0, None, 1 if unit is ROW else 5):
         domain = bf.domain({"x": attribute})
-        policy = Policy({"x": family}, presence=presence, unit=unit, constraints=facts)  # type: ignore[arg-type]
+        policy = Policy({"x": family}, presence=presence, unit=unit, constraints=constraints)  # type: ignore[arg-type]
         where = filters[sum(seen.values()) % len(filters)]
         case = Case(domain, policy, as_axes("x"), where)
         if unit is not ROW:
@@ -235,8 +237,8 @@ def test_facts_about_null_and_outside_cells(unit: object) -> None:
         rows, weights = drawn.rows(cells.graph.cells)
         applied = policy.applied(domain)
         found = brute.columns(applied, policy, cells, rows.dense())
-        most = 2 if "rows = 2" in facts and presence == "public" else 3
-        real = brute.true_loss(applied, policy, policy.facts, found, weights, most)
+        most = 2 if "rows = 2" in constraints and presence == "public" else 3
+        real = brute.true_loss(applied, policy, policy.parsed_constraints, found, weights, most)
         certified = certify(Plan(Fraction(1), (Measurement(rows, weights),)), cells.graph)
         seen["sound" if certified.epsilon >= real else "loses more"] += 1
     assert not {"loses more", "exact rows move"} & set(seen), seen

@@ -15,8 +15,8 @@ from blowfishdb.model.domain import Integers
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.points import Points, compile_points
 from blowfishdb.model.predicate import Axis
-from blowfishdb.plan.certificate import certify_nodes, components_of, node_loss
-from blowfishdb.plan.points import NodeAxis, NodePlan
+from blowfishdb.plan.certificate import certify_points, components_of, node_loss
+from blowfishdb.plan.points import PointAxis, PointPlan
 from tests.constraints import brute
 from tests.constraints.cases import Case, Drawn
 from tests.constraints.test_against_brute_force import most_records
@@ -24,7 +24,7 @@ from tests.constraints.test_against_brute_force import most_records
 DOMAINS = 40
 
 
-def contributions(case: Case, points: Points, plan: NodePlan) -> tuple[Ints, Ints]:
+def contributions(case: Case, points: Points, plan: PointPlan) -> tuple[Ints, Ints]:
     """What one record of each vertex adds to the nodes, and to the blocks."""
     everyone = list(records(case.policy.applied(case.domain)))
     values, counts = points.place({name: np.array([record[name] for record in everyone]) for name in points.attributes})
@@ -38,14 +38,14 @@ def contributions(case: Case, points: Points, plan: NodePlan) -> tuple[Ints, Int
     return nodes, blocks
 
 
-def drawn_plan(drawn: Drawn, points: Points) -> NodePlan:
+def drawn_plan(drawn: Drawn, points: Points) -> PointPlan:
     axes = []
     for size in points.graph.plain:
         places = np.cumsum(drawn.random.integers(0, 4, size))
-        axes.append(NodeAxis(int(drawn.random.integers(1, 4)), places))
+        axes.append(PointAxis(int(drawn.random.integers(1, 4)), places))
     whole = int(np.prod([axis.steps for axis in axes]))
     total = int(drawn.pick(1, whole))  # type: ignore[call-overload]
-    return NodePlan(Fraction(1), tuple(axes), total, components_of(points.graph))
+    return PointPlan(Fraction(1), tuple(axes), total, components_of(points.graph))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -64,11 +64,15 @@ def test_no_neighbouring_table_loses_more_than_the_bound(seed: int) -> None:
         nodes, blocks = contributions(case, points, plan)
         applied, most = case.policy.applied(case.domain), most_records(case)
         ones = np.ones(max(nodes.shape[1], blocks.shape[1]), dtype=np.int64)
-        real = brute.true_loss(applied, case.policy, case.policy.facts, nodes, ones[: nodes.shape[1]], most)
+        real = brute.true_loss(
+            applied, case.policy, case.policy.parsed_constraints, nodes, ones[: nodes.shape[1]], most
+        )
         assert node_loss(plan, points.graph) * points.graph.rows_per_person >= real, case
-        changed = brute.true_loss(applied, case.policy, case.policy.facts, blocks, ones[: blocks.shape[1]], most)
+        changed = brute.true_loss(
+            applied, case.policy, case.policy.parsed_constraints, blocks, ones[: blocks.shape[1]], most
+        )
         try:
-            certify_nodes(plan, points.graph)
+            certify_points(plan, points.graph)
             assert changed == 0, case
             seen["exact blocks"] += 1
         except InfiniteLoss:

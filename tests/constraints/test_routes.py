@@ -46,17 +46,17 @@ def identity(cells: int) -> Plan:
     return Plan(ONE, (Measurement(Identity(cells), np.array(1)),))
 
 
-def graph_of(domain: Domain, *facts: object, axes: list[str], policy: Policy | None = None) -> CellGraph:
-    declared = Policy(constraints=facts) if policy is None else policy  # type: ignore[arg-type]
+def graph_of(domain: Domain, *constraints: object, axes: list[str], policy: Policy | None = None) -> CellGraph:
+    declared = Policy(constraints=constraints) if policy is None else policy  # type: ignore[arg-type]
     return compile_cells(domain, declared, axes).graph
 
 
 @pytest.mark.parametrize("presence", ["public", "secret"])
 @pytest.mark.parametrize("setting", range(len(SETTINGS)))
 def test_plans_of_every_mechanism_are_certified_at_least_at_their_loss(setting: int, presence: str) -> None:
-    domain, facts, axes, where = SETTINGS[setting]
+    domain, constraints, axes, where = SETTINGS[setting]
     families = {name: bf.line() for name in domain}
-    policy = Policy(families, constraints=facts, presence=presence)  # type: ignore[arg-type]
+    policy = Policy(families, constraints=constraints, presence=presence)  # type: ignore[arg-type]
     cells = compile_cells(domain, policy, axes, where)
     assert cells.graph.together is not None
     size, served = cells.graph.cells, 0
@@ -77,12 +77,12 @@ def test_plans_of_every_mechanism_are_certified_at_least_at_their_loss(setting: 
             dense = np.concatenate([np.empty((0, size), dtype=np.int64), *(part.dense() for part in rows)])
             found = brute.columns(domain, policy, cells, dense)
             assert certificate.epsilon * plan.unit >= brute.true_loss(
-                domain, policy, policy.facts, found, plan.weights, 4
+                domain, policy, policy.parsed_constraints, found, plan.weights, 4
             )
             if plan.exact is not None:
                 found = brute.columns(domain, policy, cells, plan.exact.dense())
                 ones = np.ones(found.shape[1], dtype=np.int64)
-                assert brute.true_loss(domain, policy, policy.facts, found, ones, 4) == 0
+                assert brute.true_loss(domain, policy, policy.parsed_constraints, found, ones, 4) == 0
     assert served >= 3
 
 
@@ -90,7 +90,7 @@ def test_a_certificate_that_forgets_the_facts_is_below_the_truth() -> None:
     policy = Policy(constraints=["marginal(y)"])
     cells = compile_cells(SMALL, policy, ["x"])
     found = brute.columns(SMALL, policy, cells, Identity(3).dense())
-    real = brute.true_loss(SMALL, policy, policy.facts, found, np.ones(3, dtype=np.int64), 4)
+    real = brute.true_loss(SMALL, policy, policy.parsed_constraints, found, np.ones(3, dtype=np.int64), 4)
     assert certify(identity(3), cells.graph).epsilon == real == 4
     assert certify(identity(3), compile_cells(SMALL, Policy(), ["x"]).graph).epsilon == 2 < real
 
@@ -219,22 +219,22 @@ def test_very_many_atoms_are_counted_and_priced() -> None:
     wide = bf.domain(
         {"a": bf.integers(0, 399, null=0), "b": bf.integers(0, 299, null=0), "c": bf.integers(0, 3, null=0)}
     )
-    facts = ["marginal(a, b)"]
-    assert certify(identity(4), graph_of(wide, *facts, axes=["c"])).epsilon == 2 * 120_000
-    by_a = graph_of(wide, *facts, axes=["a", "c"])
+    constraints = ["marginal(a, b)"]
+    assert certify(identity(4), graph_of(wide, *constraints, axes=["c"])).epsilon == 2 * 120_000
+    by_a = graph_of(wide, *constraints, axes=["a", "c"])
     assert by_a.together is not None and by_a.together.groups == 400
     assert certify(identity(1600), by_a).epsilon == 2 * 120_000
-    everything = graph_of(wide, *facts, axes=["a", "b", "c"])
+    everything = graph_of(wide, *constraints, axes=["a", "b", "c"])
     assert everything.together is not None and everything.together.groups == 120_000
     assert certify(identity(480_000), everything).epsilon == 2 * 120_000
-    capped = graph_of(wide, *facts, "rows = 5", axes=["c"])
+    capped = graph_of(wide, *constraints, "rows = 5", axes=["c"])
     assert certify(identity(4), capped).epsilon == 10
     vast = bf.domain(
         {"a": bf.integers(0, 2**40, null=0), "b": bf.integers(0, 2**40, null=0), "c": bf.integers(0, 3, null=0)}
     )
     with pytest.raises(TooLarge):
-        certify(identity(4), graph_of(vast, *facts, axes=["c"]))
-    assert certify(identity(4), graph_of(vast, *facts, "rows = 1000", axes=["c"])).epsilon == 2000
+        certify(identity(4), graph_of(vast, *constraints, axes=["c"]))
+    assert certify(identity(4), graph_of(vast, *constraints, "rows = 1000", axes=["c"])).epsilon == 2000
 
 
 def test_groups_that_would_list_too_many_cells_become_one(monkeypatch: pytest.MonkeyPatch) -> None:

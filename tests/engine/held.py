@@ -12,9 +12,9 @@ import numpy as np
 import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run, charged_release
-from blowfishdb.engine.compile import Holding
+from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.request import Prepared, make_request, prepare
-from blowfishdb.engine.target import Demand, demand
+from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.ledger import Ledger, Terms, open_ledger
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.numbers import Ints
@@ -79,21 +79,25 @@ class Bench:
 
     ledger: Ledger
     rows: Rows
-    holding: Holding
+    handle: DatasetHandle
 
     def release(
-        self, asked: Query = HISTOGRAM, wanted: Demand | None = None, run: Run | None = None, analyst: str = "ana"
+        self,
+        asked: Query = HISTOGRAM,
+        wanted: AccuracyTarget | None = None,
+        run: Run | None = None,
+        analyst: str = "ana",
     ) -> Answer:
-        request = make_request(self.holding, asked, wanted or demand(epsilon="0.5"))
+        request = make_request(self.handle, asked, wanted or accuracy_target(epsilon="0.5"))
 
         def ready() -> Prepared:
-            return prepare(self.holding, request)
+            return prepare(self.handle, request)
 
-        return charged_release(self.ledger, self.holding, analyst, request, ready, run or Run())
+        return charged_release(self.ledger, self.handle, analyst, request, ready, run or Run())
 
     @property
     def spent(self) -> Fraction:
-        return self.ledger.account(self.holding.account).spent
+        return self.ledger.account(self.handle.account).spent
 
 
 def bench(folder: Path, limit: int = 10) -> Bench:
@@ -102,5 +106,5 @@ def bench(folder: Path, limit: int = 10) -> Bench:
     account = ledger.register(
         Terms(rows.identity(), limit=Fraction(limit), policy="{}", domain="{}"), name="rows", by="cora"
     )
-    holding = Holding("rows", DOMAIN, POLICY, account.id, 1, 1, 1, rows)
-    return Bench(ledger, rows, holding)
+    handle = DatasetHandle("rows", DOMAIN, POLICY, account.id, 1, 1, 1, rows)
+    return Bench(ledger, rows, handle)

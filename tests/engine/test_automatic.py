@@ -7,11 +7,11 @@ from fractions import Fraction
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.compile import Holding, compile_query
+from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.preview import make_preview
 from blowfishdb.engine.program import PreparedProgram, choose
 from blowfishdb.engine.request import make_request, prepare
-from blowfishdb.engine.target import demand
+from blowfishdb.engine.target import accuracy_target
 from tests.engine.held import Rows
 
 DOMAIN = bf.domain({"cost": bf.integers(0, 999, null=0), "age": bf.integers(0, 99, null=0), "sex": ["F", "M"]})
@@ -41,8 +41,8 @@ def test_the_rules_choose(kind: str, axes: list[str], policy: bf.Policy, expecte
 
 
 def test_the_preview_says_what_was_chosen_and_why() -> None:
-    held = Holding("t", DOMAIN, bf.Policy(), "account", 1, 1, 1, Rows())
-    wanted = demand(epsilon=TENTH, mechanism="auto")
+    held = DatasetHandle("t", DOMAIN, bf.Policy(), "account", 1, 1, 1, Rows())
+    wanted = accuracy_target(epsilon=TENTH, mechanism="auto")
     ready = prepare(held, make_request(held, bf.query("histogram", "cost"), wanted))
     assert isinstance(ready, PreparedProgram)
     shown = make_preview("t", DOMAIN, bf.Policy(), ready)
@@ -54,5 +54,5 @@ def test_the_preview_says_what_was_chosen_and_why() -> None:
 
 
 def test_an_accuracy_is_promised_by_data_independent_mechanisms_alone() -> None:
-    assert demand(alpha=50, mechanism="auto").mechanism is None
-    assert demand(epsilon=1, mechanism="auto").mechanism == "auto"
+    assert accuracy_target(alpha=50, mechanism="auto").mechanism is None
+    assert accuracy_target(epsilon=1, mechanism="auto").mechanism == "auto"

@@ -17,7 +17,7 @@ from blowfishdb.engine import request as request_module
 from blowfishdb.engine.charge import Run, check_receipt
 from blowfishdb.engine.release import finish
 from blowfishdb.engine.request import make_request, prepare
-from blowfishdb.engine.target import demand
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import (
     BudgetExceeded,
     DeadlinePassed,
@@ -57,7 +57,7 @@ def test_nothing_is_read_when_the_budget_does_not_allow_it(tmp_path: Path) -> No
 
 
 def test_the_same_question_replays_for_free(held: Bench) -> None:
-    first, second = held.release(), held.release(wanted=demand(epsilon=0.5))
+    first, second = held.release(), held.release(wanted=accuracy_target(epsilon=0.5))
     assert np.array_equal(first.raw, second.raw)
     assert (held.rows.reads, held.spent) == (1, HALF)
 
@@ -65,20 +65,20 @@ def test_the_same_question_replays_for_free(held: Bench) -> None:
 def test_another_analyst_or_another_accuracy_pays(held: Bench) -> None:
     held.release()
     held.release(analyst="ben")
-    held.release(wanted=demand(epsilon="0.25"))
+    held.release(wanted=accuracy_target(epsilon="0.25"))
     assert (held.rows.reads, held.spent) == (3, Fraction(5, 4))
 
 
 def test_a_refreshed_table_does_not_replay(held: Bench) -> None:
     held.release()
-    held.ledger.new_snapshot(held.holding.account, "new rows", by="cora")
-    held.holding = replace(held.holding, snapshot=2)
+    held.ledger.new_snapshot(held.handle.account, "new rows", by="cora")
+    held.handle = replace(held.handle, snapshot=2)
     held.release()
     assert (held.rows.reads, held.spent) == (2, Fraction(1))
 
 
 def test_a_quote_under_an_old_version_is_refused_before_reading(held: Bench) -> None:
-    held.ledger.new_snapshot(held.holding.account, "new rows", by="cora")
+    held.ledger.new_snapshot(held.handle.account, "new rows", by="cora")
     with pytest.raises(StaleVersion):
         held.release()
     assert held.rows.reads == 0
@@ -87,7 +87,7 @@ def test_a_quote_under_an_old_version_is_refused_before_reading(held: Bench) -> 
 def test_a_key_belongs_to_one_question(held: Bench) -> None:
     held.release(run=Run(key="k"))
     with pytest.raises(KeyReused):
-        held.release(wanted=demand(epsilon="0.25"), run=Run(key="k"))
+        held.release(wanted=accuracy_target(epsilon="0.25"), run=Run(key="k"))
     assert held.rows.reads == 1
 
 
@@ -188,10 +188,10 @@ def test_a_crash_before_the_answer_is_stored_costs_nothing_more(held: Bench, mon
 def test_a_receipt_for_another_plan_is_refused(held: Bench, forge: Callable[[Receipt], Receipt]) -> None:
     kept = held.ledger.replay
     held.release()
-    request = make_request(held.holding, HISTOGRAM, demand(epsilon="0.5"))
-    found = kept(held.holding.account, request.digest)
+    request = make_request(held.handle, HISTOGRAM, accuracy_target(epsilon="0.5"))
+    found = kept(held.handle.account, request.digest)
     assert found is not None
-    ready = prepare(held.holding, request)
+    ready = prepare(held.handle, request)
     check_receipt(found.receipt, ready)
     with pytest.raises(DigestMismatch):
         check_receipt(forge(found.receipt), ready)
@@ -204,11 +204,11 @@ def test_no_noise_is_drawn_for_a_plan_that_was_not_charged(held: Bench) -> None:
     held.rows.trouble = [SourceFailed("7f3a")]
     with pytest.raises(ReleaseFailed):
         held.release()
-    request = make_request(held.holding, HISTOGRAM, demand(epsilon="0.5"))
-    other = prepare(held.holding, make_request(held.holding, HISTOGRAM, demand(epsilon="0.75")))
+    request = make_request(held.handle, HISTOGRAM, accuracy_target(epsilon="0.5"))
+    other = prepare(held.handle, make_request(held.handle, HISTOGRAM, accuracy_target(epsilon="0.75")))
     swapped = replace(other, request=request)
     with pytest.raises(DigestMismatch):
-        module.charged_release(held.ledger, held.holding, "ana", request, lambda: swapped, Run())
+        module.charged_release(held.ledger, held.handle, "ana", request, lambda: swapped, Run())
     assert held.rows.reads == 1
 
 
@@ -242,7 +242,7 @@ def test_a_deadline_reaches_the_source_or_stops_before_the_charge(held: Bench) -
     assert held.rows.deadlines[0] is not None
     assert 0 < held.rows.deadlines[0] < 500
     with pytest.raises(DeadlinePassed):
-        held.release(wanted=demand(epsilon="0.125"), run=Run(deadline=1e-9))
+        held.release(wanted=accuracy_target(epsilon="0.125"), run=Run(deadline=1e-9))
     assert (held.rows.reads, held.spent) == (1, HALF)
 
 
@@ -255,8 +255,8 @@ def test_runs_that_make_no_sense(wrong: dict[str, object]) -> None:
 
 
 def test_intervals_hold(held: Bench) -> None:
-    request = make_request(held.holding, HISTOGRAM, demand(epsilon="0.1", beta=0.2))
-    ready = prepare(held.holding, request)
+    request = make_request(held.handle, HISTOGRAM, accuracy_target(epsilon="0.1", beta=0.2))
+    ready = prepare(held.handle, request)
     truth, misses = np.bincount(RAW), 0
     for _ in range(300):
         bounds = finish(ready.outline, truth).bounds

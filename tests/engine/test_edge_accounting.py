@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import blowfishdb as bf
 from blowfishdb.engine import charge
 from blowfishdb.engine.charge import edge_losses
-from blowfishdb.engine.compile import Holding, check_parallel
+from blowfishdb.engine.compile import DatasetHandle, check_parallel
 from blowfishdb.engine.request import Prepared, make_request, prepare
-from blowfishdb.engine.target import demand
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError, PolicyError
 from blowfishdb.ledger.values import EdgeBooks
 from blowfishdb.model.cellgraph import ZERO
@@ -63,12 +63,12 @@ def histories(draw: st.DrawFn) -> History:
     return History(policy, accounting, tuple(asked))
 
 
-def holding(history: History) -> Holding:
-    return Holding("t", DOMAIN, history.policy, "account", 1, 1, 1, Rows(), history.accounting)
+def handle(history: History) -> DatasetHandle:
+    return DatasetHandle("t", DOMAIN, history.policy, "account", 1, 1, 1, Rows(), history.accounting)
 
 
-def ready(held: Holding, asked: Query, epsilon: Fraction) -> Prepared:
-    found = prepare(held, make_request(held, asked, demand(epsilon=epsilon, mechanism="identity")))
+def ready(held: DatasetHandle, asked: Query, epsilon: Fraction) -> Prepared:
+    found = prepare(held, make_request(held, asked, accuracy_target(epsilon=epsilon, mechanism="identity")))
     assert isinstance(found, Prepared)
     return found
 
@@ -91,7 +91,7 @@ def true_losses(policy: bf.Policy, found: Prepared) -> np.ndarray:
 
 def accounted(history: History) -> tuple[Fraction, float]:
     """The worst class of the books, and the worst edge in truth."""
-    held, books = holding(history), EdgeBooks()
+    held, books = handle(history), EdgeBooks()
     total: np.ndarray | float = 0.0
     for asked, epsilon in history.asked:
         found = ready(held, asked, epsilon)
@@ -124,7 +124,7 @@ def test_forgetting_the_attributes_of_a_filter_would_be_caught(monkeypatch: pyte
     assert truth <= float(worst) + 1e-9
     real = charge.edge_losses
 
-    def forgetful(held: Holding, found: Prepared) -> dict[str, Fraction]:
+    def forgetful(held: DatasetHandle, found: Prepared) -> dict[str, Fraction]:
         return {name: loss for name, loss in (real(held, found) or {}).items() if name != "moves a"}
 
     monkeypatch.setitem(globals(), "edge_losses", forgetful)
@@ -189,16 +189,16 @@ def test_a_joint_threshold_is_one_class_whichever_of_its_attributes_are_asked_fo
 def test_an_attribute_called_presence_is_not_presence() -> None:
     domain = bf.domain({"presence": bf.integers(0, 2, null=0)})
     policy = bf.Policy({"presence": bf.public()}, composition="attribute", presence="secret")
-    held = Holding("t", domain, policy, "account", 1, 1, 1, Rows(), "per-edge")
+    held = DatasetHandle("t", domain, policy, "account", 1, 1, 1, Rows(), "per-edge")
     losses = edge_losses(held, ready(held, bf.query("histogram", "presence"), Fraction(1)))
     assert losses == {"presence": 1, "moves presence": 0}
 
 
 def test_facts_and_sums_charge_every_class() -> None:
     asked = bf.query("histogram", "a")
-    tied = holding(History(bf.Policy({}, composition="attribute", constraints=["rows"]), "per-edge", ()))
+    tied = handle(History(bf.Policy({}, composition="attribute", constraints=["rows"]), "per-edge", ()))
     assert edge_losses(tied, ready(tied, asked, Fraction(1))) is None
-    plain = replace(holding(History(bf.Policy({}), "per-edge", ())), accounting="sum")
+    plain = replace(handle(History(bf.Policy({}), "per-edge", ())), accounting="sum")
     assert edge_losses(plain, ready(plain, asked, Fraction(1))) is None
 
 

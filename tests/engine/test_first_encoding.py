@@ -15,7 +15,7 @@ from blowfishdb.audit.cases import Case, made_ready
 from blowfishdb.audit.scratch import scratch
 from blowfishdb.engine.charge import check_receipt
 from blowfishdb.engine.evidence import worked_out
-from blowfishdb.engine.points import NodeQuestion
+from blowfishdb.engine.points import PointQuery
 from blowfishdb.errors import DigestMismatch
 from blowfishdb.ledger import Charge, Receipt
 from blowfishdb.model.domain import domain, integers
@@ -62,15 +62,15 @@ CASES = [
     Case("a plan", DECLARED, POLICY, query("cdf", "x"), Fraction(1, 2), "ordered"),
     Case("a program", DECLARED, POLICY, query("histogram", "x"), Fraction(1, 2), "dawa"),
     Case("a synopsis", DECLARED, POLICY, query("histogram", "x"), Fraction(1, 2), as_synopsis=True),
-    Case("points", DECLARED, POLICY, NodeQuestion((Axis("x"), Axis("y")), None, 3, 1000), Fraction(1, 2)),
+    Case("points", DECLARED, POLICY, PointQuery((Axis("x"), Axis("y")), None, 3, 1000), Fraction(1, 2)),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_a_receipt_in_either_encoding_pays_for_its_own_and_nothing_else(case: Case) -> None:
     with scratch(DECLARED, POLICY) as world:
-        ready = made_ready(case, world.holding, case.asked).payable
-        other = made_ready(replace(case, epsilon=Fraction(1)), world.holding, case.asked).payable
+        ready = made_ready(case, world.handle, case.asked).payable
+        other = made_ready(replace(case, epsilon=Fraction(1)), world.handle, case.asked).payable
     for paid in (ready.digest, ready.digest_1()):
         check_receipt(receipt(paid, ready.epsilon), ready)
         with pytest.raises(DigestMismatch):

@@ -12,8 +12,8 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.charge import Run, charged_payload
-from blowfishdb.engine.compile import Holding
-from blowfishdb.engine.points import NodeCount, NodeQuestion, NodeWeights, make_node_request, prepare_nodes
+from blowfishdb.engine.compile import DatasetHandle
+from blowfishdb.engine.points import PointCount, PointQuery, PointWeights, make_point_request, prepare_point_release
 from blowfishdb.errors import AccuracyError, DigestMismatch, ReleaseFailed
 from blowfishdb.ledger import Ledger, Terms, open_ledger
 from blowfishdb.mechanisms.points import offers
@@ -23,13 +23,13 @@ from blowfishdb.model.points import Points, compile_points
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.model.predicate import Axis
 from blowfishdb.noise.distribution import variance
-from blowfishdb.plan.certificate import certify_nodes
+from blowfishdb.plan.certificate import certify_points
 from blowfishdb.sources.base import ColumnType, Counting, Tally
 
 DOMAIN = bf.domain({"x": bf.integers(0, 99, null=0), "y": bf.integers(0, 99, null=0)})
 POLICY = bf.Policy(joint=[bf.grid(["x", "y"], 3, "l1")])
 POINTS = np.random.default_rng(2).integers(0, 100, (500, 2))
-ASKED = NodeQuestion((Axis("x"), Axis("y")), None, clusters=3, rows=500)
+ASKED = PointQuery((Axis("x"), Axis("y")), None, clusters=3, rows=500)
 
 
 @dataclass
@@ -65,63 +65,65 @@ class Known:
         return values[counts], np.ones(int(counts.sum()), dtype=np.int64)
 
 
-def opened(folder: Path) -> tuple[Ledger, Holding, Source]:
+def opened(folder: Path) -> tuple[Ledger, DatasetHandle, Source]:
     ledger, source = open_ledger(folder / "test.ledger", mark=folder / "test.mark"), Source()
     terms = Terms(source.identity(), limit=Fraction(10), policy="{}", domain="{}")
     account = ledger.register(terms, name="points", by="cora")
-    return ledger, Holding("points", DOMAIN, POLICY, account.id, 1, 1, 1, source), source
+    return ledger, DatasetHandle("points", DOMAIN, POLICY, account.id, 1, 1, 1, source), source
 
 
-def released(ledger: Ledger, holding: Holding, epsilon: str = "0.5", key: str | None = None) -> NodeWeights:
-    request = make_node_request(holding, ASKED, Fraction(epsilon))
-    payload = charged_payload(ledger, holding, "ana", request.digest, lambda: prepare_nodes(holding, request), Run(key))
-    return NodeWeights.from_json(payload)
+def released(ledger: Ledger, handle: DatasetHandle, epsilon: str = "0.5", key: str | None = None) -> PointWeights:
+    request = make_point_request(handle, ASKED, Fraction(epsilon))
+    payload = charged_payload(
+        ledger, handle, "ana", request.digest, lambda: prepare_point_release(handle, request), Run(key)
+    )
+    return PointWeights.from_json(payload)
 
 
 def test_charged_once_and_replayed(tmp_path: Path) -> None:
-    ledger, holding, source = opened(tmp_path)
-    first = released(ledger, holding)
-    assert released(ledger, holding).to_json() == first.to_json()
-    assert (source.reads, ledger.account(holding.account).spent) == (1, Fraction(1, 2))
-    assert released(ledger, holding, "0.25").to_json() != first.to_json()
-    assert ledger.account(holding.account).spent == Fraction(3, 4)
+    ledger, handle, source = opened(tmp_path)
+    first = released(ledger, handle)
+    assert released(ledger, handle).to_json() == first.to_json()
+    assert (source.reads, ledger.account(handle.account).spent) == (1, Fraction(1, 2))
+    assert released(ledger, handle, "0.25").to_json() != first.to_json()
+    assert ledger.account(handle.account).spent == Fraction(3, 4)
 
 
 def test_a_source_that_fails_is_charged_and_may_be_tried_again(tmp_path: Path) -> None:
-    ledger, holding, source = opened(tmp_path)
+    ledger, handle, source = opened(tmp_path)
     source.trouble.append(ValueError("row 17 of Ana"))
     with pytest.raises(ReleaseFailed) as failed:
-        released(ledger, holding, key="again")
+        released(ledger, handle, key="again")
     assert failed.value.can_retry
     assert "row 17" not in str(failed.value)
-    assert ledger.account(holding.account).spent == Fraction(1, 2)
-    released(ledger, holding, key="again")
-    assert ledger.account(holding.account).spent == Fraction(1, 2)
+    assert ledger.account(handle.account).spent == Fraction(1, 2)
+    released(ledger, handle, key="again")
+    assert ledger.account(handle.account).spent == Fraction(1, 2)
 
 
 def test_noise_has_the_scale_that_was_charged(tmp_path: Path) -> None:
     """The spread over many draws is that of the certified unit, and not of half of it."""
-    _, holding, _ = opened(tmp_path)
-    ready = prepare_nodes(holding, make_node_request(holding, ASKED, Fraction(1, 2)))
-    counting = ready.counting(holding)
-    assert isinstance(counting, NodeCount)
+    _, handle, _ = opened(tmp_path)
+    ready = prepare_point_release(handle, make_point_request(handle, ASKED, Fraction(1, 2)))
+    counting = ready.counting(handle)
+    assert isinstance(counting, PointCount)
     counts = counting.run()
     plan = ready.best.plan
     truth = counts[: plan.nodes].reshape(plan.shape) / plan.total
     assert truth.sum() == pytest.approx(500, rel=1e-3)
     noise = np.concatenate(
         [
-            (NodeWeights.from_json(ready.payload(counts, holding)).weights - truth).ravel()
+            (PointWeights.from_json(ready.payload(counts, handle)).weights - truth).ravel()
             for _ in range(4000 // plan.nodes + 1)
         ]
     )
     assert plan.unit is not None
     expected = float(variance(float(plan.unit))) / plan.total**2
     assert 0.8 < noise.var() / expected < 1.25
-    assert ready.best.certificate == certify_nodes(plan, ready.points.graph)
+    assert ready.best.certificate == certify_points(plan, ready.points.graph)
     halved = replace(ready, offers=(replace(ready.best, plan=plan.with_unit(plan.unit / 2)),))
     with pytest.raises(DigestMismatch):
-        halved.payload(counts, holding)
+        halved.payload(counts, handle)
 
 
 def test_the_choice_follows_what_is_public_and_every_offer_costs_what_was_asked() -> None:
@@ -130,7 +132,7 @@ def test_the_choice_follows_what_is_public_and_every_offer_costs_what_was_asked(
     assert few[0].plan.nodes < many[0].plan.nodes
     for offer in (*few, *many):
         assert offer.certificate.epsilon == (Fraction(1, 2) if offer.plan.unit is not None else 0)
-        assert certify_nodes(offer.plan, points.graph) == offer.certificate
+        assert certify_points(offer.plan, points.graph) == offer.certificate
     assert [offer.predicted for offer in many] == sorted(offer.predicted for offer in many)
     tiny = offers(points, Fraction(1, 10**7), 10**6, 3)
     assert {offer.grid.kind for offer in tiny} == {"cells"}, "shared weights would need more noise than can be drawn"

@@ -84,7 +84,7 @@ def test_a_deadline_is_rounded_up_to_whole_steps(seconds: float, step: Fraction)
 @pytest.fixture
 def held(tmp_path: Path) -> Bench:
     found = bench(tmp_path)
-    return replace(found, holding=replace(found.holding, pad_to=Fraction(1, 10)))
+    return replace(found, handle=replace(found.handle, pad_to=Fraction(1, 10)))
 
 
 def test_the_count_is_inside_and_the_charge_is_not(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_nobody_can_see_that_there_is_an_answer_before_it_leaves(held: Bench, mo
     numbers = []
 
     def seen() -> None:
-        numbers.append((held.ledger.head().sequence, len(held.ledger.answered_charges(held.holding.account))))
+        numbers.append((held.ledger.head().sequence, len(held.ledger.answered_charges(held.handle.account))))
 
     def watched(step: Fraction | None, work: Callable[[], bytes]) -> bytes:
         seen()

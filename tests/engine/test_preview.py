@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.compile import Holding
+from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.evidence import not_protected
 from blowfishdb.engine.preview import DearColumn, Pair, Preview, instead, make_preview, what_if
 from blowfishdb.engine.request import Prepared, make_request, prepare
-from blowfishdb.engine.target import Demand, demand
+from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.errors import Declined
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import Query
@@ -35,12 +35,12 @@ POLICY = bf.Policy({"cost": bf.line()})
 CDF = bf.query("cdf", "cost")
 
 
-def prepared(asked: Query = CDF, wanted: Demand | None = None, policy: bf.Policy = POLICY) -> Prepared:
-    holding = Holding("visits", DOMAIN, policy, "account", 1, 1, 1, Rows())
-    return prepare(holding, make_request(holding, asked, wanted or demand(alpha=50)))
+def prepared(asked: Query = CDF, wanted: AccuracyTarget | None = None, policy: bf.Policy = POLICY) -> Prepared:
+    handle = DatasetHandle("visits", DOMAIN, policy, "account", 1, 1, 1, Rows())
+    return prepare(handle, make_request(handle, asked, wanted or accuracy_target(alpha=50)))
 
 
-def preview(asked: Query = CDF, wanted: Demand | None = None, policy: bf.Policy = POLICY) -> Preview:
+def preview(asked: Query = CDF, wanted: AccuracyTarget | None = None, policy: bf.Policy = POLICY) -> Preview:
     return make_preview("visits", DOMAIN, policy, prepared(asked, wanted, policy))
 
 
@@ -84,7 +84,7 @@ def test_markup_in_a_condition_stays_text() -> None:
 
 
 def test_a_given_epsilon_ranks_by_accuracy() -> None:
-    found = preview(wanted=demand(epsilon="0.1"))
+    found = preview(wanted=accuracy_target(epsilon="0.1"))
     widths = [offer.alpha for offer in found.offers]
     assert widths == sorted(widths)
     assert "closest" in found.why or "smaller" in found.why
@@ -164,7 +164,7 @@ def test_the_accuracy_of_a_mean_is_that_of_the_sum_behind_it() -> None:
 
 def test_a_named_mechanism_that_does_not_serve_says_why() -> None:
     with pytest.raises(Declined, match="marginals"):
-        preview(bf.query("cdf", "cost"), demand(alpha=50, mechanism="marginals")).best  # noqa: B018
+        preview(bf.query("cdf", "cost"), accuracy_target(alpha=50, mechanism="marginals")).best  # noqa: B018
 
 
 def test_exact_answers_say_that_they_are_free() -> None:
@@ -175,13 +175,13 @@ def test_exact_answers_say_that_they_are_free() -> None:
 
 
 def test_instead_offers_what_the_rest_buys() -> None:
-    ready = prepared(wanted=demand(alpha=1, confidence="0.999"))
-    words = instead(DOMAIN, POLICY, ready.compiled, ready.request.demanded, Fraction(1, 7))
+    ready = prepared(wanted=accuracy_target(alpha=1, confidence="0.999"))
+    words = instead(DOMAIN, POLICY, ready.compiled, ready.request.target, Fraction(1, 7))
     assert [word.startswith("within") for word in words] == [True, True, False]
     assert "(99.9 %)" in words[0]
     assert "(95 %)" in words[1]
     assert words[2].startswith("5 bins within")
-    assert instead(DOMAIN, POLICY, ready.compiled, ready.request.demanded, Fraction(0)) == ()
+    assert instead(DOMAIN, POLICY, ready.compiled, ready.request.target, Fraction(0)) == ()
 
 
 def test_what_is_not_protected_follows_the_policy() -> None:
@@ -198,7 +198,7 @@ def test_policies_side_by_side() -> None:
         "next": bf.Policy({"cost": bf.line()}),
         "public": bf.Policy({"cost": bf.public()}),
     }
-    found = what_if(DOMAIN, policies, CDF, demand(alpha=50), [Pair("cost", 3, 40)])
+    found = what_if(DOMAIN, policies, CDF, accuracy_target(alpha=50), [Pair("cost", 3, 40)])
     prices = [price.epsilon for price in found]
     assert [price.name for price in found] == list(policies)
     assert prices == sorted(prices, reverse=True)  # type: ignore[type-var]
@@ -211,6 +211,6 @@ def test_policies_side_by_side() -> None:
 
 def test_previews_read_nothing(tmp_path: Path) -> None:
     rows = Rows()
-    holding = Holding("visits", DOMAIN, POLICY, "account", 1, 1, 1, rows)
-    make_preview("visits", DOMAIN, POLICY, prepare(holding, make_request(holding, CDF, demand(alpha=5))))
+    handle = DatasetHandle("visits", DOMAIN, POLICY, "account", 1, 1, 1, rows)
+    make_preview("visits", DOMAIN, POLICY, prepare(handle, make_request(handle, CDF, accuracy_target(alpha=5))))
     assert rows.reads == 0

@@ -13,12 +13,12 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine import program as program_request
-from blowfishdb.engine import target as demand_module
+from blowfishdb.engine import target as target_module
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.preview import make_preview
 from blowfishdb.engine.program import PreparedProgram
 from blowfishdb.engine.request import make_request, prepare
-from blowfishdb.engine.target import demand
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import Declined, ReleaseFailed
 from blowfishdb.mechanisms.data_aware import table
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
@@ -66,7 +66,7 @@ def held(tmp_path: Path) -> Bench:
 
 
 def test_a_program_is_charged_whole_and_replayed_free(held: Bench) -> None:
-    wanted = demand(epsilon=0.5, mechanism="halves")
+    wanted = accuracy_target(epsilon=0.5, mechanism="halves")
     first, second = held.release(wanted=wanted), held.release(wanted=wanted)
     assert held.spent == HALF
     assert np.array_equal(first.raw, second.raw)
@@ -76,7 +76,7 @@ def test_a_program_is_charged_whole_and_replayed_free(held: Bench) -> None:
 
 
 def test_the_answer_says_what_its_intervals_leave_out(held: Bench) -> None:
-    answer = held.release(wanted=demand(epsilon=0.5, mechanism="halves"))
+    answer = held.release(wanted=accuracy_target(epsilon=0.5, mechanism="halves"))
     assert "noise only" in answer.caveat
     assert answer.caveat in answer.note()
     assert answer.caveat in repr(answer)
@@ -86,32 +86,32 @@ def test_the_answer_says_what_its_intervals_leave_out(held: Bench) -> None:
 
 def test_a_stage_that_would_overspend_stops_the_program_charged(held: Bench) -> None:
     with pytest.raises(ReleaseFailed):
-        held.release(wanted=demand(epsilon=0.5, mechanism="greedy"))
+        held.release(wanted=accuracy_target(epsilon=0.5, mechanism="greedy"))
     assert held.spent == HALF
 
 
 def test_nobody_promises_an_accuracy(held: Bench) -> None:
     with pytest.raises(Declined, match="Give epsilon"):
-        held.release(wanted=demand(alpha=5, mechanism="halves"))
+        held.release(wanted=accuracy_target(alpha=5, mechanism="halves"))
     assert held.spent == 0
     assert held.rows.reads == 0
 
 
 def test_an_epsilon_too_small_for_some_stage_is_refused_before_the_charge(held: Bench) -> None:
     with pytest.raises(Declined, match="so small an epsilon"):
-        held.release(wanted=demand(epsilon="0.000001", mechanism="halves"))
+        held.release(wanted=accuracy_target(epsilon="0.000001", mechanism="halves"))
     assert held.spent == 0
     assert held.rows.reads == 0
 
 
 def test_sums_are_read_off_a_synopsis_instead(held: Bench) -> None:
     with pytest.raises(Declined, match="synopsis"):
-        held.release(bf.query("sum", "age"), wanted=demand(epsilon=1, mechanism="halves"))
+        held.release(bf.query("sum", "age"), wanted=accuracy_target(epsilon=1, mechanism="halves"))
 
 
 def test_the_preview_shows_stages_and_what_others_promise(held: Bench) -> None:
-    request = make_request(held.holding, HISTOGRAM, demand(epsilon=0.5, mechanism="halves"))
-    found = make_preview("ages", DOMAIN, POLICY, prepare(held.holding, request))
+    request = make_request(held.handle, HISTOGRAM, accuracy_target(epsilon=0.5, mechanism="halves"))
+    found = make_preview("ages", DOMAIN, POLICY, prepare(held.handle, request))
     assert (found.mechanism, found.epsilon, found.alpha) == ("halves", HALF, None)
     assert len(found.offers) > 1
     assert all(offer.alpha for offer in found.offers[1:])
@@ -121,21 +121,23 @@ def test_the_preview_shows_stages_and_what_others_promise(held: Bench) -> None:
 
 
 def test_a_mechanism_is_known_by_its_name() -> None:
-    assert demand_module.demand(epsilon=1, mechanism="halves").is_data_aware
-    assert not demand_module.demand(epsilon=1, mechanism="identity").is_data_aware
+    assert target_module.accuracy_target(epsilon=1, mechanism="halves").is_data_aware
+    assert not target_module.accuracy_target(epsilon=1, mechanism="identity").is_data_aware
 
 
 def test_intervals_cover_a_bias_that_was_paid_for(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(program_request.DATA_AWARE, "bounded", Dawa("bounded", Fraction(1, 20)))
-    answer = held.release(wanted=demand(epsilon=0.5, mechanism="bounded"))
+    answer = held.release(wanted=accuracy_target(epsilon=0.5, mechanism="bounded"))
     assert "noise only" not in answer.caveat
     assert "privately estimated" in answer.caveat
-    tight = held.release(wanted=demand(epsilon=0.5, mechanism="bounded", beta=0.0005))
+    tight = held.release(wanted=accuracy_target(epsilon=0.5, mechanism="bounded", beta=0.0005))
     assert "noise only" in tight.caveat
 
 
 def test_intervals_are_wider_by_what_answers_were_moved(held: Bench) -> None:
-    prepared = prepare(held.holding, make_request(held.holding, HISTOGRAM, demand(epsilon=0.5, mechanism="halves")))
+    prepared = prepare(
+        held.handle, make_request(held.handle, HISTOGRAM, accuracy_target(epsilon=0.5, mechanism="halves"))
+    )
     assert isinstance(prepared, PreparedProgram)
     plain = prepared.run(np.arange(prepared.compiled.problem.graph.cells))
     by = np.arange(plain.answers.size, dtype=np.float64)

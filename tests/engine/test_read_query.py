@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blowfishdb.engine.serialize import read_demand, read_query, write_query
-from blowfishdb.engine.target import demand
+from blowfishdb.engine.serialize import read_query, read_target, write_query
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import AccuracyError, BlowfishError, QueryError
 from blowfishdb.model.predicate import Axis, Both, Comparison, Either, IsNull, IsOutside, Member, Negation, Predicate
 from blowfishdb.model.query import Query
@@ -124,8 +124,12 @@ def test_no_condition_breaks_the_reader(where: object) -> None:
 
 
 def test_a_demand_survives() -> None:
-    for wanted in (demand(alpha=50), demand(epsilon="1/3", mechanism="identity"), demand(5, "0.1", per_query=True)):
-        assert read_demand(json.loads(json.dumps(wanted.written()))) == wanted
+    for wanted in (
+        accuracy_target(alpha=50),
+        accuracy_target(epsilon="1/3", mechanism="identity"),
+        accuracy_target(5, "0.1", per_query=True),
+    ):
+        assert read_target(json.loads(json.dumps(wanted.written()))) == wanted
 
 
 @pytest.mark.parametrize(
@@ -141,4 +145,4 @@ def test_a_demand_survives() -> None:
 )
 def test_odd_demands_are_refused(written: object) -> None:
     with pytest.raises(AccuracyError):
-        read_demand(written)
+        read_target(written)

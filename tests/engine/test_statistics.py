@@ -12,7 +12,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.release import finish, outline, release
 from blowfishdb.engine.request import quotes_for
-from blowfishdb.engine.target import demand
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import QueryError
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.query import Query, levels_of, query
@@ -41,7 +41,7 @@ def counts(compiled: Compiled) -> Ints:
 
 def answer(asked: Query, policy: bf.Policy | None = None, epsilon: str = "500", beta: float = 0.05) -> Answer:
     compiled = compile_query(DOMAIN, policy or bf.Policy(), asked)
-    return release(compiled, quotes_for(compiled, demand(epsilon=epsilon, beta=beta)).best, counts(compiled))
+    return release(compiled, quotes_for(compiled, accuracy_target(epsilon=epsilon, beta=beta)).best, counts(compiled))
 
 
 def quantiles(*levels: object, where: object = None, name: str = "age") -> Query:
@@ -80,7 +80,7 @@ def test_bins_count_as_their_middle_and_null_as_nothing() -> None:
 @pytest.mark.parametrize("kind", ["sum", "mean"])
 def test_the_certificate_prices_the_rows(kind: str, policy: bf.Policy, where: object) -> None:
     compiled = compile_query(DOMAIN, policy, query(kind, "age", where))  # type: ignore[arg-type]
-    best = quotes_for(compiled, demand(epsilon="0.5")).best
+    best = quotes_for(compiled, accuracy_target(epsilon="0.5")).best
     assert best.mechanism == "direct"
     loss = Fraction(reference_loss(best.plan, compiled.problem.graph)) / best.plan.unit  # type: ignore[arg-type]
     assert loss <= best.certificate.epsilon == Fraction(1, 2)
@@ -90,14 +90,16 @@ def test_the_certificate_prices_the_rows(kind: str, policy: bf.Policy, where: ob
 def test_a_sum_costs_the_longest_step_not_the_largest_value() -> None:
     """Without a filter an offset is free: theta decides. With one, a record can leave, and the largest value does."""
     policy = bf.Policy({"age": bf.threshold(3)})
-    free = quotes_for(compile_query(DOMAIN, policy, query("sum", "age")), demand(epsilon=1)).best
-    left = quotes_for(compile_query(DOMAIN, policy, query("sum", "age", bf.col("sex") == "m")), demand(epsilon=1)).best
+    free = quotes_for(compile_query(DOMAIN, policy, query("sum", "age")), accuracy_target(epsilon=1)).best
+    left = quotes_for(
+        compile_query(DOMAIN, policy, query("sum", "age", bf.col("sex") == "m")), accuracy_target(epsilon=1)
+    ).best
     assert (free.plan.unit, left.plan.unit) == (3, 20)
 
 
 def test_alpha_is_in_the_units_of_the_attribute() -> None:
     compiled = compile_query(DOMAIN, bf.Policy(), query("sum", "cost"))
-    best = quotes_for(compiled, demand(alpha="12.5")).best
+    best = quotes_for(compiled, accuracy_target(alpha="12.5")).best
     found = release(compiled, best, counts(compiled))
     assert compiled.scale == 4
     assert found.widths.simultaneous <= 12.5
@@ -112,7 +114,7 @@ def test_intervals_hold_and_contain_the_value(kind: str, is_filtered: bool, epsi
     asked = quantiles(0.5, where=where) if kind == "quantiles" else query(kind, "age", where)  # type: ignore[arg-type]
     truth = {"sum": kept.sum(), "mean": kept.mean(), "quantiles": np.quantile(kept, 0.5, method="inverted_cdf")}[kind]
     compiled = compile_query(DOMAIN, bf.Policy(), asked)
-    ready, rows = outline(compiled, quotes_for(compiled, demand(epsilon=epsilon)).best), counts(compiled)
+    ready, rows = outline(compiled, quotes_for(compiled, accuracy_target(epsilon=epsilon)).best), counts(compiled)
     misses = 0
     for _ in range(100):
         found = finish(ready, rows)
@@ -140,7 +142,7 @@ def test_only_bounded_numbers_have_sums(asked: Query) -> None:
 def test_quantiles_of_dates_are_refused_before_any_charge() -> None:
     compiled = compile_query(DOMAIN, bf.Policy(), quantiles(0.5, name="day"))
     with pytest.raises(QueryError, match="cdf"):
-        release(compiled, quotes_for(compiled, demand(epsilon=1)).best, np.zeros(32, dtype=np.int64))
+        release(compiled, quotes_for(compiled, accuracy_target(epsilon=1)).best, np.zeros(32, dtype=np.int64))
 
 
 @pytest.mark.parametrize("levels", [[], [0], [1], [1.5], ["x"], [True], [0.5] * 2000])

@@ -12,7 +12,7 @@ from blowfishdb.audit.definitions import Record, holds, moves, records
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.release import release
 from blowfishdb.engine.request import quotes_for
-from blowfishdb.engine.target import demand
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import query
@@ -56,7 +56,7 @@ def row_of(domain: Domain, where: Predicate | None, record: Record, plan: Plan, 
 def test_the_price_is_the_worst_hidden_move(kind: str, name: str, where: Predicate | None) -> None:
     policy = POLICIES[name]
     compiled = compile_query(DOMAIN, policy, query(kind, "x", where))  # type: ignore[arg-type]
-    best = quotes_for(compiled, demand(epsilon=1)).best
+    best = quotes_for(compiled, accuracy_target(epsilon=1)).best
     plan = best.plan
     assert isinstance(plan, Plan)
     applied = policy.applied(DOMAIN)
@@ -87,16 +87,18 @@ def test_sums_and_means_are_right_when_noise_is_small(name: str, where: Predicat
         codes = {"x": x + 2, "y": y, "sex": sex}
         flat = compiled.cells.cell_of({each: codes[each] for each in compiled.cells.attributes})
         counts = np.bincount(flat[flat >= 0], minlength=compiled.problem.graph.cells).astype(np.int64)
-        found = release(compiled, quotes_for(compiled, demand(epsilon=2000)).best, counts)
+        found = release(compiled, quotes_for(compiled, accuracy_target(epsilon=2000)).best, counts)
         assert found.raw[0] == pytest.approx(truth, abs=slack)
         assert found.bounds.low[0] <= truth <= found.bounds.high[0]
 
 
 def test_the_count_of_a_mean_is_exact_only_where_nobody_can_leave() -> None:
     near = POLICIES["threshold"]
-    whole = quotes_for(compile_query(DOMAIN, near, query("mean", "x")), demand(epsilon=1)).best.plan
-    women = quotes_for(compile_query(DOMAIN, near, query("mean", "x", WOMEN)), demand(epsilon=1)).best.plan
-    told = quotes_for(compile_query(DOMAIN, POLICIES["told"], query("mean", "x", WOMEN)), demand(epsilon=1)).best.plan
+    whole = quotes_for(compile_query(DOMAIN, near, query("mean", "x")), accuracy_target(epsilon=1)).best.plan
+    women = quotes_for(compile_query(DOMAIN, near, query("mean", "x", WOMEN)), accuracy_target(epsilon=1)).best.plan
+    told = quotes_for(
+        compile_query(DOMAIN, POLICIES["told"], query("mean", "x", WOMEN)), accuracy_target(epsilon=1)
+    ).best.plan
     assert isinstance(whole, Plan)
     assert isinstance(women, Plan)
     assert isinstance(told, Plan)

@@ -23,12 +23,12 @@ from blowfishdb.model.workload_products import marginals
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
 
-NO_HUBS = np.array([], dtype=np.int64)
+NO_UNIVERSAL = np.array([], dtype=np.int64)
 ONES = np.array(1, dtype=np.int64)
 
 
 def windows(cells: int, theta: int) -> WindowGraph:
-    return WindowGraph(np.minimum(np.arange(cells) + theta, cells - 1), NO_HUBS)
+    return WindowGraph(np.minimum(np.arange(cells) + theta, cells - 1), NO_UNIVERSAL)
 
 
 def full_graphs(attributes: int, values: int, composition: Literal["record", "attribute"]) -> CellGraph:

@@ -10,7 +10,7 @@ from operator import mul
 import pytest
 
 from papers.blowfish.sensitivities import (
-    Fact,
+    Constraint,
     Joined,
     Values,
     are_neighbours,
@@ -60,14 +60,14 @@ def graver_norm(columns: Sequence[Sequence[int]], largest: int = 3) -> int:
     return max([2, *(sum(map(abs, v)) for v in minimal)])
 
 
-def signature_differences(cells: int, counts: Sequence[Fact]) -> list[tuple[int, ...]]:
+def signature_differences(cells: int, counts: Sequence[Constraint]) -> list[tuple[int, ...]]:
     """Differences of the cells' signatures, one of each pair of opposite signs."""
     signatures = {tuple(int(count(cell)) for count in counts) for cell in range(cells)}
     differences = {tuple(b - a for a, b in zip(one, two, strict=True)) for one in signatures for two in signatures}
     return sorted(d for d in differences if d > tuple([0] * len(counts)))
 
 
-def longest_walk(cells: int, counts: Sequence[Fact], joined: Joined) -> int:
+def longest_walk(cells: int, counts: Sequence[Constraint], joined: Joined) -> int:
     """max(alpha, xi) of Theorem 8.2: the longest simple cycle, or simple path from v+ to v-, of its policy graph."""
     source, sink = "v+", "v-"
     arcs: set[tuple[object, object]] = {(source, sink)}
@@ -89,11 +89,11 @@ def longest_walk(cells: int, counts: Sequence[Fact], joined: Joined) -> int:
     return max(longest, 1)
 
 
-def in_range(low: int, high: int) -> Fact:
+def in_range(low: int, high: int) -> Constraint:
     return lambda cell: low <= cell < high
 
 
-def bit(position: int) -> Fact:
+def bit(position: int) -> Constraint:
     return lambda cell: bool(cell >> position & 1)
 
 

@@ -58,7 +58,7 @@ CONDITION = st.recursive(
     ),
     max_leaves=4,
 )
-FACT = st.one_of(
+CONSTRAINT = st.one_of(
     CONDITION.map(lambda text: f"count({text})"),
     st.tuples(CONDITION, numbers()).map(lambda pair: f"count({pair[0]}) = {pair[1]}"),
     st.sampled_from(["rows", "rows = 100", "marginal(ward)", "marginal(ward, age)", "range(age, 1, 3)", "range(age)"]),
@@ -81,7 +81,7 @@ POLICY = bent_object(
             ),
             max_size=2,
         ),
-        "constraints": st.lists(bent(FACT), max_size=2),
+        "constraints": st.lists(bent(CONSTRAINT), max_size=2),
     },
 )
 DOMAIN = st.dictionaries(NAMES, st.one_of(*ATTRIBUTES.values()), min_size=1, max_size=3)

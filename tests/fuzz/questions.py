@@ -59,7 +59,7 @@ QUESTION = bent_object(
 AMOUNT = (
     st.sampled_from(["1/10", "0.1", "1", "50", "1000000", 1, 0.5, "1e-14", "0", "-1", "1e15"]) | numbers() | texts()
 )
-DEMAND = bent_object(
+TARGET = bent_object(
     {},
     {
         "alpha": AMOUNT,
@@ -69,6 +69,6 @@ DEMAND = bent_object(
         "mechanism": st.sampled_from(["identity", "hierarchy", "ordered", "dawa", "auto", "os.system"]) | texts(),
     },
 )
-USUAL_DEMAND = st.sampled_from([{"epsilon": "1/10"}, {"alpha": "50"}, {"alpha": 3, "beta": 0.01}, {"epsilon": "1e-9"}])
-ANY_DEMAND = USUAL_DEMAND | DEMAND
+USUAL_TARGET = st.sampled_from([{"epsilon": "1/10"}, {"alpha": "50"}, {"alpha": 3, "beta": 0.01}, {"epsilon": "1e-9"}])
+ANY_TARGET = USUAL_TARGET | TARGET
 ANYTHING = plain(8)

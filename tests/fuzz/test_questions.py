@@ -14,22 +14,22 @@ from hypothesis import strategies as st
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.serialize import read_demand, read_query, write_query
-from blowfishdb.engine.target import Demand
+from blowfishdb.engine.serialize import read_query, read_target, write_query
+from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import AccuracyError, BlowfishError, QueryError
 from blowfishdb.model.query import Query
-from blowfishdb.session.backend import Desk
-from blowfishdb.session.local import open_desk
+from blowfishdb.session.backend import Backend
+from blowfishdb.session.local import open_local
 from tests.fuzz.effort import effort, outcome
-from tests.fuzz.questions import ANY_DEMAND, ANYTHING, QUESTION
+from tests.fuzz.questions import ANY_TARGET, ANYTHING, QUESTION
 from tests.session.places import clinic, configuration, make_table, visits
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     folder = tmp_path_factory.mktemp("fuzz")
     clinic(folder, visits(epsilon="1000000000"))
-    opened = open_desk(configuration(folder), "ana")
+    opened = open_local(configuration(folder), "ana")
     yield opened
     opened.close()
 
@@ -44,32 +44,32 @@ def test_questions_read_back_or_are_refused(written: Any) -> None:
         assert isinstance(found, QueryError)
 
 
-@given(ANY_DEMAND | ANYTHING)
+@given(ANY_TARGET | ANYTHING)
 @effort(80)
 def test_demands_read_back_or_are_refused(written: Any) -> None:
-    found = outcome(lambda: read_demand(written))
-    if isinstance(found, Demand):
-        assert read_demand(found.written()) == found
+    found = outcome(lambda: read_target(written))
+    if isinstance(found, AccuracyTarget):
+        assert read_target(found.written()) == found
     else:
         assert isinstance(found, AccuracyError)
 
 
-@given(QUESTION, ANY_DEMAND)
+@given(QUESTION, ANY_TARGET)
 @effort(12)
-def test_previews_cost_nothing_and_quote_what_is_charged(desk: Desk, written: Any, wanted: Any) -> None:
-    domain, _ = desk.declared("visits")
-    before = desk.budget("visits").spent
+def test_previews_cost_nothing_and_quote_what_is_charged(backend: Backend, written: Any, wanted: Any) -> None:
+    domain, _ = backend.declared("visits")
+    before = backend.budget("visits").spent
 
-    def asked() -> tuple[Query, Demand]:
-        return read_query(written), read_demand(wanted)
+    def asked() -> tuple[Query, AccuracyTarget]:
+        return read_query(written), read_target(wanted)
 
     read = outcome(asked)
     if isinstance(read, BlowfishError):
         return
-    quoted = outcome(lambda: desk.preview("visits", *_placed(read, domain)))
-    assert desk.budget("visits").spent == before
-    answered = outcome(lambda: desk.release("visits", *_placed(read, domain), Run()))
-    spent = desk.budget("visits").spent - before
+    quoted = outcome(lambda: backend.preview("visits", *_placed(read, domain)))
+    assert backend.budget("visits").spent == before
+    answered = outcome(lambda: backend.release("visits", *_placed(read, domain), Run()))
+    spent = backend.budget("visits").spent - before
     if isinstance(answered, BlowfishError):
         assert spent == 0
         assert isinstance(quoted, BlowfishError) or answered.code == "budget-exceeded"
@@ -79,7 +79,7 @@ def test_previews_cost_nothing_and_quote_what_is_charged(desk: Desk, written: An
     assert spent in (Fraction(0), quoted.epsilon)
 
 
-def _placed(read: tuple[Query, Demand], domain: Any) -> tuple[Query, Any, Demand]:
+def _placed(read: tuple[Query, AccuracyTarget], domain: Any) -> tuple[Query, Any, AccuracyTarget]:
     return read[0], domain, read[1]
 
 
@@ -98,21 +98,21 @@ def test_no_refusal_depends_on_the_rows(tmp_path_factory: pytest.TempPathFactory
     """Two tables that share a declaration and nothing else refuse and quote in the same words."""
     folders = [tmp_path_factory.mktemp("rows") for _ in range(2)]
     said: list[list[str]] = []
-    questions = data.draw(st.lists(st.tuples(QUESTION, ANY_DEMAND), min_size=3, max_size=6))
+    questions = data.draw(st.lists(st.tuples(QUESTION, ANY_TARGET), min_size=3, max_size=6))
     for folder, rows in zip(folders, (3000, 7), strict=True):
         clinic(Path(folder), visits(epsilon="1000000000"))
         make_table(Path(folder), rows)
-        own = open_desk(configuration(Path(folder)), "ana")
+        own = open_local(configuration(Path(folder)), "ana")
         said.append([_said(own, written, wanted) for written, wanted in questions])
         own.close()
     assert said[0] == said[1]
 
 
-def _said(desk: Desk, written: Any, wanted: Any) -> str:
-    domain, _ = desk.declared("visits")
-    found = outcome(lambda: desk.preview("visits", read_query(written), domain, read_demand(wanted)))
+def _said(backend: Backend, written: Any, wanted: Any) -> str:
+    domain, _ = backend.declared("visits")
+    found = outcome(lambda: backend.preview("visits", read_query(written), domain, read_target(wanted)))
     if isinstance(found, BlowfishError):
-        refused = outcome(lambda: desk.release("visits", read_query(written), domain, read_demand(wanted), Run()))
+        refused = outcome(lambda: backend.release("visits", read_query(written), domain, read_target(wanted), Run()))
         assert isinstance(refused, BlowfishError)
         return f"{found.code}: {found.message}; {refused.code}: {refused.message}"
     return str(found.to_dict())

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
 
 from tests.fuzz.effort import effort
 from tests.fuzz.grammar import texts
-from tests.fuzz.questions import ANY_DEMAND, QUESTION
+from tests.fuzz.questions import ANY_TARGET, QUESTION
 from tests.server.places import Place, opened
 from tests.session.places import visits
 
@@ -48,7 +48,7 @@ def operations(place: Place) -> list[Any]:
 
 
 def spent(place: Place) -> str:
-    return str(place.office.desk("ana").budget("visits").spent)
+    return str(place.app_state.backend("ana").budget("visits").spent)
 
 
 @pytest.mark.parametrize("who", ["ana", "cora", "aude", None])
@@ -82,7 +82,7 @@ ROUTES = ("previews", "answers", "synopses", "points", "points/previews", "risk"
 @given(
     route=st.sampled_from(ROUTES),
     body=st.fixed_dictionaries(
-        {"demand": ANY_DEMAND}, optional={"question": QUESTION, "sql": texts(), "deadline": st.floats(-5, 60)}
+        {"demand": ANY_TARGET}, optional={"question": QUESTION, "sql": texts(), "deadline": st.floats(-5, 60)}
     ),
     key=st.none() | st.text(st.characters(codec="ascii"), max_size=5),
 )

@@ -89,22 +89,22 @@ def _served(config: Path) -> str:
     import httpx
 
     from blowfishdb.server.app import create_app
-    from blowfishdb.server.state import open_office
+    from blowfishdb.server.state import open_app_state
     from tests.server.places import AGES, NO_CERTIFICATES, served
 
-    office = open_office(config)
-    office.people.add("ana", "analyst", None)
-    secret = office.tokens.issue("ana", "test", ["ask"], 1)[0]
-    office.warm_up()
+    app_state = open_app_state(config)
+    app_state.people.add("ana", "analyst", None)
+    secret = app_state.tokens.issue("ana", "test", ["ask"], 1)[0]
+    app_state.warm_up()
     with (
-        served(create_app(office), office.settings) as address,
+        served(create_app(app_state), app_state.settings) as address,
         httpx.Client(base_url=address, verify=NO_CERTIFICATES, trust_env=False, timeout=60.0) as client,
     ):
         page = client.get("/sign-in")
         slash = client.get("/sign-in/", headers={"Host": "evil.example"})
         token = {"Authorization": f"Bearer {secret}"}
         answer = client.post("/api/v1/datasets/visits/answers", json=AGES, headers=token)
-    office.close()
+    app_state.close()
     outside = [mark for mark in ('src="http', 'href="http', "url(http", "import 'http") if mark in page.text]
     return f"served {page.status_code} {answer.status_code} {slash.status_code} {'evil' in slash.text} {outside}"
 

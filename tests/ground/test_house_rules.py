@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parents[2]
-LONGEST_FILE = 600
+LONGEST_FILE = 800
 
 
 def python_files() -> list[Path]:

@@ -37,7 +37,6 @@ def test_the_project_keeps_its_contracts(tmp_path: Path) -> None:
         ("stray.py", "x = 1\n", "imports run downward only"),
         ("inference/extra.py", "import blowfishdb.noise.sampler\n", "only the engine draws noise"),
         ("analysis/extra.py", "def f():\n    import papers.data\n", "nothing needs the papers"),
-        ("engine/extra.py", "import blowfishdb.noise.sampler\n", "random bits stay inside noise"),
         ("noise/extra.py", "import blowfishdb.model\n", "noise stands on errors alone"),
         ("mechanisms/extra.py", "import random\n", "know no database"),
         ("accuracy/extra.py", "def f():\n    import duckdb\n", "know no database"),

@@ -12,13 +12,13 @@ from blowfishdb.plan.plan import Problem
 
 
 def window_graph(draw: st.DrawFn, cells: int) -> WindowGraph:
-    hubs = sorted(draw(st.sets(st.integers(0, cells - 1), max_size=2))) if draw(st.booleans()) else []
+    universal = sorted(draw(st.sets(st.integers(0, cells - 1), max_size=2))) if draw(st.booleans()) else []
     reach = np.arange(cells)
     for start in range(cells):
-        stop = min([hub for hub in hubs if hub > start] or [cells])
-        wanted = start if start in hubs else min(start + draw(st.integers(0, 3)), stop - 1)
-        reach[start] = max(wanted, reach[start - 1] if start and start not in hubs else start)
-    return WindowGraph(reach, np.array(hubs, dtype=np.int64))
+        stop = min([universal_vertex for universal_vertex in universal if universal_vertex > start] or [cells])
+        wanted = start if start in universal else min(start + draw(st.integers(0, 3)), stop - 1)
+        reach[start] = max(wanted, reach[start - 1] if start and start not in universal else start)
+    return WindowGraph(reach, np.array(universal, dtype=np.int64))
 
 
 @st.composite

@@ -26,8 +26,8 @@ def threshold(cells: int, theta: int, presence: Presence = "public", workload: R
     return axis_problem(reach, np.empty(0, dtype=np.int64), np.zeros(cells, dtype=np.bool_), presence, workload)
 
 
-def axis_problem(reach, hubs, outside, presence: Presence, workload: Rows | None = None) -> Problem:
-    graph = CellGraph((WindowGraph(reach, hubs),), "record", outside, presence)
+def axis_problem(reach, universal, outside, presence: Presence, workload: Rows | None = None) -> Problem:
+    graph = CellGraph((WindowGraph(reach, universal),), "record", outside, presence)
     return Problem(graph, workload or AllRanges(graph.cells))
 
 
@@ -36,17 +36,17 @@ def problems(draw: st.DrawFn, most: int = 24) -> Problem:
     """Irregular windows, hubs, cells a record may leave from, every presence and workload; never without edges."""
     cells = draw(st.integers(1, most))
     steps = draw(st.lists(st.integers(0, 4), min_size=cells, max_size=cells))
-    hub = draw(st.sampled_from(["none", "last", "middle"])) if cells > 2 else "none"
-    hubs = {"none": [], "last": [cells - 1], "middle": [cells // 2]}[hub]
+    universal_vertex = draw(st.sampled_from(["none", "last", "middle"])) if cells > 2 else "none"
+    universal = {"none": [], "last": [cells - 1], "middle": [cells // 2]}[universal_vertex]
     reach = np.maximum.accumulate(np.minimum(np.arange(cells) + np.array(steps), cells - 1))
-    for place in hubs:
+    for place in universal:
         reach[:place] = np.minimum(reach[:place], place - 1)
         reach[place] = place
     outside = np.zeros(cells, dtype=np.bool_)
     if draw(st.booleans()):
         outside[draw(st.integers(0, cells - 1)) :] = True
     presence = draw(st.sampled_from(["public", "public", "secret", "only"]))
-    problem = axis_problem(reach, np.array(hubs, dtype=np.int64), outside, presence, draw(workloads(cells)))
+    problem = axis_problem(reach, np.array(universal, dtype=np.int64), outside, presence, draw(workloads(cells)))
     assume(problem.graph.edges().size > 0)
     return problem
 

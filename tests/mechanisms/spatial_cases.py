@@ -16,11 +16,11 @@ from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import MeasurementStage, merge_counts, merge_graph
 
-NO_HUBS = np.empty(0, dtype=np.int64)
+NO_UNIVERSAL = np.empty(0, dtype=np.int64)
 
 
 def window(size: int, theta: int) -> WindowGraph:
-    return WindowGraph(np.minimum(np.arange(size) + theta, size - 1), NO_HUBS)
+    return WindowGraph(np.minimum(np.arange(size) + theta, size - 1), NO_UNIVERSAL)
 
 
 def full(shape: tuple[int, ...], presence: str = "public") -> CellGraph:
@@ -31,12 +31,12 @@ def policies(shape: tuple[int, ...]) -> dict[str, CellGraph]:
     """One graph of each kind over cells of this shape."""
     near = tuple(window(size, 1) for size in shape)
     places = tuple(np.arange(size) for size in shape)
-    hubs = (NO_HUBS,) * len(shape)
+    universal = (NO_UNIVERSAL,) * len(shape)
     found = {presence: full(shape, presence) for presence in ("public", "secret", "only")}
     found["threshold"] = CellGraph(near, "record", np.array(False), "public")
     found["attribute"] = CellGraph(near, "attribute", np.array(False), "public")
     found["two rows"] = CellGraph(near, "record", np.array(False), "only", 2)
-    found["joint"] = CellGraph((GridGraph(places, places, 2, "l1", hubs),), "record", np.array(False), "public")
+    found["joint"] = CellGraph((GridGraph(places, places, 2, "l1", universal),), "record", np.array(False), "public")
     return found
 
 

@@ -25,11 +25,11 @@ from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import merge_graph
 
 EPSILON = Fraction(1, 10)
-NO_HUBS = np.empty(0, dtype=np.int64)
+NO_UNIVERSAL = np.empty(0, dtype=np.int64)
 
 
 def full(cells: int, presence: Literal["public", "secret", "only"] = "only") -> CellGraph:
-    return CellGraph((WindowGraph(np.full(cells, cells - 1), NO_HUBS),), "record", np.array(False), presence)
+    return CellGraph((WindowGraph(np.full(cells, cells - 1), NO_UNIVERSAL),), "record", np.array(False), presence)
 
 
 def released(problem: Problem, counts: Ints, epsilon: Fraction = EPSILON) -> Finding:
@@ -71,24 +71,24 @@ def test_uneven_tables_keep_their_cells_and_nearly_all_of_epsilon() -> None:
 
 
 def line(cells: int) -> CellGraph:
-    window = WindowGraph(np.minimum(np.arange(cells) + 1, cells - 1), NO_HUBS)
+    window = WindowGraph(np.minimum(np.arange(cells) + 1, cells - 1), NO_UNIVERSAL)
     return CellGraph((window,), "record", np.array(False), "public")
 
 
-def with_hub(cells: int) -> CellGraph:
+def with_universal(cells: int) -> CellGraph:
     reach = np.full(cells, cells - 2)
     reach[-1] = cells - 1
     return CellGraph((WindowGraph(reach, np.array([cells - 1])),), "record", np.array(False), "public")
 
 
 def two_axes() -> CellGraph:
-    factors = tuple(WindowGraph(np.full(size, size - 1), NO_HUBS) for size in (6, 10))
+    factors = tuple(WindowGraph(np.full(size, size - 1), NO_UNIVERSAL) for size in (6, 10))
     return CellGraph(factors, "record", np.array(False), "public")
 
 
 @pytest.mark.parametrize(
     "graph",
-    [full(60), full(60, "public"), full(60, "secret"), line(60), with_hub(60), two_axes()],
+    [full(60), full(60, "public"), full(60, "secret"), line(60), with_universal(60), two_axes()],
     ids=["only", "public", "secret", "line", "hub", "two axes"],
 )
 @pytest.mark.parametrize("rough", [False, True])
@@ -101,13 +101,13 @@ def test_every_policy_is_served_within_its_allowances(graph: CellGraph, rough: b
 
 
 def test_where_nothing_is_hidden_it_declines() -> None:
-    alone = CellGraph((WindowGraph(np.arange(8), NO_HUBS),), "record", np.array(False), "public")
+    alone = CellGraph((WindowGraph(np.arange(8), NO_UNIVERSAL),), "record", np.array(False), "public")
     with pytest.raises(Declined):
         Dawa().program(Problem(alone, Identity(8)), EPSILON)
 
 
 def test_buckets_that_no_move_leaves_are_exact() -> None:
-    blocks = CellGraph((WindowGraph(np.repeat([15, 31], 16), NO_HUBS),), "record", np.array(False), "public")
+    blocks = CellGraph((WindowGraph(np.repeat([15, 31], 16), NO_UNIVERSAL),), "record", np.array(False), "public")
     counts = np.repeat([3, 70], 16)
     found = released(Problem(blocks, Intervals(32, np.array([0]), np.array([16]))), counts)
     if found.buckets[-1] == 1:
@@ -151,7 +151,7 @@ def test_senseless_buckets_are_refused(starts: list[int]) -> None:
 
 def test_the_gate_knows_the_policy_and_the_workload() -> None:
     assert noise_level(full(64)) == 1
-    assert noise_level(full(64, "secret")) == noise_level(two_axes()) == noise_level(with_hub(60)) == 2
+    assert noise_level(full(64, "secret")) == noise_level(two_axes()) == noise_level(with_universal(60)) == 2
     assert 1.8 < noise_level(full(64, "public")) < 2
     assert noise_level(line(64)) < 0.6
     long, short = Problem(full(64), AllRanges(64)), Problem(full(64), Identity(64))

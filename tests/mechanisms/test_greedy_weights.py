@@ -106,7 +106,7 @@ def test_the_fast_solver_equals_the_dense_one(presence: str, cells: int) -> None
     axis = one_run(cells)
     free = presence == "public"
     if free:
-        axis = type(axis)(cells, axis.spans, ~axis.free, axis.runs, axis.reach, axis.hubs, ~axis.leaves)
+        axis = type(axis)(cells, axis.spans, ~axis.free, axis.runs, axis.reach, axis.universal, ~axis.leaves)
     best = level_plans(Prefix(cells), cells, free=free, equal=False)[0]
     dense = SmoothShape(best.sizes).build(axis, best.shares)
     fast = HatSolver(axis, dense.cell_weights, dense.coarse, dense.coarse_weights)

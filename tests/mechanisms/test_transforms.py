@@ -23,17 +23,17 @@ from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import merge_counts, merge_graph
 
-NO_HUBS = np.empty(0, dtype=np.int64)
+NO_UNIVERSAL = np.empty(0, dtype=np.int64)
 LINE, FIRST, MATCHING = DawaTransform(), DawaTransform(sums_first=False), MatchingTransform()
 
 
 def threshold(cells: int, theta: int) -> CellGraph:
-    window = WindowGraph(np.minimum(np.arange(cells) + theta, cells - 1), NO_HUBS)
+    window = WindowGraph(np.minimum(np.arange(cells) + theta, cells - 1), NO_UNIVERSAL)
     return CellGraph((window,), "record", np.zeros(cells, dtype=np.bool_), "public")
 
 
 def presence_only(cells: int) -> CellGraph:
-    return CellGraph((WindowGraph(np.arange(cells), NO_HUBS),), "record", np.array(False), "only")
+    return CellGraph((WindowGraph(np.arange(cells), NO_UNIVERSAL),), "record", np.array(False), "only")
 
 
 def ring(cells: int) -> CellGraph:
@@ -42,7 +42,7 @@ def ring(cells: int) -> CellGraph:
 
 
 def two_axes() -> CellGraph:
-    factors = tuple(WindowGraph(np.minimum(np.arange(size) + 1, size - 1), NO_HUBS) for size in (6, 8))
+    factors = tuple(WindowGraph(np.minimum(np.arange(size) + 1, size - 1), NO_UNIVERSAL) for size in (6, 8))
     return CellGraph(factors, "attribute", np.array(False), "public")
 
 
@@ -53,7 +53,7 @@ def leaving(cells: int) -> CellGraph:
 def two_runs(cells: int) -> CellGraph:
     reach = np.minimum(np.arange(cells) + 1, cells - 1)
     reach[cells // 3] = cells // 3
-    return CellGraph((WindowGraph(reach, NO_HUBS),), "record", np.array(False), "public")
+    return CellGraph((WindowGraph(reach, NO_UNIVERSAL),), "record", np.array(False), "public")
 
 
 def released(mechanism: DataAware, problem: Problem, counts: Ints, epsilon: Fraction = Fraction(1, 2)) -> Finding:
@@ -93,8 +93,8 @@ def test_only_steps_along_one_axis_without_an_exit_are_a_line() -> None:
     assert is_line(two_runs(9))
     for graph in (threshold(9, 2), presence_only(9), ring(9), two_axes(), leaving(9)):
         assert not is_line(graph)
-    hub = CellGraph((WindowGraph(np.arange(4), np.array([3])),), "record", np.array(False), "public")
-    assert not is_line(hub)
+    universal_vertex = CellGraph((WindowGraph(np.arange(4), np.array([3])),), "record", np.array(False), "public")
+    assert not is_line(universal_vertex)
 
 
 def test_a_line_is_measured_once_with_all_of_epsilon() -> None:
@@ -169,7 +169,7 @@ def test_rounds_of_matching_make_larger_buckets_of_like_cells_far_apart() -> Non
 
 
 def test_what_makes_no_sense_is_declined() -> None:
-    free = CellGraph((WindowGraph(np.arange(5), NO_HUBS),), "record", np.array(False), "public")
+    free = CellGraph((WindowGraph(np.arange(5), NO_UNIVERSAL),), "record", np.array(False), "public")
     for mechanism in (LINE, MATCHING):
         with pytest.raises(Declined, match="no move is hidden"):
             mechanism.program(Problem(free, Identity(5)), Fraction(1))

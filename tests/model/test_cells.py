@@ -76,7 +76,7 @@ def test_null_is_hidden_among_all_values_unless_public() -> None:
     cells = compile_cells(TABLE, policy, ["note"])
     assert list(cells.labels[0])[-1] == "NULL" and cells.plain == (10,)
     graph = cells.graph.factors[0]
-    assert isinstance(graph, WindowGraph) and graph.hubs.tolist() == [10]
+    assert isinstance(graph, WindowGraph) and graph.universal.tolist() == [10]
     assert compile_cells(TABLE, policy, ["note"], ~col("note").is_null()).graph.outside.all()
     nothing = compile_cells(TABLE, Policy({"note": public()}), ["note"])
     assert len(set(nothing.graph.components().tolist())) == 11

@@ -108,12 +108,12 @@ def grids(draw: st.DrawFn) -> GridGraph:
     """Small joint thresholds over two axes, NULL hidden or not on each."""
     sizes = draw(st.tuples(st.integers(2, 3), st.integers(2, 3)))
     places = tuple(np.arange(size) for size in sizes)
-    hubs = tuple(np.array([size - 1] if draw(st.booleans()) else [], dtype=np.int64) for size in sizes)
-    return GridGraph(places, places, draw(st.integers(0, 1)), draw(st.sampled_from(METRICS)), hubs)
+    universal = tuple(np.array([size - 1] if draw(st.booleans()) else [], dtype=np.int64) for size in sizes)
+    return GridGraph(places, places, draw(st.integers(0, 1)), draw(st.sampled_from(METRICS)), universal)
 
 
 def parts(graph: GridGraph) -> tuple[object, ...]:
-    arrays_of = (tuple(axis.tolist()) for group in (graph.lows, graph.highs, graph.hubs) for axis in group)
+    arrays_of = (tuple(axis.tolist()) for group in (graph.lows, graph.highs, graph.universal) for axis in group)
     return graph.metric, graph.theta, *arrays_of
 
 

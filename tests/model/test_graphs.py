@@ -20,12 +20,14 @@ NONE = np.empty(0, dtype=np.int64)
 
 @st.composite
 def windows(draw: st.DrawFn, most: int = 7) -> WindowGraph:
-    plain, hubs = draw(st.integers(0, most)), draw(st.integers(0, 2))
-    if plain + hubs == 0:
+    plain, universal = draw(st.integers(0, most)), draw(st.integers(0, 2))
+    if plain + universal == 0:
         plain = 1
     steps = draw(st.lists(st.integers(0, plain - 1), min_size=plain, max_size=plain)) if plain else []
     reach = np.maximum.accumulate(np.maximum(np.array(steps, dtype=np.int64), np.arange(plain)))
-    return WindowGraph(np.concatenate([reach, np.arange(plain, plain + hubs)]), np.arange(plain, plain + hubs))
+    return WindowGraph(
+        np.concatenate([reach, np.arange(plain, plain + universal)]), np.arange(plain, plain + universal)
+    )
 
 
 @st.composite
@@ -46,21 +48,21 @@ def axis_graphs(most: int = 7) -> st.SearchStrategy[AxisGraph]:
 
 @st.composite
 def grids(draw: st.DrawFn, most: int = 4) -> GridGraph:
-    lows, highs, hubs = [], [], []
+    lows, highs, universal = [], [], []
     for _ in range(draw(st.integers(1, 3))):
         plain, special = draw(st.integers(1, most)), draw(st.integers(0, 1))
         edges = np.cumsum(draw(st.lists(st.integers(1, 3), min_size=2 * plain, max_size=2 * plain)))
         lows.append(np.concatenate([edges[0::2], np.zeros(special, dtype=np.int64)]))
         highs.append(np.concatenate([edges[1::2], np.zeros(special, dtype=np.int64)]))
-        hubs.append(np.arange(plain, plain + special))
+        universal.append(np.arange(plain, plain + special))
     metric = draw(st.sampled_from(["l1", "l2", "linf"]))
-    return GridGraph(tuple(lows), tuple(highs), draw(st.integers(0, 6)), metric, tuple(hubs))
+    return GridGraph(tuple(lows), tuple(highs), draw(st.integers(0, 6)), metric, tuple(universal))
 
 
 def defined(graph: AxisGraph, u: int, v: int) -> bool:
     """Whether the definition joins two different cells."""
     if isinstance(graph, WindowGraph):
-        return u in graph.hubs or v in graph.hubs or max(u, v) <= graph.reach[min(u, v)]
+        return u in graph.universal or v in graph.universal or max(u, v) <= graph.reach[min(u, v)]
     if isinstance(graph, CliqueGraph):
         return bool(graph.labels[u] == graph.labels[v])
     assert isinstance(graph, EdgeGraph)
@@ -70,8 +72,10 @@ def defined(graph: AxisGraph, u: int, v: int) -> bool:
 def grid_defined(graph: GridGraph, u: int, v: int) -> bool:
     gaps = []
     for axis, (a, b) in enumerate(zip(np.unravel_index(u, graph.shape), np.unravel_index(v, graph.shape), strict=True)):
-        low, high, hubs = graph.lows[axis], graph.highs[axis], graph.hubs[axis]
-        apart = 0 if a == b or a in hubs or b in hubs else max(0, int(low[a] - high[b]), int(low[b] - high[a]))
+        low, high, universal = graph.lows[axis], graph.highs[axis], graph.universal[axis]
+        apart = (
+            0 if a == b or a in universal or b in universal else max(0, int(low[a] - high[b]), int(low[b] - high[a]))
+        )
         gaps.append(apart)
     size = {"l1": sum(gaps), "linf": max(gaps), "l2": sum(g * g for g in gaps)}[graph.metric]
     return size <= (graph.theta**2 if graph.metric == "l2" else graph.theta)
@@ -184,9 +188,9 @@ def test_products_follow_their_definition(data: st.DataObject) -> None:
         ([1, 1, 2], [0]),
     ],
 )
-def test_windows_that_contradict_themselves_are_refused(reach: list[int], hubs: list[int]) -> None:
+def test_windows_that_contradict_themselves_are_refused(reach: list[int], universal: list[int]) -> None:
     with pytest.raises(PolicyError):
-        WindowGraph(np.array(reach, dtype=np.int64), np.array(hubs, dtype=np.int64))
+        WindowGraph(np.array(reach, dtype=np.int64), np.array(universal, dtype=np.int64))
 
 
 def test_bad_listed_graphs_and_grids_are_refused() -> None:

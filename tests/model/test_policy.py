@@ -297,8 +297,8 @@ def test_the_words_say_what_is_and_is_not_protected() -> None:
     assert "at most 2 steps apart" in explain(domain({"a": integers(0, 1, null=0)}), Policy(presence="secret"))[-2]
     only = "\n".join(explain(table, Policy({"code": partition([["a"], ["b", "c"]])}, presence="only")))
     assert "differ in one record look alike" in only and "only whether a record is there" in only
-    hub = domain({"a": integers(0, 9)})
-    assert "e^(2 epsilon)" in explain(hub, Policy({"a": partition(cuts=[5])}))[0]
+    universal_vertex = domain({"a": integers(0, 9)})
+    assert "e^(2 epsilon)" in explain(universal_vertex, Policy({"a": partition(cuts=[5])}))[0]
     assert not isinstance(Policy().family("a"), Public)
 
 

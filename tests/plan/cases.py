@@ -40,8 +40,8 @@ class GraphCase:
 @st.composite
 def window_cases(draw: st.DrawFn, largest: int = 5) -> FactorCase:
     size = draw(st.integers(1, largest))
-    hubs = draw(st.integers(0, size - 1)) if draw(st.booleans()) else 0
-    plain = size - hubs
+    universal = draw(st.integers(0, size - 1)) if draw(st.booleans()) else 0
+    plain = size - universal
     steps = draw(st.lists(st.integers(0, largest), min_size=plain, max_size=plain))
     reach = np.minimum(np.maximum.accumulate(np.arange(plain) + np.array(steps, dtype=np.int64)), plain - 1)
     whole = np.concatenate([reach, np.arange(plain, size)])

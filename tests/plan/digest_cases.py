@@ -13,7 +13,7 @@ from blowfishdb.model.points import PointGraph
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse
 from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
-from blowfishdb.plan.points import NodeAxis, NodePlan
+from blowfishdb.plan.points import PointAxis, PointPlan
 from blowfishdb.plan.program import Allowance, Program
 
 NONE = np.empty(0, dtype=np.int64)
@@ -23,8 +23,8 @@ PLACES = np.array([0, 1, 2, 9])
 
 def joint(first: bool, second: bool) -> GridGraph:
     """A square with a fourth cell on each axis for NULL, hidden where told."""
-    hubs = tuple(np.array([3]) if hidden else NONE for hidden in (first, second))
-    return GridGraph((PLACES, PLACES), (PLACES, PLACES), 1, "l1", hubs)
+    universal = tuple(np.array([3]) if hidden else NONE for hidden in (first, second))
+    return GridGraph((PLACES, PLACES), (PLACES, PLACES), 1, "l1", universal)
 
 
 def cells(*factors: object, together: ChangedTogether | None = None) -> CellGraph:
@@ -73,7 +73,7 @@ PLANS = {
 }
 PROGRAM = Program("dawa", (Allowance("first", Fraction(1, 3)), Allowance("second", Fraction(2, 3))))
 POINTS = PointGraph((LINE, joint(True, False)), (4, 3, 3), "record", False, "public", 2)
-NODES = NodePlan(
-    Fraction(3), (NodeAxis(2, np.arange(4)), NodeAxis(1, np.arange(3))), 2, (np.zeros(4, int), np.arange(3))
+NODES = PointPlan(
+    Fraction(3), (PointAxis(2, np.arange(4)), PointAxis(1, np.arange(3))), 2, (np.zeros(4, int), np.arange(3))
 )
-EXACT_NODES = NodePlan(None, (NodeAxis(2, np.arange(4)),), 2)
+EXACT_NODES = PointPlan(None, (PointAxis(2, np.arange(4)),), 2)

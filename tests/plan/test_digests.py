@@ -140,4 +140,4 @@ def test_facts_are_told_apart_by_every_part() -> None:
         replace(TIED, times=np.array([2, 1])),
         ChangedTogether("atoms", np.array([0, 3, 5]), TIED.members, TIED.with_zero, TIED.times, 3),
     ]
-    assert len({facts.fingerprint() for facts in (TIED, *others)}) == 1 + len(others)
+    assert len({constraints.fingerprint() for constraints in (TIED, *others)}) == 1 + len(others)

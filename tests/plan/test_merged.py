@@ -20,7 +20,7 @@ from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
 from blowfishdb.plan.program import bucket_count, merge_counts, merge_graph
 
-NO_HUBS = np.empty(0, dtype=np.int64)
+NO_UNIVERSAL = np.empty(0, dtype=np.int64)
 
 
 @st.composite
@@ -29,7 +29,7 @@ def merging(draw: st.DrawFn) -> tuple[CellGraph, np.ndarray, np.ndarray]:
     size = draw(st.integers(2, 7))
     if draw(st.booleans()):
         reach = np.maximum.accumulate([draw(st.integers(cell, size - 1)) for cell in range(size)])
-        factor: WindowGraph | EdgeGraph = WindowGraph(reach, NO_HUBS)
+        factor: WindowGraph | EdgeGraph = WindowGraph(reach, NO_UNIVERSAL)
     else:
         pairs = draw(st.lists(st.tuples(st.integers(0, size - 1), st.integers(0, size - 1)), max_size=8))
         factor = EdgeGraph(size, np.array([p for p in pairs if p[0] != p[1]], dtype=np.int64).reshape(-1, 2))
@@ -87,7 +87,7 @@ def test_buckets_of_a_grid_are_joined_as_their_cells_are(
     composition: Literal["record", "attribute"], rows: int, columns: int, complete: bool, seed: int
 ) -> None:
     reach = np.full(columns, columns - 1) if complete else np.arange(columns)
-    factors = WindowGraph(np.full(rows, rows - 1), NO_HUBS), WindowGraph(reach, NO_HUBS)
+    factors = WindowGraph(np.full(rows, rows - 1), NO_UNIVERSAL), WindowGraph(reach, NO_UNIVERSAL)
     graph = CellGraph(factors, composition, np.array(False), "public")
     labels = np.random.default_rng(seed).integers(0, 4, rows * columns)
     buckets = np.unique(labels, return_inverse=True)[1].astype(np.int64)

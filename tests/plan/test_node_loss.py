@@ -19,13 +19,13 @@ from blowfishdb.model.numbers import Ints
 from blowfishdb.model.points import PointGraph, Points, compile_points
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Predicate
-from blowfishdb.plan.certificate import calibrate_nodes, certify_nodes, components_of, node_loss
-from blowfishdb.plan.points import NodeAxis, NodePlan
+from blowfishdb.plan.certificate import calibrate_points, certify_points, components_of, node_loss
+from blowfishdb.plan.points import PointAxis, PointPlan
 from tests.model.cases import attributes, families, predicates, settings_of
 
 
 def contributions(
-    points: Points, plan: NodePlan, domain: Domain, where: Predicate | None
+    points: Points, plan: PointPlan, domain: Domain, where: Predicate | None
 ) -> dict[tuple[int, ...], Ints]:
     """What each record adds to the nodes and then to the blocks, from the definitions."""
     found = {}
@@ -61,16 +61,16 @@ def worst_moves(domain: Domain, policy: Policy, rows: dict[tuple[int, ...], Ints
 
 
 @st.composite
-def node_plans(draw: st.DrawFn, graph: PointGraph) -> NodePlan:
+def node_plans(draw: st.DrawFn, graph: PointGraph) -> PointPlan:
     axes = []
     for size in graph.plain:
         steps = draw(st.integers(1, 6))
         jumps = draw(st.lists(st.integers(0, 5), min_size=size, max_size=size))
-        axes.append(NodeAxis(steps, np.cumsum(jumps)))
+        axes.append(PointAxis(steps, np.cumsum(jumps)))
     whole = int(np.prod([axis.steps for axis in axes]))
     totals = [total for total in range(1, whole + 1) if whole % total == 0]
     blocks = components_of(graph) if draw(st.booleans()) else ()
-    return NodePlan(Fraction(1), tuple(axes), draw(st.sampled_from(totals)), blocks)
+    return PointPlan(Fraction(1), tuple(axes), draw(st.sampled_from(totals)), blocks)
 
 
 def numeric(domain: Domain) -> list[str]:
@@ -99,12 +99,12 @@ def test_the_loss_is_never_below_the_truth(data: st.DataObject) -> None:
     assert loss <= 2 * whole // plan.rounding + 2 ** len(plan.axes) + 1
     if changed:
         with pytest.raises(InfiniteLoss):
-            certify_nodes(plan, points.graph)
+            certify_points(plan, points.graph)
     elif not plan.blocks:
-        assert certify_nodes(plan, points.graph).epsilon == loss
+        assert certify_points(plan, points.graph).epsilon == loss
     if worst:
         with pytest.raises(InfiniteLoss):
-            certify_nodes(plan.with_unit(None), points.graph)
+            certify_points(plan.with_unit(None), points.graph)
 
 
 @settings(max_examples=40, deadline=None)
@@ -115,7 +115,7 @@ def test_without_rounding_one_moving_column_is_exact(data: st.DataObject) -> Non
     policy = Policy({name: data.draw(families(domain[name])) for name in domain}, composition="attribute")
     points = compile_points(domain, policy, tuple(Axis(name) for name in domain))
     drawn = data.draw(node_plans(points.graph))
-    plan = NodePlan(Fraction(1), drawn.axes, int(np.prod([axis.steps for axis in drawn.axes])))
+    plan = PointPlan(Fraction(1), drawn.axes, int(np.prod([axis.steps for axis in drawn.axes])))
     applied = policy.applied(domain)
     worst, _ = worst_moves(applied, policy, contributions(points, plan, applied, None), plan.nodes)
     loss = node_loss(plan, points.graph)
@@ -158,8 +158,8 @@ def line_of(size: int, theta: int, *columns: str, metric: str | None = None) -> 
     return declared, bf.Policy(joint=[bf.grid(columns, theta, metric)])  # type: ignore[arg-type]
 
 
-def hats(size: int, spacing: int, steps: int, columns: int) -> tuple[NodeAxis, ...]:
-    return tuple(NodeAxis(steps, np.arange(size) * steps // spacing) for _ in range(columns))
+def hats(size: int, spacing: int, steps: int, columns: int) -> tuple[PointAxis, ...]:
+    return tuple(PointAxis(steps, np.arange(size) * steps // spacing) for _ in range(columns))
 
 
 def graph_of(domain: Domain, policy: Policy) -> PointGraph:
@@ -169,7 +169,7 @@ def graph_of(domain: Domain, policy: Policy) -> PointGraph:
 def test_an_l1_ball_costs_two_theta_over_the_spacing_and_four_columns_cost_no_more() -> None:
     """A thousand values a column: 10^12 combinations, none of them written out."""
     domain, policy = line_of(1001, 100, "a", "b", "c", "d", metric="l1")
-    plan = NodePlan(Fraction(1), hats(1001, 500, 2**12, 4), 2**20)
+    plan = PointPlan(Fraction(1), hats(1001, 500, 2**12, 4), 2**20)
     loss = node_loss(plan, graph_of(domain, policy)) / 2**20
     assert 2 * 100 / 500 <= loss <= 2 * 100 / 500 + 0.01
     wide, linf = (node_loss(plan, graph_of(*line_of(1001, 100, "a", "b", "c", "d", metric=m))) for m in ("l2", "linf"))
@@ -178,33 +178,33 @@ def test_an_l1_ball_costs_two_theta_over_the_spacing_and_four_columns_cost_no_mo
 
 def test_counts_of_cells_cost_two_and_blocks_that_nobody_leaves_nothing() -> None:
     domain = bf.domain({"x": bf.integers(0, 99, null=0)})
-    tens = NodePlan(Fraction(1), (NodeAxis(1, np.arange(100) // 10),), 1)
+    tens = PointPlan(Fraction(1), (PointAxis(1, np.arange(100) // 10),), 1)
     assert node_loss(tens, graph_of(domain, bf.Policy({"x": bf.threshold(1)}))) == 2
     held = graph_of(domain, bf.Policy({"x": bf.partition(cuts=[10, 50])}))
     blocks = (np.repeat([0, 1, 2], [10, 40, 50]),)
-    exact = NodePlan(Fraction(1), (NodeAxis(1, blocks[0]),), 1, blocks)
-    plan, certificate = calibrate_nodes(exact, held, Fraction(1, 2))
+    exact = PointPlan(Fraction(1), (PointAxis(1, blocks[0]),), 1, blocks)
+    plan, certificate = calibrate_points(exact, held, Fraction(1, 2))
     assert (plan.unit, certificate.epsilon) == (None, 0)
     with pytest.raises(InfiniteLoss):
-        certify_nodes(NodePlan(Fraction(1), tens.axes, 1, (np.arange(100) // 5,)), held)
+        certify_points(PointPlan(Fraction(1), tens.axes, 1, (np.arange(100) // 5,)), held)
     for policy in (bf.Policy({"x": bf.partition(cuts=[10, 50])}, presence="secret"), bf.Policy()):
         with pytest.raises(InfiniteLoss):
-            certify_nodes(exact, graph_of(domain, policy))
+            certify_points(exact, graph_of(domain, policy))
 
 
 def test_a_person_with_several_rows_costs_as_many_times() -> None:
     domain = bf.domain({"x": bf.integers(0, 99, null=0)})
-    plan = NodePlan(Fraction(1), (NodeAxis(1, np.arange(100) // 10),), 1)
+    plan = PointPlan(Fraction(1), (PointAxis(1, np.arange(100) // 10),), 1)
     many = graph_of(domain, bf.Policy(unit=bf.person("id", at_most=5, order_by="row")))
-    scaled, certificate = calibrate_nodes(plan, many, Fraction(1, 2))
+    scaled, certificate = calibrate_points(plan, many, Fraction(1, 2))
     assert (scaled.unit, certificate.epsilon) == (20, Fraction(1, 2))
-    assert certify_nodes(scaled, many) == certificate
+    assert certify_points(scaled, many) == certificate
 
 
 def test_a_hidden_null_or_a_filter_costs_the_whole_weight_of_a_record() -> None:
     domain = bf.domain({"x": bf.integers(0, 99), "sex": ["f", "m"]})
     policy = bf.Policy({"x": bf.threshold(1)})
-    plan = NodePlan(Fraction(1), hats(100, 50, 64, 1), 64)
+    plan = PointPlan(Fraction(1), hats(100, 50, 64, 1), 64)
     near = compile_points(domain, policy, (Axis("x"),)).graph
     assert node_loss(plan, near) == 64
     clean = bf.domain({"x": bf.integers(0, 99, null_public=True), "sex": ["f", "m"]})
@@ -218,16 +218,18 @@ def test_a_hidden_null_or_a_filter_costs_the_whole_weight_of_a_record() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: NodeAxis(0, np.zeros(2, dtype=np.int64)),
-        lambda: NodeAxis(1, np.array([1, 0])),
-        lambda: NodePlan(Fraction(0), hats(4, 2, 2, 1), 2),
-        lambda: NodePlan(Fraction(1), (), 1),
-        lambda: NodePlan(Fraction(1), hats(4, 2, 4, 1), 3),
-        lambda: NodePlan(Fraction(1), (NodeAxis(1, np.array([0, 2**20])),), 1),
-        lambda: NodePlan(Fraction(1), hats(4, 2, 2, 1), 2, (np.zeros(3, dtype=np.int64),)),
-        lambda: NodePlan(Fraction(1), hats(4, 2, 2, 1), 2, (np.array([0, 0, 0, -1]),)),
-        lambda: node_loss(NodePlan(Fraction(1), hats(4, 2, 2, 1), 2), graph_of(*line_of(5, 1, "x"))),
-        lambda: calibrate_nodes(NodePlan(Fraction(1), hats(5, 2, 2, 1), 2), graph_of(*line_of(5, 1, "x")), Fraction(0)),
+        lambda: PointAxis(0, np.zeros(2, dtype=np.int64)),
+        lambda: PointAxis(1, np.array([1, 0])),
+        lambda: PointPlan(Fraction(0), hats(4, 2, 2, 1), 2),
+        lambda: PointPlan(Fraction(1), (), 1),
+        lambda: PointPlan(Fraction(1), hats(4, 2, 4, 1), 3),
+        lambda: PointPlan(Fraction(1), (PointAxis(1, np.array([0, 2**20])),), 1),
+        lambda: PointPlan(Fraction(1), hats(4, 2, 2, 1), 2, (np.zeros(3, dtype=np.int64),)),
+        lambda: PointPlan(Fraction(1), hats(4, 2, 2, 1), 2, (np.array([0, 0, 0, -1]),)),
+        lambda: node_loss(PointPlan(Fraction(1), hats(4, 2, 2, 1), 2), graph_of(*line_of(5, 1, "x"))),
+        lambda: calibrate_points(
+            PointPlan(Fraction(1), hats(5, 2, 2, 1), 2), graph_of(*line_of(5, 1, "x")), Fraction(0)
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(make: object) -> None:
@@ -240,15 +242,15 @@ def test_a_joint_threshold_out_of_order_is_refused() -> None:
     for metric in ("l1", "l2", "linf"):
         wrong = PointGraph((GridGraph(places, places, 2, metric, none),), (3, 3), "record", False, "public")  # type: ignore[arg-type]
         with pytest.raises(PolicyError):
-            node_loss(NodePlan(Fraction(1), hats(3, 2, 2, 2), 4), wrong)
+            node_loss(PointPlan(Fraction(1), hats(3, 2, 2, 2), 4), wrong)
 
 
 def test_the_digest_tells_plans_and_policies_apart() -> None:
-    plan = NodePlan(Fraction(1), hats(100, 50, 64, 1), 64)
+    plan = PointPlan(Fraction(1), hats(100, 50, 64, 1), 64)
     others = [
         plan.with_unit(Fraction(2)),
-        NodePlan(Fraction(1), plan.axes, 32),
-        NodePlan(Fraction(1), plan.axes, 64, (np.zeros(100, dtype=np.int64),)),
+        PointPlan(Fraction(1), plan.axes, 32),
+        PointPlan(Fraction(1), plan.axes, 64, (np.zeros(100, dtype=np.int64),)),
     ]
     assert len({each.digest() for each in [plan, *others]}) == 4
     graphs = [graph_of(*line_of(100, theta, "x")) for theta in (1, 2)]
@@ -290,8 +292,8 @@ def test_every_way_to_move_is_covered_however_theta_is_shared(
     first, second = np.array(pairs).T
     values = np.array([[record["x"], record["y"]] for record in listed])
     for (steps, places), (others, between) in itertools.product(PLANS, PLANS):
-        axes = (NodeAxis(steps, np.array(places)), NodeAxis(others, np.array(between)))
-        plan = NodePlan(Fraction(1), axes, steps * others)
+        axes = (PointAxis(steps, np.array(places)), PointAxis(others, np.array(between)))
+        plan = PointPlan(Fraction(1), axes, steps * others)
         rows = np.zeros((25, plan.nodes), dtype=np.int64)
         np.add.at(rows, (np.arange(25)[:, None], plan.rows_at(values)[0]), plan.rows_at(values)[1])
         worst = int(np.abs(rows[first] - rows[second]).sum(axis=1).max())

@@ -64,8 +64,8 @@ def test_dot_quotes_every_name() -> None:
     text = to_dot(view("ward"))
     assert '"b" -- "d\\"</text>&";' in text
     assert text.count("--") == 2
-    hub = to_dot(view("cost"))
-    assert len(re.findall(r'"NULL" -- ', hub)) == 10
+    universal_vertex = to_dot(view("cost"))
+    assert len(re.findall(r'"NULL" -- ', universal_vertex)) == 10
     assert '"NULL" [style=dashed];' in to_dot(view("long"))
 
 

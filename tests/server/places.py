@@ -19,7 +19,7 @@ import blowfishdb as bf
 from blowfishdb.server.app import listening, rest_app
 from blowfishdb.server.auth.database import Clock
 from blowfishdb.server.settings import Settings
-from blowfishdb.server.state import Office, open_office
+from blowfishdb.server.state import AppState, open_app_state
 from tests.session.places import clinic, configuration
 
 PASSWORD = "correct horse battery"
@@ -37,7 +37,7 @@ class Place:
     """An office behind a running server. `secrets` are tokens with everything that each role may do."""
 
     folder: Path
-    office: Office
+    app_state: AppState
     address: str
     time: list[float]
     secrets: dict[str, str]
@@ -48,7 +48,7 @@ class Place:
         client = httpx.Client(base_url=self.address, verify=NO_CERTIFICATES, timeout=PATIENCE)
         self.clients.append(client)
         if name is not None:
-            visit = self.office.visits.begin(name)
+            visit = self.app_state.visits.begin(name)
             client.cookies.set("blowfish_visit", visit.secret)
             client.headers["X-Blowfish-Proof"] = str(visit.visitor.proof)
         return client
@@ -73,17 +73,17 @@ def opened(folder: Path, dataset: bf.Dataset | None = None, server: str = "") ->
         path = configuration(folder)
         path.write_text(f"{path.read_text()}\n[server]\n{server}\n")
     seconds = [1_700_000_000.0]
-    office = open_office(configuration(folder), Clock(lambda: seconds[0]))
+    app_state = open_app_state(configuration(folder), Clock(lambda: seconds[0]))
     secrets = {}
     for name, role in PEOPLE.items():
-        office.people.add(name, role, None)
-        secrets[name] = office.tokens.issue(name, "test", SCOPES[role], 300)[0]
-    with served(rest_app(office), office.settings) as address:
-        place = Place(folder, office, address, seconds, secrets)
+        app_state.people.add(name, role, None)
+        secrets[name] = app_state.tokens.issue(name, "test", SCOPES[role], 300)[0]
+    with served(rest_app(app_state), app_state.settings) as address:
+        place = Place(folder, app_state, address, seconds, secrets)
         yield place
         for client in place.clients:
             client.close()
-    office.close()
+    app_state.close()
 
 
 def free_door() -> socket.socket:

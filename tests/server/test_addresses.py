@@ -73,7 +73,7 @@ def test_an_address_that_the_file_names_already_stays_usable(tmp_path: Path, mon
     dataset = visits()
     kept = bf.Dataset("visits", source="duckdb:///${WHERE}#visits", domain=dataset.domain, policy=dataset.policy)
     with opened(tmp_path, kept) as place:
-        assert list(place.office.curator("cora").columns("duckdb:///${WHERE}#visits"))[:2] == ["id", "age"]
+        assert list(place.app_state.curator("cora").columns("duckdb:///${WHERE}#visits"))[:2] == ["id", "age"]
 
 
 def test_a_refusal_of_a_page_is_no_incident(caplog: pytest.LogCaptureFixture) -> None:

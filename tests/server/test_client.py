@@ -31,7 +31,7 @@ from tests.session.places import visits
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with opened(tmp_path_factory.mktemp("clinic"), visits(epsilon="10", per_analyst="5")) as found:
-        found.office.people.set_password("bob", PASSWORD)
+        found.app_state.people.set_password("bob", PASSWORD)
         yield found
 
 
@@ -47,7 +47,7 @@ def db(place: Place, address: str) -> Iterator[Session]:
 
 
 def test_the_face_is_that_of_a_local_session(place: Place, db: Session) -> None:
-    local = place.office.session("ana")
+    local = place.app_state.session("ana")
     assert db.analyst == "ana"
     assert db.datasets() == local.datasets() == ["visits"]
     assert db["visits"].domain == local["visits"].domain
@@ -77,7 +77,7 @@ def test_sql_and_steps(db: Session) -> None:
 
 
 def test_synopses_are_published_for_everybody(place: Place, address: str, db: Session) -> None:
-    near = place.office.session("ana")["visits"].histogram("ward").publish_preview(epsilon="0.3")
+    near = place.app_state.session("ana")["visits"].histogram("ward").publish_preview(epsilon="0.3")
     assert db["visits"].histogram("ward").publish_preview(epsilon="0.3").to_dict() == near.to_dict()
     made = db["visits"].histogram("ward").publish(epsilon="0.3")
     with bf.connect(address, token=place.secrets["bob"]) as other:
@@ -94,10 +94,10 @@ def test_synopses_are_published_for_everybody(place: Place, address: str, db: Se
 
 def test_points_travel(db: Session, place: Place) -> None:
     columns = db["visits"].columns(["age", "cost"])
-    near = place.office.session("ana")["visits"].columns(["age", "cost"])
+    near = place.app_state.session("ana")["visits"].columns(["age", "cost"])
     assert columns.preview(epsilon="1", clusters=3, rows=3000) == near.preview(epsilon="1", clusters=3, rows=3000)
-    weights = columns.node_weights(epsilon="1", clusters=3, rows=3000)
-    assert weights.to_json() == near.node_weights(epsilon="1", clusters=3, rows=3000).to_json()
+    weights = columns.point_weights(epsilon="1", clusters=3, rows=3000)
+    assert weights.to_json() == near.point_weights(epsilon="1", clusters=3, rows=3000).to_json()
 
 
 def test_errors_come_back_with_their_type_and_fields(db: Session) -> None:

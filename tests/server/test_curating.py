@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import blowfishdb as bf
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.request import quotes_for
-from blowfishdb.engine.target import USUAL_BETA, Demand, demand
+from blowfishdb.engine.target import USUAL_BETA, AccuracyTarget, accuracy_target
 from blowfishdb.errors import DomainError, InvalidInput, PolicyError, SourceError, TooLarge
 from blowfishdb.ledger import Entry
 from blowfishdb.model.domain import Attribute
@@ -165,7 +165,7 @@ def test_curves_agree_with_exact_quotes() -> None:
     assert all(len(row) == len(thetas_of(AGE)) for row in lines.values())
     for point in points:
         compiled = compile_query(domain, with_family(bf.Policy(), "age", point.family), asked)
-        exact = float(quotes_for(compiled, demand(alpha=50)).best.epsilon)
+        exact = float(quotes_for(compiled, accuracy_target(alpha=50)).best.epsilon)
         drawn = lines[point.line][thetas_of(AGE).index(point.theta) if point.theta else 0]
         assert drawn == pytest.approx(exact, rel=0.06, abs=1e-9), point
 
@@ -202,7 +202,7 @@ def test_every_point_of_every_domain_is_a_policy(size: int) -> None:
 def test_an_example_is_drawn_on_made_up_counts_that_depend_on_the_question_alone() -> None:
     domain = bf.domain({"age": AGE})
     asked = query("histogram", bf.col("age").bins(10))
-    wanted = Demand(None, Fraction(1, 4))
+    wanted = AccuracyTarget(None, Fraction(1, 4))
     found = example(domain, bf.Policy(), asked, wanted)
     assert np.array_equal(found.exact, made_up_counts(compile_query(domain, bf.Policy(), asked).cells))
     assert np.abs(found.answer.raw - found.exact).max() > 0

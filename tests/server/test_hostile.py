@@ -51,7 +51,7 @@ def test_visits_end_and_the_disabled_are_out(place: Place) -> None:
 
 
 def test_signing_in_says_nothing_and_slows_down(place: Place) -> None:
-    place.office.people.set_password("ana", PASSWORD)
+    place.app_state.people.set_password("ana", PASSWORD)
     said = {
         place.visitor().post("/api/v1/sessions", json={"name": name, "password": "wrong password"}).text
         for name in ("ana", "nobody", "cora")
@@ -69,7 +69,7 @@ def test_a_proxy_is_believed_only_where_told(tmp_path: Path, server: str, seen: 
     with opened(tmp_path, server=server) as place:
         said = {"X-Forwarded-For": "9.9.9.9", "X-Forwarded-Proto": "https"}
         place.visitor().post("/api/v1/sessions", json={"name": "ana", "password": "wrong password"}, headers=said)
-        (line,) = place.office.actions.last(1)
+        (line,) = place.app_state.actions.last(1)
         assert (line.action, line.target) == ("sign-in refused", seen)
 
 
@@ -244,7 +244,7 @@ def test_a_failing_source_tells_no_row(
 
 def test_a_source_that_is_gone_tells_no_folder(place: Place) -> None:
     (place.folder / "clinic.duckdb").rename(place.folder / "moved.duckdb")
-    place.office._live.now().sources.clear()
+    place.app_state._live.now().sources.clear()
     for sent in (
         place.program("ana").post(ANSWERS, json=AGES),
         place.program("ana").post(PREVIEWS, json=AGES),
@@ -258,7 +258,7 @@ def test_a_fault_of_ours_tells_an_incident_and_no_more(place: Place, monkeypatch
     def fail(self: object) -> None:
         raise RuntimeError("Ada Lovelace")
 
-    monkeypatch.setattr("blowfishdb.server.state.Office.check_ready", fail)
+    monkeypatch.setattr("blowfishdb.server.state.AppState.check_ready", fail)
     sent = place.visitor().get("/ready")
     assert code(sent) == "internal-error"
     assert "Lovelace" not in sent.text
@@ -303,7 +303,7 @@ def test_every_response_carries_the_headers(place: Place) -> None:
         assert "frame-ancestors 'none'" in sent.headers["content-security-policy"]
         assert sent.headers["cache-control"] == "no-store"
         assert sent.headers["x-request-id"]
-    signed = place.office
+    signed = place.app_state
     signed.people.set_password("ana", PASSWORD)
     cookie = place.visitor().post("/api/v1/sessions", json={"name": "ana", "password": PASSWORD}).headers["set-cookie"]
     assert "HttpOnly" in cookie and "SameSite=lax" in cookie and "Secure" not in cookie

@@ -12,52 +12,52 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.errors import BudgetExceeded, DatasetPaused, InvalidInput, UnknownDataset
-from blowfishdb.server.state import Office, open_office
+from blowfishdb.server.state import AppState, open_app_state
 from blowfishdb.sources.duckdb import DuckDB
 from tests.session.places import clinic, curator, visits
 
 
 @pytest.fixture
-def office(tmp_path: Path) -> Iterator[Office]:
+def app_state(tmp_path: Path) -> Iterator[AppState]:
     clinic(tmp_path, visits(epsilon="1", per_analyst="0.8"))
-    found = open_office(tmp_path / "blowfish.toml")
+    found = open_app_state(tmp_path / "blowfish.toml")
     yield found
     found.close()
 
 
-def test_desks_are_kept_and_share_the_ledger(office: Office) -> None:
-    assert office.desk("ana") is office.desk(" ana ")
-    assert office.desk("ana") is not office.desk("bob")
-    office.session("ana")["visits"].histogram("ward").release(epsilon="0.7")
-    assert office.session("bob").budget("visits").remaining == Fraction(3, 10)
+def test_desks_are_kept_and_share_the_ledger(app_state: AppState) -> None:
+    assert app_state.backend("ana") is app_state.backend(" ana ")
+    assert app_state.backend("ana") is not app_state.backend("bob")
+    app_state.session("ana")["visits"].histogram("ward").release(epsilon="0.7")
+    assert app_state.session("bob").budget("visits").remaining == Fraction(3, 10)
     with pytest.raises(BudgetExceeded):
-        office.session("bob")["visits"].histogram("ward").release(epsilon="0.7")
+        app_state.session("bob")["visits"].histogram("ward").release(epsilon="0.7")
     with pytest.raises(InvalidInput):
-        office.desk("")
+        app_state.backend("")
 
 
-def test_closing_a_session_or_a_curator_closes_nothing_of_others(office: Office) -> None:
-    with office.session("ana") as session:
+def test_closing_a_session_or_a_curator_closes_nothing_of_others(app_state: AppState) -> None:
+    with app_state.session("ana") as session:
         session["visits"].histogram("ward").release(epsilon="0.1")
-    with office.curator("cora") as keeper:
+    with app_state.curator("cora") as keeper:
         assert keeper.verify().is_sound
-    assert office.session("ana").budget("visits").spent == Fraction(1, 10)
+    assert app_state.session("ana").budget("visits").spent == Fraction(1, 10)
 
 
-def test_a_session_leads_to_no_curator_and_no_ledger(office: Office) -> None:
-    session = office.session("ana")
+def test_a_session_leads_to_no_curator_and_no_ledger(app_state: AppState) -> None:
+    session = app_state.session("ana")
     held = [
         vars(session),
-        vars(session._desk),
-        *(getattr(part, "__self__", None) for part in vars(session._desk).values()),
+        vars(session._backend),
+        *(getattr(part, "__self__", None) for part in vars(session._backend).values()),
     ]
     assert not any(word in str(held) for word in ("Ledger", "Catalog", "Curator", "IbisSource"))
 
 
-def test_changes_by_the_office_or_at_the_console_are_seen(office: Office, tmp_path: Path) -> None:
-    session = office.session("ana")
+def test_changes_by_the_office_or_at_the_console_are_seen(app_state: AppState, tmp_path: Path) -> None:
+    session = app_state.session("ana")
     assert session["visits"].policy == bf.Policy({"age": bf.threshold(5)})
-    office.curator("cora").set_policy("visits", bf.Policy({"age": bf.threshold(7)}), reason="wider")
+    app_state.curator("cora").set_policy("visits", bf.Policy({"age": bf.threshold(7)}), reason="wider")
     assert session["visits"].policy == bf.Policy({"age": bf.threshold(7)})
     assert session["visits"].histogram("ward").release(epsilon="0.1").policy_version == 2
     with curator(tmp_path) as console:
@@ -69,31 +69,31 @@ def test_changes_by_the_office_or_at_the_console_are_seen(office: Office, tmp_pa
     assert session["visits"].histogram("ward").preview(epsilon="0.1").epsilon == Fraction(1, 10)
 
 
-def test_a_pause_stops_questions_and_leaves_the_past(office: Office) -> None:
-    session = office.session("ana")
+def test_a_pause_stops_questions_and_leaves_the_past(app_state: AppState) -> None:
+    session = app_state.session("ana")
     session["visits"].histogram("ward").release(epsilon="0.1")
-    office.pauses.pause("visits", by="cora", reason="moving")
+    app_state.pauses.pause("visits", by="cora", reason="moving")
     for ask in (session["visits"].histogram("ward").preview, session["visits"].histogram("ward").release):
         with pytest.raises(DatasetPaused, match="moving"):
             ask(epsilon="0.2")
     assert session.reopen("visits", session.history("visits")[0].number)
-    office.pauses.resume("visits")
-    assert office.pauses.of("visits") is None
+    app_state.pauses.resume("visits")
+    assert app_state.pauses.of("visits") is None
     session["visits"].histogram("ward").preview(epsilon="0.2")
 
 
-def test_warming_up_reads_no_rows(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_warming_up_reads_no_rows(app_state: AppState, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: DuckDB, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         raise AssertionError("a row was read")
 
     monkeypatch.setattr(DuckDB, "fetch", fail)
-    office.warm_up()
-    assert office.curator("cora").account("visits").charges == 0
+    app_state.warm_up()
+    assert app_state.curator("cora").account("visits").charges == 0
 
 
 def test_closing_waits_for_a_release_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clinic(tmp_path)
-    office = open_office(tmp_path / "blowfish.toml")
+    app_state = open_app_state(tmp_path / "blowfish.toml")
     reading, go_on, answers = threading.Event(), threading.Event(), []
     fetch = DuckDB.fetch
 
@@ -103,11 +103,11 @@ def test_closing_waits_for_a_release_that_runs(tmp_path: Path, monkeypatch: pyte
         return fetch(self, sql, deadline)
 
     monkeypatch.setattr(DuckDB, "fetch", slow)
-    session = office.session("ana")
+    session = app_state.session("ana")
     runs = threading.Thread(target=lambda: answers.append(session["visits"].histogram("ward").release(epsilon="0.1")))
     runs.start()
     assert reading.wait(20)
-    ends = threading.Thread(target=office.close)
+    ends = threading.Thread(target=app_state.close)
     ends.start()
     time.sleep(0.1)
     assert ends.is_alive()
@@ -122,23 +122,23 @@ def test_several_servers_share_one_ledger_and_one_set_of_people(tmp_path: Path, 
     path = tmp_path / "blowfish.toml"
     path.write_text(f'ledger = "{postgres_url}"\nmark = "blowfish.mark"\n\n[server]\nusers = "{postgres_url}"\n')
     clinic(tmp_path, visits(epsilon="1"))
-    one, two = open_office(path), open_office(path)
+    one, two = open_app_state(path), open_app_state(path)
     one.people.add("ana", "analyst", None)
     secret, _ = one.tokens.issue("ana", "t", ["ask"], 1)
     assert two.tokens.resume(secret) is not None
     refused: list[BudgetExceeded] = []
 
-    def spend(office: Office, name: str) -> None:
+    def spend(app_state: AppState, name: str) -> None:
         for place in range(4):
             try:
-                office.session(name)["visits"].histogram("ward").release(epsilon="0.3", key=f"{name}{place}")
+                app_state.session(name)["visits"].histogram("ward").release(epsilon="0.3", key=f"{name}{place}")
             except BudgetExceeded as refusal:
                 refused.append(refusal)
 
     # The same question of the same analyst would be replayed, so each asks on their own.
     threads = [
-        threading.Thread(target=spend, args=(office, name))
-        for office, name in ((one, "ana"), (two, "bob"), (one, "cid"), (two, "dan"))
+        threading.Thread(target=spend, args=(app_state, name))
+        for app_state, name in ((one, "ana"), (two, "bob"), (one, "cid"), (two, "dan"))
     ]
     for thread in threads:
         thread.start()

@@ -77,7 +77,7 @@ def place(tmp_path: Path, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("WORD", WORD)
     keys = {"oidc_issuer": elsewhere.address, "oidc_client": "blowfish", "oidc_secret": "${WORD}"}
     with opened(tmp_path, server="\n".join(f'{name} = "{value}"' for name, value in keys.items())) as found:
-        found.office.people.add(NAME, "analyst", None)
+        found.app_state.people.add(NAME, "analyst", None)
         yield found
 
 
@@ -136,7 +136,7 @@ def test_states_codes_and_keys_are_not_forged(place: Place, elsewhere: Elsewhere
 
 
 def test_the_disabled_stay_out(place: Place, elsewhere: Elsewhere) -> None:
-    place.office.people.disable(NAME)
+    place.app_state.people.disable(NAME)
     browser = asked(place, elsewhere)
     assert code(back(browser, elsewhere.asked["state"])) == "sign-in-refused"
 

@@ -93,8 +93,8 @@ def test_a_statement_says_its_accuracy_itself_where_it_does(db: Session) -> None
     sql = "SELECT ward, COUNT(*) FROM clinic GROUP BY ward"
     plain = ready(db, Asking("clinic", "sql"), Wanted(alpha="70"), sql, "")
     own = ready(db, Asking("clinic", "sql"), Wanted(alpha="70"), f"{sql} OPTIONS (epsilon = 0.25)", "")
-    assert float(plain.preview().demanded.alpha or 0) == 70
-    assert own.preview().demanded.alpha is None
+    assert float(plain.preview().target.alpha or 0) == 70
+    assert own.preview().target.alpha is None
     assert float(own.preview().epsilon) == 0.25
     with pytest.raises(AccuracyError):
         ready(db, Asking("clinic", "sql"), Wanted(alpha="a lot"), sql, "").preview()

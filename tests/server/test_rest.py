@@ -107,7 +107,7 @@ def test_two_curators_at_once_do_not_overwrite_each_other(place: Place, monkeypa
     def interrupted(*given: Any) -> Any:
         """Another server puts a policy in force while this one still works out its own."""
         monkeypatch.setattr(curator_room, "policy_stretch", stretch)
-        place.office.curator("carl").set_policy("visits", bf.Policy({"age": bf.threshold(9)}), reason="quicker")
+        place.app_state.curator("carl").set_policy("visits", bf.Policy({"age": bf.threshold(9)}), reason="quicker")
         return stretch(*given)
 
     monkeypatch.setattr(curator_room, "policy_stretch", interrupted)
@@ -207,7 +207,7 @@ def test_people_are_kept_by_curators(place: Place) -> None:
 
 
 def test_signing_in_and_out(place: Place) -> None:
-    place.office.people.set_password("ana", PASSWORD)
+    place.app_state.people.set_password("ana", PASSWORD)
     ana = place.visitor()
     me = ana.post("/api/v1/sessions", json={"name": "ana", "password": PASSWORD}).json()
     assert (me["role"], me["scopes"]) == ("analyst", ["ask"])

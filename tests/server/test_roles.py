@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from blowfishdb.server.app import rest_app
-from blowfishdb.server.state import open_office
+from blowfishdb.server.state import open_app_state
 from tests.server.places import PASSWORD, PEOPLE, Place, code, opened
 from tests.session.places import clinic
 
@@ -42,16 +42,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 def test_the_page_lists_every_route(tmp_path: Path) -> None:
     clinic(tmp_path)
-    office = open_office(tmp_path / "blowfish.toml")
+    app_state = open_app_state(tmp_path / "blowfish.toml")
     try:
-        app = rest_app(office)
+        app = rest_app(app_state)
         assert set(routes(app)) == set(TABLE)
         described = app.openapi()
         assert set(described["components"]["securitySchemes"]) == {"HTTPBearer", "APIKeyCookie"}
         paid = described["paths"]["/api/v1/datasets/{name}/answers"]["post"]
         assert "application/problem+json" in paid["responses"]["default"]["content"]
     finally:
-        office.close()
+        app_state.close()
 
 
 @pytest.mark.parametrize("role", ["nobody", "curator", "analyst", "auditor"])
@@ -74,7 +74,7 @@ def test_who_gets_through(place: Place, role: str) -> None:
 
 
 def test_tokens_do_no_more_than_their_scopes(place: Place) -> None:
-    secret, _ = place.office.tokens.issue("cora", "books", ["audit"], 1)
+    secret, _ = place.app_state.tokens.issue("cora", "books", ["audit"], 1)
     token = place.bearing(secret)
     assert token.get("/api/v1/ledger/entries").status_code == 200
     assert code(token.post("/api/v1/users", json={"name": "eve", "role": "curator"})) == "not-allowed"
@@ -82,7 +82,7 @@ def test_tokens_do_no_more_than_their_scopes(place: Place) -> None:
 
 
 def test_a_token_makes_no_token(place: Place) -> None:
-    secret, _ = place.office.tokens.issue("cora", "books", ["audit"], 1)
+    secret, _ = place.app_state.tokens.issue("cora", "books", ["audit"], 1)
     for token in (place.bearing(secret), place.program("cora")):
         sent = token.post("/api/v1/tokens", json={"label": "x", "scopes": ["curate"], "days": 1})
         assert code(sent) == "not-allowed"
@@ -94,7 +94,7 @@ def test_a_token_makes_no_token(place: Place) -> None:
 
 
 def test_a_first_password_opens_nothing_but_its_own_change(place: Place) -> None:
-    place.office.people.add("nina", "analyst", PASSWORD)
+    place.app_state.people.add("nina", "analyst", PASSWORD)
     client = place.visitor()
     me = client.post("/api/v1/sessions", json={"name": "nina", "password": PASSWORD}).json()
     assert me["must_change"] and me["scopes"] == []

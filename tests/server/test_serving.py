@@ -28,7 +28,7 @@ import blowfishdb as bf
 from blowfishdb.cli.serve import check_port, free_port
 from blowfishdb.errors import CatalogError
 from blowfishdb.server.app import listening, rest_app
-from blowfishdb.server.state import open_office
+from blowfishdb.server.state import open_app_state
 from blowfishdb.sources.duckdb import DuckDB
 from tests.server.places import PATIENCE, free_door
 from tests.session.places import clinic
@@ -133,12 +133,12 @@ def test_people_who_are_there_get_no_new_curator(tmp_path: Path) -> None:
 
     clinic(tmp_path)
     with curator_log():  # as every command does; the next test finds no log of this one
-        office = opened(tmp_path / "blowfish.toml", None, 8123)
-    assert office.settings.port == 8123
-    assert first_curator(office, "cora") is not None
-    assert first_curator(office, "eve") is None
-    assert [person.name for person in office.people.all()] == ["cora"]
-    office.close()
+        app_state = opened(tmp_path / "blowfish.toml", None, 8123)
+    assert app_state.settings.port == 8123
+    assert first_curator(app_state, "cora") is not None
+    assert first_curator(app_state, "eve") is None
+    assert [person.name for person in app_state.people.all()] == ["cora"]
+    app_state.close()
 
 
 def test_a_server_without_its_parts_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,9 +153,9 @@ def test_a_server_without_its_parts_says_what_to_install(tmp_path: Path, monkeyp
 
 def test_a_release_that_runs_is_finished_when_the_server_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clinic(tmp_path)
-    office = open_office(tmp_path / "blowfish.toml")
-    office.people.add("ana", "analyst", None)
-    secret, _ = office.tokens.issue("ana", "t", ["ask"], 1)
+    app_state = open_app_state(tmp_path / "blowfish.toml")
+    app_state.people.add("ana", "analyst", None)
+    secret, _ = app_state.tokens.issue("ana", "t", ["ask"], 1)
     reading, go_on = threading.Event(), threading.Event()
     fetch = DuckDB.fetch
 
@@ -166,8 +166,8 @@ def test_a_release_that_runs_is_finished_when_the_server_stops(tmp_path: Path, m
 
     monkeypatch.setattr(DuckDB, "fetch", slow)
     door = free_door()
-    settings = replace(office.settings, port=door.getsockname()[1])
-    server = uvicorn.Server(listening(rest_app(office), settings))
+    settings = replace(app_state.settings, port=door.getsockname()[1])
+    server = uvicorn.Server(listening(rest_app(app_state), settings))
     runs = threading.Thread(target=server.run, args=([door],))
     runs.start()
     while not server.started:

@@ -38,6 +38,6 @@ def test_no_question_body_or_secret_is_logged(place: Place, caplog: pytest.LogCa
 
 def test_the_audit_log_names_who_asked_and_not_what(place: Place) -> None:
     place.program("ana").post("/api/v1/datasets/visits/answers", json=AGES)
-    (line,) = place.office.actions.last(1)
+    (line,) = place.app_state.actions.last(1)
     assert (line.who, line.action, line.target) == ("ana", "asked for an answer", "visits")
     assert "age" not in str(line)

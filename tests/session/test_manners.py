@@ -15,7 +15,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.catalog import Catalog, Config, Curator
-from blowfishdb.engine.compile import Holding
+from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.errors import BlowfishError, InternalError, QueryError, ReleaseFailed, SchemaDrift, TooLarge
 from blowfishdb.ledger import Ledger
 from blowfishdb.model.predicate import Comparison
@@ -24,7 +24,7 @@ from blowfishdb.sources.base import Engine
 from blowfishdb.sources.ibis_source import IbisCount, IbisSource
 from tests.session.places import clinic, session
 
-FORBIDDEN = (IbisSource, IbisCount, Engine, Ledger, Holding, Catalog, Config, Curator)
+FORBIDDEN = (IbisSource, IbisCount, Engine, Ledger, DatasetHandle, Catalog, Config, Curator)
 
 
 def reachable(*starts: object) -> Iterator[object]:

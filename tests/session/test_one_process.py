@@ -67,7 +67,7 @@ def _confuse_graphs(patch: pytest.MonkeyPatch) -> None:
 
     def joined(graph: GridGraph) -> bytes:
         head = f"grid {graph.metric} {graph.theta} {graph.shape}".encode()
-        return head + b"".join(a.tobytes() for group in (graph.lows, graph.highs, graph.hubs) for a in group)
+        return head + b"".join(a.tobytes() for group in (graph.lows, graph.highs, graph.universal) for a in group)
 
     patch.setattr(GridGraph, "fingerprint", joined)
 

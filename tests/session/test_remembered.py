@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.compile import Holding
+from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.request import Prepared, make_request, prepare
-from blowfishdb.engine.target import demand
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.query import query
 from blowfishdb.session.local import LEAST, Quoted, Remembered
@@ -16,8 +16,10 @@ from tests.engine.held import Rows
 
 def quoted(cells: int) -> Quoted:
     declared = domain({"age": integers(1, cells)})
-    holding = Holding("t", declared, bf.Policy(), "account", 1, 1, 1, Rows())
-    return prepare(holding, make_request(holding, query("histogram", "age"), demand(epsilon=1, mechanism="identity")))
+    handle = DatasetHandle("t", declared, bf.Policy(), "account", 1, 1, 1, Rows())
+    return prepare(
+        handle, make_request(handle, query("histogram", "age"), accuracy_target(epsilon=1, mechanism="identity"))
+    )
 
 
 def never() -> Quoted:

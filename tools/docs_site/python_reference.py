@@ -14,7 +14,15 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "Policies",
         (
             *("Policy", "person", "full", "threshold", "line", "partition", "grid", "custom", "public", "metric"),
-            *("read_edges", "read_distances", "known_count", "known_range", "known_marginal", "known_rows", "explain"),
+            *(
+                "read_edges",
+                "read_distances",
+                "count_constraint",
+                "range_constraint",
+                "marginal_constraint",
+                "rows_constraint",
+                "explain",
+            ),
         ),
     ),
     ("Documents", ("read_document", "write_document")),

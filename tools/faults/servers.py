@@ -96,14 +96,14 @@ def _serving(place: Place) -> Iterator[list[Serving]]:
 
 def _tokens(place: Place) -> dict[str, str]:
     """A token for every analyst, by name."""
-    from blowfishdb.server.state import open_office
+    from blowfishdb.server.state import open_app_state
 
-    office = open_office(place.config)
+    app_state = open_app_state(place.config)
     try:
         tokens = {}
         for name in sorted({job.analyst for job in jobs(place.releases)}):
-            office.people.add(name, "analyst", None)
-            tokens[name] = office.tokens.issue(name, "faults", ["ask"], 1)[0]
+            app_state.people.add(name, "analyst", None)
+            tokens[name] = app_state.tokens.issue(name, "faults", ["ask"], 1)[0]
         return tokens
     finally:
-        office.close()
+        app_state.close()

@@ -13,9 +13,9 @@ import numpy as np
 
 from blowfishdb.accuracy.candidates import (
     LEAST_SCALE,
+    Candidate,
     CountsTerms,
     GivesCoefficients,
-    Setting,
     WritesOut,
     first_passing,
     least_passing,
@@ -55,55 +55,55 @@ class Tails(Protocol):
     def worst(self, unit: float, alpha: float) -> float: ...
 
 
-def tails_of(setting: Setting, variances: Floats) -> tuple[Tails, bool]:
+def tails_of(candidate: Candidate, variances: Floats) -> tuple[Tails, bool]:
     """The sharpest bounds that the size allows, and whether they hold at every noise level.
 
     Where only variances are used they do up to the factor that `rounding` gives.
     """
-    strategy, weights = setting.strategy, setting.weights
+    strategy, weights = candidate.strategy, candidate.weights
     if isinstance(strategy, CountsTerms) and weights.min() == weights.max():
         found = strategy.term_counts()
         if found is not None:
             return EqualTerms(*found, weight=int(weights[0])), True
-    answers = setting.problem.workload.shape[0]
+    answers = candidate.problem.workload.shape[0]
     if answers > MOST_ANSWERS:
         raise TooLarge("answers to bound one by one", answers, MOST_ANSWERS, "Ask for fewer ranges.")
-    if not setting.is_wide:
-        return written_out(setting, variances), False
-    sums, place = variances_alone(setting)
+    if not candidate.is_wide:
+        return written_out(candidate, variances), False
+    sums, place = variances_alone(candidate)
     return replace(sums, count=np.bincount(place).astype(np.float64)), False
 
 
-def written_out(setting: Setting, variances: Floats) -> LaplaceSums:
+def written_out(candidate: Candidate, variances: Floats) -> LaplaceSums:
     """Bounds from the coefficients of every answer on every noise variable."""
-    size, answers, strategy = setting.weights.size, setting.problem.workload.shape[0], setting.strategy
+    size, answers, strategy = candidate.weights.size, candidate.problem.workload.shape[0], candidate.strategy
     if answers < size and isinstance(strategy, WritesOut):
         coefficients = strategy.coefficients(np.arange(answers), variances)
     else:
-        coefficients = strategy.decode(np.eye(size), np.zeros((setting.exact_rows, size)), variances)
-    return from_coefficients(coefficients, 1.0 / setting.weights, np.ones(coefficients.shape[0]))
+        coefficients = strategy.decode(np.eye(size), np.zeros((candidate.exact_rows, size)), variances)
+    return from_coefficients(coefficients, 1.0 / candidate.weights, np.ones(coefficients.shape[0]))
 
 
-def variances_alone(setting: Setting) -> tuple[LaplaceSums, Ints]:
+def variances_alone(candidate: Candidate) -> tuple[LaplaceSums, Ints]:
     """Bounds from the answers' variances, rounded up to a few classes, and the class of each answer."""
-    found = setting.coarse_answer_variances
+    found = candidate.coarse_answer_variances
     largest = max(float(found.max()), np.finfo(np.float64).tiny)
     steps = np.ceil(np.log(np.maximum(found / largest, SMALLEST)) / CLASS_WIDTH).astype(np.int64)
     classes = np.flatnonzero(np.bincount(-steps))[::-1]
     place = np.searchsorted(-classes, steps)
     classes = -classes
-    half = largest * np.exp(classes * CLASS_WIDTH) / (2.0 * setting.coarse_unit**2)
-    norms = np.sqrt(half) * float(setting.weights.max())
+    half = largest * np.exp(classes * CLASS_WIDTH) / (2.0 * candidate.coarse_unit**2)
+    norms = np.sqrt(half) * float(candidate.weights.max())
     return from_variances(half, norms, np.ones(half.shape)), place
 
 
-def rounding(setting: Setting, epsilon: Fraction) -> float:
+def rounding(candidate: Candidate, epsilon: Fraction) -> float:
     """How much larger than the discrete variances the continuous ones are at most.
 
     Least squares at this level does no worse than with the weights of another, so sum (c_j / w_j)^2 and |c|^2 grow
     at most by this factor over their values for continuous noise.
     """
-    scale = float(setting.plan.unit / epsilon) / float(setting.weights.max())
+    scale = float(candidate.plan.unit / epsilon) / float(candidate.weights.max())
     return float(2.0 * scale**2 / distribution.variance(max(scale, LEAST_SCALE)))
 
 
@@ -111,64 +111,64 @@ def rounding(setting: Setting, epsilon: Fraction) -> float:
 class Bound:
     """P(some answer off by more than alpha) is at most the sum of the answers' own probabilities."""
 
-    setting: Setting
+    candidate: Candidate
     together: bool
 
     def least_epsilon(self, alpha: float, beta: float, limit: Fraction | None = None) -> Fraction | None:
         """The least grid epsilon proven to keep the promise; None when it is above `limit`."""
         tails, at_every_level = self._coarse
-        unit = float(self.setting.plan.unit)
+        unit = float(self.candidate.plan.unit)
         guess = Fraction(self.price / max(alpha, 1.0))
         start = least_passing(
-            lambda e: self._failure(tails, unit / float(e), alpha) <= beta or self.setting.silence(e) <= beta, guess
+            lambda e: self._failure(tails, unit / float(e), alpha) <= beta or self.candidate.silence(e) <= beta, guess
         )
         if at_every_level:
             return start if limit is None or start <= limit else None
-        _, highest = self.setting.served()
+        _, highest = self.candidate.served()
         stop = highest if limit is None else min(limit, highest)
         return first_passing(lambda e: self._failure_at(e, alpha) <= beta, start, stop)
 
     def alpha(self, epsilon: Fraction, beta: float) -> float:
         """An alpha proven to hold at this epsilon, the least up to PRECISION; a whole number where errors are."""
-        if self.setting.silence(epsilon) <= beta:
+        if self.candidate.silence(epsilon) <= beta:
             return 0.0
         _, at_every_level = self._coarse
-        tails, unit = self._tails_at(epsilon), float(self.setting.plan.unit / epsilon)
+        tails, unit = self._tails_at(epsilon), float(self.candidate.plan.unit / epsilon)
         found = least_alpha(lambda a: self._failure(tails, unit, a), beta, self.price / float(epsilon), PRECISION)
         return float(np.floor(found)) if at_every_level else found
 
     @property
     def is_sharp(self) -> bool:
         """Whether the bound knows more of each answer than its variance."""
-        return self._coarse[1] or not self.setting.is_wide
+        return self._coarse[1] or not self.candidate.is_wide
 
     @cached_property
     def price(self) -> float:
         """About alpha times epsilon at the reference beta, where noise is so large that rounding does not matter."""
         tails, _ = self._coarse
-        coarse = self.setting.coarse_unit
+        coarse = self.candidate.coarse_unit
         found = least_alpha(lambda a: self._failure(tails, coarse, a), REFERENCE_BETA, coarse, ROUGHLY)
-        return found / coarse * float(self.setting.plan.unit)
+        return found / coarse * float(self.candidate.plan.unit)
 
     def _failure_at(self, epsilon: Fraction, alpha: float) -> float:
-        proven = self._failure(self._tails_at(epsilon), float(self.setting.plan.unit / epsilon), alpha)
-        return min(proven, self.setting.silence(epsilon))
+        proven = self._failure(self._tails_at(epsilon), float(self.candidate.plan.unit / epsilon), alpha)
+        return min(proven, self.candidate.silence(epsilon))
 
     def _tails_at(self, epsilon: Fraction) -> Tails:
         tails, at_every_level = self._coarse
-        if at_every_level or self.setting.is_steady(epsilon):
+        if at_every_level or self.candidate.is_steady(epsilon):
             return tails
         if self.is_sharp or not isinstance(tails, LaplaceSums):
-            is_same = self.setting.has_fixed_coefficients
-            return tails if is_same else tails_of(self.setting, self.setting.variances(epsilon))[0]
-        return tails.inflated(rounding(self.setting, epsilon))
+            is_same = self.candidate.has_fixed_coefficients
+            return tails if is_same else tails_of(self.candidate, self.candidate.variances(epsilon))[0]
+        return tails.inflated(rounding(self.candidate, epsilon))
 
     def _failure(self, tails: Tails, unit: float, alpha: float) -> float:
         return tails.failure(unit, alpha) if self.together else tails.worst(unit, alpha)
 
     @cached_property
     def _coarse(self) -> tuple[Tails, bool]:
-        return tails_of(self.setting, self.setting.coarse_variances)
+        return tails_of(self.candidate, self.candidate.coarse_variances)
 
 
 def least_alpha(failure: Callable[[float], float], beta: float, guess: float, precision: float) -> float:
@@ -216,36 +216,36 @@ EDGES = 4
 class Glance:
     """A strategy before its certificate: what alpha times epsilon is about, for each unit of loss."""
 
-    setting: Setting
+    candidate: Candidate
 
     def least_price(self) -> float:
         """About the least that the price may turn out to be, from variances alone; 0 where they tell nothing."""
-        if self.setting.is_exact or isinstance(self.setting.problem.workload, AllRanges):
+        if self.candidate.is_exact or isinstance(self.candidate.problem.workload, AllRanges):
             return 0.0
-        return AT_LEAST * math.sqrt(float(self._variances[1].max())) / self.setting.coarse_unit * self.loss
+        return AT_LEAST * math.sqrt(float(self._variances[1].max())) / self.candidate.coarse_unit * self.loss
 
     @cached_property
     def price_per_loss(self) -> float:
         """About alpha times epsilon at the reference beta if the loss at unit 1 were 1."""
-        setting, strategy = self.setting, self.setting.strategy
-        unit = setting.coarse_unit
-        if isinstance(setting.problem.workload, AllRanges):
-            typical = setting.total_variance(setting.coarse_variances) / setting.problem.workload.shape[0]
+        candidate, strategy = self.candidate, self.candidate.strategy
+        unit = candidate.coarse_unit
+        if isinstance(candidate.problem.workload, AllRanges):
+            typical = candidate.total_variance(candidate.coarse_variances) / candidate.problem.workload.shape[0]
             return LIKELY_LARGEST * math.sqrt(typical) / unit
         chosen, found = self._variances
         worst = int(found.argmax())
         if not isinstance(strategy, GivesCoefficients):
             return LIKELY_LARGEST * math.sqrt(float(found[worst])) / unit
         relative = found[worst] / np.maximum(found, found[worst] / 100.0)
-        alike = float(np.mean(np.exp(TYPICAL**2 / 2.0 * (1.0 - relative)))) * setting.problem.workload.shape[0]
-        coefficients = strategy.coefficients(chosen[worst : worst + 1], setting.coarse_variances)
-        tails = from_coefficients(coefficients, 1.0 / setting.weights, np.array([alike]))
+        alike = float(np.mean(np.exp(TYPICAL**2 / 2.0 * (1.0 - relative)))) * candidate.problem.workload.shape[0]
+        coefficients = strategy.coefficients(chosen[worst : worst + 1], candidate.coarse_variances)
+        tails = from_coefficients(coefficients, 1.0 / candidate.weights, np.array([alike]))
         return least_alpha(lambda alpha: tails.failure(unit, alpha), REFERENCE_BETA, unit, ROUGHLY) / unit
 
     @cached_property
     def loss(self) -> float:
         """The largest loss at unit 1 of a few long edges of one ordered axis; 0 where these are not easily found."""
-        graph, plan = self.setting.problem.graph, self.setting.plan
+        graph, plan = self.candidate.problem.graph, self.candidate.plan
         window = graph.factors[0]
         if len(graph.factors) > 1 or not isinstance(window, WindowGraph) or not isinstance(plan, Plan):
             return 0.0
@@ -263,7 +263,7 @@ class Glance:
     @cached_property
     def _variances(self) -> tuple[Ints, Floats]:
         """Some answers and their variances at the coarse unit."""
-        setting = self.setting
-        if isinstance(setting.strategy, GivesCoefficients):
-            return setting.strategy.some_variances(LOOKED_AT, setting.coarse_variances)
-        return np.arange(setting.problem.workload.shape[0]), setting.coarse_answer_variances
+        candidate = self.candidate
+        if isinstance(candidate.strategy, GivesCoefficients):
+            return candidate.strategy.some_variances(LOOKED_AT, candidate.coarse_variances)
+        return np.arange(candidate.problem.workload.shape[0]), candidate.coarse_answer_variances

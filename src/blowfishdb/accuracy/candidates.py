@@ -80,7 +80,7 @@ class FixesCoefficients(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class Candidate:
     """A strategy and its plan at one noise level, called epsilon 1; every other level follows by scaling."""
 
     problem: Problem
@@ -173,7 +173,7 @@ class Setting:
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate(Setting):
+class CertifiedCandidate(Candidate):
     """A strategy with its plan and certificate at epsilon 1 (at epsilon 0 when it releases exact rows only)."""
 
     certificate: Certificate
@@ -185,22 +185,22 @@ class Candidate(Setting):
         return rescaled(self.plan, self.certificate, epsilon)
 
 
-def certified(problem: Problem, mechanism: Mechanism) -> Candidate:
+def certified(problem: Problem, mechanism: Mechanism) -> CertifiedCandidate:
     """The mechanism's strategy with its certificate; raises Declined, TooLarge or CannotCertify."""
     return certified_strategy(problem, mechanism(problem))
 
 
-def certified_strategy(problem: Problem, strategy: Strategy) -> Candidate:
+def certified_strategy(problem: Problem, strategy: Strategy) -> CertifiedCandidate:
     """A strategy with its plan calibrated to epsilon 1."""
     plan = strategy.plan(Fraction(1))
     if plan.weights.size == 0:
-        return Candidate(problem, strategy, plan, certify(plan, problem.graph))
-    return Candidate(problem, strategy, *calibrate(plan, problem.graph, Fraction(1)))
+        return CertifiedCandidate(problem, strategy, plan, certify(plan, problem.graph))
+    return CertifiedCandidate(problem, strategy, *calibrate(plan, problem.graph, Fraction(1)))
 
 
-def declined(setting: Setting, reason: str) -> Declined:
+def declined(candidate: Candidate, reason: str) -> Declined:
     """The refusal to report for a strategy that exists but cannot meet the demand."""
-    return Declined(setting.strategy.mechanism, reason)
+    return Declined(candidate.strategy.mechanism, reason)
 
 
 MANTISSAS = (*range(100, 200), *range(200, 500, 2), *range(500, 1000, 5))

@@ -20,7 +20,14 @@ from blowfishdb.accuracy.bounds import (
     variances_alone,
     written_out,
 )
-from blowfishdb.accuracy.candidates import CountsTerms, GivesCoefficients, Guarantee, Setting, check_guarantee, declined
+from blowfishdb.accuracy.candidates import (
+    Candidate,
+    CountsTerms,
+    GivesCoefficients,
+    Guarantee,
+    check_guarantee,
+    declined,
+)
 from blowfishdb.accuracy.simulation import LargeSimulation, Simulation, large_simulation
 from blowfishdb.accuracy.tails import ExactTails, equal_term_tails, many_terms, rounded_terms
 from blowfishdb.errors import AccuracyError, TooLarge
@@ -40,7 +47,7 @@ FEWEST_SAMPLES = 250
 class Assessment:
     """The accuracy of a candidate; where several methods apply, the best of their sound results."""
 
-    setting: Setting
+    candidate: Candidate
     guarantee: Guarantee
     known_bound: Bound | None = None
 
@@ -49,23 +56,25 @@ class Assessment:
 
     def least_epsilon(self, alpha: float, beta: float, *, simulate: bool) -> tuple[Fraction, Method]:
         """The least epsilon that keeps errors within alpha except with probability beta, and how it is known."""
-        if self.setting.is_exact:
+        if self.candidate.is_exact:
             return Fraction(0), "exact"
         best, method = self._least_unclamped(alpha, beta, simulate)
-        lowest, highest = self.setting.served()
+        lowest, highest = self.candidate.served()
         if best is None:
-            raise declined(self.setting, TOO_LARGE)
+            raise declined(self.candidate, TOO_LARGE)
         if best > highest:
-            raise declined(self.setting, "the noise this accuracy allows is finer than the sampler serves")
+            raise declined(self.candidate, "the noise this accuracy allows is finer than the sampler serves")
         return max(best, lowest), method
 
     def alpha(self, epsilon: Fraction, beta: float, *, simulate: bool) -> tuple[float, Method]:
         """The accuracy that holds at this epsilon except with probability beta, and how it is known."""
-        if self.setting.is_exact:
+        if self.candidate.is_exact:
             return 0.0, "exact"
-        lowest, highest = self.setting.served()
+        lowest, highest = self.candidate.served()
         if not lowest <= epsilon <= highest:
-            raise declined(self.setting, f"its noise is served for epsilon {float(lowest):.3g} to {float(highest):.3g}")
+            raise declined(
+                self.candidate, f"its noise is served for epsilon {float(lowest):.3g} to {float(highest):.3g}"
+            )
         if self._exact is not None:
             return self._exact.alpha(epsilon, beta), "exact"
         found: list[tuple[float, Method]] = []
@@ -75,7 +84,7 @@ class Assessment:
         if simulated is not None:
             found.append((simulated, "simulated"))
         if not found:
-            raise declined(self.setting, TOO_LARGE)
+            raise declined(self.candidate, TOO_LARGE)
         return min(found)
 
     @property
@@ -88,13 +97,13 @@ class Assessment:
 
         It is proportional to the unit of the plan: at unit 1 it is the price for each unit of loss.
         """
-        if self.setting.is_exact:
+        if self.candidate.is_exact:
             return 0.0
         if self._exact is not None:
             return self._exact.price(REFERENCE_BETA)
-        is_tree = isinstance(self.setting.strategy, GivesCoefficients)
-        if (is_tree and self.setting.is_wide and self._together) or self.bound is None:
-            return glance.price_per_loss * float(self.setting.plan.unit)
+        is_tree = isinstance(self.candidate.strategy, GivesCoefficients)
+        if (is_tree and self.candidate.is_wide and self._together) or self.bound is None:
+            return glance.price_per_loss * float(self.candidate.plan.unit)
         return self.bound.price
 
     def _least_unclamped(self, alpha: float, beta: float, simulate: bool) -> tuple[Fraction | None, Method]:
@@ -125,15 +134,15 @@ class Assessment:
 
     @cached_property
     def _exact(self) -> ExactTails | None:
-        direct = self.setting.strategy.direct
-        return None if direct is None else ExactTails(self.setting, direct, self._together)
+        direct = self.candidate.strategy.direct
+        return None if direct is None else ExactTails(self.candidate, direct, self._together)
 
     @cached_property
     def bound(self) -> Bound | None:
         """None where the answers are too many to list."""
         if self.known_bound is not None:
             return self.known_bound
-        bound = Bound(self.setting, self._together)
+        bound = Bound(self.candidate, self._together)
         try:
             return bound if bound.price > 0 else None
         except TooLarge:
@@ -141,11 +150,11 @@ class Assessment:
 
     @cached_property
     def _simulation(self) -> Simulation:
-        return Simulation(self.setting, self._together, self.setting.problem.digest())
+        return Simulation(self.candidate, self._together, self.candidate.problem.digest())
 
     @cached_property
     def _large(self) -> LargeSimulation | None:
-        return large_simulation(self.setting) if self._together else None
+        return large_simulation(self.candidate) if self._together else None
 
     def _may_simulate(self, beta: float) -> bool:
         """Whether the samples are many enough, also for this beta."""
@@ -181,18 +190,18 @@ def intervals(
     """
     if not 0 < beta < 1:
         raise AccuracyError(f"beta is a probability strictly between 0 and 1, not {beta}")
-    setting = Setting(problem, strategy, plan)
-    if setting.is_exact:
+    candidate = Candidate(problem, strategy, plan)
+    if candidate.is_exact:
         return HalfWidths(np.zeros(problem.workload.shape[0]), 0.0)
     together = promised
     if together is None:
-        together, _ = Assessment(setting, "simultaneous").alpha(Fraction(1), beta, simulate=True)
-    return HalfWidths(np.minimum(_per_answer(setting, beta), together), together)
+        together, _ = Assessment(candidate, "simultaneous").alpha(Fraction(1), beta, simulate=True)
+    return HalfWidths(np.minimum(_per_answer(candidate, beta), together), together)
 
 
-def _per_answer(setting: Setting, beta: float) -> Floats:
+def _per_answer(candidate: Candidate, beta: float) -> Floats:
     """Exact where an answer is one noise variable, else the least that its tail bound proves."""
-    strategy, scales = setting.strategy, setting.scales(Fraction(1))
+    strategy, scales = candidate.strategy, candidate.scales(Fraction(1))
     if strategy.direct is not None:
         quantiles = np.append(distribution.quantile(scales, beta), 0)
         return quantiles[strategy.direct].astype(np.float64)
@@ -203,12 +212,12 @@ def _per_answer(setting: Setting, beta: float) -> Floats:
         scale = float(scales[0])
         found = _solve(lambda alpha: equal_term_tails(classes, many, scale, alpha), beta, scale * np.sqrt(classes))
         return np.floor(found)[place]
-    variances, unit = setting.variances(Fraction(1)), float(setting.plan.unit)
-    if not setting.is_wide:
-        sums = written_out(setting, variances)
+    variances, unit = candidate.variances(Fraction(1)), float(candidate.plan.unit)
+    if not candidate.is_wide:
+        sums = written_out(candidate, variances)
         return _solve(lambda alpha: sums.tails(unit, alpha), beta, unit * sums.norm)
-    known, place = variances_alone(setting)
-    sums = known.inflated(rounding(setting, Fraction(1)))
+    known, place = variances_alone(candidate)
+    sums = known.inflated(rounding(candidate, Fraction(1)))
     return _solve(lambda alpha: sums.tails(unit, alpha), beta, unit * np.sqrt(sums.rest))[place]
 
 

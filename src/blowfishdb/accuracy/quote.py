@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from blowfishdb.accuracy.bounds import LOOKED_AT
-from blowfishdb.accuracy.candidates import Candidate, Guarantee, Setting, certified_strategy, check_guarantee
+from blowfishdb.accuracy.candidates import Candidate, CertifiedCandidate, Guarantee, certified_strategy, check_guarantee
 from blowfishdb.accuracy.intervals import Assessment, Method
 from blowfishdb.accuracy.ranking import Placed, contenders, ranked, reason_of, unasked
 from blowfishdb.errors import AccuracyError, CannotCertify, Declined, TooLarge
@@ -44,7 +44,7 @@ class Quote:
     they are read: of most offers nobody reads more than the price.
     """
 
-    candidate: Candidate = field(repr=False)
+    certified_candidate: CertifiedCandidate = field(repr=False)
     epsilon: Fraction
     alpha: float
     beta: float
@@ -55,12 +55,12 @@ class Quote:
     @property
     def mechanism(self) -> str:
         """The name users see."""
-        return self.candidate.strategy.mechanism
+        return self.certified_candidate.strategy.mechanism
 
     @property
     def strategy(self) -> Strategy:
         """How answers are read off the plan."""
-        return self.candidate.strategy
+        return self.certified_candidate.strategy
 
     @property
     def plan(self) -> Plan | EdgePlan:
@@ -74,7 +74,7 @@ class Quote:
 
     @cached_property
     def _calibrated(self) -> tuple[Plan | EdgePlan, Certificate]:
-        return self.candidate.at(self.epsilon)
+        return self.certified_candidate.at(self.epsilon)
 
     @property
     def shown(self) -> float | None:
@@ -93,7 +93,7 @@ class Quotes:
     problem: Problem
     mechanisms: Mapping[str, Mechanism]
     guarantee: Guarantee
-    make: Callable[[Candidate, Assessment, bool, Quote | None], Quote]
+    make: Callable[[CertifiedCandidate, Assessment, bool, Quote | None], Quote]
     rank: Callable[[Quote], tuple[float | Fraction, float]]
 
     @property
@@ -129,11 +129,11 @@ class Quotes:
         for place, entry in enumerate(ranking.placed):
             assessment = entry.assessment(self.guarantee)
             is_close = place < SIMULATED and (entry.is_overpriced or entry.price <= CLOSE * ranking.placed[0].price)
-            if offers and (assessment.is_large or (not is_close and is_behind(entry.candidate, offers[0]))):
+            if offers and (assessment.is_large or (not is_close and is_behind(entry.certified_candidate, offers[0]))):
                 later.append(entry)
                 continue
             try:
-                offers.append(self.make(entry.candidate, assessment, assessment.is_large or is_close, None))
+                offers.append(self.make(entry.certified_candidate, assessment, assessment.is_large or is_close, None))
             except (Declined, TooLarge) as refusal:
                 reasons[entry.name] = reason_of(refusal)
             offers.sort(key=self.rank)
@@ -150,16 +150,18 @@ class Quotes:
         winner = contest.offers[0] if contest.offers else None
         for entry in (*contest.later, *rest.placed):
             try:
-                offers.append(self.make(entry.candidate, entry.assessment(self.guarantee), False, winner))
+                offers.append(self.make(entry.certified_candidate, entry.assessment(self.guarantee), False, winner))
             except (Declined, TooLarge) as refusal:
                 reasons[entry.name] = reason_of(refusal)
-        for name, setting in (*contest.behind.items(), *rest.behind.items()):
+        for name, candidate in (*contest.behind.items(), *rest.behind.items()):
             if self.problem.graph.cells > PRICED_CELLS:
                 reasons[name] = UNPRICED
                 continue
             try:
-                candidate = certified_strategy(self.problem, setting.strategy)
-                offers.append(self.make(candidate, Assessment(candidate, self.guarantee), False, winner))
+                certified_candidate = certified_strategy(self.problem, candidate.strategy)
+                offers.append(
+                    self.make(certified_candidate, Assessment(certified_candidate, self.guarantee), False, winner)
+                )
             except (Declined, TooLarge, CannotCertify) as refusal:
                 reasons[name] = reason_of(refusal)
         return (*contest.offers[:1], *sorted(offers, key=self.rank)), reasons
@@ -172,7 +174,7 @@ class _Contest:
     offers: tuple[Quote, ...]
     reasons: Mapping[str, str]
     later: tuple[Placed, ...]
-    behind: Mapping[str, Setting]
+    behind: Mapping[str, Candidate]
     others: Mapping[str, Mechanism]
 
 
@@ -189,11 +191,13 @@ def quote(
     if not (math.isfinite(alpha) and alpha >= 0):
         raise AccuracyError(f"alpha is a number >= 0, not {alpha}")
 
-    def make(candidate: Candidate, assessment: Assessment, simulate: bool, winner: Quote | None) -> Quote:
+    def make(
+        certified_candidate: CertifiedCandidate, assessment: Assessment, simulate: bool, winner: Quote | None
+    ) -> Quote:
         epsilon, method = assessment.least_epsilon(min(float(alpha), LOOSEST), float(beta), simulate=simulate)
         if winner is not None and epsilon > 0:
             epsilon = max(epsilon, winner.epsilon)
-        return _quote(candidate, guarantee, epsilon, float(alpha), float(beta), method)
+        return _quote(certified_candidate, guarantee, epsilon, float(alpha), float(beta), method)
 
     return Quotes(problem, mechanisms, guarantee, make, lambda found: (found.epsilon, found.rmse))
 
@@ -211,28 +215,30 @@ def accuracy_at(
     if not isinstance(epsilon, Fraction) or epsilon <= 0:
         raise AccuracyError(f"epsilon is a positive Fraction, not {epsilon!r}")
 
-    def make(candidate: Candidate, assessment: Assessment, simulate: bool, winner: Quote | None) -> Quote:
+    def make(
+        certified_candidate: CertifiedCandidate, assessment: Assessment, simulate: bool, winner: Quote | None
+    ) -> Quote:
         alpha, method = assessment.alpha(epsilon, float(beta), simulate=simulate)
         if winner is not None and alpha > 0:
             alpha = max(alpha, winner.alpha)
-        spent = Fraction(0) if candidate.is_exact else epsilon
-        return _quote(candidate, guarantee, spent, alpha, float(beta), method)
+        spent = Fraction(0) if certified_candidate.is_exact else epsilon
+        return _quote(certified_candidate, guarantee, spent, alpha, float(beta), method)
 
     return Quotes(problem, mechanisms, guarantee, make, lambda found: (found.alpha, found.rmse))
 
 
-def is_behind(candidate: Candidate, rival: Quote) -> bool:
+def is_behind(certified_candidate: CertifiedCandidate, rival: Quote) -> bool:
     """Whether the worst answer alone would be off by more than the rival allows, at the rival's epsilon.
 
     A sum of Laplace variables exceeds its standard deviation times the lesser of the normal and the Laplace quantile.
     """
-    if candidate.is_exact or rival.epsilon == 0 or not candidate.is_coarse(rival.epsilon):
+    if certified_candidate.is_exact or rival.epsilon == 0 or not certified_candidate.is_coarse(rival.epsilon):
         return False
-    if candidate.problem.workload.shape[0] > LOOKED_AT:
+    if certified_candidate.problem.workload.shape[0] > LOOKED_AT:
         return False
-    spread = math.sqrt(float(candidate.coarse_answer_variances.max())) / candidate.coarse_unit
+    spread = math.sqrt(float(certified_candidate.coarse_answer_variances.max())) / certified_candidate.coarse_unit
     quantile = min(float(ndtri(1.0 - rival.beta / 2.0)), -math.log(rival.beta) / math.sqrt(2.0))
-    return rival.alpha < SURELY * quantile * spread * float(candidate.plan.unit / rival.epsilon)
+    return rival.alpha < SURELY * quantile * spread * float(certified_candidate.plan.unit / rival.epsilon)
 
 
 def _check_beta(beta: float) -> None:
@@ -241,25 +247,30 @@ def _check_beta(beta: float) -> None:
 
 
 def _quote(
-    candidate: Candidate, guarantee: Guarantee, epsilon: Fraction, alpha: float, beta: float, method: Method
+    certified_candidate: CertifiedCandidate,
+    guarantee: Guarantee,
+    epsilon: Fraction,
+    alpha: float,
+    beta: float,
+    method: Method,
 ) -> Quote:
     return Quote(
-        candidate=candidate,
+        certified_candidate=certified_candidate,
         epsilon=epsilon,
         alpha=alpha,
         beta=beta,
         guarantee=guarantee,
         method=method,
-        rmse=_rmse(candidate, epsilon),
+        rmse=_rmse(certified_candidate, epsilon),
     )
 
 
-def _rmse(candidate: Candidate, epsilon: Fraction) -> float:
-    if candidate.is_exact:
+def _rmse(certified_candidate: CertifiedCandidate, epsilon: Fraction) -> float:
+    if certified_candidate.is_exact:
         return 0.0
-    if candidate.is_coarse(epsilon) and not isinstance(candidate.problem.workload, AllRanges):
-        unit = float(candidate.plan.unit / epsilon) / candidate.coarse_unit
-        total = float(np.sum(candidate.coarse_answer_variances)) * unit**2
+    if certified_candidate.is_coarse(epsilon) and not isinstance(certified_candidate.problem.workload, AllRanges):
+        unit = float(certified_candidate.plan.unit / epsilon) / certified_candidate.coarse_unit
+        total = float(np.sum(certified_candidate.coarse_answer_variances)) * unit**2
     else:
-        total = candidate.total_variance(candidate.variances(epsilon))
-    return math.sqrt(max(total, 0.0) / candidate.problem.workload.shape[0])
+        total = certified_candidate.total_variance(certified_candidate.variances(epsilon))
+    return math.sqrt(max(total, 0.0) / certified_candidate.problem.workload.shape[0])

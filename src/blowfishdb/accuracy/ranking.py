@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from blowfishdb.accuracy.bounds import Bound, Glance
-from blowfishdb.accuracy.candidates import Candidate, Guarantee, Setting, certified_strategy
+from blowfishdb.accuracy.candidates import Candidate, CertifiedCandidate, Guarantee, certified_strategy
 from blowfishdb.accuracy.intervals import Assessment
 from blowfishdb.errors import BlowfishError, CannotCertify, Declined, TooLarge
 from blowfishdb.mechanisms import edge_transform, identity, optimized, ordered, ordered_hierarchical, spanning_tree
@@ -35,7 +35,7 @@ class Placed:
 
     price: float
     name: str
-    candidate: Candidate
+    certified_candidate: CertifiedCandidate
     bound: Bound | None
 
     @property
@@ -45,7 +45,7 @@ class Placed:
 
     def assessment(self, guarantee: Guarantee) -> Assessment:
         """What the strategy promises."""
-        return Assessment(self.candidate, guarantee, self.bound)
+        return Assessment(self.certified_candidate, guarantee, self.bound)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Ranked:
     """Certified strategies, cheapest first; those that a quick look puts behind them; why others are not here."""
 
     placed: tuple[Placed, ...]
-    behind: Mapping[str, Setting]
+    behind: Mapping[str, Candidate]
     reasons: Mapping[str, str]
 
 
@@ -107,7 +107,7 @@ def _remembered(asked: _Asked) -> Ranked:
 def _ranked(asked: _Asked) -> Ranked:
     reasons: dict[str, str] = {}
     placed: list[Placed] = []
-    behind: dict[str, Setting] = {}
+    behind: dict[str, Candidate] = {}
     best = math.inf
     for name, glance in _proposed(asked.problem, dict(asked.mechanisms), reasons):
         try:
@@ -116,7 +116,7 @@ def _ranked(asked: _Asked) -> Ranked:
             reasons[name] = reason_of(refusal)
             continue
         if found is None:
-            behind[name] = glance.setting
+            behind[name] = glance.candidate
         else:
             best = min(best, found.price)
             placed.append(found)
@@ -132,7 +132,7 @@ def _proposed(
     for name, mechanism in mechanisms.items():
         try:
             strategy = mechanism(problem)
-            glance = Glance(Setting(problem, strategy, strategy.plan(Fraction(1))))
+            glance = Glance(Candidate(problem, strategy, strategy.plan(Fraction(1))))
             found.append((glance.least_price() if problem.graph.cells > MANY_CELLS else 0.0, name, glance))
         except (Declined, TooLarge, CannotCertify) as refusal:
             reasons[name] = reason_of(refusal)
@@ -141,21 +141,25 @@ def _proposed(
 
 def _placed(name: str, glance: Glance, guarantee: Guarantee, best: float) -> Placed | None:
     """The certified strategy with its rank; None where cells are many and a quick look puts it behind the best."""
-    setting = glance.setting
-    if setting.problem.graph.cells <= MANY_CELLS:
-        candidate = certified_strategy(setting.problem, setting.strategy)
-        assessment = Assessment(candidate, guarantee)
-        bound = None if candidate.is_exact or candidate.strategy.direct is not None else assessment.bound
-        return Placed(assessment.price(Glance(candidate)), name, candidate, bound)
-    early = Assessment(setting, guarantee)
+    candidate = glance.candidate
+    if candidate.problem.graph.cells <= MANY_CELLS:
+        certified_candidate = certified_strategy(candidate.problem, candidate.strategy)
+        assessment = Assessment(certified_candidate, guarantee)
+        bound = (
+            None
+            if certified_candidate.is_exact or certified_candidate.strategy.direct is not None
+            else assessment.bound
+        )
+        return Placed(assessment.price(Glance(certified_candidate)), name, certified_candidate, bound)
+    early = Assessment(candidate, guarantee)
     limit = best if early.is_large else DOMINATED * best
     if glance.least_price() > limit:
         return None
     price_per_loss = early.price(glance)
     if price_per_loss * glance.loss > limit:
         return None
-    candidate = certified_strategy(setting.problem, setting.strategy)
-    return Placed(price_per_loss * float(candidate.plan.unit), name, candidate, None)
+    certified_candidate = certified_strategy(candidate.problem, candidate.strategy)
+    return Placed(price_per_loss * float(certified_candidate.plan.unit), name, certified_candidate, None)
 
 
 CROWD = 6
@@ -211,7 +215,7 @@ def _is_axis(graph: CellGraph) -> bool:
 def _is_line(graph: CellGraph) -> bool:
     """Whether records can only move to the next cell, where running sums are what every mechanism comes to."""
     axis = graph.factors[0]
-    if len(graph.factors) > 1 or not isinstance(axis, WindowGraph) or axis.hubs.size or np.any(graph.to_zero):
+    if len(graph.factors) > 1 or not isinstance(axis, WindowGraph) or axis.universal.size or np.any(graph.to_zero):
         return False
     return bool(np.all(axis.reach <= np.arange(1, axis.size + 1)))
 
@@ -226,9 +230,9 @@ def _crowds(graph: CellGraph) -> tuple[int, int]:
             return 1, 1
         cell = np.arange(factor.size)
         around = 1 + np.maximum(factor.reach - cell, cell - np.searchsorted(factor.reach, cell))
-        around[factor.hubs] = factor.size
+        around[factor.universal] = factor.size
         least = int(around.min())
         crowd = crowd * least if graph.composition == "record" else max(crowd, least)
         ends = np.flatnonzero(factor.reach == cell)
-        component *= factor.size if factor.hubs.size else int(np.diff(ends, prepend=-1).min())
+        component *= factor.size if factor.universal.size else int(np.diff(ends, prepend=-1).min())
     return crowd, component

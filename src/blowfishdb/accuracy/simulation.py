@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr
 
-from blowfishdb.accuracy.candidates import EstimatesCells, Setting, first_passing, round_up
+from blowfishdb.accuracy.candidates import Candidate, EstimatesCells, first_passing, round_up
 from blowfishdb.mechanisms.axis_estimate import STEADY_SCALE, EstimatingStrategy
 from blowfishdb.mechanisms.trees import TreeCorrection, chain_system
 from blowfishdb.model.numbers import Floats, Ints, distinct
@@ -51,18 +51,18 @@ def allowed_failures(samples: int, beta: float, confidence: float = CONFIDENCE) 
 class Simulation:
     """The same random numbers serve every epsilon; `together` looks at the largest error of each sample."""
 
-    setting: Setting
+    candidate: Candidate
     together: bool
     seed: str
 
     @property
     def samples(self) -> int:
         """How many samples are drawn, whatever alpha, beta and epsilon."""
-        numbers = WIDE_NUMBERS if self.setting.is_wide else NUMBERS
+        numbers = WIDE_NUMBERS if self.candidate.is_wide else NUMBERS
         served = numbers // self._width
         if self._ranges_of_cells and self._ends is None:
             served = max(
-                served, min(numbers // self.setting.weights.size, SUMS // self.setting.problem.workload.shape[0])
+                served, min(numbers // self.candidate.weights.size, SUMS // self.candidate.problem.workload.shape[0])
             )
         return int(min(MOST_SAMPLES, max(1, served)))
 
@@ -77,7 +77,7 @@ class Simulation:
         """
         rounding = 1.0 / (1.0 + alpha / 10.0)
         start = Fraction(self._quantile(self._continuous_errors, beta) / (alpha + rounding))
-        first, last = self.setting.served()
+        first, last = self.candidate.served()
         return first_passing(lambda epsilon: self.passes(epsilon, alpha, beta), max(start, first, lowest), last)
 
     def passes(self, epsilon: Fraction, alpha: float, beta: float) -> bool:
@@ -97,25 +97,25 @@ class Simulation:
     @property
     def _width(self) -> int:
         """Numbers per sample: the noise variables, or the answers where they are more."""
-        answers = self.setting.problem.workload.shape[0]
+        answers = self.candidate.problem.workload.shape[0]
         listed = 0 if self._ends is not None else answers
-        return max(self.setting.weights.size, listed)
+        return max(self.candidate.weights.size, listed)
 
     @property
     def _counted(self) -> int:
-        return 1 if self.together else self.setting.problem.workload.shape[0]
+        return 1 if self.together else self.candidate.problem.workload.shape[0]
 
     @property
     def _ranges_of_cells(self) -> bool:
         """Whether all answers are ranges that are read off an estimate of the cells."""
-        is_listed = isinstance(self.setting.problem.workload, Intervals)
-        return self.together and is_listed and isinstance(self.setting.strategy, EstimatesCells)
+        is_listed = isinstance(self.candidate.problem.workload, Intervals)
+        return self.together and is_listed and isinstance(self.candidate.strategy, EstimatesCells)
 
     @cached_property
     def _ends(self) -> Ints | None:
         """The ends of ranges that are read off an estimate of the cells, where nearly every pair of ends is asked."""
-        workload = self.setting.problem.workload
-        if not (self.together and isinstance(self.setting.strategy, EstimatesCells)):
+        workload = self.candidate.problem.workload
+        if not (self.together and isinstance(self.candidate.strategy, EstimatesCells)):
             return None
         if isinstance(workload, AllRanges):
             return np.arange(workload.cells + 1)
@@ -135,9 +135,9 @@ class Simulation:
     @cached_property
     def _draws(self) -> NDArray[np.float32]:
         """Signed exponentials, variables by samples."""
-        digest = hashlib.sha256(f"{self.seed} {self.setting.strategy.mechanism}".encode()).digest()
+        digest = hashlib.sha256(f"{self.seed} {self.candidate.strategy.mechanism}".encode()).digest()
         generator = np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
-        shape = (self.setting.weights.size, self.samples)
+        shape = (self.candidate.weights.size, self.samples)
         size = generator.standard_exponential(shape, dtype=np.float32)
         signs = np.unpackbits(np.frombuffer(generator.bytes(size.size // 8 + 1), np.uint8))[: size.size]
         # The highest bit of a float is its sign; a masked negation takes as long as all the draws.
@@ -147,9 +147,9 @@ class Simulation:
     @cached_property
     def _continuous_errors(self) -> Floats:
         """Errors at epsilon 1 if noise were continuous."""
-        scales = self.setting.scales(Fraction(1))
+        scales = self.candidate.scales(Fraction(1))
         return np.concatenate(
-            [self._decoded(part * scales[:, None], self.setting.coarse_variances) for part in self._batches()], axis=1
+            [self._decoded(part * scales[:, None], self.candidate.coarse_variances) for part in self._batches()], axis=1
         )
 
     def _errors(self, epsilon: Fraction) -> Iterator[Floats]:
@@ -157,7 +157,7 @@ class Simulation:
 
         |X| is floor(t (E + log(2 / (1 + exp(-1/t))))) for a standard exponential E: P(|X| >= k) comes out exactly.
         """
-        scales, variances = self.setting.scales(epsilon)[:, None], self.setting.variances(epsilon)
+        scales, variances = self.candidate.scales(epsilon)[:, None], self.candidate.variances(epsilon)
         lift = np.log(2.0) - np.log1p(np.exp(-1.0 / scales))
         for part in self._batches():
             noise = np.abs(part)
@@ -172,8 +172,8 @@ class Simulation:
 
     def _decoded(self, noise: Floats, variances: Floats) -> Floats:
         """What the noise alone makes of the answers; the largest error of most ranges comes from the prefixes."""
-        exact = np.zeros((self.setting.exact_rows, noise.shape[1]))
-        strategy = self.setting.strategy
+        exact = np.zeros((self.candidate.exact_rows, noise.shape[1]))
+        strategy = self.candidate.strategy
         if self._ends is not None and isinstance(strategy, EstimatesCells):
             at_ends = sums_before(strategy.estimate_cells(noise, exact, variances))[self._ends]
             return np.asarray(at_ends.max(axis=0) - at_ends.min(axis=0))[None, :]
@@ -272,14 +272,14 @@ ROUNDING = 1.001
 class LargeSimulation:
     """The largest errors of K samples at epsilon 1; one of them decides every demand."""
 
-    setting: Setting
+    candidate: Candidate
     tree: TreeCorrection
     seed: str
 
     @property
     def samples(self) -> int:
         """How many samples are drawn, whatever alpha, beta and epsilon."""
-        return min(MOST_SAMPLES, max(FEWEST_SAMPLES, int((EFFORT / self.setting.weights.size) ** 1.5)))
+        return min(MOST_SAMPLES, max(FEWEST_SAMPLES, int((EFFORT / self.candidate.weights.size) ** 1.5)))
 
     def can_show(self, beta: float) -> bool:
         """Whether the samples are many enough for this beta."""
@@ -300,7 +300,7 @@ class LargeSimulation:
     @property
     def highest(self) -> Fraction:
         """Up to this epsilon the least-squares weights are those of continuous noise."""
-        return self.setting.plan.unit / (STEADY_SCALE * int(self.setting.weights.max()))
+        return self.candidate.plan.unit / (STEADY_SCALE * int(self.candidate.weights.max()))
 
     def _allowed(self, beta: float) -> int:
         return allowed_failures(self.samples, beta * -math.expm1(-(SHIFT**2)), CONFIDENCE)
@@ -312,29 +312,31 @@ class LargeSimulation:
     @cached_property
     def _rounding(self) -> float:
         """SHIFT times the largest norm of an answer's coefficients; a range has at most the norms of two prefixes."""
-        setting = self.setting
-        if isinstance(setting.problem.workload, AllRanges):
-            place = np.arange(setting.problem.workload.cells + 1)
-            found = self.tree.range_variances(np.zeros_like(place), place, setting.coarse_variances)
+        candidate = self.candidate
+        if isinstance(candidate.problem.workload, AllRanges):
+            place = np.arange(candidate.problem.workload.cells + 1)
+            found = self.tree.range_variances(np.zeros_like(place), place, candidate.coarse_variances)
             largest = 4.0 * float(found.max())
         else:
-            largest = float(setting.coarse_answer_variances.max())
-        return SHIFT * math.sqrt(largest / 2.0) / setting.coarse_unit * float(setting.weights.max())
+            largest = float(candidate.coarse_answer_variances.max())
+        return SHIFT * math.sqrt(largest / 2.0) / candidate.coarse_unit * float(candidate.weights.max())
 
     @cached_property
     def _errors(self) -> Floats:
         """The largest error of each sample at epsilon 1 if noise were continuous, in increasing order."""
-        setting = self.setting
-        noise = tree_noise(self.tree, setting.problem.workload, setting.scales(Fraction(1)), setting.coarse_variances)
-        words = hashlib.shake_256(f"{self.seed} {setting.strategy.mechanism}".encode()).digest(12 * self.samples)
+        candidate = self.candidate
+        noise = tree_noise(
+            self.tree, candidate.problem.workload, candidate.scales(Fraction(1)), candidate.coarse_variances
+        )
+        words = hashlib.shake_256(f"{self.seed} {candidate.strategy.mechanism}".encode()).digest(12 * self.samples)
         return np.sort(noise.largest_errors(np.frombuffer(words, dtype="<u4").astype(np.uint32).reshape(-1, 3)))
 
 
-def large_simulation(setting: Setting) -> LargeSimulation | None:
+def large_simulation(candidate: Candidate) -> LargeSimulation | None:
     """The simulation of a long tree whose largest error one pass over the cells finds; None for anything else."""
-    strategy = setting.strategy
-    is_long = FEWEST_VARIABLES < setting.weights.size <= MOST_VARIABLES
-    if not (is_long and isinstance(strategy, EstimatingStrategy) and serves(setting.problem.workload)):
+    strategy = candidate.strategy
+    is_long = FEWEST_VARIABLES < candidate.weights.size <= MOST_VARIABLES
+    if not (is_long and isinstance(strategy, EstimatingStrategy) and serves(candidate.problem.workload)):
         return None
     tree = strategy.estimator
-    return LargeSimulation(setting, tree, setting.problem.digest()) if isinstance(tree, TreeCorrection) else None
+    return LargeSimulation(candidate, tree, candidate.problem.digest()) if isinstance(tree, TreeCorrection) else None

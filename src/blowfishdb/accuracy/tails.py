@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import gammaln
 
-from blowfishdb.accuracy.candidates import Setting, least_passing
+from blowfishdb.accuracy.candidates import Candidate, least_passing
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.noise import distribution
 
@@ -240,7 +240,7 @@ def two_terms_tail(scale: float, k: Floats) -> Floats:
 class ExactTails:
     """Tails of independent discrete Laplace variables; answers that share a variable count once."""
 
-    setting: Setting
+    candidate: Candidate
     direct: Ints
     together: bool
 
@@ -249,14 +249,14 @@ class ExactTails:
         weights, counts = self._groups
         if weights.size == 0:
             return 0.0
-        scales = float(self.setting.plan.unit / epsilon) / weights
+        scales = float(self.candidate.plan.unit / epsilon) / weights
         if self.together:
             return distribution.simultaneous_tail(scales, counts, alpha)
         return float(distribution.tail(scales, alpha).max())
 
     def least_epsilon(self, alpha: float, beta: float) -> Fraction:
         """The least grid epsilon that keeps the promise."""
-        guess = self.setting.plan.unit / Fraction(max(alpha, 1.0))
+        guess = self.candidate.plan.unit / Fraction(max(alpha, 1.0))
         return least_passing(lambda epsilon: self.failure(epsilon, alpha) <= beta, guess)
 
     def alpha(self, epsilon: Fraction, beta: float) -> float:
@@ -264,15 +264,15 @@ class ExactTails:
         weights, counts = self._groups
         if weights.size == 0:
             return 0.0
-        return self._quantile(float(self.setting.plan.unit / epsilon) / weights, counts, beta)
+        return self._quantile(float(self.candidate.plan.unit / epsilon) / weights, counts, beta)
 
     def price(self, beta: float) -> float:
         """alpha times epsilon where noise is so large that rounding does not matter."""
         weights, counts = self._groups
         if weights.size == 0:
             return 0.0
-        coarse = self.setting.coarse_unit
-        return self._quantile(coarse / weights, counts, beta) * float(self.setting.plan.unit) / coarse
+        coarse = self.candidate.coarse_unit
+        return self._quantile(coarse / weights, counts, beta) * float(self.candidate.plan.unit) / coarse
 
     def _quantile(self, scales: Floats, counts: Ints, beta: float) -> float:
         if self.together:
@@ -282,8 +282,8 @@ class ExactTails:
     @cached_property
     def _groups(self) -> tuple[Ints, Ints]:
         """Distinct weights of the variables in use, and how many variables have each."""
-        used = np.zeros(self.setting.weights.size, dtype=np.bool_)
+        used = np.zeros(self.candidate.weights.size, dtype=np.bool_)
         used[self.direct[self.direct >= 0]] = True
-        values, place = self.setting.weight_classes
+        values, place = self.candidate.weight_classes
         counts = np.bincount(place[used], minlength=values.size)
         return values[counts > 0], counts[counts > 0]

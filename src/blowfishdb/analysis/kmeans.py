@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from blowfishdb.engine.points import NodeWeights
+from blowfishdb.engine.points import PointWeights
 from blowfishdb.engine.target import Number
 from blowfishdb.errors import InvalidInput, NotRevealed
 from blowfishdb.inference.consistent import nonnegative
@@ -101,7 +101,7 @@ ROUNDS = 10
 TINY = 1e-9
 
 
-def sharpened(released: NodeWeights) -> tuple[Floats, Floats]:
+def sharpened(released: PointWeights) -> tuple[Floats, Floats]:
     """Sample points (points by columns) and their weights, such that together they give about the released weights.
 
     A record's weight is smeared over the nodes around it. Starting from equal weights, each round multiplies every
@@ -122,12 +122,12 @@ def sharpened(released: NodeWeights) -> tuple[Floats, Floats]:
     return (points[kept], flat[kept]) if kept.any() else (points, np.ones(len(points)))
 
 
-def cleaned(released: NodeWeights) -> Floats:
+def cleaned(released: PointWeights) -> Floats:
     """The nearest weights without negative ones; each block has its exact count where that was released."""
     if released.block_counts is None:
         return nonnegative(released.weights.ravel()).reshape(released.weights.shape)
     found = np.empty(released.weights.shape)
-    owners = [column.node_blocks for column in released.columns]
+    owners = [column.point_blocks for column in released.columns]
     for block in itertools.product(*(range(size) for size in released.block_counts.shape)):
         inside = np.ix_(*(owner == label for owner, label in zip(owners, block, strict=True)))
         own = released.weights[inside]
@@ -143,9 +143,9 @@ class Columns(Protocol):
         """The columns in the order in which they were asked for."""
         ...
 
-    def node_weights(
+    def point_weights(
         self, *, epsilon: Number, clusters: int, rows: int | None = None, key: str | None = None
-    ) -> NodeWeights:
+    ) -> PointWeights:
         """Weights on the nodes of a grid that suits so many clusters, charged."""
         ...
 
@@ -163,7 +163,7 @@ class KMeans:
     cluster_centers_: Floats
     estimated_cluster_sizes_: Floats
     estimated_inertia_: float
-    released: NodeWeights = field(repr=False)
+    released: PointWeights = field(repr=False)
 
     @property
     def n_features_in_(self) -> int:
@@ -223,11 +223,11 @@ def kmeans(
     """
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise InvalidInput("a seed is a whole number")
-    released = columns.node_weights(epsilon=epsilon, clusters=n_clusters, rows=rows, key=key)
+    released = columns.point_weights(epsilon=epsilon, clusters=n_clusters, rows=rows, key=key)
     return from_weights(released, n_clusters, columns.names, seed)
 
 
-def from_weights(released: NodeWeights, n_clusters: int, names: tuple[str, ...], seed: int = 0) -> KMeans:
+def from_weights(released: PointWeights, n_clusters: int, names: tuple[str, ...], seed: int = 0) -> KMeans:
     """Cluster centres from weights that were released before; costs nothing."""
     points, weights = sharpened(released)
     order = [released.names.index(name) for name in names]

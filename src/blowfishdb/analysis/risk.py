@@ -13,7 +13,7 @@ import numpy as np
 
 from blowfishdb.engine.target import Number, short_number
 from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError
-from blowfishdb.model.constraint_graph import changed_facts
+from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.distance import hidden_distance, record_distance
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
@@ -207,7 +207,7 @@ def _wanted_power(odds: Number | None, posterior: Number | None, prior: Number) 
 
 
 def _steps(declared: Declared, attribute: str | None, one: object, two: object) -> int | None:
-    if changed_facts(declared.domain, declared.policy):
+    if changed_constraints(declared.domain, declared.policy):
         raise PolicyError(
             "public facts tie records together here: a change of one record alone would contradict them, and no number "
             "of steps bounds what is learned of it"

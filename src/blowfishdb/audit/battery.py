@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from blowfishdb.audit.cases import Case
-from blowfishdb.engine.points import NodeQuestion
+from blowfishdb.engine.points import PointQuery
 from blowfishdb.ledger.values import BY, PER_EDGE
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.table import MECHANISMS
@@ -84,7 +84,7 @@ def battery(*, quick: bool) -> list[Case]:
         joint(),
         filters_and_cells(),
         presence_and_people(),
-        public_facts(),
+        public_constraints(),
         data_aware(quick=quick),
         data_aware_elsewhere(),
         long_axes(),
@@ -246,16 +246,16 @@ def presence_and_people() -> Iterator[Case]:
     )
 
 
-def public_facts() -> Iterator[Case]:
+def public_constraints() -> Iterator[Case]:
     """Facts that tie records together, or that nothing hidden changes."""
     small = domain({"x": integers(0, 2, null=0), "y": categorical(["a", "b"], null="a", outside="a")})
-    facts = {
+    constraints = {
         "a marginal": ["marginal(y)"],
         "a range": ["range(x, 0, 1)"],
         "overlapping counts": ["marginal(y)", "count(x < 1)"],
         "a count across": ["count(x < 1 and y = 'a')"],
     }
-    for said, declared in facts.items():
+    for said, declared in constraints.items():
         yield Case(f"identity, {said} known", small, Policy({}, constraints=declared), TABLE, mechanism="identity")
         yield Case(f"the best mechanism, {said} known", small, Policy({"x": line()}, constraints=declared), CDF)
     free = Policy({"y": public()}, constraints=["marginal(y)"])
@@ -348,8 +348,8 @@ def other_releases() -> Iterator[Case]:
         "a range known": Policy(constraints=["range(x, 0, 3)"]),
         "people": Policy({"x": line(), "y": line()}, unit=person("who", at_most=2, order_by="nr")),
     }.items():
-        yield Case(f"weights on nodes, {said}", SQUARE, policy, NodeQuestion(as_axes(("x", "y")), None, 2, 40))
-    filtered_points = NodeQuestion(as_axes(("x",)), Column("y") >= 4, 2, 40)
+        yield Case(f"weights on nodes, {said}", SQUARE, policy, PointQuery(as_axes(("x", "y")), None, 2, 40))
+    filtered_points = PointQuery(as_axes(("x",)), Column("y") >= 4, 2, 40)
     yield Case("weights on nodes, filter", SQUARE, Policy({"x": line(), "y": line()}), filtered_points)
 
 

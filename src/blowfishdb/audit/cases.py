@@ -17,11 +17,11 @@ from blowfishdb.accuracy import ranking
 from blowfishdb.audit.definitions import Change, Record, Setting
 from blowfishdb.audit.scratch import TableRow, raw_values
 from blowfishdb.catalog import Dataset, read_config
-from blowfishdb.engine.compile import Holding
-from blowfishdb.engine.points import NodeQuestion, make_node_request, prepare_nodes
+from blowfishdb.engine.compile import DatasetHandle
+from blowfishdb.engine.points import PointQuery, make_point_request, prepare_point_release
 from blowfishdb.engine.request import Payable, make_request, prepare
 from blowfishdb.engine.synopsis import prepare_synopsis, synopsis_request
-from blowfishdb.engine.target import demand
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.ledger.values import SUM
 from blowfishdb.model import cellgraph, graphs, projection
 from blowfishdb.model.domain import Attribute, Domain
@@ -43,7 +43,7 @@ class Case:
     name: str
     domain: Domain
     policy: Policy
-    asked: Query | NodeQuestion
+    asked: Query | PointQuery
     epsilon: Fraction = Fraction(1)
     mechanism: str | None = None
     as_synopsis: bool = False
@@ -57,8 +57,8 @@ class Case:
     @cached_property
     def setting(self) -> Setting:
         """The declaration and the question, for the definitions to work on."""
-        is_points = isinstance(self.asked, NodeQuestion)
-        axes = self.asked.columns if isinstance(self.asked, NodeQuestion) else self.asked.axes
+        is_points = isinstance(self.asked, PointQuery)
+        axes = self.asked.columns if isinstance(self.asked, PointQuery) else self.asked.axes
         return Setting(self.domain, self.policy, axes, self.asked.where, by_value=is_points)
 
 
@@ -70,19 +70,19 @@ class Ready:
     payable: Payable
 
 
-def made_ready(case: Case, holding: Holding, asked: Query | NodeQuestion) -> Ready:
+def made_ready(case: Case, handle: DatasetHandle, asked: Query | PointQuery) -> Ready:
     """The release of one question of a case; Declined or InvalidInput where it cannot be."""
-    if isinstance(asked, NodeQuestion):
-        weights = make_node_request(holding, asked, case.epsilon)
-        return Ready(weights.digest, prepare_nodes(holding, weights))
-    wanted = demand(epsilon=case.epsilon, mechanism=case.mechanism)
+    if isinstance(asked, PointQuery):
+        weights = make_point_request(handle, asked, case.epsilon)
+        return Ready(weights.digest, prepare_point_release(handle, weights))
+    wanted = accuracy_target(epsilon=case.epsilon, mechanism=case.mechanism)
     if case.within is not None:
-        wanted = demand(alpha=case.within, mechanism=case.mechanism)
+        wanted = accuracy_target(alpha=case.within, mechanism=case.mechanism)
     if case.as_synopsis:
-        published = synopsis_request(holding, asked, wanted)
-        return Ready(published.digest, prepare_synopsis(holding, published))
-    request = make_request(holding, asked, wanted)
-    return Ready(request.digest, prepare(holding, request))
+        published = synopsis_request(handle, asked, wanted)
+        return Ready(published.digest, prepare_synopsis(handle, published))
+    request = make_request(handle, asked, wanted)
+    return Ready(request.digest, prepare(handle, request))
 
 
 Limit = tuple[ModuleType, str]

@@ -18,9 +18,9 @@ from blowfishdb.audit.made_up import COMPOSITIONS, made_up, made_up_policy, one_
 from blowfishdb.audit.report import Line, judged
 from blowfishdb.audit.scratch import scratch
 from blowfishdb.catalog.stretch import policy_stretch
-from blowfishdb.engine.compile import Holding
+from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.request import Prepared, make_request
-from blowfishdb.engine.target import demand
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.document import Document, Format, read_document, write_document
@@ -62,7 +62,7 @@ def declaration_lines(*, quick: bool, seed: int) -> list[Line]:
 def _stretch_troubles(random: np.random.Generator, asked: Setting) -> list[str]:
     """Between two values that the new policy joins lie as many old steps as past loss is multiplied by, at most."""
     declared = asked.domain
-    old, new = _connected(random, declared), made_up_policy(random, declared, with_facts=False)
+    old, new = _connected(random, declared), made_up_policy(random, declared, with_constraints=False)
     # Where joint thresholds change, or old values were not hidden at all, nothing is carried over: that is no test.
     new = replace(_connected(random, declared) if new.joint else new, unit=ROW)
     try:
@@ -111,14 +111,14 @@ NONE = np.empty(0, dtype=np.int64)
 def digest_lines() -> list[Line]:
     """Graphs, plans, programs and requests that differ in one thing; and quotes that must not be taken for others."""
     with scratch(DECLARED, Policy({"x": line()})) as world:
-        named = {"graphs": _graphs(), "plans": _plans(), "programs": _programs(), "requests": _requests(world.holding)}
+        named = {"graphs": _graphs(), "plans": _plans(), "programs": _programs(), "requests": _requests(world.handle)}
         found = [
             judged(
                 "exact", f"digests of {what}", "all differ", _alike(listed), "nothing is taken for another", len(listed)
             )
             for what, listed in named.items()
         ]
-        stale = list(_stale_quotes(world.holding))
+        stale = list(_stale_quotes(world.handle))
     return [*found, judged("exact", "quotes of other policies", "none is reused", stale, "each certified anew", 5)]
 
 
@@ -131,7 +131,7 @@ def _alike(listed: Mapping[str, str]) -> list[str]:
 def _graphs() -> dict[str, str]:
     steps = np.minimum(np.arange(6) + 1, 5)
     usual = CellGraph((WindowGraph(steps, NONE),), "record", np.array(False), "public")
-    wide, hub = WindowGraph(np.full(6, 5), NONE), WindowGraph(np.array([1, 2, 3, 4, 4, 5]), np.array([5]))
+    wide, universal_vertex = WindowGraph(np.full(6, 5), NONE), WindowGraph(np.array([1, 2, 3, 4, 4, 5]), np.array([5]))
     short = WindowGraph(np.array([1, 2, 2]), NONE)
     found = {
         "a line": usual,
@@ -141,7 +141,7 @@ def _graphs() -> dict[str, str]:
         "nothing but presence": replace(usual, presence="only"),
         "two rows a person": replace(usual, rows_per_person=2),
         "a complete graph": replace(usual, factors=(wide,)),
-        "a hub": replace(usual, factors=(hub,)),
+        "a hub": replace(usual, factors=(universal_vertex,)),
         "listed edges": replace(usual, factors=(EdgeGraph(6, np.array([[0, 1], [2, 3]])),)),
         "other listed edges": replace(usual, factors=(EdgeGraph(6, np.array([[0, 1], [2, 4]])),)),
         "two factors": replace(usual, factors=(short, WindowGraph(np.array([1, 1]), NONE))),
@@ -191,8 +191,8 @@ def _programs() -> dict[str, str]:
     return digests | {name: selection.digest() for name, selection in selections.items()}
 
 
-def _requests(holding: Holding) -> dict[str, str]:
-    usual, price = query("histogram", "x"), demand(epsilon=Fraction(1))
+def _requests(handle: DatasetHandle) -> dict[str, str]:
+    usual, price = query("histogram", "x"), accuracy_target(epsilon=Fraction(1))
     asked = {
         "a histogram": usual,
         "another attribute": query("histogram", "y"),
@@ -205,23 +205,23 @@ def _requests(holding: Holding) -> dict[str, str]:
         "ranges": query("ranges", "x", boxes=[((0, 5),)]),
         "other ranges": query("ranges", "x", boxes=[((0, 6),)]),
     }
-    found = {name: make_request(holding, question, price).digest for name, question in asked.items()}
+    found = {name: make_request(handle, question, price).digest for name, question in asked.items()}
     demands = {
-        "a lower price": demand(epsilon=Fraction(1, 2)),
-        "a mechanism": demand(epsilon=Fraction(1), mechanism="identity"),
-        "other intervals": demand(epsilon=Fraction(1), confidence="0.9"),
+        "a lower price": accuracy_target(epsilon=Fraction(1, 2)),
+        "a mechanism": accuracy_target(epsilon=Fraction(1), mechanism="identity"),
+        "other intervals": accuracy_target(epsilon=Fraction(1), confidence="0.9"),
     }
-    found |= {name: make_request(holding, usual, wanted).digest for name, wanted in demands.items()}
+    found |= {name: make_request(handle, usual, wanted).digest for name, wanted in demands.items()}
     others = {
-        "another account": replace(holding, account="f" * 32),
-        "a new policy": replace(holding, policy_version=holding.policy_version + 1),
-        "a new domain": replace(holding, domain_version=holding.domain_version + 2),
-        "new data": replace(holding, snapshot=holding.snapshot + 3),
+        "another account": replace(handle, account="f" * 32),
+        "a new policy": replace(handle, policy_version=handle.policy_version + 1),
+        "a new domain": replace(handle, domain_version=handle.domain_version + 2),
+        "new data": replace(handle, snapshot=handle.snapshot + 3),
     }
     return found | {name: make_request(other, usual, price).digest for name, other in others.items()}
 
 
-def _stale_quotes(holding: Holding) -> Iterator[str]:
+def _stale_quotes(handle: DatasetHandle) -> Iterator[str]:
     """Quotes under one policy after the other, none forgotten: each must be certified for its own."""
     policies = {
         "line": Policy({"x": line(), "y": public()}),
@@ -234,7 +234,7 @@ def _stale_quotes(holding: Holding) -> Iterator[str]:
     ranking.forget()
     for name, policy in policies.items():
         case = Case(name, DECLARED, policy, asked)
-        payable = made_ready(case, replace(holding, policy=policy), asked).payable
+        payable = made_ready(case, replace(handle, policy=policy), asked).payable
         if not isinstance(payable, Prepared):
             yield f"{name}: no fixed plan is offered"
         elif certify(payable.best.plan, payable.compiled.cells.graph) != payable.best.certificate:

@@ -15,7 +15,13 @@ import numpy as np
 
 from blowfishdb.errors import QueryError
 from blowfishdb.model.calendar import SECONDS, Dates, Duration, Timestamps, find_zone, periods_of_days
-from blowfishdb.model.constraints import CountFact, Fact, MarginalFact, RangeFact, RowsFact
+from blowfishdb.model.constraints import (
+    Constraint,
+    CountConstraint,
+    MarginalConstraint,
+    RangeConstraint,
+    RowsConstraint,
+)
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
 from blowfishdb.model.families import Custom, Family, Full, Line, Partition, Public, Threshold
 from blowfishdb.model.policy import Policy
@@ -46,7 +52,7 @@ def gap(attribute: Attribute, one: int, two: int) -> Fraction:
     return max(Fraction(0), a - d, c - b)
 
 
-def hub_or_public(attribute: Attribute, one: int, two: int) -> bool | None:
+def universal_or_public(attribute: Attribute, one: int, two: int) -> bool | None:
     """Whether special cells decide: True joined, False not, None when both are declared values."""
     special = {slot.code: slot.public for slot in attribute.slots}
     return not any(special[code] for code in (one, two) if code in special) if {one, two} & set(special) else None
@@ -56,7 +62,7 @@ def joined(family: Family, attribute: Attribute, one: int, two: int) -> bool:
     """Whether an edge of the attribute's own graph joins two different codes."""
     if isinstance(family, Public):
         return False
-    special = hub_or_public(attribute, one, two)
+    special = universal_or_public(attribute, one, two)
     if special is not None:
         return special
     if isinstance(family, Full):
@@ -127,7 +133,7 @@ def moves(domain: Domain, policy: Policy, one: Record, two: Record) -> bool:
         gaps = []
         for name in grid.attributes:
             attribute, a, b = domain[name], one[name], two[name]
-            special = hub_or_public(attribute, a, b) if a != b else None
+            special = universal_or_public(attribute, a, b) if a != b else None
             if special is False:
                 return False
             gaps.append(Fraction(0) if a == b or special else gap(attribute, a, b))
@@ -268,15 +274,15 @@ MOST_PAIRS = 60
 MOST_SETS = 1500
 
 
-def signatures(domain: Domain, facts: Sequence[Fact], vertices: Sequence[Record | None]) -> list[Told]:
+def signatures(domain: Domain, constraints: Sequence[Constraint], vertices: Sequence[Record | None]) -> list[Told]:
     """What each fact counts of each record; a marginal has an entry for every combination of values that occurs."""
     columns: list[list[int]] = []
-    for fact in facts:
-        if isinstance(fact, MarginalFact):
-            own = [None if v is None else tuple(v[name] for name in fact.attributes) for v in vertices]
+    for constraint in constraints:
+        if isinstance(constraint, MarginalConstraint):
+            own = [None if v is None else tuple(v[name] for name in constraint.attributes) for v in vertices]
             columns += [[int(cell == wanted) for cell in own] for wanted in sorted({c for c in own if c is not None})]
-        elif isinstance(fact, CountFact | RangeFact):
-            columns.append([int(v is not None and holds(fact.condition, domain, v) is True) for v in vertices])
+        elif isinstance(constraint, CountConstraint | RangeConstraint):
+            columns.append([int(v is not None and holds(constraint.condition, domain, v) is True) for v in vertices])
         else:
             columns.append([int(v is not None) for v in vertices])
     return [tuple(column[place] for column in columns) for place in range(len(vertices))]
@@ -284,7 +290,7 @@ def signatures(domain: Domain, facts: Sequence[Fact], vertices: Sequence[Record 
 
 def minimal_sets(
     domain: Domain,
-    facts: Sequence[Fact],
+    constraints: Sequence[Constraint],
     vertices: Sequence[Record | None],
     most: int,
     place: Callable[[Record | None], Hashable],
@@ -293,7 +299,7 @@ def minimal_sets(
 
     Under facts any two records count as joined: the policy's own graph gives no benefit there.
     """
-    told = signatures(domain, facts, vertices)
+    told = signatures(domain, constraints, vertices)
     different: dict[Hashable, tuple[Told, Pair]] = {}
     for i, j in itertools.permutations(range(len(vertices)), 2):
         step = tuple(b - a for a, b in zip(told[i], told[j], strict=True))
@@ -368,11 +374,11 @@ class Setting:
     def used(self) -> tuple[str, ...]:
         """The attributes that the question or a public fact looks at."""
         named = [axis.attribute for axis in self.axes] + [atom.attribute for atom in atoms(self.where)]
-        for fact in self.policy.facts:
-            if isinstance(fact, MarginalFact):
-                named += fact.attributes
-            elif not isinstance(fact, RowsFact):
-                named += [atom.attribute for atom in atoms(fact.condition)]
+        for constraint in self.policy.parsed_constraints:
+            if isinstance(constraint, MarginalConstraint):
+                named += constraint.attributes
+            elif not isinstance(constraint, RowsConstraint):
+                named += [atom.attribute for atom in atoms(constraint.condition)]
         return tuple(name for name in self.domain.names if name in named)
 
     def is_complete(self, everyone: Sequence[Record]) -> bool:
@@ -446,10 +452,10 @@ def _key(record: Record) -> tuple[int, ...]:
 
 def changes(setting: Setting, everyone: Sequence[Record], most_together: int = 3) -> list[Change]:
     """One change for every pair of places that a hidden move joins, and sets of changes where facts tie records."""
-    if setting.policy.facts and _facts_bind(setting, everyone):
+    if setting.policy.parsed_constraints and _constraints_bind(setting, everyone):
         hidden = setting.policy.presence != "public"
         vertices: list[Record | None] = [*everyone, *([None] if hidden else [])]
-        sets = minimal_sets(setting.applied, setting.policy.facts, vertices, most_together, setting.place)
+        sets = minimal_sets(setting.applied, setting.policy.parsed_constraints, vertices, most_together, setting.place)
         return [Change(tuple(before for before, _ in pairs), tuple(after for _, after in pairs)) for pairs in sets]
     found: dict[frozenset[Place], Change] = {}
     placed = [(record, setting.place(record)) for record in everyone]
@@ -464,9 +470,9 @@ def changes(setting: Setting, everyone: Sequence[Record], most_together: int = 3
     return listed
 
 
-def _facts_bind(setting: Setting, everyone: Sequence[Record]) -> bool:
+def _constraints_bind(setting: Setting, everyone: Sequence[Record]) -> bool:
     """Whether a hidden change of one record changes a fact."""
-    told = signatures(setting.applied, setting.policy.facts, [*everyone, None])
+    told = signatures(setting.applied, setting.policy.parsed_constraints, [*everyone, None])
     if setting.policy.presence != "public" and any(entries != told[-1] for entries in told):
         return True
     return any(

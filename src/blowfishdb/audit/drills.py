@@ -25,7 +25,7 @@ from blowfishdb.audit.scratch import READ, SECRET, Scratch, Watch, scratch, watc
 from blowfishdb.audit.stages import Recorder, moved_by_all, watched_stages
 from blowfishdb.audit.tape import TapeError
 from blowfishdb.engine.measure import measure, run_program
-from blowfishdb.engine.points import NodeQuestion
+from blowfishdb.engine.points import PointQuery
 from blowfishdb.engine.program import PreparedProgram
 from blowfishdb.errors import (
     AllowanceExceeded,
@@ -68,9 +68,9 @@ def drills(case: Case, seed: int) -> list[Line]:
     pair = table_pair(setting, base, changes(setting, everyone)[0], random)
     limit = case.epsilon * Fraction(5, 2)
     with scratch(case.domain, case.policy, case.accounting, limit) as world, watched_stages() as recorder:
-        ready = made_ready(case, world.holding, case.asked)
+        ready = made_ready(case, world.handle, case.asked)
         dear = Ready(
-            ready.digest, made_ready(replace(case, epsilon=2 * case.epsilon), world.holding, case.asked).payable
+            ready.digest, made_ready(replace(case, epsilon=2 * case.epsilon), world.handle, case.asked).payable
         )
         name = f"drills: {case.name}"
         staged = [ready.payable] if isinstance(ready.payable, PreparedProgram) else []
@@ -154,7 +154,7 @@ def _broken_counts(world: Scratch, recorder: Recorder, ready: Ready) -> Iterator
     ]
     for counts in broken:
         try:
-            ready.payable.payload(counts, world.holding)
+            ready.payable.payload(counts, world.handle)
             yield "counts of a wrong shape were measured"
         except Exception as failure:  # noqa: BLE001  # whatever it is, its words are looked at
             if str(TELLTALE) in str(failure):
@@ -448,7 +448,7 @@ def _rolled_back(folder: Path) -> Iterator[str]:
 def replay_account(case: Case, seed: int) -> list[Line]:
     """Releases all questions of a case; sums what each change loses, and compares the worst with what was charged."""
     random = np.random.default_rng([seed, 7])
-    asked = [question for question in (case.asked, *case.further) if not isinstance(question, NodeQuestion)]
+    asked = [question for question in (case.asked, *case.further) if not isinstance(question, PointQuery)]
     setting = _all_of(case, asked)
     everyone = sample_records(setting, random)
     listed = [
@@ -464,7 +464,7 @@ def replay_account(case: Case, seed: int) -> list[Line]:
         base = [everyone[int(i)] for i in random.integers(len(everyone), size=case.rows)]
         world.fill(table_pair(setting, base, listed[0], random).before)
         for number, question in enumerate(asked):
-            ready = made_ready(case, world.holding, question)
+            ready = made_ready(case, world.handle, question)
             moved = moved_by_all(recorder, ready.payable, listed, setting)
             if moved is None:
                 troubles.append("a release of an account has no fixed plan")

@@ -29,7 +29,7 @@ from blowfishdb.model.workload import Identity, Intervals, Prefix, Rows, Sparse
 from blowfishdb.plan import certificate
 from blowfishdb.plan.certificate import calibrate, certify, rescaled
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
-from blowfishdb.plan.points import NodeAxis, NodePlan
+from blowfishdb.plan.points import PointAxis, PointPlan
 from blowfishdb.plan.program import merge_graph
 
 SIZES: dict[int, tuple[int, int]] = {1: (4, 14), 2: (3, 6), 3: (2, 3)}
@@ -38,7 +38,7 @@ COMPOSITIONS: tuple[Composition, ...] = ("record", "attribute")
 PRESENCES: tuple[Presence, ...] = ("public", "public", "public", "secret", "only")
 METRICS: tuple[Metric, ...] = ("l1", "l2", "linf")
 UNITS: tuple[Row | Person, ...] = (ROW, ROW, ROW, person("who", at_most=2, order_by="nr"))
-FACTS = ("marginal(x)", "count(x < 2)", "range(x, 1, 2)")
+CONSTRAINTS = ("marginal(x)", "count(x < 2)", "range(x, 1, 2)")
 Option = TypeVar("Option")
 
 
@@ -52,7 +52,7 @@ def made_up(random: np.random.Generator, *, numeric: bool = False) -> Setting:
     number = int(random.integers(1, 3 if numeric else 4))
     names = ("x", "y", "z")[:number]
     declared = Domain(tuple((name, _attribute(random, number, numeric=numeric)) for name in names))
-    policy = made_up_policy(random, declared, with_facts=not numeric)
+    policy = made_up_policy(random, declared, with_constraints=not numeric)
     asked = names if numeric else names[: int(random.integers(0 if number > 1 else 1, number + 1))]
     axes = tuple(Axis(name) if numeric else _axis(random, name, declared[name]) for name in asked)
     where = _condition(random, declared) if random.random() < 0.5 else None
@@ -71,21 +71,21 @@ def made_up_places(random: np.random.Generator) -> Setting:
     return Setting(declared, policy, (Axis("x"), Axis("y")), None)
 
 
-def made_up_policy(random: np.random.Generator, declared: Domain, *, with_facts: bool) -> Policy:
+def made_up_policy(random: np.random.Generator, declared: Domain, *, with_constraints: bool) -> Policy:
     """A policy on the domain; some protect people, some know facts."""
     numbers = [name for name in declared.names if isinstance(declared[name], Integers | Bins)]
     is_joint = len(numbers) > 1 and random.random() < 0.5
     joint = [grid(numbers[:2], _theta(random), one_of(random, METRICS))] if is_joint else []
     own = {name: _family(random, declared[name]) for name in declared.names if not is_joint or name not in numbers[:2]}
     is_short = len(declared.names) == 1 and isinstance(declared["x"], Integers)
-    tied = with_facts and is_short and random.random() < 0.25
+    tied = with_constraints and is_short and random.random() < 0.25
     return Policy(
         own,
         one_of(random, COMPOSITIONS),
         one_of(random, PRESENCES),
         ROW if tied else one_of(random, UNITS),
         joint,
-        [one_of(random, FACTS)] if tied else [],
+        [one_of(random, CONSTRAINTS)] if tied else [],
     )
 
 
@@ -210,7 +210,12 @@ class _Known:
             [(where[id(old)], where[id(new)]) for old, new in zip(change.before, change.after, strict=True)]
             for change in changes(setting, everyone)
         ]
-        is_plain = is_listed and setting.where is None and not setting.policy.facts and setting.is_complete(everyone)
+        is_plain = (
+            is_listed
+            and setting.where is None
+            and not setting.policy.parsed_constraints
+            and setting.is_complete(everyone)
+        )
         return cls(setting, cells.graph, steps, is_plain)
 
     def troubles(self, random: np.random.Generator, *, in_buckets: bool) -> Iterator[str]:
@@ -234,7 +239,7 @@ class _Known:
 
     def leaving_troubles(self) -> Iterator[str]:
         """Cells that a hidden change leaves for what does not count must be known to do so."""
-        if self.setting.policy.facts:
+        if self.setting.policy.parsed_constraints:
             return
         left = {max(step) for steps in self.steps for step in steps if min(step) < 0}
         if not left <= set(np.flatnonzero(self.graph.to_zero).tolist()):
@@ -328,7 +333,7 @@ def _levels(random: np.random.Generator, cells: int) -> Intervals:
 POINT_PLANS, MOST_POINT_RECORDS = 5, 150
 
 
-def node_lines(*, quick: bool, seed: int) -> list[Line]:
+def point_lines(*, quick: bool, seed: int) -> list[Line]:
     """One line: nodes near and far, weights rounded much and not at all, exact counts of blocks that may not be."""
     random, tried, troubles = np.random.default_rng([seed, 29]), 0, list[str]()
     usual = certificate.SHARES, certificate.LEAST_SHARES
@@ -374,20 +379,20 @@ def _troubles(random: np.random.Generator, points: Points, pairs: list[tuple[Int
     tells = any(change[plan.nodes :].any() for change in moved)
     found = list[str]()
     with suppress(BlowfishError):
-        priced, proof = certificate.calibrate_nodes(replace(plan, blocks=()), points.graph, Fraction(1))
+        priced, proof = certificate.calibrate_points(replace(plan, blocks=()), points.graph, Fraction(1))
         claimed = 0 if priced.unit is None else proof.epsilon * priced.unit
         if claimed < loss:
             found.append(
                 f"weights that change by {amount(Fraction(loss))} are certified for {amount(Fraction(claimed))}"
             )
     with suppress(BlowfishError):
-        certificate.certify_nodes(plan.with_unit(Fraction(1)), points.graph)
+        certificate.certify_points(plan.with_unit(Fraction(1)), points.graph)
         if tells:
             found.append("counts of blocks that a hidden move changes may be released exactly")
     return found
 
 
-def _weights(plan: NodePlan, point: Ints, known: dict[bytes, Ints]) -> Ints:
+def _weights(plan: PointPlan, point: Ints, known: dict[bytes, Ints]) -> Ints:
     """What one point adds to every node, and to the counts of the blocks."""
     key = point.tobytes()
     if key not in known:
@@ -399,16 +404,16 @@ def _weights(plan: NodePlan, point: Ints, known: dict[bytes, Ints]) -> Ints:
     return known[key]
 
 
-def _plan(random: np.random.Generator, plain: tuple[int, ...]) -> NodePlan:
+def _plan(random: np.random.Generator, plain: tuple[int, ...]) -> PointPlan:
     axes = []
     # Where all values lie between two nodes, a move along two columns loses more than one along one of them.
     is_far = random.random() < 0.4
     for size in plain:
         steps = 60 if is_far else int(one_of(random, (1, 2, 3, 8, 60)))
         places = np.arange(size) if is_far else np.cumsum(random.integers(0, 2 * steps, size=size))
-        axes.append(NodeAxis(steps, places - places[0]))
+        axes.append(PointAxis(steps, places - places[0]))
     whole = math.prod(axis.steps for axis in axes)
     totals = [total for total in range(1, whole + 1) if whole % total == 0]
     # Either every label is the same, so that nothing shows, or some differ.
     blocks = tuple(random.integers(0, 2, size=size) * int(random.random() < 0.5) for size in plain)
-    return NodePlan(None, tuple(axes), int(one_of(random, totals)), blocks)
+    return PointPlan(None, tuple(axes), int(one_of(random, totals)), blocks)

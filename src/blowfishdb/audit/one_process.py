@@ -17,9 +17,9 @@ from blowfishdb.audit.report import Line, amount, judged
 from blowfishdb.audit.scratch import scratch
 from blowfishdb.audit.stages import cells_of_records, steps_of
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.compile import Holding, compile_query
+from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.request import Prepared, make_request, prepare
-from blowfishdb.engine.target import demand
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError, PolicyError
 from blowfishdb.mechanisms import kronecker
 from blowfishdb.model.cellgraph import Presence
@@ -36,7 +36,7 @@ from blowfishdb.plan.plan import Measurement, Plan
 from blowfishdb.session.local import Remembered
 
 ANALYST = "audit"
-PRICE = demand(epsilon=Fraction(1, 2), mechanism=kronecker.NAME)
+PRICE = accuracy_target(epsilon=Fraction(1, 2), mechanism=kronecker.NAME)
 """A mechanism that publishes exactly whatever no hidden move changes: a plan of another policy shows at once."""
 
 
@@ -96,7 +96,7 @@ def process_lines() -> list[Line]:
                 "exact",
                 f"one process, {said}",
                 "own policy",
-                list(_troubles(world.holding, order)),
+                list(_troubles(world.handle, order)),
                 "no plan is taken for another",
                 len(order),
             )
@@ -104,12 +104,12 @@ def process_lines() -> list[Line]:
         ]
 
 
-def _troubles(holding: Holding, order: Sequence[Asked]) -> Iterator[str]:
+def _troubles(handle: DatasetHandle, order: Sequence[Asked]) -> Iterator[str]:
     """What is wrong with the releases; all datasets have one account and one version, so only declarations differ."""
     ranking.forget()
     quotes = Remembered()
     for one in order:
-        own = replace(holding, domain=one.domain, policy=one.policy)
+        own = replace(handle, domain=one.domain, policy=one.policy)
         try:
             trouble = _trouble(quotes, own, one)
         except BlowfishError as refusal:
@@ -118,9 +118,9 @@ def _troubles(holding: Holding, order: Sequence[Asked]) -> Iterator[str]:
             yield f"{one.name}: {trouble}"
 
 
-def _trouble(quotes: Remembered, holding: Holding, one: Asked) -> str:
-    request = make_request(holding, one.asked, PRICE)
-    ready = quotes.quote(ANALYST, request.text, one.domain, one.policy, lambda: prepare(holding, request))
+def _trouble(quotes: Remembered, handle: DatasetHandle, one: Asked) -> str:
+    request = make_request(handle, one.asked, PRICE)
+    ready = quotes.quote(ANALYST, request.text, one.domain, one.policy, lambda: prepare(handle, request))
     plan = ready.best.plan if isinstance(ready, Prepared) else None
     if not isinstance(ready, Prepared) or not isinstance(plan, Plan):
         return "no fixed plan is offered"
@@ -128,7 +128,7 @@ def _trouble(quotes: Remembered, holding: Holding, one: Asked) -> str:
     if wrong:
         return wrong
     counts = np.zeros(ready.compiled.problem.graph.cells, dtype=np.int64)
-    released = Answer.from_json(ready.payload(counts, holding)).certificate
+    released = Answer.from_json(ready.payload(counts, handle)).certificate
     return "" if released == ready.best.certificate else "the release carries another certificate than its quote"
 
 
@@ -166,7 +166,7 @@ def _moved(rows: Ints, steps: Sequence[tuple[int, int]]) -> Ints:
 
 SPARE = 1
 """So many rows more than count does the person have, at most."""
-FACTS = (["count(x = 1)"], ["marginal(x)"], ["range(x, 0, 1)", "rows = 9"], ["count(x is null)"], ["rows"])
+CONSTRAINTS = (["count(x = 1)"], ["marginal(x)"], ["range(x, 0, 1)", "rows = 9"], ["count(x is null)"], ["rows"])
 FAMILIES: tuple[Family, ...] = (full(), line(), partition(cuts=[1]), public())
 PRESENCES: tuple[Presence, ...] = ("public", "secret", "only")
 FILTERS: tuple[Predicate | None, ...] = (None, Column("x") >= 1)
@@ -176,9 +176,9 @@ def people_fact_lines() -> list[Line]:
     """One line: every declaration of these kinds is refused, or covers what one person's rows can change."""
     declared = domain({"x": integers(0, 2, null_public=True)})
     troubles, refused, tried = list[str](), 0, 0
-    for at_most, facts, family, presence in itertools.product((1, 2), FACTS, FAMILIES, PRESENCES):
+    for at_most, constraints, family, presence in itertools.product((1, 2), CONSTRAINTS, FAMILIES, PRESENCES):
         unit = person("who", at_most=at_most, order_by="nr")
-        policy = Policy({"x": family}, presence=presence, unit=unit, constraints=facts)
+        policy = Policy({"x": family}, presence=presence, unit=unit, constraints=constraints)
         tried += 1
         try:
             asked = [compile_cells(declared, policy, ["x"], where) for where in FILTERS]
@@ -189,7 +189,7 @@ def people_fact_lines() -> list[Line]:
             plan = Plan(Fraction(1), (Measurement(Identity(cells.graph.cells), np.ones(1, dtype=np.int64)),))
             certified, worst = certify(plan, cells.graph).epsilon, _worst(declared, policy, cells)
             if worst > certified:
-                said = f"{'; '.join(facts)} known, {at_most} rows a person, presence {presence}"
+                said = f"{'; '.join(constraints)} known, {at_most} rows a person, presence {presence}"
                 troubles.append(f"{said}: loss {worst}, certified {certified}")
     found = f"{refused} refused, the others covered"
     return [judged("exact", "facts and people", "one person's rows", troubles, found, tried)]
@@ -199,7 +199,7 @@ def _worst(declared: Domain, policy: Policy, cells: Cells) -> int:
     """The most by which the counts of the first rows change, over all changes of one person that keep the facts."""
     applied = policy.applied(declared)
     everyone = list(records(applied))
-    told = np.array(signatures(applied, policy.facts, everyone))
+    told = np.array(signatures(applied, policy.parsed_constraints, everyone))
     columns = np.eye(cells.graph.cells + 1, dtype=np.int64)[cells_of_records(cells, everyone)][:, :-1]
     worst = 0
     for before, after in _changes(applied, policy, everyone):

@@ -29,7 +29,7 @@ from blowfishdb.audit.stages import (
     watched_stages,
 )
 from blowfishdb.engine.charge import Run, charged_payload
-from blowfishdb.engine.points import PreparedNodes
+from blowfishdb.engine.points import PointRelease
 from blowfishdb.engine.program import PreparedProgram
 from blowfishdb.engine.request import Payable, Prepared
 from blowfishdb.engine.synopsis import PreparedSynopsis
@@ -69,12 +69,12 @@ def released(world: Scratch, ready: Ready, key: str) -> Outcome:
             # Every release is a request of its own; otherwise the second one would be answered from the record.
             request = hashlib.sha256(f"{ready.digest} {key}".encode()).hexdigest()
             run = Run(key=key, progress=world.watch.events.append)
-            payload = charged_payload(world.ledger, world.holding, ANALYST, request, lambda: ready.payable, run)
+            payload = charged_payload(world.ledger, world.handle, ANALYST, request, lambda: ready.payable, run)
         except BlowfishError as failure:
             error = f"{failure.code}: {failure.message}"
         except Exception as failure:  # noqa: BLE001  # whatever leaves the release would reach the analyst
             error = f"{type(failure).__name__}: {failure}"
-    charges = world.ledger.charges_of(world.holding.account, ANALYST, 1)
+    charges = world.ledger.charges_of(world.handle.account, ANALYST, 1)
     receipt = charges[0][0] if charges and charges[0][0].charge.key == key else None
     spent = world.spent - before
     return Outcome(payload, error, list(world.watch.events), list(world.watch.statements), receipt, spent, heard)
@@ -86,7 +86,7 @@ def counted_and_measured(world: Scratch, payable: Payable, counting: Counting) -
     payload, error = b"", ""
     with listening() as heard:
         try:
-            payload = payable.payload(sealed(counting.run(None)), world.holding)
+            payload = payable.payload(sealed(counting.run(None)), world.handle)
         except Exception as failure:  # noqa: BLE001  # a failure that depends on data is what is looked for
             error = f"{type(failure).__name__}: {failure}"
     return Outcome(payload, error, list(world.watch.events), list(world.watch.statements), None, Fraction(0), heard)
@@ -198,7 +198,7 @@ def source_troubles(world: Scratch, setting: Setting, payable: Payable, counting
     found: list[str] = []
     for rows, records in ((pair.before, pair.records_before), (pair.after, pair.records_after)):
         world.fill(rows)
-        if isinstance(payable, PreparedNodes):
+        if isinstance(payable, PointRelease):
             found += _point_troubles(world, setting, payable, records)
             continue
         cells = cells_of(payable)
@@ -207,9 +207,9 @@ def source_troubles(world: Scratch, setting: Setting, payable: Payable, counting
     return found
 
 
-def _point_troubles(world: Scratch, setting: Setting, payable: PreparedNodes, records: list[Record]) -> list[str]:
+def _point_troubles(world: Scratch, setting: Setting, payable: PointRelease, records: list[Record]) -> list[str]:
     """Points may come back in any order, and one point in several rows."""
-    points, numbers = world.holding.source.prepare_points(payable.points, world.holding.policy.unit).run(None)
+    points, numbers = world.handle.source.prepare_points(payable.points, world.handle.policy.unit).run(None)
     got: Counter[Place] = Counter()
     for point, number in zip(points.tolist(), numbers.tolist(), strict=True):
         got[tuple(point)] += number
@@ -241,7 +241,7 @@ def replay(case: Case, effort: Effort, seed: int) -> list[Line]:
         # Whoever looks at a count on the way from the source to the noise finds it sealed.
         world.source.seals = True
         try:
-            ready = made_ready(case, world.holding, case.asked)
+            ready = made_ready(case, world.handle, case.asked)
             price = ready.payable.epsilon
             read = READ in world.watch.events
         except (Declined, InvalidInput) as refusal:
@@ -315,7 +315,7 @@ class _Replay:
     def _statement(self) -> Counting:
         """The statement that the last release ran; weights on nodes have one of their own kind."""
         payable, last = self.ready.payable, self.world.source.last
-        return payable.counting(self.world.holding) if last is None or isinstance(payable, PreparedNodes) else last
+        return payable.counting(self.world.handle) if last is None or isinstance(payable, PointRelease) else last
 
     def _both_charged(self, pair: Pair) -> tuple[Outcome, Outcome]:
         """The whole release on a table, then on its neighbour with outputs forced equal."""

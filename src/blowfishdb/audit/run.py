@@ -15,7 +15,7 @@ from blowfishdb.audit.cases import Case, Subject, dataset_cases
 from blowfishdb.audit.declarations import declaration_lines, digest_lines
 from blowfishdb.audit.drills import book_lines, drills, joined_lines, refusal_lines, replay_account
 from blowfishdb.audit.exact import choice_lines, cost_lines, exact_lines, refinement_lines, threshold_lines
-from blowfishdb.audit.made_up import certificate_lines, node_lines
+from blowfishdb.audit.made_up import certificate_lines, point_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
 from blowfishdb.audit.one_process import people_fact_lines, process_lines
 from blowfishdb.audit.replay import Effort, replay
@@ -83,7 +83,7 @@ def _works(plan: AuditPlan) -> dict[Section, list[tuple[str, Work]]]:
     found["exact"] += [
         ("made-up plans", partial(certificate_lines, quick=quick, seed=plan.seed)),
         ("made-up declarations", partial(declaration_lines, quick=quick, seed=plan.seed)),
-        ("made-up nodes", partial(node_lines, quick=quick, seed=plan.seed)),
+        ("made-up nodes", partial(point_lines, quick=quick, seed=plan.seed)),
     ]
     found["statistical"] = [
         ("published histograms", partial(published, quick=quick)),

@@ -18,7 +18,7 @@ from typing import Any, cast
 import duckdb
 import numpy as np
 
-from blowfishdb.engine.compile import Holding
+from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.ledger import Ledger, Terms, open_ledger
 from blowfishdb.ledger.records import COMMITTED
 from blowfishdb.ledger.values import SUM
@@ -268,7 +268,7 @@ class Scratch:
     database: Any
     watch: Watch
     ledger: Ledger
-    holding: Holding
+    handle: DatasetHandle
     source: KeptSource
     columns: tuple[str, ...]
 
@@ -284,7 +284,7 @@ class Scratch:
     @property
     def spent(self) -> Fraction:
         """What the account has spent by now."""
-        return self.ledger.account(self.holding.account).spent
+        return self.ledger.account(self.handle.account).spent
 
 
 def watched_engine(database: duckdb.DuckDBPyConnection, watch: Watch, name: str) -> DuckDB:
@@ -315,7 +315,7 @@ def scratch(
             if accounting != SUM:
                 ledger.set_accounting(account, accounting, by="audit", reason="audit")
                 account = ledger.account(account.id)
-            holding = Holding(
+            handle = DatasetHandle(
                 "scratch",
                 domain,
                 policy,
@@ -326,7 +326,7 @@ def scratch(
                 source,
                 account.accounting,
             )
-            yield Scratch(database, watch, ledger, holding, source, tuple(columns))
+            yield Scratch(database, watch, ledger, handle, source, tuple(columns))
         finally:
             ledger.close()
             database.close()

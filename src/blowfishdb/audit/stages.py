@@ -305,7 +305,9 @@ def moved_by_all(recorder: Recorder, payable: Payable, listed: list[Change], set
         return Moved(listed, [Fraction(0) for _ in listed], False, proof.epsilon)
     each = setting.policy.rows_per_person
     losses = [each * rows.loss(steps_of(cells, change)) for change in listed]
-    return Moved(listed, losses, proof.is_tight and not setting.policy.facts, certified.certificate.epsilon)
+    return Moved(
+        listed, losses, proof.is_tight and not setting.policy.parsed_constraints, certified.certificate.epsilon
+    )
 
 
 def moved_by_stages(

@@ -132,7 +132,7 @@ def published(*, quick: bool) -> Iterator[Line]:
         "published histogram", declared, Policy({"g": public()}), query("histogram2d", ("g", "x")), EPSILON, "identity"
     )
     with scratch(case.domain, case.policy) as world:
-        ready = made_ready(case, world.holding, case.asked)
+        ready = made_ready(case, world.handle, case.asked)
         yield _row_by_row(case, ready.payable)
         seen = {}
         for side in (0, 1):
@@ -226,7 +226,7 @@ def residuals(*, quick: bool) -> Iterator[Line]:
             case = Case(f"{name}, {family}", ONE, Policy({"x": FAMILIES[family]}), asked, Fraction(1, 2), name)
             with scratch(case.domain, case.policy) as world:
                 try:
-                    payable = made_ready(case, world.holding, case.asked).payable
+                    payable = made_ready(case, world.handle, case.asked).payable
                     plan = payable.best.plan if isinstance(payable, Prepared) else None
                 except (Declined, InvalidInput):
                     continue

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from blowfishdb.catalog.config import Config, read_config
 from blowfishdb.catalog.dataset import Dataset
-from blowfishdb.engine.compile import Holding
+from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.errors import CatalogError, NotInForce
 from blowfishdb.ledger import Ledger, account_id, open_ledger
 from blowfishdb.ledger.values import Account
@@ -38,11 +38,11 @@ class Catalog:
         """The account of a dataset, found by the identity of its data."""
         return self.ledger.account(account_id(self.source(name).identity()))
 
-    def holding(self, name: str) -> Holding:
+    def handle(self, name: str) -> DatasetHandle:
         """A dataset ready to be asked; NotInForce when its configuration was edited without a new version."""
         dataset, account = self.config.dataset(name), self.account(name)
         self._check_in_force(dataset, account)
-        return Holding(
+        return DatasetHandle(
             name=dataset.name,
             domain=dataset.domain,
             policy=dataset.policy,

@@ -12,7 +12,7 @@ from blowfishdb.catalog.catalog import Catalog, read_asked_domains, read_in_forc
 from blowfishdb.catalog.config import USUAL_CONFIG, Config, erase_dataset, read_config, write_dataset
 from blowfishdb.catalog.dataset import Dataset
 from blowfishdb.catalog.stretch import Stretch, domain_stretch, policy_stretch, with_past_attributes
-from blowfishdb.engine.target import Demand, Number, short_number
+from blowfishdb.engine.target import AccuracyTarget, Number, short_number
 from blowfishdb.errors import CatalogError, ChangeRefused, SourceError, StaleVersion, UnknownAccount
 from blowfishdb.ledger import (
     Account,
@@ -30,7 +30,7 @@ from blowfishdb.ledger.verification import Progress
 from blowfishdb.model.constraints import numbers_given
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.domain import domain as make_domain
-from blowfishdb.model.explain import fact_list
+from blowfishdb.model.explain import constraint_list
 from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
@@ -145,18 +145,23 @@ class Curator:
         self._reload()
 
     def what_if(
-        self, name: str, policies: Mapping[str, Policy], asked: Query, demanded: Demand, pairs: Sequence[Pair] = ()
+        self,
+        name: str,
+        policies: Mapping[str, Policy],
+        asked: Query,
+        target: AccuracyTarget,
+        pairs: Sequence[Pair] = (),
     ) -> tuple[PolicyPrice, ...]:
         """What one question would cost under each of the policies, and what each would hide; reads no data."""
         # Loaded here, because commands that ask nothing should not wait for every mechanism.
         from blowfishdb.engine.preview import what_if
 
-        return what_if(self.config.dataset(name).domain, policies, asked, demanded, pairs)
+        return what_if(self.config.dataset(name).domain, policies, asked, target, pairs)
 
     def true_counts(self, name: str, compiled: Compiled) -> Ints:
         """The true count of each cell of a question, for the curator's eyes alone; whoever calls this notes it."""
-        holding = self._catalog.holding(name)
-        return holding.source.prepare(compiled.cells, holding.policy.unit).run()
+        handle = self._catalog.handle(name)
+        return handle.source.prepare(compiled.cells, handle.policy.unit).run()
 
     # --- versions
 
@@ -241,11 +246,11 @@ class Curator:
         Where public facts give numbers, `numbers_hold` says that they are true of the new rows too: they are part of
         the price. ChangeRefused without.
         """
-        given = numbers_given(self.in_force(name)[1].policy.facts)
+        given = numbers_given(self.in_force(name)[1].policy.parsed_constraints)
         if given and not numbers_hold:
             raise ChangeRefused(
-                f"the policy gives numbers of the old rows: {fact_list(given)}. Prices and answers rest on them: put a "
-                "policy with the new numbers in force first, or without any, and say that they hold (numbers_hold)"
+                f"the policy gives numbers of the old rows: {constraint_list(given)}. Prices and answers rest on them: "
+                "put a policy with the new numbers in force first, or without any, and say that they hold (numbers_hold)"
             )
         return self.ledger.new_snapshot(self._catalog.account(name).id, description, by=self._by)
 

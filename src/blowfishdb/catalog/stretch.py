@@ -31,9 +31,9 @@ def policy_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
     unit = _unit_refusal(old, new)
     if unit is not None:
         return Stretch(None, unit)
-    facts, giving_way = _facts_stretch(domain, old, new), _giving_way(old, new)
-    if facts is not None:
-        return Stretch(None, "change first whose rows count, then the public facts") if giving_way > 1 else facts
+    constraints, giving_way = _constraints_stretch(domain, old, new), _giving_way(old, new)
+    if constraints is not None:
+        return Stretch(None, "change first whose rows count, then the public facts") if giving_way > 1 else constraints
     found = _plain_stretch(domain, old, new)
     if found.factor is not None and found.factor < giving_way:
         return Stretch(giving_way, "a row that vanishes on its own made way for other rows of the same person")
@@ -73,7 +73,7 @@ def _plain_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
     return values
 
 
-def _facts_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch | None:
+def _constraints_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch | None:
     """What public facts make of past loss; None where no hidden move changed a fact before, or does from now on.
 
     Proof: docs/proofs/constraints.md, last section.
@@ -91,7 +91,9 @@ def _facts_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch | None:
         if after is None or steps.factor is None:
             return Stretch(None, f"public facts now make records change together by any step; {steps.why}")
         return Stretch(steps.factor * after, f"up to {after:,} records change together under the new public facts")
-    if {without_values(fact) for fact in old.facts} != {without_values(fact) for fact in new.facts}:
+    if {without_values(constraint) for constraint in old.parsed_constraints} != {
+        without_values(constraint) for constraint in new.parsed_constraints
+    }:
         return Stretch(None, "past releases were priced for other public facts, and may have told those exactly")
     if new.presence != "public" and old.presence == "public":
         return Stretch(None, "presence was public, and past releases may have told who is there")

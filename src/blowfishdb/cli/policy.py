@@ -189,9 +189,9 @@ def what_if(
     """
     from blowfishdb.cli.options import existing
     from blowfishdb.cli.what_if import Comparison, compare, show_comparison
-    from blowfishdb.engine.target import demand
+    from blowfishdb.engine.target import accuracy_target
 
-    wanted = demand(within, beta, confidence=confidence)
+    wanted = accuracy_target(within, beta, confidence=confidence)
     asked = Comparison(attribute, wanted, [*(policy or []), *(f"within {one}" for one in theta or [])], pair or [])
     with existing(config) as curator:
         dataset = curator.dataset(name)

@@ -18,7 +18,7 @@ from blowfishdb.cli.output import console, keep_log, print_json
 from blowfishdb.errors import CatalogError, ExtraMissing
 
 if TYPE_CHECKING:
-    from blowfishdb.server.state import Office
+    from blowfishdb.server.state import AppState
 
 
 Host = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where to listen. [server.host, 127.0.0.1]")]
@@ -51,77 +51,77 @@ def run_from(config: Path, host: str | None, port: int | None, curator: str, *, 
 
     if not config.exists():
         config.write_text(f'ledger = "{USUAL_LEDGER}"\n', encoding="utf-8")
-    office = opened(config, host, port)
+    app_state = opened(config, host, port)
     try:
         # Before the first curator is made: a password that no server gets to print would be lost.
-        check_port(office.settings.host, office.settings.port)
+        check_port(app_state.settings.host, app_state.settings.port)
     except CatalogError:
-        office.close()
+        app_state.close()
         raise
     log_to_stderr()
-    password = first_curator(office, curator)
+    password = first_curator(app_state, curator)
 
     def say() -> None:
         if as_json:
             first = None if password is None else {"name": curator, "password": password}
-            print_json({"url": office.settings.url, "first_curator": first})
+            print_json({"url": app_state.settings.url, "first_curator": first})
             return
         screen = console()
         if password is not None:
             screen.print("Nobody has an account yet. The first curator signs in with", markup=False)
             screen.print(f"  name      {curator}\n  password  {password}", style="bold", markup=False)
             screen.print("which is changed at the first sign-in. It is shown this once.", markup=False)
-        elif not any(person.role == "curator" and not person.is_disabled for person in office.people.all()):
+        elif not any(person.role == "curator" and not person.is_disabled for person in app_state.people.all()):
             screen.print("Nobody can sign in as a curator: blowfish user add NAME --role curator", markup=False)
-        screen.print(f"BlowfishDB is at {office.settings.url} (Ctrl-C stops it)", markup=False)
+        screen.print(f"BlowfishDB is at {app_state.settings.url} (Ctrl-C stops it)", markup=False)
 
-    _run(office, say)
+    _run(app_state, say)
 
 
-def opened(config: Path, host: str | None, port: int | None) -> Office:
+def opened(config: Path, host: str | None, port: int | None) -> AppState:
     """The office of a configuration, listening where the command line says."""
     try:
         from blowfishdb.server.settings import read_settings
-        from blowfishdb.server.state import open_office
+        from blowfishdb.server.state import open_app_state
     except ImportError as missing:
         raise ExtraMissing(missing.name or "the server", "server") from None
     settings = read_settings(read_config(config))
     keep_log(config)
-    return open_office(config, settings=replace(settings, host=host or settings.host, port=port or settings.port))
+    return open_app_state(config, settings=replace(settings, host=host or settings.host, port=port or settings.port))
 
 
-def first_curator(office: Office, name: str) -> str | None:
+def first_curator(app_state: AppState, name: str) -> str | None:
     """The one-time password of the first curator; None when there are people already."""
     from blowfishdb.server.auth.users import new_password
 
-    if office.people.all():
+    if app_state.people.all():
         return None
     password = new_password()
-    office.people.add(name, "curator", password)
-    office.actions.note("console", "added a person", name, {"role": "curator"})
+    app_state.people.add(name, "curator", password)
+    app_state.actions.note("console", "added a person", name, {"role": "curator"})
     return password
 
 
 def run_demo(place: Path, port: int | None, *, browser: bool, as_json: bool) -> None:
     """Serves the demo's folder with one curator and one analyst, whose passwords are printed."""
-    office = opened(place / "blowfish.toml", None, port or free_port())
-    people = {name: _person(office, name, role) for name, role in (("cora", "curator"), ("ana", "analyst"))}
+    app_state = opened(place / "blowfish.toml", None, port or free_port())
+    people = {name: _person(app_state, name, role) for name, role in (("cora", "curator"), ("ana", "analyst"))}
 
     def say() -> None:
-        url = office.settings.url
+        url = app_state.settings.url
         if as_json:
             print_json({"folder": str(place), "url": url, "people": people})
             return
         screen = console()
         screen.print(f"BlowfishDB is at {url}", style="bold", markup=False)
         for name, password in people.items():
-            role = office.people.find(name).role
+            role = app_state.people.find(name).role
             screen.print(f"  sign in as the {role}:  {name}  {password}", markup=False)
         screen.print(f"Everything is in {place}. Ctrl-C stops it.", style="dim", markup=False)
         if browser:
             webbrowser.open(url)
 
-    _run(office, say)
+    _run(app_state, say)
 
 
 def free_port(wanted: int = 8000) -> int:
@@ -168,15 +168,15 @@ def _bound(family: int, place: tuple[Any, ...]) -> int:
         return int(probe.getsockname()[1])
 
 
-def _person(office: Office, name: str, role: str) -> str:
+def _person(app_state: AppState, name: str, role: str) -> str:
     from blowfishdb.server.auth.users import new_password
 
     password = new_password()
-    office.people.add(name, role, password, must_change=False)
+    app_state.people.add(name, role, password, must_change=False)
     return password
 
 
-def _run(office: Office, when_ready: Callable[[], None]) -> None:
+def _run(app_state: AppState, when_ready: Callable[[], None]) -> None:
     from blowfishdb.server.app import run_server
 
-    run_server(office, when_ready)
+    run_server(app_state, when_ready)

@@ -35,12 +35,12 @@ def add(
     from blowfishdb.cli.serve import opened
     from blowfishdb.server.auth.users import new_password
 
-    office, password = opened(config, None, None), None if elsewhere else new_password()
+    app_state, password = opened(config, None, None), None if elsewhere else new_password()
     try:
-        made = office.people.add(person, role, password)
-        office.actions.note(CONSOLE, "added a person", person, {"role": made.role})
+        made = app_state.people.add(person, role, password)
+        app_state.actions.note(CONSOLE, "added a person", person, {"role": made.role})
     finally:
-        office.close()
+        app_state.close()
     _show_password(person, password, as_json=as_json)
 
 
@@ -57,11 +57,11 @@ def list_people(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
     from blowfishdb.cli.output import console, print_json, table
     from blowfishdb.cli.serve import opened
 
-    office = opened(config, None, None)
+    app_state = opened(config, None, None)
     try:
-        people = office.people.all()
+        people = app_state.people.all()
     finally:
-        office.close()
+        app_state.close()
     if as_json:
         print_json([asdict(one) for one in people])
         return
@@ -86,12 +86,12 @@ def disable(
     from blowfishdb.cli.output import console, print_json
     from blowfishdb.cli.serve import opened
 
-    office = opened(config, None, None)
+    app_state = opened(config, None, None)
     try:
-        found = office.people.disable(person, disabled=not enable)
-        office.actions.note(CONSOLE, "enabled a person" if enable else "disabled a person", person)
+        found = app_state.people.disable(person, disabled=not enable)
+        app_state.actions.note(CONSOLE, "enabled a person" if enable else "disabled a person", person)
     finally:
-        office.close()
+        app_state.close()
     if as_json:
         print_json({"name": found.name, "disabled": found.is_disabled})
     else:
@@ -109,12 +109,12 @@ def password(person: Person, config: Config = USUAL_CONFIG, as_json: AsJson = Fa
     from blowfishdb.cli.serve import opened
     from blowfishdb.server.auth.users import new_password
 
-    office, new = opened(config, None, None), new_password()
+    app_state, new = opened(config, None, None), new_password()
     try:
-        office.people.set_password(person, new, must_change=True)
-        office.actions.note(CONSOLE, "gave a new password", person)
+        app_state.people.set_password(person, new, must_change=True)
+        app_state.actions.note(CONSOLE, "gave a new password", person)
     finally:
-        office.close()
+        app_state.close()
     _show_password(person, new, as_json=as_json)
 
 

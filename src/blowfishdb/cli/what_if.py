@@ -13,7 +13,7 @@ from blowfishdb.catalog.dataset import family_words, read_family, read_value
 from blowfishdb.cli.output import console, exact, print_json, short, table
 from blowfishdb.engine.evidence import not_protected
 from blowfishdb.engine.preview import Pair, PolicyPrice, what_if
-from blowfishdb.engine.target import Demand
+from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError, QueryError
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
@@ -34,7 +34,7 @@ class Comparison:
     """What to compare: an attribute, an accuracy, policies in words and pairs of values."""
 
     attribute: str
-    wanted: Demand
+    wanted: AccuracyTarget
     policies: list[str]
     pairs: list[str]
 

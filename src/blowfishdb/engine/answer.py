@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from blowfishdb.accuracy.intervals import HalfWidths
-from blowfishdb.engine.compile import Compiled, Holding
+from blowfishdb.engine.compile import Compiled, DatasetHandle
 from blowfishdb.engine.evidence import evidence_of, not_protected, worked_out
 from blowfishdb.errors import DocumentError, InvalidInput
 from blowfishdb.inference.consistent import Consistent
@@ -323,16 +323,16 @@ class Answer(Released):
         return answer_fragment(self)
 
 
-def described(answer: Answer, holding: Holding, compiled: Compiled) -> Answer:
+def described(answer: Answer, handle: DatasetHandle, compiled: Compiled) -> Answer:
     """The answer as it will be stored."""
     return replace(
         answer,
-        dataset=holding.name,
-        policy_version=holding.policy_version,
-        protected=policy_words(holding.domain, holding.policy, compiled.cells.attributes),
-        unprotected=not_protected(holding.domain, holding.policy),
+        dataset=handle.name,
+        policy_version=handle.policy_version,
+        protected=policy_words(handle.domain, handle.policy, compiled.cells.attributes),
+        unprotected=not_protected(handle.domain, handle.policy),
         released=now(),
-        evidence=evidence_of(holding.domain, holding.policy, compiled.query),
+        evidence=evidence_of(handle.domain, handle.policy, compiled.query),
     )
 
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.compile import Holding, kept_components
+from blowfishdb.engine.compile import DatasetHandle, kept_components
 from blowfishdb.engine.program import PreparedProgram
 from blowfishdb.engine.request import Payable, Prepared, Request
 from blowfishdb.engine.synopsis import PreparedSynopsis
@@ -47,21 +47,21 @@ PRESENCE = "presence"
 RECORD = "record"
 
 
-def edge_losses(holding: Holding, ready: Payable) -> dict[str, Fraction] | None:
+def edge_losses(handle: DatasetHandle, ready: Payable) -> dict[str, Fraction] | None:
     """What each class of edges loses by this release; None where all of them are to be charged its epsilon."""
-    if holding.accounting == SUM or holding.policy.constraints:
+    if handle.accounting == SUM or handle.policy.constraints:
         return None
     inner = ready.inner if isinstance(ready, PreparedSynopsis) else ready
     if not isinstance(inner, Prepared | PreparedProgram):
         return None
     plan = inner.best.plan if isinstance(inner, Prepared) else None
     compiled = inner.compiled
-    groups = _group_losses(holding.domain, holding.policy, compiled.cells, compiled.query.axes, plan, ready.epsilon)
-    parallel = parallel_attribute(holding.accounting)
+    groups = _group_losses(handle.domain, handle.policy, compiled.cells, compiled.query.axes, plan, ready.epsilon)
+    parallel = parallel_attribute(handle.accounting)
     if parallel is None:
         return groups
-    parts = kept_components(holding.domain, holding.policy, parallel, compiled.cells)
-    start = class_start(holding.accounting)
+    parts = kept_components(handle.domain, handle.policy, parallel, compiled.cells)
+    start = class_start(handle.accounting)
     return {f"{start}{part}: {group}": loss for part in parts for group, loss in groups.items()}
 
 
@@ -187,26 +187,26 @@ class Run:
 
 
 def charged_release(
-    ledger: Ledger, holding: Holding, analyst: str, request: Request, prepared: Callable[[], Payable], run: Run
+    ledger: Ledger, handle: DatasetHandle, analyst: str, request: Request, prepared: Callable[[], Payable], run: Run
 ) -> Answer:
     """The answer to a request: the stored one when there is one, else a new one that is charged and stored first."""
-    return Answer.from_json(charged_payload(ledger, holding, analyst, request.digest, prepared, run))
+    return Answer.from_json(charged_payload(ledger, handle, analyst, request.digest, prepared, run))
 
 
 def charged_payload(
-    ledger: Ledger, holding: Holding, analyst: str, request_digest: str, prepared: Callable[[], Payable], run: Run
+    ledger: Ledger, handle: DatasetHandle, analyst: str, request_digest: str, prepared: Callable[[], Payable], run: Run
 ) -> bytes:
     """What a request publishes, as it is stored: the kept payload when there is one, else a new one, charged first."""
     started = time.monotonic()
     key = run.key or request_digest
-    kept = ledger.replay(holding.account, request_digest, analyst=analyst)
+    kept = ledger.replay(handle.account, request_digest, analyst=analyst)
     if kept is not None and not (_is_failure(kept.payload) and kept.receipt.charge.key != key):
         run.report_done()
         return published(kept.payload, kept.receipt)
     run.report("quote")
     ready = prepared()
-    charge = _charge(holding, analyst, ready, key, request_digest)
-    counting = _prepared_count(holding, ready)
+    charge = _charge(handle, analyst, ready, key, request_digest)
+    counting = _prepared_count(handle, ready)
     left = None if run.deadline is None else run.deadline - (time.monotonic() - started)
     if left is not None and left <= 0:
         raise DeadlinePassed(run.deadline or 0)
@@ -216,10 +216,10 @@ def charged_payload(
     if stored is None:
         check_receipt(receipt, ready)
         run.report("answer")
-        limit = None if left is None else whole_steps(left, holding.pad_to)
+        limit = None if left is None else whole_steps(left, handle.pad_to)
         # All that takes a time which depends on data. The record comes after the wait: from it on others can see that
         # there is an answer, in the list of synopses and in the numbers of entries.
-        measured = padded(holding.pad_to, lambda: _measured(holding, ready, counting, receipt, limit))
+        measured = padded(handle.pad_to, lambda: _measured(handle, ready, counting, receipt, limit))
         stored = ledger.store_answer(receipt, measured)
     run.report_done()
     return published(stored, receipt)
@@ -233,33 +233,35 @@ def check_receipt(receipt: Receipt, ready: Payable) -> None:
         raise DigestMismatch("the charge on record was made for another plan. Ask with a new key.")
 
 
-def _charge(holding: Holding, analyst: str, ready: Payable, key: str, request_digest: str) -> Charge:
+def _charge(handle: DatasetHandle, analyst: str, ready: Payable, key: str, request_digest: str) -> Charge:
     return Charge(
-        account=holding.account,
+        account=handle.account,
         analyst=analyst,
         epsilon=ready.epsilon,
         key=key,
         request_digest=request_digest,
         program_digest=ready.digest,
-        policy_version=holding.policy_version,
-        domain_version=holding.domain_version,
-        snapshot=holding.snapshot,
+        policy_version=handle.policy_version,
+        domain_version=handle.domain_version,
+        snapshot=handle.snapshot,
         certificate=json.dumps(ready.document(), ensure_ascii=False),
-        losses=edge_losses(holding, ready),
+        losses=edge_losses(handle, ready),
     )
 
 
-def _prepared_count(holding: Holding, ready: Payable) -> Counting:
+def _prepared_count(handle: DatasetHandle, ready: Payable) -> Counting:
     """The statement that will count, checked against the columns as they are; SchemaDrift when they do not fit."""
     try:
-        return ready.counting(holding)
+        return ready.counting(handle)
     except DriverMissing:
         raise
     except SourceError as error:
-        raise SchemaDrift(holding.name, error.message) from None
+        raise SchemaDrift(handle.name, error.message) from None
 
 
-def _measured(holding: Holding, ready: Payable, counting: Counting, receipt: Receipt, deadline: float | None) -> bytes:
+def _measured(
+    handle: DatasetHandle, ready: Payable, counting: Counting, receipt: Receipt, deadline: float | None
+) -> bytes:
     """The payload of this receipt's one draw: an answer, or the note that making it failed.
 
     Failing to count comes before any noise, so it may be tried again. Once noise is drawn, a failure is itself an
@@ -272,18 +274,18 @@ def _measured(holding: Holding, ready: Payable, counting: Counting, receipt: Rec
     except SourceFailed as failure:
         incident = failure.incident
     except Exception:  # noqa: BLE001  # whatever it is, it may quote a row
-        incident = _log_incident(holding)
+        incident = _log_incident(handle)
     if incident:
         raise ReleaseFailed(incident, charge.epsilon, charge.key, can_retry=True)
     try:
-        return ready.payload(counts, holding)
+        return ready.payload(counts, handle)
     except Exception:  # noqa: BLE001  # whatever it is, it may depend on the noise
-        return FAILED + json.dumps(_log_incident(holding)).encode() + b"}"
+        return FAILED + json.dumps(_log_incident(handle)).encode() + b"}"
 
 
-def _log_incident(holding: Holding) -> str:
+def _log_incident(handle: DatasetHandle) -> str:
     incident = uuid.uuid4().hex[:12]
-    logger.exception("incident %s in a release of %s", incident, holding.name)
+    logger.exception("incident %s in a release of %s", incident, handle.name)
     return incident
 
 

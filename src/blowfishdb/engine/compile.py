@@ -28,7 +28,7 @@ from blowfishdb.sources.base import Source
 
 
 @dataclass(frozen=True, eq=False)
-class Holding:
+class DatasetHandle:
     """Data with its domain, policy and account, at the versions in force. Never given to an analyst."""
 
     name: str

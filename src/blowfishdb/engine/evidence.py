@@ -17,7 +17,7 @@ from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.model.document import Document, read_document, write_document
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.encoding import VERSION
-from blowfishdb.model.explain import fact_list
+from blowfishdb.model.explain import constraint_list
 from blowfishdb.model.families import Custom, Full, Line, Partition, Public, Threshold
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
@@ -86,8 +86,8 @@ def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:
         said.append("How many rows there are, and whether somebody's row is among them.")
     if not isinstance(unit, Person):
         said.append("Somebody with several rows is protected less: each row counts on its own.")
-    if policy.facts:
-        said.append(f"What is declared public: {fact_list(policy.facts)}.")
+    if policy.parsed_constraints:
+        said.append(f"What is declared public: {constraint_list(policy.parsed_constraints)}.")
     return tuple(said)
 
 
@@ -98,18 +98,18 @@ def _grid(attributes: tuple[str, ...]) -> str:
 
 def _attribute(domain: Domain, policy: Policy, name: str) -> list[str]:
     family, attribute = policy.family(name), domain[name]
-    is_hub = any(not slot.public for slot in attribute.slots)
+    is_universal = any(not slot.public for slot in attribute.slots)
     match family:
         case Full():
             return []
         case Public():
             return [f"Everything about {name}."]
         case Line() | Threshold():
-            if is_hub or policy.graph(domain, name).distance(0, attribute.size - 1) in (0, 1):
+            if is_universal or policy.graph(domain, name).distance(0, attribute.size - 1) in (0, 1):
                 return []
             return [f"Roughly how large {name} is: values many steps apart can be told apart."]
         case Partition():
-            return [] if is_hub else [f"Which block of {name} a record is in."]
+            return [] if is_universal else [f"Which block of {name} a record is in."]
         case Custom():
             return [f"Values of {name} that no listed pair joins, or only a long chain of them."]
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.engine.answer import now
-from blowfishdb.engine.compile import Holding
+from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.evidence import not_protected
 from blowfishdb.engine.serialize import request_digest, write_query
 from blowfishdb.errors import DigestMismatch, DocumentError, InvalidInput, QueryError
@@ -21,8 +21,8 @@ from blowfishdb.model.predicate import Axis, Predicate
 from blowfishdb.model.query import Query
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan import encoding_1
-from blowfishdb.plan.certificate import certify_nodes
-from blowfishdb.plan.points import NodePlan
+from blowfishdb.plan.certificate import certify_points
+from blowfishdb.plan.points import PointPlan
 from blowfishdb.present.numbers import condition_words, epsilon_words, policy_words
 from blowfishdb.sources.base import Counting, Tally
 
@@ -30,7 +30,7 @@ SCHEMA = "blowfishdb-node-weights/1"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NodeColumn:
+class PointColumn:
     """One column of the grid: where its nodes lie, and how values between them share their weight.
 
     `places` are positions of sample values in units of nodes: a value at 2.25 gives three quarters of its weight to
@@ -39,13 +39,13 @@ class NodeColumn:
 
     name: str
     nodes: Floats
-    node_blocks: Ints
+    point_blocks: Ints
     samples: Floats
     places: Floats
     sample_blocks: Ints
 
     def __post_init__(self) -> None:
-        if self.nodes.size != self.node_blocks.size or self.nodes.size == 0:
+        if self.nodes.size != self.point_blocks.size or self.nodes.size == 0:
             raise InvalidInput("every node has a position and a block")
         if not self.samples.size == self.places.size == self.sample_blocks.size > 0:
             raise InvalidInput("every sample value has a position, a place and a block")
@@ -58,7 +58,7 @@ class NodeColumn:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NodeWeights:
+class PointWeights:
     """How many records stand at each node of a grid, noisy; and how many each block has, exactly, where that is public.
 
     `weights` has one axis per column. `scale` is the scale of the noise on each node in records, 0 for exact weights.
@@ -67,7 +67,7 @@ class NodeWeights:
     dataset: str
     title: str
     kind: str
-    columns: tuple[NodeColumn, ...]
+    columns: tuple[PointColumn, ...]
     weights: Floats
     block_counts: Floats | None
     scale: float
@@ -82,7 +82,7 @@ class NodeWeights:
     def __post_init__(self) -> None:
         if self.weights.shape != tuple(column.nodes.size for column in self.columns):
             raise InvalidInput("weights have one axis per column, with one entry per node")
-        blocks = tuple(int(column.node_blocks.max()) + 1 for column in self.columns)
+        blocks = tuple(int(column.point_blocks.max()) + 1 for column in self.columns)
         if self.block_counts is not None and self.block_counts.shape != blocks:
             raise InvalidInput("block counts have one axis per column, with one entry per block")
 
@@ -102,7 +102,7 @@ class NodeWeights:
             {
                 "name": column.name,
                 "nodes": column.nodes.tolist(),
-                "node_blocks": column.node_blocks.tolist(),
+                "node_blocks": column.point_blocks.tolist(),
                 "samples": column.samples.tolist(),
                 "places": column.places.tolist(),
                 "sample_blocks": column.sample_blocks.tolist(),
@@ -132,14 +132,14 @@ class NodeWeights:
         )
 
     @staticmethod
-    def from_json(text: str | bytes) -> NodeWeights:
+    def from_json(text: str | bytes) -> PointWeights:
         """The weights that `to_json` wrote; DocumentError for anything else."""
         try:
             written = json.loads(text)
             if written["schema"] != SCHEMA:
                 raise DocumentError(f"these are no weights in the form {SCHEMA!r}", path="schema")
             columns = tuple(
-                NodeColumn(
+                PointColumn(
                     column["name"],
                     _floats(column["nodes"]),
                     _ints(column["node_blocks"]),
@@ -149,9 +149,9 @@ class NodeWeights:
                 )
                 for column in written["columns"]
             )
-            blocks = tuple(int(column.node_blocks.max()) + 1 for column in columns)
+            blocks = tuple(int(column.point_blocks.max()) + 1 for column in columns)
             counts = written["block_counts"]
-            return NodeWeights(
+            return PointWeights(
                 dataset=written["dataset"],
                 title=written["title"],
                 kind=written["kind"],
@@ -193,7 +193,7 @@ LARGEST = 10**12
 
 
 @dataclass(frozen=True)
-class NodeQuestion:
+class PointQuery:
     """Which columns, which records, for how many clusters, and how many records there are about."""
 
     columns: tuple[Axis, ...]
@@ -214,27 +214,27 @@ class NodeQuestion:
 
 
 @dataclass(frozen=True)
-class NodeRequest:
+class PointRequest:
     """A question with its price, and the digest that the same request always has."""
 
-    asked: NodeQuestion
+    asked: PointQuery
     epsilon: Fraction
     digest: str
 
 
-def make_node_request(holding: Holding, asked: NodeQuestion, epsilon: Fraction) -> NodeRequest:
+def make_point_request(handle: DatasetHandle, asked: PointQuery, epsilon: Fraction) -> PointRequest:
     """The request; refuses questions that hold anything but plain values."""
     written = write_query(Query("histogram", asked.columns, asked.where))
     written |= {"kind": "node weights", "clusters": asked.clusters, "rows": asked.rows}
-    digest = request_digest(written, {"epsilon": str(epsilon)}, holding.versions())
-    return NodeRequest(asked, epsilon, digest)
+    digest = request_digest(written, {"epsilon": str(epsilon)}, handle.versions())
+    return PointRequest(asked, epsilon, digest)
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedNodes:
+class PointRelease:
     """A request with the grid that would be measured, and those that were passed over; no data was read."""
 
-    request: NodeRequest
+    request: PointRequest
     points: Points
     offers: tuple[Offer, ...]
 
@@ -270,18 +270,18 @@ class PreparedNodes:
             "graph": certificate.graph_digest,
         }
 
-    def counting(self, holding: Holding) -> Counting:
+    def counting(self, handle: DatasetHandle) -> Counting:
         """The statement that counts the points, and their weights on the nodes."""
-        return NodeCount(self.best.plan, holding.source.prepare_points(self.points, holding.policy.unit))
+        return PointCount(self.best.plan, handle.source.prepare_points(self.points, handle.policy.unit))
 
-    def payload(self, counts: Ints, holding: Holding) -> bytes:
+    def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
         """Draws the noise and gives the weights as JSON."""
         best, asked = self.best, self.request.asked
-        if certify_nodes(best.plan, self.points.graph) != best.certificate:
+        if certify_points(best.plan, self.points.graph) != best.certificate:
             raise DigestMismatch("the certificate was made for another plan: nothing was measured")
         noisy, blocks = _measured(best.plan, counts)
-        weights = NodeWeights(
-            dataset=holding.name,
+        weights = PointWeights(
+            dataset=handle.name,
             title=asked.title,
             kind=best.grid.kind,
             columns=tuple(_column(self.points, best, place) for place in range(len(self.points.axes))),
@@ -289,9 +289,9 @@ class PreparedNodes:
             block_counts=blocks.astype(np.float64).reshape(best.plan.block_shape) if best.plan.blocks else None,
             scale=best.scale,
             epsilon=best.certificate.epsilon,
-            policy_version=holding.policy_version,
-            protected=policy_words(holding.domain, holding.policy, self.points.attributes),
-            unprotected=not_protected(holding.domain, holding.policy),
+            policy_version=handle.policy_version,
+            protected=policy_words(handle.domain, handle.policy, self.points.attributes),
+            unprotected=not_protected(handle.domain, handle.policy),
             released=now(),
             plan_digest=best.certificate.plan_digest,
             graph_digest=best.certificate.graph_digest,
@@ -299,15 +299,15 @@ class PreparedNodes:
         return weights.to_json().encode()
 
 
-def prepare_nodes(holding: Holding, request: NodeRequest) -> PreparedNodes:
+def prepare_point_release(handle: DatasetHandle, request: PointRequest) -> PointRelease:
     """Compiles a request and chooses its grid."""
     asked = request.asked
-    points = compile_points(holding.domain, holding.policy, asked.columns, asked.where)
-    return PreparedNodes(request, points, offers(points, request.epsilon, asked.rows, asked.clusters))
+    points = compile_points(handle.domain, handle.policy, asked.columns, asked.where)
+    return PointRelease(request, points, offers(points, request.epsilon, asked.rows, asked.clusters))
 
 
 @dataclass(frozen=True)
-class NodePreview:
+class PointPreview:
     """One grid that was considered: nodes by column, the scale of its noise in records, and the predicted excess."""
 
     kind: str
@@ -315,23 +315,23 @@ class NodePreview:
     scale: float
     epsilon: Fraction
     predicted_excess: float
-    others: tuple[NodePreview, ...] = ()
+    others: tuple[PointPreview, ...] = ()
 
 
-def preview_nodes(ready: PreparedNodes) -> NodePreview:
+def preview_points(ready: PointRelease) -> PointPreview:
     """The grid that would be measured, and those that were passed over, nearest first."""
     found = [
-        NodePreview(offer.grid.kind, offer.plan.shape, offer.scale, offer.certificate.epsilon, offer.predicted)
+        PointPreview(offer.grid.kind, offer.plan.shape, offer.scale, offer.certificate.epsilon, offer.predicted)
         for offer in ready.offers
     ]
     return replace(found[0], others=tuple(found[1:]))
 
 
 @dataclass(frozen=True, eq=False)
-class NodeCount:
+class PointCount:
     """The exact weights of the nodes, then the exact counts of the blocks; never leaves the engine."""
 
-    plan: NodePlan
+    plan: PointPlan
     tally: Tally
 
     def run(self, deadline: float | None = None) -> Ints:
@@ -350,15 +350,15 @@ class NodeCount:
         return np.concatenate([sums, blocks])
 
 
-def _measured(plan: NodePlan, counts: Ints) -> tuple[Ints, Ints]:
+def _measured(plan: PointPlan, counts: Ints) -> tuple[Ints, Ints]:
     """The weights with their noise, and the exact counts of the blocks."""
     sums, blocks = counts[: plan.nodes], counts[plan.nodes :]
     return sums if plan.unit is None else sums + sample(plan.unit, 1, plan.nodes), blocks
 
 
-def _column(points: Points, best: Offer, place: int) -> NodeColumn:
+def _column(points: Points, best: Offer, place: int) -> PointColumn:
     """One column of the grid with evenly spread sample values for what lies between its nodes."""
-    axis, blocks = best.plan.axes[place], best.grid.node_blocks[place]
+    axis, blocks = best.plan.axes[place], best.grid.point_blocks[place]
     values = points.positions(place)
     each = (SAMPLES / best.plan.nodes) ** (1.0 / len(points.axes))
     nearest = axis.places // axis.steps
@@ -369,10 +369,10 @@ def _column(points: Points, best: Offer, place: int) -> NodeColumn:
         wanted = max(1, round(each * int(np.count_nonzero(blocks == label))))
         chosen.append(own[_spread(own.size, wanted)])
     kept = np.concatenate(chosen)
-    return NodeColumn(
+    return PointColumn(
         name=points.axes[place],
         nodes=best.grid.positions[place],
-        node_blocks=blocks,
+        point_blocks=blocks,
         samples=values[kept],
         places=axis.places[kept] / axis.steps,
         sample_blocks=labels[kept],

@@ -17,7 +17,7 @@ from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.evidence import not_protected, worst_pair
 from blowfishdb.engine.program import PreparedProgram
 from blowfishdb.engine.request import Prepared, alpha_for, quotes_for
-from blowfishdb.engine.target import SMALLEST, USUAL_BETA, Demand
+from blowfishdb.engine.target import SMALLEST, USUAL_BETA, AccuracyTarget
 from blowfishdb.errors import BlowfishError, QueryError
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.distance import hidden_distance
@@ -37,41 +37,45 @@ FEWEST_BINS = 2
 COUNTED = ("histogram", "cdf")
 
 
-def instead(domain: Domain, policy: Policy, compiled: Compiled, wanted: Demand, left: Fraction) -> tuple[str, ...]:
+def instead(
+    domain: Domain, policy: Policy, compiled: Compiled, wanted: AccuracyTarget, left: Fraction
+) -> tuple[str, ...]:
     """A wider alpha at the same beta, at the usual one, or fewer bins: what `left` buys, in words."""
     epsilon = _short(left)
     if epsilon < SMALLEST:
         return ()
-    demanded = replace(wanted, mechanism=None) if wanted.is_data_aware else wanted
+    target = replace(wanted, mechanism=None) if wanted.is_data_aware else wanted
     said = []
-    for beta in dict.fromkeys([demanded.beta, max(demanded.beta, USUAL_BETA)]):
-        own = replace(demanded, beta=beta)
+    for beta in dict.fromkeys([target.beta, max(target.beta, USUAL_BETA)]):
+        own = replace(target, beta=beta)
         alpha = _alpha(compiled, epsilon, own)
         if alpha is not None:
             said.append(f"within {readable(alpha)} ({own.confidence})")
     coarse = _coarser(domain, compiled.query)
     if coarse is not None:
-        words = _coarse_words(domain, policy, coarse, epsilon, demanded)
+        words = _coarse_words(domain, policy, coarse, epsilon, target)
         said += [] if words is None else [words]
     return tuple(said)
 
 
-def _alpha(compiled: Compiled, epsilon: Fraction, demanded: Demand) -> float | None:
+def _alpha(compiled: Compiled, epsilon: Fraction, target: AccuracyTarget) -> float | None:
     try:
-        return alpha_for(compiled, epsilon, demanded)
+        return alpha_for(compiled, epsilon, target)
     except BlowfishError:
         return None
 
 
-def _coarse_words(domain: Domain, policy: Policy, coarse: Query, epsilon: Fraction, demanded: Demand) -> str | None:
+def _coarse_words(
+    domain: Domain, policy: Policy, coarse: Query, epsilon: Fraction, target: AccuracyTarget
+) -> str | None:
     try:
         compiled = compile_query(domain, policy, coarse)
     except BlowfishError:
         return None
-    bins, alpha = compiled.problem.graph.cells, _alpha(compiled, epsilon, demanded)
+    bins, alpha = compiled.problem.graph.cells, _alpha(compiled, epsilon, target)
     if alpha is None or bins < FEWEST_BINS:
         return None
-    return f"{bins:,} bins within {readable(alpha)} ({demanded.confidence})"
+    return f"{bins:,} bins within {readable(alpha)} ({target.confidence})"
 
 
 def _coarser(domain: Domain, asked: Query) -> Query | None:
@@ -117,7 +121,7 @@ class DearColumn:
 
 
 def dear_columns(
-    domain: Domain, policy: Policy, compiled: Compiled, demanded: Demand, best: Quote
+    domain: Domain, policy: Policy, compiled: Compiled, target: AccuracyTarget, best: Quote
 ) -> tuple[DearColumn, ...]:
     """The filter's protected columns that cost something, dearest first."""
     asked = compiled.query
@@ -126,17 +130,17 @@ def dear_columns(
     found = []
     for name in names[:MOST_COLUMNS]:
         blocks = _blocks(policy.applied(domain).find(name), [atom for atom in conditions if atom.attribute == name])
-        now = price(compiled, best, demanded)
+        now = price(compiled, best, target)
         families = (public(), blocks)
-        free, cut = (_price_with(domain, policy, asked, demanded, best, name, family) for family in families)
+        free, cut = (_price_with(domain, policy, asked, target, best, name, family) for family in families)
         if any(other is not None and other <= FEWEST_GAIN * now for other in (free, cut)):
             found.append(DearColumn(name, now, free, cut))
     return tuple(sorted(found, key=lambda dear: dear.now if dear.if_public is None else dear.if_public))
 
 
-def price(compiled: Compiled, quote: Quote, demanded: Demand) -> float:
+def price(compiled: Compiled, quote: Quote, target: AccuracyTarget) -> float:
     """What is compared: epsilon for a wanted accuracy, alpha for a given epsilon."""
-    return float(quote.epsilon) if demanded.epsilon is None else quote.alpha / compiled.scale
+    return float(quote.epsilon) if target.epsilon is None else quote.alpha / compiled.scale
 
 
 def _is_replaceable(policy: Policy, name: str) -> bool:
@@ -145,7 +149,7 @@ def _is_replaceable(policy: Policy, name: str) -> bool:
 
 
 def _price_with(
-    domain: Domain, policy: Policy, asked: Query, demanded: Demand, best: Quote, name: str, family: Family | None
+    domain: Domain, policy: Policy, asked: Query, target: AccuracyTarget, best: Quote, name: str, family: Family | None
 ) -> float | None:
     """The price under another family for one column; None without a family or where no mechanism serves it."""
     if family is None:
@@ -153,8 +157,8 @@ def _price_with(
     try:
         other = replace(policy, attributes={**policy.attributes, name: family})
         compiled = compile_query(domain, other, asked)
-        offers = quotes_for(compiled, demanded, among=(best.mechanism, *USUALLY_BEST))
-        return price(compiled, offers.best, demanded)
+        offers = quotes_for(compiled, target, among=(best.mechanism, *USUALLY_BEST))
+        return price(compiled, offers.best, target)
     except BlowfishError:
         return None
 
@@ -223,20 +227,20 @@ class PolicyPrice:
 
 
 def what_if(
-    domain: Domain, policies: Mapping[str, Policy], asked: Query, demanded: Demand, pairs: Sequence[Pair] = ()
+    domain: Domain, policies: Mapping[str, Policy], asked: Query, target: AccuracyTarget, pairs: Sequence[Pair] = ()
 ) -> tuple[PolicyPrice, ...]:
     """The price of one question under each policy, in the given order."""
-    return tuple(_price(domain, name, policy, asked, demanded, pairs) for name, policy in policies.items())
+    return tuple(_price(domain, name, policy, asked, target, pairs) for name, policy in policies.items())
 
 
 def _price(
-    domain: Domain, name: str, policy: Policy, asked: Query, demanded: Demand, pairs: Sequence[Pair]
+    domain: Domain, name: str, policy: Policy, asked: Query, target: AccuracyTarget, pairs: Sequence[Pair]
 ) -> PolicyPrice:
     policy.check(domain)
     steps = tuple(hidden_distance(domain, policy, pair.attribute, pair.one, pair.two) for pair in pairs)
     try:
         compiled = compile_query(domain, policy, asked)
-        best = quotes_for(compiled, demanded).best
+        best = quotes_for(compiled, target).best
     except BlowfishError as refusal:
         return PolicyPrice(name, None, None, "", steps, refusal.message)
     return PolicyPrice(name, best.epsilon, best.alpha / compiled.scale, best.mechanism, steps)
@@ -279,7 +283,7 @@ class Preview:
     title: str
     cells: int
     answers: int
-    demanded: Demand
+    target: AccuracyTarget
     offers: tuple[Offer, ...]
     declined: Mapping[str, str]
     why: str
@@ -338,7 +342,7 @@ class Preview:
             "question": self.title,
             "cells": self.cells,
             "answers": self.answers,
-            "demand": self.demanded.written(),
+            "demand": self.target.written(),
             "offers": [
                 {
                     "mechanism": offer.mechanism,
@@ -377,12 +381,12 @@ class Preview:
     def head(self) -> str:
         """What is asked, and how accurate or how dear it shall be."""
         number = "1 answer" if self.answers == 1 else f"{self.answers:,} answers"
-        scope = self.behind or ("every answer" if self.demanded.guarantee == "simultaneous" else "each answer")
-        if self.demanded.epsilon is not None:
-            return f"{self.title}: {number} for epsilon {show(self.demanded.epsilon)}"
+        scope = self.behind or ("every answer" if self.target.guarantee == "simultaneous" else "each answer")
+        if self.target.epsilon is not None:
+            return f"{self.title}: {number} for epsilon {show(self.target.epsilon)}"
         return (
-            f"{self.title}: {number}, {scope} within {readable(float(self.demanded.alpha or 0))} "
-            f"({self.demanded.confidence})"
+            f"{self.title}: {number}, {scope} within {readable(float(self.target.alpha or 0))} "
+            f"({self.target.confidence})"
         )
 
     def offer_rows(self) -> list[tuple[str, str, str, str, str]]:
@@ -408,7 +412,7 @@ class Preview:
         if self.together:
             summed = ". The price is summed over these records" if self.epsilon else ""
             said.append(f"Public facts: {self.together}{summed}.")
-        unit = "cost" if self.demanded.epsilon is None else "be within"
+        unit = "cost" if self.target.epsilon is None else "be within"
         for dear in self.dear:
             others = (("public", dear.if_public), ("partitioned where the filter cuts", dear.if_partitioned))
             ways = [
@@ -428,7 +432,7 @@ def make_preview(name: str, domain: Domain, policy: Policy, prepared: Prepared |
     """The preview of a request that was compiled and quoted; Declined when no mechanism serves it."""
     if isinstance(prepared, PreparedProgram):
         return _program_preview(name, domain, policy, prepared)
-    quotes, demanded, compiled = prepared.quotes, prepared.request.demanded, prepared.compiled
+    quotes, target, compiled = prepared.quotes, prepared.request.target, prepared.compiled
     best = quotes.best
     return Preview(
         dataset=name,
@@ -436,14 +440,14 @@ def make_preview(name: str, domain: Domain, policy: Policy, prepared: Prepared |
         title=question_words(compiled.query),
         cells=compiled.problem.graph.cells,
         answers=compiled.answers,
-        demanded=demanded,
+        target=target,
         offers=_offers(quotes, compiled.scale),
         declined=quotes.declined,
-        why=_why(quotes.offers, demanded, compiled.scale),
+        why=_why(quotes.offers, target, compiled.scale),
         worst_pair=worst_pair(compiled, best.certificate),
         protected=explain(domain, policy),
         unprotected=not_protected(domain, policy),
-        dear=dear_columns(domain, policy, compiled, demanded, best),
+        dear=dear_columns(domain, policy, compiled, target, best),
         together=best.certificate.together,
     )
 
@@ -454,8 +458,8 @@ def _offers(quotes: Quotes, scale: int) -> tuple[Offer, ...]:
 
 def _program_preview(name: str, domain: Domain, policy: Policy, prepared: PreparedProgram) -> Preview:
     """What can be said of a data-aware mechanism without data, beside what the others promise at the same price."""
-    compiled, demanded, program = prepared.compiled, prepared.demanded, prepared.program
-    others = quotes_for(compiled, replace(demanded, mechanism=None))
+    compiled, target, program = prepared.compiled, prepared.target, prepared.program
+    others = quotes_for(compiled, replace(target, mechanism=None))
     stages = ", ".join(f"{allowance.stage} {show(allowance.epsilon)}" for allowance in program.allowances)
     own = Offer(program.mechanism, program.epsilon, None, None, "not promised")
     return Preview(
@@ -464,7 +468,7 @@ def _program_preview(name: str, domain: Domain, policy: Policy, prepared: Prepar
         title=prepared.title,
         cells=compiled.problem.graph.cells,
         answers=compiled.answers,
-        demanded=demanded,
+        target=target,
         offers=(own, *_offers(others, compiled.scale)),
         declined=others.declined,
         why=f"{_chosen(prepared)}. It spends epsilon on {stages}; its accuracy depends on the data.",
@@ -489,14 +493,14 @@ def _saves(price: float | None, dear: DearColumn) -> TypeGuard[float]:
     return price is not None and price < dear.now
 
 
-def _why(offers: tuple[Quote, ...], demanded: Demand, scale: int) -> str:
+def _why(offers: tuple[Quote, ...], target: AccuracyTarget, scale: int) -> str:
     first = offers[0]
     if first.epsilon == 0:
         return "the policy hides nothing that these answers depend on, so they are exact and free."
     if len(offers) == 1:
         return f"{first.mechanism} is the only mechanism that serves this question as asked."
     second = offers[1]
-    if demanded.epsilon is None:
+    if target.epsilon is None:
         one, two, what = float(first.epsilon), float(second.epsilon), "asks the least epsilon"
     else:
         one, two, what = first.alpha / scale, second.alpha / scale, "promises the closest answers"

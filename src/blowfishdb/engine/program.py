@@ -7,17 +7,17 @@ from fractions import Fraction
 
 from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.engine.answer import Answer, described
-from blowfishdb.engine.compile import Compiled, Holding, answer_tables
+from blowfishdb.engine.compile import Compiled, DatasetHandle, answer_tables
 from blowfishdb.engine.evidence import program_certificate
 from blowfishdb.engine.measure import run_program
 from blowfishdb.engine.release import STATISTICS, consistent_answers
-from blowfishdb.engine.target import Demand
+from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware import adaptive_tree, dawa, dawa_transform
 from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.constraints import MarginalFact, RowsFact
+from blowfishdb.model.constraints import MarginalConstraint, RowsConstraint
 from blowfishdb.model.graphs import WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
@@ -45,7 +45,7 @@ class PreparedProgram:
     """A compiled request with the program that will answer it; no data was read."""
 
     compiled: Compiled
-    demanded: Demand
+    target: AccuracyTarget
     mechanism: DataAware
     program: Program
     title: str
@@ -72,19 +72,19 @@ class PreparedProgram:
             "question": self.title[:2000],
             "mechanism": self.mechanism.name,
             "epsilon": str(self.epsilon),
-            "beta": float(self.demanded.beta),
+            "beta": float(self.target.beta),
             "stages": {allowance.stage: str(allowance.epsilon) for allowance in self.program.allowances},
             "plan": self.digest,
             "graph": self.compiled.problem.graph.digest(),
         }
 
-    def counting(self, holding: Holding) -> Counting:
+    def counting(self, handle: DatasetHandle) -> Counting:
         """The statement that counts the cells."""
-        return holding.source.prepare(self.compiled.cells, holding.policy.unit)
+        return handle.source.prepare(self.compiled.cells, handle.policy.unit)
 
-    def payload(self, counts: Ints, holding: Holding) -> bytes:
+    def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
         """The finished answer as JSON."""
-        return described(self.answer(self.run(counts)), holding, self.compiled).to_json().encode()
+        return described(self.answer(self.run(counts)), handle, self.compiled).to_json().encode()
 
     def run(self, counts: Ints) -> Finding:
         """Runs the program on counts, each stage certified before its noise is drawn."""
@@ -94,7 +94,7 @@ class PreparedProgram:
 
     def answer(self, found: Finding) -> Answer:
         """What the finding says of the question, with intervals for the noise and a word on what they leave out."""
-        beta = float(self.demanded.beta)
+        beta = float(self.target.beta)
         widths, caveat = noise_widths(found.variances, beta), NOISE_ONLY
         if found.bias is not None and beta > BIAS_BETA:
             widths, caveat = noise_widths(found.variances, beta - BIAS_BETA).widened(found.bias), BIAS_TOO
@@ -115,19 +115,19 @@ class PreparedProgram:
         )
 
 
-def prepare_program(compiled: Compiled, demanded: Demand, why: str = "") -> PreparedProgram:
+def prepare_program(compiled: Compiled, target: AccuracyTarget, why: str = "") -> PreparedProgram:
     """The program of the demanded data-aware mechanism; Declined where it cannot serve what is asked.
 
     `why` is the rule by which it was chosen, where nobody asked for it by name.
     """
-    mechanism = DATA_AWARE[demanded.mechanism or ""]
-    if demanded.epsilon is None:
+    mechanism = DATA_AWARE[target.mechanism or ""]
+    if target.epsilon is None:
         raise Declined(
             mechanism.name,
             "it looks at the data, so nobody can promise its accuracy beforehand. Give epsilon instead of an accuracy, "
             "or leave the mechanism out",
         )
-    if demanded.epsilon < LEAST_EPSILON * compiled.problem.graph.rows_per_person:
+    if target.epsilon < LEAST_EPSILON * compiled.problem.graph.rows_per_person:
         raise Declined(mechanism.name, "so small an epsilon asks for more noise in one stage than the sampler serves")
     if compiled.query.kind in STATISTICS:
         raise Declined(
@@ -136,9 +136,9 @@ def prepare_program(compiled: Compiled, demanded: Demand, why: str = "") -> Prep
         )
     return PreparedProgram(
         compiled=compiled,
-        demanded=demanded,
+        target=target,
         mechanism=mechanism,
-        program=mechanism.program(compiled.problem, demanded.epsilon),
+        program=mechanism.program(compiled.problem, target.epsilon),
         title=question_words(compiled.query),
         tables=answer_tables(compiled),
         why=why,
@@ -169,7 +169,7 @@ def choose(compiled: Compiled, policy: Policy, epsilon: Fraction) -> Choice:
     fewest = FEWEST_CELLS if axes == 1 else FEWEST_CELLS_2D
     if cells < fewest:
         return Choice(None, f"{cells:,} cells are few; from {fewest:,} on, merging cells usually pays")
-    rows = known_rows(policy)
+    rows = rows_constraint(policy)
     if rows is not None and rows * epsilon > CLEAR * cells:
         return Choice(None, f"{rows:,} rows stand clear of the noise in {cells:,} cells")
     if axes == 2:
@@ -183,18 +183,18 @@ def choose(compiled: Compiled, policy: Policy, epsilon: Fraction) -> Choice:
     return Choice(dawa.NAME, f"{cells:,} cells, of which even ones can be counted together")
 
 
-def known_rows(policy: Policy) -> int | None:
+def rows_constraint(policy: Policy) -> int | None:
     """The number of rows, where the policy gives it as a public fact."""
-    for fact in policy.facts:
-        if isinstance(fact, RowsFact) and fact.value is not None:
-            return fact.value
-        if isinstance(fact, MarginalFact) and fact.total is not None:
-            return fact.total
+    for constraint in policy.parsed_constraints:
+        if isinstance(constraint, RowsConstraint) and constraint.value is not None:
+            return constraint.value
+        if isinstance(constraint, MarginalConstraint) and constraint.total is not None:
+            return constraint.total
     return None
 
 
 def _joins_all(graph: CellGraph) -> bool:
     """Whether one hidden move leads from any cell to any other, or out of the count."""
     axis = graph.factors[0]
-    complete = isinstance(axis, WindowGraph) and (axis.hubs.size > 0 or int(axis.reach[0]) == axis.size - 1)
+    complete = isinstance(axis, WindowGraph) and (axis.universal.size > 0 or int(axis.reach[0]) == axis.size - 1)
     return complete or bool(graph.to_zero.all())

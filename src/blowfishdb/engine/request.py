@@ -10,11 +10,11 @@ from typing import Protocol
 
 from blowfishdb.accuracy.quote import Quote, Quotes, accuracy_at, quote
 from blowfishdb.engine.answer import described
-from blowfishdb.engine.compile import Compiled, Holding, compile_query
+from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.program import PreparedProgram, choose, prepare_program
 from blowfishdb.engine.release import Outline, finish, outline
 from blowfishdb.engine.serialize import request_text, text_digest, write_query
-from blowfishdb.engine.target import AUTO, Demand
+from blowfishdb.engine.target import AUTO, AccuracyTarget
 from blowfishdb.errors import TooLarge
 from blowfishdb.mechanisms import direct
 from blowfishdb.mechanisms.strategy import Mechanism
@@ -47,36 +47,36 @@ class Payable(Protocol):
         """The certificate that the ledger keeps. All that can fail without data has been done when this returns."""
         ...
 
-    def counting(self, holding: Holding) -> Counting:
+    def counting(self, handle: DatasetHandle) -> Counting:
         """The statement that will count, checked against the table as it is; reads no row."""
         ...
 
-    def payload(self, counts: Ints, holding: Holding) -> bytes:
+    def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
         """Draws the noise and gives what is published, as it will be stored."""
         ...
 
 
-def quotes_for(compiled: Compiled, demanded: Demand, among: Container[str] = MECHANISMS) -> Quotes:
+def quotes_for(compiled: Compiled, target: AccuracyTarget, among: Container[str] = MECHANISMS) -> Quotes:
     """Every mechanism's offer for the demand, best first; offers are in the problem's units, see Compiled.scale."""
     problem = compiled.problem
-    known = {name: propose for name, propose in _candidates(compiled, demanded).items() if name in among}
-    beta = float(demanded.beta)
-    if demanded.epsilon is not None:
-        return accuracy_at(problem, demanded.epsilon, beta, known, demanded.guarantee)
-    return quote(problem, float((demanded.alpha or 0) * compiled.scale), beta, known, demanded.guarantee)
+    known = {name: propose for name, propose in _candidates(compiled, target).items() if name in among}
+    beta = float(target.beta)
+    if target.epsilon is not None:
+        return accuracy_at(problem, target.epsilon, beta, known, target.guarantee)
+    return quote(problem, float((target.alpha or 0) * compiled.scale), beta, known, target.guarantee)
 
 
-def _candidates(compiled: Compiled, demanded: Demand) -> Mapping[str, Mechanism]:
+def _candidates(compiled: Compiled, target: AccuracyTarget) -> Mapping[str, Mechanism]:
     """The mechanisms to ask: the named one; for sums and means the one that measures them directly; else all."""
-    if demanded.mechanism is not None:
-        return {demanded.mechanism: MECHANISMS[demanded.mechanism]}
+    if target.mechanism is not None:
+        return {target.mechanism: MECHANISMS[target.mechanism]}
     # One row of large entries is answered best by measuring it (docs/proofs/direct.md); the others only take long.
     return MECHANISMS if compiled.measure is None else {direct.NAME: MECHANISMS[direct.NAME]}
 
 
-def alpha_for(compiled: Compiled, epsilon: Fraction, demanded: Demand) -> float:
+def alpha_for(compiled: Compiled, epsilon: Fraction, target: AccuracyTarget) -> float:
     """The best accuracy that this epsilon buys at the demand's beta, in the question's units."""
-    own = Demand(None, epsilon, demanded.beta, demanded.guarantee, demanded.mechanism)
+    own = AccuracyTarget(None, epsilon, target.beta, target.guarantee, target.mechanism)
     return quotes_for(compiled, own).best.alpha / compiled.scale
 
 
@@ -90,7 +90,7 @@ class Request:
     """What is asked, how well, and the text that the same request always has."""
 
     asked: Query
-    demanded: Demand
+    target: AccuracyTarget
     text: str
 
     @property
@@ -99,9 +99,9 @@ class Request:
         return text_digest(self.text)
 
 
-def make_request(holding: Holding, asked: Query, demanded: Demand) -> Request:
+def make_request(handle: DatasetHandle, asked: Query, target: AccuracyTarget) -> Request:
     """The request; refuses questions that hold anything but plain values."""
-    return Request(asked, demanded, request_text(write_query(asked), demanded.written(), holding.versions()))
+    return Request(asked, target, request_text(write_query(asked), target.written(), handle.versions()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,32 +155,32 @@ class Prepared:
             "graph": certificate.graph_digest,
         }
 
-    def counting(self, holding: Holding) -> Counting:
+    def counting(self, handle: DatasetHandle) -> Counting:
         """The statement that counts the cells."""
-        return holding.source.prepare(self.compiled.cells, holding.policy.unit)
+        return handle.source.prepare(self.compiled.cells, handle.policy.unit)
 
-    def payload(self, counts: Ints, holding: Holding) -> bytes:
+    def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
         """The finished answer as JSON."""
-        answer = described(finish(self.outline, counts), holding, self.compiled)
+        answer = described(finish(self.outline, counts), handle, self.compiled)
         return answer.to_json().encode()
 
 
-def prepare(holding: Holding, request: Request) -> Prepared | PreparedProgram:
+def prepare(handle: DatasetHandle, request: Request) -> Prepared | PreparedProgram:
     """Compiles a request and quotes it, or lays out the program of a data-aware mechanism."""
-    compiled = compile_query(holding.domain, holding.policy, request.asked)
+    compiled = compile_query(handle.domain, handle.policy, request.asked)
     check_size(compiled)
-    demanded, why = chosen(compiled, holding.policy, request.demanded)
-    if demanded.is_data_aware:
-        return prepare_program(compiled, demanded, why)
-    return Prepared(replace(request, demanded=demanded), compiled, quotes_for(compiled, demanded))
+    target, why = chosen(compiled, handle.policy, request.target)
+    if target.is_data_aware:
+        return prepare_program(compiled, target, why)
+    return Prepared(replace(request, target=target), compiled, quotes_for(compiled, target))
 
 
-def chosen(compiled: Compiled, policy: Policy, demanded: Demand) -> tuple[Demand, str]:
+def chosen(compiled: Compiled, policy: Policy, target: AccuracyTarget) -> tuple[AccuracyTarget, str]:
     """The demand with `auto` replaced by what its rules say, and why; any other demand as it is."""
-    if demanded.mechanism != AUTO or demanded.epsilon is None:
-        return demanded, ""
-    found = choose(compiled, policy, demanded.epsilon)
-    return replace(demanded, mechanism=found.mechanism), found.why
+    if target.mechanism != AUTO or target.epsilon is None:
+        return target, ""
+    found = choose(compiled, policy, target.epsilon)
+    return replace(target, mechanism=found.mechanism), found.why
 
 
 def check_size(compiled: Compiled) -> None:

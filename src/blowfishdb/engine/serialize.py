@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any, TypeAlias, cast
 
-from blowfishdb.engine.target import Demand, demand
+from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.errors import AccuracyError, QueryError, TooLarge
 from blowfishdb.model.predicate import (
     PREDICATES,
@@ -54,17 +54,17 @@ def write_query(asked: Query) -> dict[str, Plain]:
 
 
 def request_digest(
-    asked: Mapping[str, Plain], demanded: Mapping[str, str | None], versions: Mapping[str, str | int]
+    asked: Mapping[str, Plain], target: Mapping[str, str | None], versions: Mapping[str, str | int]
 ) -> str:
     """A hash that two requests share only when they ask the same, of the same data under the same versions."""
-    return text_digest(request_text(asked, demanded, versions))
+    return text_digest(request_text(asked, target, versions))
 
 
 def request_text(
-    asked: Mapping[str, Plain], demanded: Mapping[str, str | None], versions: Mapping[str, str | int]
+    asked: Mapping[str, Plain], target: Mapping[str, str | None], versions: Mapping[str, str | int]
 ) -> str:
     """The whole request as canonical JSON; ledgers hold its hash, so it never changes."""
-    whole = {"question": asked, "demand": demanded, "versions": versions}
+    whole = {"question": asked, "demand": target, "versions": versions}
     return json.dumps(whole, sort_keys=True, ensure_ascii=True)
 
 
@@ -160,7 +160,7 @@ TYPES: dict[str, Read] = {
 }
 COMPARISONS = ("==", "<", "<=", ">", ">=")
 QUERY_KEYS = {"kind", "axes", "where", "boxes", "subsets", "ways", "levels"}
-DEMAND_KEYS = {"alpha", "epsilon", "beta", "guarantee", "mechanism"}
+TARGET_KEYS = {"alpha", "epsilon", "beta", "guarantee", "mechanism"}
 
 
 def read_query(written: object) -> Query:
@@ -184,14 +184,14 @@ def read_query(written: object) -> Query:
     return found
 
 
-def read_demand(written: object) -> Demand:
+def read_target(written: object) -> AccuracyTarget:
     """The demand that `Demand.written` wrote, keys left out meaning what they usually do; AccuracyError otherwise."""
-    if not isinstance(written, Mapping) or not set(written) <= DEMAND_KEYS:
-        raise AccuracyError(f"a demand is an object with some of {', '.join(sorted(DEMAND_KEYS))}")
+    if not isinstance(written, Mapping) or not set(written) <= TARGET_KEYS:
+        raise AccuracyError(f"a demand is an object with some of {', '.join(sorted(TARGET_KEYS))}")
     guarantee = written.get("guarantee") or "simultaneous"
     if guarantee not in ("simultaneous", "per-query"):
         raise AccuracyError("the guarantee is 'simultaneous' or 'per-query'")
-    return demand(
+    return accuracy_target(
         alpha=written.get("alpha"),
         beta=written.get("beta"),
         epsilon=written.get("epsilon"),

@@ -15,12 +15,12 @@ import numpy as np
 
 from blowfishdb.accuracy.quote import Quote
 from blowfishdb.engine.answer import Answer, described
-from blowfishdb.engine.compile import Holding, cell_axes, compile_query
+from blowfishdb.engine.compile import DatasetHandle, cell_axes, compile_query
 from blowfishdb.engine.program import PreparedProgram, prepare_program
 from blowfishdb.engine.release import finish
 from blowfishdb.engine.request import MOST_CELLS, Prepared, Request, check_size, chosen, prepare
 from blowfishdb.engine.serialize import request_text, write_query
-from blowfishdb.engine.target import Demand
+from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import AccuracyError, BlowfishError, DocumentError, InvalidInput, QueryError, TooLarge
 from blowfishdb.mechanisms.cell_noise import own_variances, running_variances
 from blowfishdb.mechanisms.data_aware.script import Finding
@@ -351,14 +351,14 @@ class PreparedSynopsis:
         """The certificate that the ledger keeps."""
         return {**self.inner.document(), "synopsis": True}
 
-    def counting(self, holding: Holding) -> Counting:
+    def counting(self, handle: DatasetHandle) -> Counting:
         """The statement that counts the cells."""
-        return self.inner.counting(holding)
+        return self.inner.counting(handle)
 
-    def payload(self, counts: Ints, holding: Holding) -> bytes:
+    def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
         """The finished file."""
         answer, cells, noise = self._measured(counts)
-        answer = described(answer, holding, self.inner.compiled)
+        answer = described(answer, handle, self.inner.compiled)
         return to_bytes(_make_artefact(answer, cells, noise, self.axes()))
 
     def _measured(self, counts: Ints) -> tuple[Answer, Floats, CellNoise]:
@@ -390,27 +390,27 @@ def _noise_of_plan(best: Quote, *, is_one_axis: bool) -> CellNoise:
     return CellNoise(deviations, np.arange(deviations.size), alone, running)
 
 
-def synopsis_request(holding: Holding, asked: Query, demanded: Demand) -> Request:
+def synopsis_request(handle: DatasetHandle, asked: Query, target: AccuracyTarget) -> Request:
     """The request of a synopsis, which is another one than the histogram's."""
     if asked.kind not in ("histogram", "histogram2d"):
         raise QueryError("a synopsis is published from a histogram over its attributes; ask anything of it afterwards")
-    if demanded.epsilon is None:
+    if target.epsilon is None:
         raise AccuracyError("a synopsis is paid with an epsilon, such as epsilon='0.3'")
     written = {**write_query(asked), "kind": "synopsis"}
-    return Request(asked, demanded, request_text(written, demanded.written(), holding.versions()))
+    return Request(asked, target, request_text(written, target.written(), handle.versions()))
 
 
-def prepare_synopsis(holding: Holding, request: Request) -> PreparedSynopsis:
+def prepare_synopsis(handle: DatasetHandle, request: Request) -> PreparedSynopsis:
     """Compiles the request and lays out its plan or program."""
-    compiled = compile_query(holding.domain, holding.policy, request.asked)
+    compiled = compile_query(handle.domain, handle.policy, request.asked)
     check_size(compiled)
-    demanded, why = chosen(compiled, holding.policy, request.demanded)
-    if not demanded.is_data_aware:
-        return PreparedSynopsis(prepare(holding, replace(request, demanded=demanded)))
+    target, why = chosen(compiled, handle.policy, request.target)
+    if not target.is_data_aware:
+        return PreparedSynopsis(prepare(handle, replace(request, target=target)))
     problem = compiled.problem
     if len(compiled.cells.axes) == 1:
         problem = Problem(problem.graph, cells_and_ranges(problem.graph.cells))
-    return PreparedSynopsis(prepare_program(replace(compiled, problem=problem), demanded, why))
+    return PreparedSynopsis(prepare_program(replace(compiled, problem=problem), target, why))
 
 
 def cells_and_ranges(cells: int) -> Intervals:

@@ -15,7 +15,7 @@ from scipy.sparse import eye_array
 
 from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.compile import Compiled, Holding, answer_tables, compile_query
+from blowfishdb.engine.compile import Compiled, DatasetHandle, answer_tables, compile_query
 from blowfishdb.engine.evidence import not_protected
 from blowfishdb.engine.release import STATISTICS, consistent_answers, read_statistic, statistic_tables
 from blowfishdb.engine.synopsis import Artefact, CellNoise, PreparedSynopsis, SynopsisAxis, from_bytes, to_bytes
@@ -447,17 +447,17 @@ def read_synopsis_preview(written: Mapping[str, Any]) -> SynopsisPreview:
     )
 
 
-def preview_synopsis(holding: Holding, ready: PreparedSynopsis, left: Fraction | None = None) -> SynopsisPreview:
+def preview_synopsis(handle: DatasetHandle, ready: PreparedSynopsis, left: Fraction | None = None) -> SynopsisPreview:
     """The preview of a synopsis that was laid out, for somebody who has so much left."""
     asked, outline = ready.inner.compiled.query, ready.outline()
     return SynopsisPreview(
-        dataset=holding.name,
+        dataset=handle.name,
         title=question_words(asked),
         cells=math.prod(axis.cells.cells for axis in ready.axes()),
         epsilon=ready.epsilon,
         mechanism=ready.mechanism,
         errors=() if outline is None else tuple(_error(outline, one) for one in _usual_questions(asked, outline)),
-        unprotected=not_protected(holding.domain, holding.policy),
+        unprotected=not_protected(handle.domain, handle.policy),
         left=left,
     )
 

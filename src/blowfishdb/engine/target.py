@@ -32,7 +32,7 @@ def _check_mechanism(name: str) -> None:
 
 
 @dataclass(frozen=True)
-class Demand:
+class AccuracyTarget:
     """Either errors within `alpha` or a price `epsilon`; intervals hold with probability 1 - beta."""
 
     alpha: Fraction | None
@@ -79,7 +79,7 @@ class Demand:
         }
 
 
-def demand(
+def accuracy_target(
     alpha: Number | None = None,
     beta: Number | None = None,
     epsilon: Number | None = None,
@@ -87,7 +87,7 @@ def demand(
     confidence: Number | None = None,
     mechanism: str | None = None,
     per_query: bool = False,
-) -> Demand:
+) -> AccuracyTarget:
     """A demand from either vocabulary: `accuracy` is alpha, `confidence` is 1 - beta. Floats count as they print."""
     if alpha is not None and accuracy is not None:
         raise AccuracyError("alpha and accuracy are the same thing: give one of them")
@@ -103,7 +103,7 @@ def demand(
         risk = 1 - short_number(confidence, "confidence")
         if not 0 < risk < 1:
             raise AccuracyError("confidence is a probability strictly between 0 and 1, such as 0.95")
-    return Demand(
+    return AccuracyTarget(
         alpha=None if within is None else short_number(within, "alpha"),
         epsilon=None if epsilon is None else short_number(epsilon, "epsilon"),
         beta=risk,

@@ -32,7 +32,7 @@ class Axis:
     free: Bools
     runs: Ints
     reach: Ints
-    hubs: Ints
+    universal: Ints
     leaves: Bools
 
     @cached_property
@@ -66,7 +66,7 @@ class Axis:
     @cached_property
     def chains(self) -> Bools:
         """For each run, whether running sums pay: no record vanishes, and windows end before the run does."""
-        is_free = self.free[self.span_of[self.runs]] & (self.hubs.size == 0)
+        is_free = self.free[self.span_of[self.runs]] & (self.universal.size == 0)
         return is_free & (self.reach[self.runs] + 1 < self.run_ends)
 
     @cached_property
@@ -78,7 +78,9 @@ class Axis:
 
 def any_move(axis: Axis) -> Axis:
     """The same spans when a record can move to any cell of its span."""
-    return replace(axis, runs=axis.spans, reach=(axis.span_ends - 1)[axis.span_of], hubs=np.empty(0, dtype=np.int64))
+    return replace(
+        axis, runs=axis.spans, reach=(axis.span_ends - 1)[axis.span_of], universal=np.empty(0, dtype=np.int64)
+    )
 
 
 def read_axis(mechanism: str, problem: Problem) -> Axis:
@@ -91,10 +93,12 @@ def read_axis(mechanism: str, problem: Problem) -> Axis:
     starts = np.concatenate([[True], labels[1:] != labels[:-1]])
     spans = np.flatnonzero(starts)
     moves = graph.has_value_edges
-    hubs = window.hubs if moves and window.size > 1 else np.empty(0, dtype=np.int64)
-    cuts = np.concatenate([spans, hubs, hubs[hubs + 1 < window.size] + 1])
+    universal = window.universal if moves and window.size > 1 else np.empty(0, dtype=np.int64)
+    cuts = np.concatenate([spans, universal, universal[universal + 1 < window.size] + 1])
     reach = window.reach if moves else np.arange(window.size)
-    axis = Axis(window.size, spans, labels[spans] != ZERO, np.unique(cuts).astype(np.int64), reach, hubs, graph.to_zero)
+    axis = Axis(
+        window.size, spans, labels[spans] != ZERO, np.unique(cuts).astype(np.int64), reach, universal, graph.to_zero
+    )
     if axis.noisy.size == 0:
         raise Declined(mechanism, "no move is hidden, so 'identity' releases every cell exactly")
     return axis
@@ -347,7 +351,7 @@ def reach_losses(axis: Axis, groups: list[Group]) -> Floats:
             longest = np.where((axis.reach - cell)[moves] >= widest, apart, longest)
         moved.append(longest)
     edges = [np.stack(moved, axis=1), np.stack([norm[leaving] for norm in norms], axis=1)]
-    if axis.hubs.size:
+    if axis.universal.size:
         spoke = np.stack(norms, axis=1)
         spoke[:, 0] += 1.0
         edges.append(spoke)
@@ -421,12 +425,12 @@ class Spare:
     vanished: Floats
     moves: Bools
     leaves: Bools
-    has_hubs: bool
+    has_universal: bool
 
     def cells(self, shares: Floats) -> Floats:
         """The share of each cell: the common one (first of `shares`), or more where there is loss to spare."""
         common = np.full(self.moves.size, shares[0])
-        if self.has_hubs:
+        if self.has_universal:
             return common
         by_moves = np.where(self.moves, (1 - self.moved @ shares[1:]) / 2, np.inf)
         room = np.minimum(by_moves, np.where(self.leaves, 1 - self.vanished @ shares[1:], np.inf))
@@ -446,7 +450,7 @@ def spare_loss(axis: Axis, groups: list[Group]) -> Spare:
         else:
             moved[:, place] = over + window_maxima(over, back, axis.reach)
     moves = (axis.reach > cell) | (back < cell)
-    return Spare(moved, vanished, moves, axis.leaves, axis.hubs.size > 0)
+    return Spare(moved, vanished, moves, axis.leaves, axis.universal.size > 0)
 
 
 @dataclass(frozen=True, eq=False)

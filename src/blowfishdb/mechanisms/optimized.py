@@ -321,7 +321,9 @@ def _choose_without_sums(axis: Axis, workload: Rows) -> Choice:
         shapes = [SmoothShape(plan.sizes, totals=totals) for plan in tried]
         return min((_tuned(axis, workload, shape) for shape in shapes), key=lambda choice: choice.error)
     best = plans[0]
-    return Choice(TreeShape(best.sizes, totals=totals and axis.hubs.size == 0), np.append(best.shares, 0.0), best.error)
+    return Choice(
+        TreeShape(best.sizes, totals=totals and axis.universal.size == 0), np.append(best.shares, 0.0), best.error
+    )
 
 
 def _longest(axis: Axis) -> int:
@@ -329,7 +331,7 @@ def _longest(axis: Axis) -> int:
 
 
 def _is_free(axis: Axis) -> bool:
-    return bool(np.all(axis.free)) and axis.hubs.size == 0
+    return bool(np.all(axis.free)) and axis.universal.size == 0
 
 
 def _whole(axis: Axis, workload: Rows) -> tuple[int, ...]:
@@ -349,7 +351,7 @@ def _tuned(axis: Axis, workload: Rows, shape: SmoothShape | TreeShape) -> Choice
     filled = [place for place, group in enumerate(groups) if group.matrix.shape[0]]
     used = [groups[place] for place in filled]
     tuned = None
-    if used and axis.cells <= POLISHED_CELLS and axis.hubs.size == 0 and isinstance(shape, SmoothShape):
+    if used and axis.cells <= POLISHED_CELLS and axis.universal.size == 0 and isinstance(shape, SmoothShape):
         tuned = _filled(axis, workload, used)
     if tuned is None:
         losses = reach_losses(axis, used)
@@ -402,7 +404,7 @@ def propose(problem: Problem) -> EstimatingStrategy:
     """Serves one ordered attribute: smooth rows up to some thousands of cells, optimised trees beyond."""
     axis = read_axis(NAME, problem)
     # Plans for more moves lose no more on fewer. Where hubs or long windows leave little order they may be better.
-    is_loose = axis.hubs.size or int((axis.reach - np.arange(axis.cells)).max()) >= LONG_WINDOW * axis.cells
+    is_loose = axis.universal.size or int((axis.reach - np.arange(axis.cells)).max()) >= LONG_WINDOW * axis.cells
     axes = [axis, any_move(axis)] if is_loose else [axis]
     chosen = [(choose(each, problem.workload), each) for each in axes]
     best, used = min(chosen, key=lambda entry: entry[0].error)
@@ -416,7 +418,7 @@ def propose_hierarchy(problem: Problem) -> EstimatingStrategy:
     """Serves one ordered attribute under any policy on it."""
     axis = read_axis(HIERARCHY, problem)
     longest = int((axis.run_ends - axis.runs).max())
-    free = bool(np.all(axis.free)) and axis.hubs.size == 0
+    free = bool(np.all(axis.free)) and axis.universal.size == 0
     best = level_plans(problem.workload, longest, free=free, equal=True)[0]
     tree = grow(axis, axis.runs, best.sizes, roots=True)
     shares = np.full(len(tree.levels) + 2, 1.0 / (len(tree.levels) + 1))

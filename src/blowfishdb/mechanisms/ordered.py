@@ -40,8 +40,8 @@ def propose(problem: Problem) -> OrderedStrategy:
     backward = (dear_backward < dear_forward)[run]
     label = graph.components()
     is_total = cell == np.where(backward, first[run], last[run])
-    exact = is_total & (label != ZERO) & (axis.hubs.size == 0)
-    if axis.hubs.size and axis.size == 1:
+    exact = is_total & (label != ZERO) & (axis.universal.size == 0)
+    if axis.universal.size and axis.size == 1:
         exact = label != ZERO
     return OrderedStrategy(problem, first[run], last[run], backward, exact)
 

@@ -13,8 +13,8 @@ from blowfishdb.errors import AccuracyError, TooLarge
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.points import Points
 from blowfishdb.noise.distribution import MAX_SCALE, MIN_SCALE
-from blowfishdb.plan.certificate import Certificate, calibrate_nodes, components_of
-from blowfishdb.plan.points import NodeAxis, NodePlan
+from blowfishdb.plan.certificate import Certificate, calibrate_points, components_of
+from blowfishdb.plan.points import PointAxis, PointPlan
 
 Kind = Literal["cells", "weights"]
 STEP_BITS, TOTAL_BITS = 16, 20
@@ -32,9 +32,9 @@ class Grid:
 
     kind: Kind
     spacing: float
-    plan: NodePlan
+    plan: PointPlan
     positions: tuple[Floats, ...]
-    node_blocks: tuple[Ints, ...]
+    point_blocks: tuple[Ints, ...]
 
 
 def make_grid(points: Points, blocks: tuple[Ints, ...], kind: Kind, spacing: float, total: int) -> Grid:
@@ -45,12 +45,12 @@ def make_grid(points: Points, blocks: tuple[Ints, ...], kind: Kind, spacing: flo
     axes, positions, owners, spacings = zip(*made, strict=True)
     total = 1 if kind == "cells" else min(total, steps**columns)
     exact = () if points.graph.can_vanish else blocks
-    return Grid(kind, max(spacings), NodePlan(Fraction(1), axes, total, exact), positions, owners)
+    return Grid(kind, max(spacings), PointPlan(Fraction(1), axes, total, exact), positions, owners)
 
 
 def _make_axis(
     values: Floats, labels: Ints, kind: Kind, spacing: float, steps: int
-) -> tuple[NodeAxis, Floats, Ints, float]:
+) -> tuple[PointAxis, Floats, Ints, float]:
     """One column: the place of each value, the position and the block of each node, and their real spacing."""
     places = np.empty(values.size, dtype=np.int64)
     positions, owners, offset, widest = [], [], 0, 0.0
@@ -71,7 +71,7 @@ def _make_axis(
         owners.append(np.full(count, labels[start]))
         offset += count
         widest = max(widest, length / (count if kind == "cells" else max(1, count - 1)))
-    return NodeAxis(steps, places), np.concatenate(positions), np.concatenate(owners), widest
+    return PointAxis(steps, places), np.concatenate(positions), np.concatenate(owners), widest
 
 
 def node_count(length: float, kind: Kind, spacing: float) -> int:
@@ -99,7 +99,7 @@ def blocks_of(points: Points) -> tuple[Ints, ...]:
 
 PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)
 """Spacings that are tried: the longest column over these."""
-MOST_NODES = 2**14
+MOST_POINTS = 2**14
 LEAST_TOTAL = 2**12
 NOISE_COST = 0.3
 SPACING_COST: dict[Kind, float] = {"weights": 0.5, "cells": 2.5}
@@ -111,7 +111,7 @@ class Offer:
     """A certified grid and the excess that is predicted for it: 0.1 means an objective 10 % above the best one."""
 
     grid: Grid
-    plan: NodePlan
+    plan: PointPlan
     certificate: Certificate
     predicted: float
 
@@ -135,9 +135,9 @@ def offers(points: Points, epsilon: Fraction, rows: int, clusters: int) -> tuple
                 grid = make_grid(points, blocks, kind, span / parts if span > 0.0 else math.inf, total)
             except TooLarge:
                 break
-            if grid.plan.nodes > MOST_NODES and parts > 1:
+            if grid.plan.nodes > MOST_POINTS and parts > 1:
                 break
-            plan, certificate = calibrate_nodes(grid.plan, points.graph, epsilon)
+            plan, certificate = calibrate_points(grid.plan, points.graph, epsilon)
             if plan.unit is not None and not MIN_SCALE <= plan.unit <= MAX_SCALE:
                 continue
             noise, spacing = predicted_excess(grid, plan, span, rows, clusters)
@@ -149,7 +149,7 @@ def offers(points: Points, epsilon: Fraction, rows: int, clusters: int) -> tuple
     return tuple(sorted(found, key=lambda offer: offer.predicted))
 
 
-def predicted_excess(grid: Grid, plan: NodePlan, span: float, rows: int, clusters: int) -> tuple[float, float]:
+def predicted_excess(grid: Grid, plan: PointPlan, span: float, rows: int, clusters: int) -> tuple[float, float]:
     """What noise and spacing are expected to add to the objective, as parts of it.
 
     Noise that survives the cut at 0 acts like nodes x scale stray records among `rows`; a spacing w costs a power of w
@@ -161,7 +161,7 @@ def predicted_excess(grid: Grid, plan: NodePlan, span: float, rows: int, cluster
     return NOISE_COST * stray, SPACING_COST[grid.kind] * coarse
 
 
-def noise_scale(plan: NodePlan) -> float:
+def noise_scale(plan: PointPlan) -> float:
     """The scale of the noise on each node, in records."""
     return 0.0 if plan.unit is None else float(plan.unit / plan.total)
 

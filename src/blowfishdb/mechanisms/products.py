@@ -50,7 +50,7 @@ class CoarseLevel:
 
     def edge_share(self, graph: AxisGraph) -> float:
         """The largest part of the level's weight that one edge moves: half the L1 distance of two columns."""
-        if isinstance(graph, WindowGraph) and graph.hubs.size == 0:
+        if isinstance(graph, WindowGraph) and graph.universal.size == 0:
             # Memberships only drift apart along the order, so the longest edge of each cell is its worst.
             first, second = np.arange(graph.size), graph.reach
         elif graph.edge_count > LISTED_EDGES:

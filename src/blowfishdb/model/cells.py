@@ -14,7 +14,13 @@ from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model.cellgraph import ZERO, CellGraph
 from blowfishdb.model.constraint_atoms import signatures
 from blowfishdb.model.constraint_graph import constrained_graph, pieces_of
-from blowfishdb.model.constraints import CountFact, MarginalFact, RangeFact, RowsFact, marginal_counts
+from blowfishdb.model.constraints import (
+    CountConstraint,
+    MarginalConstraint,
+    RangeConstraint,
+    RowsConstraint,
+    marginal_counts,
+)
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.groups import AxisCells, Grouping, Segments, atom_runs, grouping, segments
 from blowfishdb.model.numbers import Bools, Ints, distinct
@@ -196,7 +202,9 @@ def known_parts(domain: Domain, policy: Policy, cells: Cells) -> KnownParts | No
         return None
     applied = policy.applied(domain)
     given = [
-        fact for fact in policy.facts if (fact.total if isinstance(fact, MarginalFact) else fact.value) is not None
+        constraint
+        for constraint in policy.parsed_constraints
+        if (constraint.total if isinstance(constraint, MarginalConstraint) else constraint.value) is not None
     ]
     if not given:
         return None
@@ -204,13 +212,17 @@ def known_parts(domain: Domain, policy: Policy, cells: Cells) -> KnownParts | No
     labels, totals = np.full(size, NO_PART, dtype=np.int64), list[int]()
     verdict = _verdict(cells)
     margins = sorted(
-        (f for f in given if isinstance(f, MarginalFact)), key=lambda f: -len(set(f.attributes) & set(cells.axes))
+        (f for f in given if isinstance(f, MarginalConstraint)), key=lambda f: -len(set(f.attributes) & set(cells.axes))
     )
     if margins and verdict is not None and not verdict.names:
         labels, counts = _marginal(applied, margins[0], cells)
         totals = counts.tolist()
-    plain = [fact for fact in given if not isinstance(fact, MarginalFact)]
-    told = [(mask, fact.value) for fact in plain if (mask := _cells_of(applied, fact, cells, verdict)) is not None]
+    plain = [constraint for constraint in given if not isinstance(constraint, MarginalConstraint)]
+    told = [
+        (mask, constraint.value)
+        for constraint in plain
+        if (mask := _cells_of(applied, constraint, cells, verdict)) is not None
+    ]
     for mask, value in sorted(told, key=lambda known: int(known[0].sum())):
         _add(labels, totals, mask, int(value or 0))
     return KnownParts(labels, np.array(totals, dtype=np.int64)) if totals else None
@@ -253,12 +265,15 @@ def _verdict(cells: Cells) -> Verdict | None:
 
 
 def _cells_of(
-    domain: Domain, fact: CountFact | RangeFact | RowsFact, cells: Cells, verdict: Verdict | None
+    domain: Domain,
+    constraint: CountConstraint | RangeConstraint | RowsConstraint,
+    cells: Cells,
+    verdict: Verdict | None,
 ) -> Bools | None:
     """The cells that hold exactly the records the fact counts; None where there are no such cells."""
     if verdict is None:
         return None
-    told = signatures(domain, [fact], cells.cuts)
+    told = signatures(domain, [constraint], cells.cuts)
     pieces = pieces_of(told, verdict, cells.cuts, cells.layout)
     counted = told.patterns[told.pattern, 0]
     inside, outside = (np.unique(pieces.piece_of[chosen]).tolist() for chosen in (counted, ~counted))
@@ -275,11 +290,11 @@ def _union(numbers: Iterable[int], cells_of: Callable[[int], Ints], cells: Cells
     return mask
 
 
-def _marginal(domain: Domain, fact: MarginalFact, cells: Cells) -> tuple[Ints, Ints]:
+def _marginal(domain: Domain, constraint: MarginalConstraint, cells: Cells) -> tuple[Ints, Ints]:
     """A part for each combination of cells along the axes that the marginal has, and its total."""
-    listed = marginal_counts(domain, fact)
+    listed = marginal_counts(domain, constraint)
     shape = cells.graph.shape
-    along = [name for name in cells.axes if name in fact.attributes]
+    along = [name for name in cells.axes if name in constraint.attributes]
     sizes = [cells.layout[name].cells for name in along]
     place = np.unravel_index(np.arange(cells.graph.cells), shape)
     labels = np.zeros(cells.graph.cells, dtype=np.int64)
@@ -291,6 +306,6 @@ def _marginal(domain: Domain, fact: MarginalFact, cells: Cells) -> tuple[Ints, I
         flat = np.zeros(counts.size, dtype=np.int64)
         for name, size in zip(along, sizes, strict=True):
             axis = cells.layout[name]
-            flat = flat * size + axis.cell_of[axis.segments.of(codes[:, fact.attributes.index(name)])]
+            flat = flat * size + axis.cell_of[axis.segments.of(codes[:, constraint.attributes.index(name)])]
         np.add.at(totals, flat, counts)
     return labels, totals

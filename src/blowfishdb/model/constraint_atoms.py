@@ -11,16 +11,16 @@ import numpy as np
 
 from blowfishdb.errors import PolicyError, QueryError, TooLarge
 from blowfishdb.model.constraints import (
-    FACTS,
-    CountFact,
-    Fact,
-    MarginalFact,
-    RangeFact,
-    RowsFact,
+    CONSTRAINTS,
+    Constraint,
+    CountConstraint,
+    MarginalConstraint,
+    RangeConstraint,
+    RowsConstraint,
     marginal_counts,
-    read_fact,
+    read_constraint,
     without_values,
-    write_fact,
+    write_constraint,
 )
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.groups import Runs, Segments, atom_runs, segments
@@ -47,7 +47,7 @@ class Signatures:
     names: tuple[str, ...]
     cuts: Mapping[str, Segments]
     margins: tuple[tuple[str, ...], ...]
-    counts: tuple[CountFact | RangeFact | RowsFact, ...]
+    counts: tuple[CountConstraint | RangeConstraint | RowsConstraint, ...]
     pattern: Ints
     patterns: Bools
 
@@ -61,11 +61,15 @@ class Signatures:
         return values.reshape([-1 if other == name else 1 for other in self.names])
 
 
-def signatures(domain: Domain, facts: Sequence[Fact], cuts: Mapping[str, Segments] | None = None) -> Signatures:
+def signatures(
+    domain: Domain, constraints: Sequence[Constraint], cuts: Mapping[str, Segments] | None = None
+) -> Signatures:
     """What the facts tell apart, at least as finely as the given cuts; PolicyError where the domain does not fit."""
-    counts = tuple(fact for fact in facts if not isinstance(fact, MarginalFact))
-    margins = _maximal([fact.attributes for fact in facts if isinstance(fact, MarginalFact)])
-    conditions = [condition_of(fact) for fact in counts]
+    counts = tuple(constraint for constraint in constraints if not isinstance(constraint, MarginalConstraint))
+    margins = _maximal(
+        [constraint.attributes for constraint in constraints if isinstance(constraint, MarginalConstraint)]
+    )
+    conditions = [condition_of(constraint) for constraint in counts]
     used = [atom for condition in conditions for atom in atoms(condition)]
     names = tuple(dict.fromkeys([*(name for margin in margins for name in margin), *(a.attribute for a in used)]))
     own: dict[str, Segments] = {}
@@ -82,9 +86,9 @@ def signatures(domain: Domain, facts: Sequence[Fact], cuts: Mapping[str, Segment
     return Signatures(names, own, margins, counts, pattern, patterns)
 
 
-def condition_of(fact: CountFact | RangeFact | RowsFact) -> Predicate | None:
+def condition_of(constraint: CountConstraint | RangeConstraint | RowsConstraint) -> Predicate | None:
     """The condition that is counted; None for all rows."""
-    return None if isinstance(fact, RowsFact) else fact.condition
+    return None if isinstance(constraint, RowsConstraint) else constraint.condition
 
 
 def _maximal(margins: list[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
@@ -263,27 +267,38 @@ def explicit_signatures(signatures: Signatures, *, absence: bool, limit: int) ->
 
 MOST_KINDS = 4096
 """Up to so many kinds of records, told apart by the given facts, it is looked for a table."""
-MOST_NODES = 1000
+MOST_POINTS = 1000
 """Branches of the search among whole numbers; a table that is not found to be impossible within these is accepted."""
 
 
-def is_possible(domain: Domain, facts: Sequence[Fact], total: int | None) -> bool:
+def is_possible(domain: Domain, constraints: Sequence[Constraint], total: int | None) -> bool:
     """False where no table has all the given counts, and `total` rows if known; True also where that is not found."""
-    given = [fact for fact in facts if not isinstance(fact, MarginalFact) and fact.value is not None]
-    margins = [fact for fact in facts if isinstance(fact, MarginalFact) and fact.values is not None and given]
-    if math.prod(domain[name].total_size for fact in margins for name in fact.attributes) > MOST_KINDS:
+    given = [
+        constraint
+        for constraint in constraints
+        if not isinstance(constraint, MarginalConstraint) and constraint.value is not None
+    ]
+    margins = [
+        constraint
+        for constraint in constraints
+        if isinstance(constraint, MarginalConstraint) and constraint.values is not None and given
+    ]
+    if math.prod(domain[name].total_size for constraint in margins for name in constraint.attributes) > MOST_KINDS:
         margins = []
-    names = {name for fact in margins for name in fact.attributes}
+    names = {name for constraint in margins for name in constraint.attributes}
     cuts = {name: Segments(domain[name], np.arange(domain[name].size)) for name in names}
     told = signatures(domain, [*given, *margins], cuts)
-    columns = [told.patterns[told.pattern.reshape(-1)].astype(np.int64), *(_cells(told, fact) for fact in margins)]
+    columns = [
+        told.patterns[told.pattern.reshape(-1)].astype(np.int64),
+        *(_cells(told, constraint) for constraint in margins),
+    ]
     kinds = np.unique(np.concatenate(columns, axis=1), axis=0)
     if kinds.shape[0] > MOST_KINDS or not given:
         return True
-    aims = [float(fact.value or 0) for fact in given]
+    aims = [float(constraint.value or 0) for constraint in given]
     rows = [kinds[:, : len(given)].T]
-    for place, fact in enumerate(margins):
-        expected = _expected(domain, told, fact)
+    for place, constraint in enumerate(margins):
+        expected = _expected(domain, told, constraint)
         aims += expected.tolist()
         rows.append((kinds[:, len(given) + place][None, :] == np.arange(expected.size)[:, None]).astype(np.int64))
     if total is not None:
@@ -292,24 +307,24 @@ def is_possible(domain: Domain, facts: Sequence[Fact], total: int | None) -> boo
     return _has_solution(np.concatenate(rows), np.array(aims))
 
 
-def _cells(told: Signatures, fact: MarginalFact) -> Ints:
+def _cells(told: Signatures, constraint: MarginalConstraint) -> Ints:
     """The cell of the marginal for each combination, as one column."""
     cell = np.zeros((1,) * told.pattern.ndim, dtype=np.int64)
-    for name in fact.attributes:
+    for name in constraint.attributes:
         count = told.cuts[name].count
         cell = cell * count + told.along(name, np.arange(count))
     return np.broadcast_to(cell, told.pattern.shape).reshape(-1, 1)
 
 
-def _expected(domain: Domain, told: Signatures, fact: MarginalFact) -> Ints:
+def _expected(domain: Domain, told: Signatures, constraint: MarginalConstraint) -> Ints:
     """The given count of each cell of the marginal; cells that are not listed count 0."""
-    sizes = [told.cuts[name].count for name in fact.attributes]
+    sizes = [told.cuts[name].count for name in constraint.attributes]
     expected = np.zeros(math.prod(sizes), dtype=np.int64)
-    listed = marginal_counts(domain, fact)
+    listed = marginal_counts(domain, constraint)
     if listed is not None:
         codes, counts = listed
         flat = np.zeros(counts.size, dtype=np.int64)
-        for place, (name, size) in enumerate(zip(fact.attributes, sizes, strict=True)):
+        for place, (name, size) in enumerate(zip(constraint.attributes, sizes, strict=True)):
             flat = flat * size + told.cuts[name].of(codes[:, place])
         expected[flat] = counts
     return expected
@@ -325,109 +340,129 @@ def _has_solution(rows: Ints, aims: np.ndarray) -> bool:
         np.zeros(kinds),
         constraints=LinearConstraint(csr_array(rows.astype(np.float64)), aims, aims),
         integrality=np.ones(kinds),
-        options={"node_limit": MOST_NODES},
+        options={"node_limit": MOST_POINTS},
     )
     return bool(found.status != 2)
 
 
-MOST_FACTS = 4096
+MOST_CONSTRAINTS = 4096
 
 
-def as_facts(declared: Iterable[str | Fact]) -> tuple[Fact, ...]:
+def as_constraints(declared: Iterable[str | Constraint]) -> tuple[Constraint, ...]:
     """Facts from texts and values, each once; PolicyError where one is given two different counts."""
     if isinstance(declared, str):
         raise PolicyError("constraints are a list of facts, such as ['rows', 'marginal(sex, state)']")
-    known: dict[Fact, Fact] = {}
+    known: dict[Constraint, Constraint] = {}
     for item in declared:
-        fact = read_fact(item) if isinstance(item, str) else item
-        if not isinstance(fact, FACTS):
+        constraint = read_constraint(item) if isinstance(item, str) else item
+        if not isinstance(constraint, CONSTRAINTS):
             raise PolicyError(f"a fact is a text such as \"count(sex = 'F')\" or known_count(...), not {item!r}")
-        bare = without_values(fact)
-        said = known.setdefault(bare, fact)
+        bare = without_values(constraint)
+        said = known.setdefault(bare, constraint)
         if said == bare:
-            known[bare] = fact
-        elif fact not in (bare, said):
-            raise PolicyError(f"two different counts are given for {write_fact(bare)}")
-    if len(known) > MOST_FACTS:
+            known[bare] = constraint
+        elif constraint not in (bare, said):
+            raise PolicyError(f"two different counts are given for {write_constraint(bare)}")
+    if len(known) > MOST_CONSTRAINTS:
         raise TooLarge(
-            "public facts of one policy", len(known), MOST_FACTS, "Declare a marginal instead of its counts."
+            "public facts of one policy", len(known), MOST_CONSTRAINTS, "Declare a marginal instead of its counts."
         )
     return tuple(known.values())
 
 
 @lru_cache(maxsize=64)
-def check_facts(domain: Domain, facts: tuple[Fact, ...]) -> None:
+def check_constraints(domain: Domain, constraints: tuple[Constraint, ...]) -> None:
     """PolicyError for unknown attributes or values, and for counts that no table can have together."""
-    for fact in facts:
-        if isinstance(fact, MarginalFact):
-            for name in fact.attributes:
+    for constraint in constraints:
+        if isinstance(constraint, MarginalConstraint):
+            for name in constraint.attributes:
                 domain.find(name, PolicyError)
-            marginal_counts(domain, fact)
-    signatures(domain, facts)
-    total = _total(facts)
-    for fact in facts:
-        if not isinstance(fact, MarginalFact) and fact.value is not None and total is not None and fact.value > total:
-            raise PolicyError(f"{write_fact(fact)} contradicts the {total:,} rows that other facts tell")
-    _check_marginals(domain, facts)
-    _check_counts_against_marginals(domain, facts)
-    if not is_possible(domain, facts, total):
-        given = [write_fact(f) for f in facts if isinstance(f, MarginalFact) or f.value is not None]
+            marginal_counts(domain, constraint)
+    signatures(domain, constraints)
+    total = _total(constraints)
+    for constraint in constraints:
+        if (
+            not isinstance(constraint, MarginalConstraint)
+            and constraint.value is not None
+            and total is not None
+            and constraint.value > total
+        ):
+            raise PolicyError(f"{write_constraint(constraint)} contradicts the {total:,} rows that other facts tell")
+    _check_marginals(domain, constraints)
+    _check_counts_against_marginals(domain, constraints)
+    if not is_possible(domain, constraints, total):
+        given = [write_constraint(f) for f in constraints if isinstance(f, MarginalConstraint) or f.value is not None]
         raise PolicyError(f"no table has all these counts: {'; '.join(given[:8])}{'; ...' if len(given) > 8 else ''}")
 
 
-def _total(facts: Sequence[Fact]) -> int | None:
+def _total(constraints: Sequence[Constraint]) -> int | None:
     """The number of rows that the facts give; PolicyError where they give several."""
-    given: dict[int, Fact] = {}
-    for fact in facts:
-        if isinstance(fact, MarginalFact) and fact.total is not None:
-            given.setdefault(fact.total, fact)
-        elif isinstance(fact, RowsFact) and fact.value is not None:
-            given.setdefault(fact.value, fact)
+    given: dict[int, Constraint] = {}
+    for constraint in constraints:
+        if isinstance(constraint, MarginalConstraint) and constraint.total is not None:
+            given.setdefault(constraint.total, constraint)
+        elif isinstance(constraint, RowsConstraint) and constraint.value is not None:
+            given.setdefault(constraint.value, constraint)
     if len(given) > 1:
         (one, first), (two, second) = list(given.items())[:2]
-        raise PolicyError(f"{write_fact(first)} tells of {one:,} rows, and {write_fact(second)} of {two:,}")
+        raise PolicyError(f"{write_constraint(first)} tells of {one:,} rows, and {write_constraint(second)} of {two:,}")
     return next(iter(given), None)
 
 
-def _check_marginals(domain: Domain, facts: Sequence[Fact]) -> None:
+def _check_marginals(domain: Domain, constraints: Sequence[Constraint]) -> None:
     """Two given marginals must agree on the attributes they share."""
-    given = [fact for fact in facts if isinstance(fact, MarginalFact) and fact.values is not None]
+    given = [
+        constraint
+        for constraint in constraints
+        if isinstance(constraint, MarginalConstraint) and constraint.values is not None
+    ]
     for place, one in enumerate(given):
         for two in given[place + 1 :]:
             shared = [name for name in one.attributes if name in two.attributes]
             if shared and _summed(domain, one, shared) != _summed(domain, two, shared):
-                raise PolicyError(f"{write_fact(one)} and {write_fact(two)} disagree about {', '.join(shared)}")
+                raise PolicyError(
+                    f"{write_constraint(one)} and {write_constraint(two)} disagree about {', '.join(shared)}"
+                )
 
 
-def _summed(domain: Domain, fact: MarginalFact, names: Sequence[str]) -> dict[tuple[int, ...], int]:
+def _summed(domain: Domain, constraint: MarginalConstraint, names: Sequence[str]) -> dict[tuple[int, ...], int]:
     found: dict[tuple[int, ...], int] = {}
-    listed = marginal_counts(domain, fact)
+    listed = marginal_counts(domain, constraint)
     if listed is None:
         return found
-    places = [fact.attributes.index(name) for name in names]
+    places = [constraint.attributes.index(name) for name in names]
     for codes, count in zip(listed[0][:, places].tolist(), listed[1].tolist(), strict=True):
         key = tuple(codes)
         found[key] = found.get(key, 0) + count
     return {key: count for key, count in found.items() if count}
 
 
-def _check_counts_against_marginals(domain: Domain, facts: Sequence[Fact]) -> None:
+def _check_counts_against_marginals(domain: Domain, constraints: Sequence[Constraint]) -> None:
     """A given count lies between what a given marginal makes certain and what it makes possible."""
-    counts = [fact for fact in facts if isinstance(fact, CountFact | RangeFact) and fact.value is not None]
-    for marginal in facts:
-        listed = marginal_counts(domain, marginal) if isinstance(marginal, MarginalFact) else None
-        if listed is None or not isinstance(marginal, MarginalFact):
+    counts = [
+        constraint
+        for constraint in constraints
+        if isinstance(constraint, CountConstraint | RangeConstraint) and constraint.value is not None
+    ]
+    for marginal in constraints:
+        listed = marginal_counts(domain, marginal) if isinstance(marginal, MarginalConstraint) else None
+        if listed is None or not isinstance(marginal, MarginalConstraint):
             continue
-        for fact in counts:
-            least, most = _bounds(domain, fact, marginal, *listed)
-            if fact.value is not None and not least <= fact.value <= most:
+        for constraint in counts:
+            least, most = _bounds(domain, constraint, marginal, *listed)
+            if constraint.value is not None and not least <= constraint.value <= most:
                 raise PolicyError(
-                    f"{write_fact(fact)} contradicts {write_fact(marginal)}, which leaves {least:,} to {most:,} records"
+                    f"{write_constraint(constraint)} contradicts {write_constraint(marginal)}, "
+                    f"which leaves {least:,} to {most:,} records"
                 )
 
 
 def _bounds(
-    domain: Domain, fact: CountFact | RangeFact, marginal: MarginalFact, codes: Ints, counts: Ints
+    domain: Domain,
+    constraint: CountConstraint | RangeConstraint,
+    marginal: MarginalConstraint,
+    codes: Ints,
+    counts: Ints,
 ) -> tuple[int, int]:
     """How many records of the marginal certainly meet the condition, and how many may: attribute by attribute."""
 
@@ -435,10 +470,10 @@ def _bounds(
         if atom.attribute not in marginal.attributes:
             unknown = np.zeros(counts.size, dtype=np.bool_)
             return unknown, unknown
-        fine = signatures(domain, [CountFact(atom)]).cuts[atom.attribute]
+        fine = signatures(domain, [CountConstraint(atom)]).cuts[atom.attribute]
         place = fine.of(codes[:, marginal.attributes.index(atom.attribute)])
         yes, no = fine.truth(atom)
         return yes[place], no[place]
 
-    yes, no = truth(fact.condition, by_record)
+    yes, no = truth(constraint.condition, by_record)
     return int(counts[yes].sum()), int(counts[~no].sum())

@@ -15,7 +15,14 @@ from blowfishdb.errors import CannotCertify, PolicyError
 from blowfishdb.model.cellgraph import Case, CellGraph, ChangedTogether, Factor, collected
 from blowfishdb.model.clock import ClockWindow
 from blowfishdb.model.constraint_atoms import MANY, Atoms, Signatures, atoms_of, explicit_signatures, signatures
-from blowfishdb.model.constraints import CountFact, Fact, MarginalFact, RangeFact, RowsFact, write_fact
+from blowfishdb.model.constraints import (
+    Constraint,
+    CountConstraint,
+    MarginalConstraint,
+    RangeConstraint,
+    RowsConstraint,
+    write_constraint,
+)
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.families import BlockWindow, ListedWindow, StepWindow, ValueGraph
 from blowfishdb.model.graphs import CliqueGraph, WindowGraph, by_first_appearance
@@ -26,19 +33,23 @@ from blowfishdb.model.predicate import atoms
 from blowfishdb.model.projection import Verdict, evaluate, leaving_cells
 
 
-def changed_facts(domain: Domain, policy: Policy) -> tuple[str, ...]:
+def changed_constraints(domain: Domain, policy: Policy) -> tuple[str, ...]:
     """The facts that one hidden move may change, as written; said too often is sound, too seldom is not."""
     applied = policy.applied(domain)
-    return tuple(write_fact(fact) for fact in policy.facts if _may_change(applied, policy, fact))
+    return tuple(
+        write_constraint(constraint)
+        for constraint in policy.parsed_constraints
+        if _may_change(applied, policy, constraint)
+    )
 
 
-def _may_change(domain: Domain, policy: Policy, fact: Fact) -> bool:
+def _may_change(domain: Domain, policy: Policy, constraint: Constraint) -> bool:
     hides_presence = policy.presence != "public"
-    if isinstance(fact, CountFact | RangeFact):
-        told = signatures(domain, [fact])
-        return bool(told.patterns.any()) and (hides_presence or _count_may_change(domain, policy, fact, told))
-    if isinstance(fact, MarginalFact):
-        return hides_presence or any(_can_move(domain, policy, name) for name in fact.attributes)
+    if isinstance(constraint, CountConstraint | RangeConstraint):
+        told = signatures(domain, [constraint])
+        return bool(told.patterns.any()) and (hides_presence or _count_may_change(domain, policy, constraint, told))
+    if isinstance(constraint, MarginalConstraint):
+        return hides_presence or any(_can_move(domain, policy, name) for name in constraint.attributes)
     return hides_presence
 
 
@@ -60,8 +71,10 @@ def _has_edges(graph: ValueGraph) -> bool:
     return graph.edge_count > 0
 
 
-def _count_may_change(domain: Domain, policy: Policy, fact: CountFact | RangeFact, told: Signatures) -> bool:
-    verdict = evaluate(fact.condition, atoms(fact.condition), told.cuts, {})
+def _count_may_change(
+    domain: Domain, policy: Policy, constraint: CountConstraint | RangeConstraint, told: Signatures
+) -> bool:
+    verdict = evaluate(constraint.condition, atoms(constraint.condition), told.cuts, {})
     return bool(leaving_cells(domain, policy, verdict, told.cuts, {}).any())
 
 
@@ -143,17 +156,17 @@ def moves_at_once(domain: Domain, policy: Policy) -> int | None:
 
     CannotCertify when no bound is found, PolicyError where only some rows of each person count.
     """
-    if not policy.facts:
+    if not policy.parsed_constraints:
         return None
-    changed = changed_facts(domain, policy)
+    changed = changed_constraints(domain, policy)
     if not changed:
         return None
     _check_unit(policy, changed)
     absence = policy.presence != "public"
-    moves = _moves(policy.applied(domain), policy.facts, absence)
-    rows = None if absence else _known_rows(policy.facts)
+    moves = _moves(policy.applied(domain), policy.parsed_constraints, absence)
+    rows = None if absence else _known_rows(policy.parsed_constraints)
     if moves is None and rows is None:
-        raise too_many(policy.facts)
+        raise too_many(policy.parsed_constraints)
     return max(1, min(number for number in (moves, rows) if number is not None))
 
 
@@ -176,41 +189,56 @@ def _check_unit(policy: Policy, changed: tuple[str, ...]) -> None:
 
 def is_settled(domain: Domain, policy: Policy) -> bool:
     """Whether the facts settle how many records each of their atoms has."""
-    told = signatures(policy.applied(domain), policy.facts)
+    told = signatures(policy.applied(domain), policy.parsed_constraints)
     return atoms_of(told, absence=policy.presence != "public").settled
 
 
 @lru_cache(maxsize=64)
-def _moves(domain: Domain, facts: tuple[Fact, ...], absence: bool) -> int | None:
+def _moves(domain: Domain, constraints: tuple[Constraint, ...], absence: bool) -> int | None:
     """The bound from the facts alone; None where none is found."""
-    found = atoms_of(signatures(domain, facts), absence=absence)
+    found = atoms_of(signatures(domain, constraints), absence=absence)
     if found.settled:
         # Absence alone in its atom is one vertex: nothing moves inside it.
         alone = found.absent is not None and not bool(np.any(found.atom_of == found.absent))
         return int(sum(found.times.tolist())) - alone
-    differences = signature_differences(domain, facts, absence)
+    differences = signature_differences(domain, constraints, absence)
     return None if differences is None else most_changes(differences)
 
 
-def _known_rows(facts: tuple[Fact, ...]) -> int | None:
+def _known_rows(constraints: tuple[Constraint, ...]) -> int | None:
     """The number of rows, where a fact gives it."""
-    for fact in facts:
-        number = fact.value if isinstance(fact, RowsFact) else fact.total if isinstance(fact, MarginalFact) else None
+    for constraint in constraints:
+        number = (
+            constraint.value
+            if isinstance(constraint, RowsConstraint)
+            else constraint.total
+            if isinstance(constraint, MarginalConstraint)
+            else None
+        )
         if number is not None:
             return number
     return None
 
 
-def signature_differences(domain: Domain, facts: tuple[Fact, ...], absence: bool) -> tuple[tuple[int, ...], ...] | None:
+def signature_differences(
+    domain: Domain, constraints: tuple[Constraint, ...], absence: bool
+) -> tuple[tuple[int, ...], ...] | None:
     """The differences of what facts say of two records, one of each pair of opposite signs; None if very many."""
     cuts: dict[str, Segments] = {}
     spelled = 1
-    for name in sorted({name for fact in facts if isinstance(fact, MarginalFact) for name in fact.attributes}):
+    for name in sorted(
+        {
+            name
+            for constraint in constraints
+            if isinstance(constraint, MarginalConstraint)
+            for name in constraint.attributes
+        }
+    ):
         spelled *= domain[name].total_size
         if spelled > MOST_SPELLED_OUT:
             return None
         cuts[name] = Segments(domain[name], np.arange(domain[name].size))
-    told = signatures(domain, facts, cuts)
+    told = signatures(domain, constraints, cuts)
     if told.pattern.size > MOST_SPELLED_OUT:
         return None
     vectors = explicit_signatures(told, absence=absence, limit=MOST_SIGNATURES)
@@ -221,9 +249,9 @@ def signature_differences(domain: Domain, facts: tuple[Fact, ...], absence: bool
     return tuple(sorted(difference for difference in found if difference > nothing))
 
 
-def too_many(facts: tuple[Fact, ...]) -> CannotCertify:
+def too_many(constraints: tuple[Constraint, ...]) -> CannotCertify:
     """The refusal of facts that overlap in too many ways, with the nearest declaration that works."""
-    margins = [fact.attributes for fact in facts if isinstance(fact, MarginalFact)]
+    margins = [constraint.attributes for constraint in constraints if isinstance(constraint, MarginalConstraint)]
     joint = ", ".join(dict.fromkeys(name for margin in margins for name in margin))
     if len(margins) > 1:
         nearest = f"If the joint table marginal({joint}) is public as well, declare that instead of its parts"
@@ -364,7 +392,7 @@ def constrained_graph(
     if moves is None:
         return None
     cells = math.prod(axis.cells for axis in layout.values())
-    told = signatures(domain, policy.facts, cuts)
+    told = signatures(domain, policy.parsed_constraints, cuts)
     absence = policy.presence != "public"
     found = atoms_of(told, absence=absence)
     if found.settled:

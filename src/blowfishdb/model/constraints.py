@@ -33,7 +33,7 @@ MOST_ROWS = 2**53
 
 
 @dataclass(frozen=True)
-class CountFact:
+class CountConstraint:
     """How many records meet a condition; `value` where the number itself is given."""
 
     condition: Predicate
@@ -47,7 +47,7 @@ class CountFact:
 
 
 @dataclass(frozen=True)
-class RangeFact:
+class RangeConstraint:
     """How many records have a value from low to high, both included."""
 
     attribute: str
@@ -67,7 +67,7 @@ class RangeFact:
 
 
 @dataclass(frozen=True)
-class MarginalFact:
+class MarginalConstraint:
     """How many records have each combination of values of the attributes, NULL and outside included.
 
     `values` lists combinations with their counts, where they are given; what is not listed then counts 0. A special
@@ -101,7 +101,7 @@ class MarginalFact:
 
 
 @dataclass(frozen=True)
-class RowsFact:
+class RowsConstraint:
     """How many rows there are."""
 
     value: int | None = None
@@ -110,47 +110,49 @@ class RowsFact:
         _check_value(self.value)
 
 
-Fact: TypeAlias = CountFact | RangeFact | MarginalFact | RowsFact
-FACTS = (CountFact, RangeFact, MarginalFact, RowsFact)
+Constraint: TypeAlias = CountConstraint | RangeConstraint | MarginalConstraint | RowsConstraint
+CONSTRAINTS = (CountConstraint, RangeConstraint, MarginalConstraint, RowsConstraint)
 
 
-def known_count(condition: Predicate, value: int | None = None) -> CountFact:
+def count_constraint(condition: Predicate, value: int | None = None) -> CountConstraint:
     """The public fact how many records meet a condition."""
-    return CountFact(condition, value)
+    return CountConstraint(condition, value)
 
 
-def known_range(attribute: str, low: object, high: object, value: int | None = None) -> RangeFact:
+def range_constraint(attribute: str, low: object, high: object, value: int | None = None) -> RangeConstraint:
     """The public fact how many records lie from low to high, both included."""
-    return RangeFact(attribute, low, high, value)
+    return RangeConstraint(attribute, low, high, value)
 
 
-def known_marginal(*attributes: str, values: Iterable[tuple[Iterable[object], int]] | None = None) -> MarginalFact:
+def marginal_constraint(
+    *attributes: str, values: Iterable[tuple[Iterable[object], int]] | None = None
+) -> MarginalConstraint:
     """The public fact how many records have each combination of values of the attributes."""
     listed = None if values is None else tuple((tuple(combination), count) for combination, count in values)
-    return MarginalFact(attributes, listed)
+    return MarginalConstraint(attributes, listed)
 
 
-def known_rows(value: int | None = None) -> RowsFact:
+def rows_constraint(value: int | None = None) -> RowsConstraint:
     """The public fact how many rows there are."""
-    return RowsFact(value)
+    return RowsConstraint(value)
 
 
-def numbers_given(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+def numbers_given(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
     """The facts of which the numbers themselves are given."""
-    return tuple(f for f in facts if (f.values if isinstance(f, MarginalFact) else f.value) is not None)
+    return tuple(f for f in constraints if (f.values if isinstance(f, MarginalConstraint) else f.value) is not None)
 
 
-def without_values(fact: Fact) -> Fact:
+def without_values(constraint: Constraint) -> Constraint:
     """What is known, without the number itself."""
-    match fact:
-        case CountFact(condition):
-            return CountFact(condition)
-        case RangeFact(attribute, low, high):
-            return RangeFact(attribute, low, high)
-        case MarginalFact(attributes):
-            return MarginalFact(attributes)
-        case RowsFact():
-            return RowsFact()
+    match constraint:
+        case CountConstraint(condition):
+            return CountConstraint(condition)
+        case RangeConstraint(attribute, low, high):
+            return RangeConstraint(attribute, low, high)
+        case MarginalConstraint(attributes):
+            return MarginalConstraint(attributes)
+        case RowsConstraint():
+            return RowsConstraint()
 
 
 def _check_value(value: object) -> None:
@@ -259,28 +261,28 @@ HELP = "write count(sex = 'F' and age < 18), range(age, 18, 64), marginal(sex, s
 OPS: dict[str, Op] = {"=": "==", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
-def read_fact(text: str) -> Fact:
+def read_constraint(text: str) -> Constraint:
     """The fact that the text writes."""
     if not isinstance(text, str):
         raise PolicyError(f"a fact is a text, not {text!r}; {HELP}")
     reader = _Reader(tokens(text))
-    fact = reader.fact()
+    constraint = reader.constraint()
     if reader.next.kind != "end":
         raise PolicyError(f"{reader.next.written!r} comes after the end of the fact; {HELP}")
-    return fact
+    return constraint
 
 
-def write_fact(fact: Fact) -> str:
+def write_constraint(constraint: Constraint) -> str:
     """The text that reads back to the fact; a marginal's values are not part of it."""
-    if isinstance(fact, MarginalFact):
-        return f"marginal({', '.join(_name(name) for name in fact.attributes)})"
-    known = "" if fact.value is None else f" = {fact.value}"
-    match fact:
-        case CountFact(condition):
+    if isinstance(constraint, MarginalConstraint):
+        return f"marginal({', '.join(_name(name) for name in constraint.attributes)})"
+    known = "" if constraint.value is None else f" = {constraint.value}"
+    match constraint:
+        case CountConstraint(condition):
             return f"count({_condition(condition)}){known}"
-        case RangeFact(attribute, low, high):
+        case RangeConstraint(attribute, low, high):
             return f"range({_name(attribute)}, {_value(low)}, {_value(high)}){known}"
-        case RowsFact():
+        case RowsConstraint():
             return f"rows{known}"
 
 
@@ -311,17 +313,17 @@ class _Reader:
         if not self._takes(value):
             raise PolicyError(f"{value!r} is expected before {self.next.written!r}; {HELP}")
 
-    def fact(self) -> Fact:
+    def constraint(self) -> Constraint:
         kind = self._take().written.lower()
         if kind == "rows":
-            return RowsFact(self._known())
+            return RowsConstraint(self._known())
         if kind not in ("count", "range", "marginal"):
             raise PolicyError(f"{kind!r} is no kind of fact; {HELP}")
         self._expect("(")
         if kind == "count":
             condition = self._deeper(self._either)
             self._expect(")")
-            return CountFact(condition, self._known())
+            return CountConstraint(condition, self._known())
         names = [self._attribute()]
         if kind == "range":
             self._expect(",")
@@ -329,11 +331,11 @@ class _Reader:
             self._expect(",")
             high = self._plain()
             self._expect(")")
-            return RangeFact(names[0], low, high, self._known())
+            return RangeConstraint(names[0], low, high, self._known())
         while self._takes(","):
             names.append(self._attribute())
         self._expect(")")
-        return MarginalFact(tuple(names))
+        return MarginalConstraint(tuple(names))
 
     def _known(self) -> int | None:
         if not self._takes("="):
@@ -461,17 +463,17 @@ def _value(value: object) -> str:
     return f"'{doubled}'"
 
 
-def marginal_counts(domain: Domain, fact: MarginalFact) -> tuple[Ints, Ints] | None:
+def marginal_counts(domain: Domain, constraint: MarginalConstraint) -> tuple[Ints, Ints] | None:
     """The given counts of a marginal: value codes of each listed combination, and their counts; None without any."""
-    if fact.values is None:
+    if constraint.values is None:
         return None
-    attributes = [(name, domain.find(name, PolicyError)) for name in fact.attributes]
+    attributes = [(name, domain.find(name, PolicyError)) for name in constraint.attributes]
     codes = [
         [_code_of(attribute, value, name) for (name, attribute), value in zip(attributes, listed, strict=True)]
-        for listed, _ in fact.values
+        for listed, _ in constraint.values
     ]
-    counts = np.array([count for _, count in fact.values], dtype=np.int64)
-    return np.array(codes, dtype=np.int64).reshape(-1, len(fact.attributes)), counts
+    counts = np.array([count for _, count in constraint.values], dtype=np.int64)
+    return np.array(codes, dtype=np.int64).reshape(-1, len(constraint.attributes)), counts
 
 
 def _code_of(attribute: Attribute, value: object, name: str) -> int:

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import breadth_first_order, shortest_path
 
 from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model.clock import ClockWindow
-from blowfishdb.model.constraint_graph import changed_facts
+from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.families import (
     WINDOWS,
@@ -74,7 +74,7 @@ def hidden_distance(domain: Domain, policy: Policy, name: str, one: object, two:
 
     None as well where public facts tie records together: then no number of steps bounds what is learned of one alone.
     """
-    if changed_facts(domain, policy):
+    if changed_constraints(domain, policy):
         return None
     return _past_absence(policy, value_distance(domain, policy, name, one, two))
 
@@ -95,13 +95,13 @@ def _code(attribute: Attribute, value: object) -> int:
 def _code_distance(graph: ValueGraph, attribute: Attribute, first: int, second: int) -> int | None:
     if first == second:
         return 0
-    hubs = {slot.code for slot in attribute.slots if not slot.public}
-    if {first, second} & hubs:
+    universal = {slot.code for slot in attribute.slots if not slot.public}
+    if {first, second} & universal:
         return 1
     if max(first, second) >= attribute.size:
         return None
     direct = graph.distance(first, second)
-    if not hubs:
+    if not universal:
         return direct
     return 2 if direct is None else min(direct, 2)
 

@@ -28,7 +28,7 @@ from blowfishdb.model.serialize import (
     read_family,
     read_grid,
     read_policy,
-    read_written_fact,
+    read_stored_constraint,
     write_domain,
     write_policy,
 )
@@ -274,13 +274,13 @@ def _read_policy(written: Mapping[str, Any], domain: Domain, lines: Lines) -> Po
     for number, joint in enumerate(written.get("joint", ())):
         with _at(("policy", "joint", number), lines):
             Policy(joint=[read_grid(joint)]).check(domain)
-    for number, fact in enumerate(written.get("constraints", ())):
+    for number, constraint in enumerate(written.get("constraints", ())):
         with _at(("policy", "constraints", number), lines):
-            Policy(constraints=[read_written_fact(fact)]).check(domain)
+            Policy(constraints=[read_stored_constraint(constraint)]).check(domain)
     with _at(("policy",), lines):
         policy = read_policy(written)
     with _at(("policy", "constraints"), lines):
-        Policy(policy.attributes, constraints=policy.facts).check(domain)
+        Policy(policy.attributes, constraints=policy.parsed_constraints).check(domain)
     with _at(("policy", "unit"), lines):
         policy.check(domain)
     return policy

@@ -11,8 +11,8 @@ from blowfishdb.errors import PolicyError
 from blowfishdb.model.calendar import Timestamps
 from blowfishdb.model.clock import ClockWindow
 from blowfishdb.model.constraint_atoms import signatures
-from blowfishdb.model.constraint_graph import changed_facts, is_settled, moves_at_once
-from blowfishdb.model.constraints import Fact, MarginalFact, write_fact
+from blowfishdb.model.constraint_graph import changed_constraints, is_settled, moves_at_once
+from blowfishdb.model.constraints import Constraint, MarginalConstraint, write_constraint
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Categorical, Domain
 from blowfishdb.model.families import (
     WINDOWS,
@@ -38,23 +38,27 @@ from blowfishdb.model.policy import Person, Policy
 MOST_NAMED = 8
 
 
-def explain_facts(domain: Domain, policy: Policy) -> tuple[str, ...]:
+def explain_constraints(domain: Domain, policy: Policy) -> tuple[str, ...]:
     """One sentence or two about the facts that are declared public; CannotCertify for facts that have no bound."""
-    if not policy.facts:
+    if not policy.parsed_constraints:
         return ()
-    said = [f"Public facts: {fact_list(policy.facts)}. Whoever asks may be told them exactly."]
+    said = [f"Public facts: {constraint_list(policy.parsed_constraints)}. Whoever asks may be told them exactly."]
     moves = moves_at_once(domain, policy)
     if moves is None:
         said.append("No hidden change of a record changes a public fact, so the facts cost nothing.")
     else:
         said.append(_price(domain, policy, moves))
-    return (*said, *_as_read(domain, policy.facts), *(note for fact in policy.facts for note in _singled_out(fact)))
+    return (
+        *said,
+        *_as_read(domain, policy.parsed_constraints),
+        *(note for constraint in policy.parsed_constraints for note in _singled_out(constraint)),
+    )
 
 
-def _as_read(domain: Domain, facts: Sequence[Fact]) -> list[str]:
+def _as_read(domain: Domain, constraints: Sequence[Constraint]) -> list[str]:
     """What facts count where the domain reads a value as another one: the same cells that answers count."""
     read = []
-    for name in signatures(domain, facts).names:
+    for name in signatures(domain, constraints).names:
         attribute = domain[name]
         if attribute.outside != CELL:
             beyond = "the nearest end" if attribute.outside == CLAMP else str(attribute.outside)
@@ -64,13 +68,13 @@ def _as_read(domain: Domain, facts: Sequence[Fact]) -> list[str]:
     return [f"Facts count what the domain reads, as answers do: {_listed(read)}."] if read else []
 
 
-def fact_list(facts: Sequence[Fact]) -> str:
+def constraint_list(constraints: Sequence[Constraint]) -> str:
     """The facts as they are written, the first few of them."""
-    return _listed([write_fact(fact) for fact in facts])
+    return _listed([write_constraint(constraint) for constraint in constraints])
 
 
 def _price(domain: Domain, policy: Policy, moves: int) -> str:
-    changed = _listed(list(changed_facts(domain, policy)))
+    changed = _listed(list(changed_constraints(domain, policy)))
     if is_settled(domain, policy):
         how = "one in each of the parts into which the facts split the records (atoms)"
     else:
@@ -82,16 +86,18 @@ def _price(domain: Domain, policy: Policy, moves: int) -> str:
     )
 
 
-def _singled_out(fact: Fact) -> list[str]:
-    if isinstance(fact, MarginalFact):
-        alone = sum(count == 1 for _, count in fact.values or ())
+def _singled_out(constraint: Constraint) -> list[str]:
+    if isinstance(constraint, MarginalConstraint):
+        alone = sum(count == 1 for _, count in constraint.values or ())
         who = "one combination has" if alone == 1 else f"{alone:,} combinations have each"
         return (
-            [f"{write_fact(fact)}: {who} a single record; who is known to be it has no secret there."] if alone else []
+            [f"{write_constraint(constraint)}: {who} a single record; who is known to be it has no secret there."]
+            if alone
+            else []
         )
-    if fact.value != 1:
+    if constraint.value != 1:
         return []
-    return [f"{write_fact(fact)} singles out one record: who is known to be it has no secret about that."]
+    return [f"{write_constraint(constraint)} singles out one record: who is known to be it has no secret about that."]
 
 
 def _listed(names: list[str]) -> str:
@@ -114,7 +120,7 @@ def explain(domain: Domain, policy: Policy) -> tuple[str, ...]:
     said.append(_composition(domain, policy))
     said.append(_presence(policy))
     said.append(_unit(policy))
-    return (*said, *explain_facts(domain, policy))
+    return (*said, *explain_constraints(domain, policy))
 
 
 def _grid(grid: Grid) -> str:
@@ -141,13 +147,13 @@ def _family(domain: Domain, policy: Policy, name: str) -> str:
     if isinstance(family, Partition):
         count = len(family.blocks) or len(family.cuts) + 1
         said = f"values within each of {count} blocks are hidden from each other"
-        if _has_hubs(attribute):
+        if _has_universal(attribute):
             return f"{said}; blocks can be told apart with odds up to e^(2 epsilon)."
         return f"{said}; which block a record is in is not hidden, and the blocks' counts may be released exactly."
     return _custom(family, policy, domain, name)
 
 
-def _has_hubs(attribute: Attribute) -> bool:
+def _has_universal(attribute: Attribute) -> bool:
     """Whether some special cell is hidden among all values, and so brings them within two steps."""
     return any(not slot.public for slot in attribute.slots)
 
@@ -156,7 +162,7 @@ def _far(domain: Domain, policy: Policy, name: str) -> str:
     attribute = domain[name]
     graph = policy.graph(domain, name)
     steps = graph.distance(0, attribute.size - 1)
-    if steps is None or steps <= 1 or _has_hubs(attribute):
+    if steps is None or steps <= 1 or _has_universal(attribute):
         return "Values k steps apart can be told apart with odds up to e^(k epsilon)."
     return (
         f"The lowest and the highest value are {steps:,} steps apart: an observer's odds between values k steps apart "
@@ -182,7 +188,7 @@ def _custom(family: Custom, policy: Policy, domain: Domain, name: str) -> str:
     said = f"exactly the listed pairs of values ({len(family.edges)}) are hidden from each other."
     if isinstance(graph, EdgeGraph):
         parts = int(graph.components().max()) + 1
-        if parts > 1 and not _has_hubs(domain[name]):
+        if parts > 1 and not _has_universal(domain[name]):
             said += f" The pairs leave {parts:,} groups that no path joins; which group a record is in is not hidden."
     return said
 
@@ -256,7 +262,7 @@ class GraphView:
     part_of: tuple[int, ...]
     parts: int | None
     ordered: bool
-    hubs: tuple[str, ...]
+    universal: tuple[str, ...]
     apart: tuple[str, ...]
 
     @property
@@ -267,14 +273,14 @@ class GraphView:
     def warnings(self) -> tuple[str, ...]:
         """What somebody who draws such a graph should notice."""
         said = []
-        if self.parts is not None and self.parts > 1 and not self.hubs:
+        if self.parts is not None and self.parts > 1 and not self.universal:
             single = " (every value on its own: nothing is hidden)" if self.parts == self.size else ""
             said.append(
                 f"{self.name} falls into {self.parts:,} parts that no chain of hidden moves joins{single}. Which part "
                 "a record is in is not hidden, and the counts of the parts may be released exactly."
             )
         alone = sum(1 for value in range(len(self.labels)) if value not in self.pairs)
-        if self.is_whole and 0 < alone < len(self.labels) and not self.hubs:
+        if self.is_whole and 0 < alone < len(self.labels) and not self.universal:
             said.append(f"{alone:,} of {self.size:,} values have no hidden move at all.")
         return tuple(said)
 
@@ -300,7 +306,7 @@ def view_graph(domain: Domain, policy: Policy, name: str, around: object = None,
         part_of=part_of,
         parts=parts,
         ordered=attribute.ordered,
-        hubs=tuple(slot.name for slot in attribute.slots if not slot.public),
+        universal=tuple(slot.name for slot in attribute.slots if not slot.public),
         apart=tuple(slot.name for slot in attribute.slots if slot.public),
     )
 

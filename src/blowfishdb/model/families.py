@@ -71,7 +71,7 @@ class ListedWindow:
     ends: Ints
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ends", WindowGraph(reach=self.ends, hubs=np.empty(0, dtype=np.int64)).reach)
+        object.__setattr__(self, "ends", WindowGraph(reach=self.ends, universal=np.empty(0, dtype=np.int64)).reach)
 
     @property
     def size(self) -> int:
@@ -81,7 +81,7 @@ class ListedWindow:
         return np.asarray(self.ends[index], dtype=np.int64)
 
     def distance(self, first: int, second: int) -> int | None:
-        return WindowGraph(reach=self.ends, hubs=np.empty(0, dtype=np.int64)).distance(first, second)
+        return WindowGraph(reach=self.ends, universal=np.empty(0, dtype=np.int64)).distance(first, second)
 
 
 ValueWindow: TypeAlias = StepWindow | BlockWindow | ListedWindow | ClockWindow

@@ -62,20 +62,20 @@ class WindowGraph:
     """
 
     reach: Ints
-    hubs: Ints
+    universal: Ints
 
     def __post_init__(self) -> None:
-        reach, hubs = as_ints(self.reach), as_ints(self.hubs)
+        reach, universal = as_ints(self.reach), as_ints(self.universal)
         object.__setattr__(self, "reach", reach)
-        object.__setattr__(self, "hubs", hubs)
+        object.__setattr__(self, "hubs", universal)
         index = np.arange(reach.size)
         if reach.size == 0:
             raise PolicyError("a policy graph needs at least one cell")
         if np.any(reach < index) or np.any(reach >= reach.size) or np.any(np.diff(reach) < 0):
             raise PolicyError("reach must be within the axis, at or after each cell, and never decrease")
-        if hubs.size and (np.any(np.diff(hubs) <= 0) or hubs[0] < 0 or hubs[-1] >= reach.size):
+        if universal.size and (np.any(np.diff(universal) <= 0) or universal[0] < 0 or universal[-1] >= reach.size):
             raise PolicyError("hubs must be distinct cells of the axis in increasing order")
-        if np.any(reach[hubs] != hubs) or np.any((reach[hubs - 1] >= hubs) & (hubs > 0)):
+        if np.any(reach[universal] != universal) or np.any((reach[universal - 1] >= universal) & (universal > 0)):
             raise PolicyError("no window may start at, reach or cross a hub")
 
     @property
@@ -83,16 +83,16 @@ class WindowGraph:
         return int(self.reach.size)
 
     @property
-    def is_hub(self) -> Bools:
+    def is_universal(self) -> Bools:
         mask = np.zeros(self.size, dtype=np.bool_)
-        mask[self.hubs] = True
+        mask[self.universal] = True
         return mask
 
     @property
     def edge_count(self) -> int:
         window = int(np.sum(self.reach - np.arange(self.size)))
-        plain = self.size - self.hubs.size
-        return window + self.hubs.size * plain + self.hubs.size * (self.hubs.size - 1) // 2
+        plain = self.size - self.universal.size
+        return window + self.universal.size * plain + self.universal.size * (self.universal.size - 1) // 2
 
     def edges(self) -> Ints:
         if self.edge_count > EDGE_LIMIT:
@@ -102,11 +102,11 @@ class WindowGraph:
         first = np.repeat(index, count)
         offset = np.arange(first.size) - np.repeat(np.cumsum(count) - count, count)
         parts = [np.stack([first, first + 1 + offset], axis=1)]
-        mask = self.is_hub
-        for hub in self.hubs:
-            others = index[~mask | (index > hub)]
-            others = others[others != hub]
-            parts.append(np.stack([np.minimum(others, hub), np.maximum(others, hub)], axis=1))
+        mask = self.is_universal
+        for universal_vertex in self.universal:
+            others = index[~mask | (index > universal_vertex)]
+            others = others[others != universal_vertex]
+            parts.append(np.stack([np.minimum(others, universal_vertex), np.maximum(others, universal_vertex)], axis=1))
         every = np.concatenate(parts)
         return every[np.lexsort((every[:, 1], every[:, 0]))].astype(np.int64)
 
@@ -117,11 +117,11 @@ class WindowGraph:
 
     def joined(self, first: Ints, second: Ints) -> Ints:
         low, high = np.minimum(first, second), np.maximum(first, second)
-        mask = self.is_hub
+        mask = self.is_universal
         return np.asarray(mask[low] | mask[high] | (high <= self.reach[low]), dtype=np.int64)
 
     def components(self) -> Ints:
-        if self.hubs.size and self.size > 1:
+        if self.universal.size and self.size > 1:
             return np.zeros(self.size, dtype=np.int64)
         starts = np.concatenate([[False], self.reach[:-1] == np.arange(self.size - 1)])
         return np.cumsum(starts).astype(np.int64)
@@ -134,13 +134,13 @@ class WindowGraph:
             if step == low:
                 break
             low, direct = step, direct + 1
-        through_hub = (first != second) * (1 if self.is_hub[[first, second]].any() else 2)
+        through_universal = (first != second) * (1 if self.is_universal[[first, second]].any() else 2)
         if low < high:
-            return int(through_hub) if self.hubs.size else None
-        return min(direct, int(through_hub)) if self.hubs.size else direct
+            return int(through_universal) if self.universal.size else None
+        return min(direct, int(through_universal)) if self.universal.size else direct
 
     def fingerprint(self) -> bytes:
-        return encode(("window", self.reach, self.hubs))
+        return encode(("window", self.reach, self.universal))
 
 
 VERTEX_LIMIT = 2**24
@@ -282,12 +282,12 @@ class GridGraph:
     highs: tuple[Ints, ...]
     theta: int
     metric: Metric
-    hubs: tuple[Ints, ...]
+    universal: tuple[Ints, ...]
 
     def __post_init__(self) -> None:
         for name in ("lows", "highs", "hubs"):
             object.__setattr__(self, name, tuple(as_ints(axis) for axis in getattr(self, name)))
-        if not len(self.lows) == len(self.highs) == len(self.hubs) >= 1:
+        if not len(self.lows) == len(self.highs) == len(self.universal) >= 1:
             raise PolicyError("a joint threshold needs positions for each of its attributes")
         if self.theta < 0:
             raise PolicyError("theta must not be negative")
@@ -308,15 +308,15 @@ class GridGraph:
 
     def axis_within(self, axis: int, radius: int) -> WindowGraph:
         """The threshold graph of one axis alone at the given radius; its positions must be in order."""
-        low, high, hubs = self.lows[axis], self.highs[axis], self.hubs[axis]
-        plain = np.setdiff1d(np.arange(low.size), hubs)
+        low, high, universal = self.lows[axis], self.highs[axis], self.universal[axis]
+        plain = np.setdiff1d(np.arange(low.size), universal)
         if np.any(np.diff(low[plain]) < 0) or np.any(np.diff(high[plain]) < 0):
             raise PolicyError("positions of a joint threshold must not decrease along an axis")
-        if hubs.size and plain.size and plain[-1] > hubs[0]:
+        if universal.size and plain.size and plain[-1] > universal[0]:
             raise PolicyError("cells without a position stand last on their axis")
         reach = np.arange(low.size)
         reach[plain] = self.reaches(axis, np.array([radius]), plain.size)[0]
-        return WindowGraph(reach=np.maximum(reach, np.arange(low.size)), hubs=hubs)
+        return WindowGraph(reach=np.maximum(reach, np.arange(low.size)), universal=universal)
 
     def reaches(self, axis: int, radii: Ints, cells: int) -> Ints:
         """For each radius and each of the first cells of an axis in order, the last of them within that radius."""
@@ -333,9 +333,9 @@ class GridGraph:
 
     def _gap(self, axis: int, first: Ints, second: Ints) -> Ints:
         """The distance of two cells along one axis."""
-        low, high, hubs = self.lows[axis], self.highs[axis], self.hubs[axis]
+        low, high, universal = self.lows[axis], self.highs[axis], self.universal[axis]
         gap = np.maximum(0, np.maximum(low[second] - high[first], low[first] - high[second]))
-        return np.where(np.isin(first, hubs) | np.isin(second, hubs), 0, gap)
+        return np.where(np.isin(first, universal) | np.isin(second, universal), 0, gap)
 
     @property
     def edge_count_bound(self) -> int:
@@ -384,4 +384,4 @@ class GridGraph:
 
     def fingerprint(self) -> bytes:
         """Bytes that determine the graph, for digests."""
-        return encode(("grid", self.metric, self.theta, self.lows, self.highs, self.hubs))
+        return encode(("grid", self.metric, self.theta, self.lows, self.highs, self.universal))

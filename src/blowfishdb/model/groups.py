@@ -308,6 +308,6 @@ class AxisCells:
         return tuple(slot for slot, count in zip(self.segments.slots, counts, strict=True) if count)
 
     @property
-    def hubs(self) -> Ints:
+    def universal(self) -> Ints:
         """The special cells that are hidden among all others."""
         return np.array([self.plain + i for i, slot in enumerate(self.special) if not slot.public], dtype=np.int64)

@@ -66,7 +66,7 @@ class PointGraph:
 
 def _joins_special(factor: Factor, plain: int) -> bool:
     if isinstance(factor, GridGraph):
-        return any(hubs.size > 0 for hubs in factor.hubs)
+        return any(universal.size > 0 for universal in factor.universal)
     return any(bool(np.any(factor.neighbours(cell) < plain)) for cell in range(plain, factor.size))
 
 

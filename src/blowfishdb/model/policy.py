@@ -10,8 +10,8 @@ from typing import get_args
 
 from blowfishdb.errors import PolicyError
 from blowfishdb.model.cellgraph import Composition, Presence
-from blowfishdb.model.constraint_atoms import as_facts, check_facts
-from blowfishdb.model.constraints import Fact
+from blowfishdb.model.constraint_atoms import as_constraints, check_constraints
+from blowfishdb.model.constraints import Constraint
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers, is_storable
 from blowfishdb.model.families import Family, Full, Grid, Public, ValueGraph, value_graph
 
@@ -67,12 +67,12 @@ class Policy:
     presence: Presence = "public"
     unit: Row | Person = ROW
     joint: Sequence[Grid] = ()
-    constraints: Sequence[str | Fact] = ()
+    constraints: Sequence[str | Constraint] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
         object.__setattr__(self, "joint", tuple(self.joint))
-        object.__setattr__(self, "constraints", as_facts(self.constraints))
+        object.__setattr__(self, "constraints", as_constraints(self.constraints))
         for name, family in self.attributes.items():
             if not isinstance(family, get_args(Family)):
                 raise PolicyError(f"{name} needs a family such as full(), threshold(5) or public(), not {family!r}")
@@ -90,9 +90,9 @@ class Policy:
                 raise PolicyError(f"{name} is in a joint threshold and cannot have another graph")
 
     @property
-    def facts(self) -> tuple[Fact, ...]:
+    def parsed_constraints(self) -> tuple[Constraint, ...]:
         """The constraints as values."""
-        return tuple(fact for fact in self.constraints if not isinstance(fact, str))
+        return tuple(constraint for constraint in self.constraints if not isinstance(constraint, str))
 
     @property
     def rows_per_person(self) -> int:
@@ -142,7 +142,7 @@ class Policy:
     def check(self, domain: Domain) -> None:
         """Refuses a policy that does not fit the domain, or facts that cannot all be true."""
         if self.constraints:
-            check_facts(self.applied(domain), self.facts)
+            check_constraints(self.applied(domain), self.parsed_constraints)
         for name in self.attributes:
             self.graph(domain, name)
         for grid in self.joint:

@@ -21,12 +21,12 @@ from blowfishdb.model.predicate import Atom, Predicate, Truth, truth
 LISTED_LIMIT = 2**21
 """Joint thresholds list their edges up to this many to find what leaves a filter; beyond, they join a little more."""
 
-NO_HUBS = np.empty(0, dtype=np.int64)
+NO_UNIVERSAL = np.empty(0, dtype=np.int64)
 
 
 def complete(cells: int) -> WindowGraph:
     """Every cell joined to every other."""
-    return WindowGraph(reach=np.full(cells, cells - 1), hubs=NO_HUBS)
+    return WindowGraph(reach=np.full(cells, cells - 1), universal=NO_UNIVERSAL)
 
 
 def project_axis(graph: ValueGraph, axis: AxisCells) -> AxisGraph:
@@ -51,15 +51,15 @@ def _windows(graph: ValueWindow, axis: AxisCells) -> WindowGraph:
     """Cells in order: the last value of one and the first value of a later one decide."""
     reach = np.searchsorted(axis.firsts, graph.reach(axis.lasts), side="right") - 1
     special = np.arange(axis.plain, axis.cells)
-    if special.size == axis.hubs.size and (axis.plain == 0 or reach[0] == axis.plain - 1):
+    if special.size == axis.universal.size and (axis.plain == 0 or reach[0] == axis.plain - 1):
         return complete(axis.cells)
-    return WindowGraph(reach=np.concatenate([reach, special]), hubs=axis.hubs)
+    return WindowGraph(reach=np.concatenate([reach, special]), universal=axis.universal)
 
 
 def _cliques(graph: CliqueGraph, axis: AxisCells) -> AxisGraph:
     cells = axis.cell_of[axis.segments.of(np.arange(graph.size))]
     pairs = np.unique(np.stack([cells, graph.labels], axis=1)[cells >= 0], axis=0)
-    if axis.hubs.size == 0 and pairs.shape[0] == axis.plain:
+    if axis.universal.size == 0 and pairs.shape[0] == axis.plain:
         special = int(graph.labels.max()) + 1 + np.arange(axis.cells - axis.plain)
         return CliqueGraph(np.concatenate([pairs[:, 1], special]))
     if pairs.shape[0] == 0:
@@ -70,7 +70,7 @@ def _cliques(graph: CliqueGraph, axis: AxisCells) -> AxisGraph:
 def _listed(pairs: Ints, axis: AxisCells) -> AxisGraph:
     """The given pairs of cells, and every hub joined to all."""
     everyone = np.arange(axis.cells)
-    stars = [np.stack([np.full(axis.cells, hub), everyone], axis=1) for hub in axis.hubs]
+    stars = [np.stack([np.full(axis.cells, universal_vertex), everyone], axis=1) for universal_vertex in axis.universal]
     graph = EdgeGraph(axis.cells, np.concatenate([pairs.reshape(-1, 2), *stars]))
     return complete(axis.cells) if graph.edge_count == axis.cells * (axis.cells - 1) // 2 else graph
 
@@ -96,7 +96,7 @@ def project_joint(grid: Grid, axes: Sequence[AxisCells]) -> Factor:
         special = np.full(axis.cells - axis.plain, beyond) + (theta + 1) * np.arange(axis.cells - axis.plain)
         lows[number] = np.concatenate([lows[number], special])
         highs[number] = np.concatenate([highs[number], special])
-    joint = GridGraph(tuple(lows), tuple(highs), theta, grid.metric, tuple(axis.hubs for axis in axes))
+    joint = GridGraph(tuple(lows), tuple(highs), theta, grid.metric, tuple(axis.universal for axis in axes))
     return joint if len(axes) > 1 else joint.axis_within(0, theta)
 
 
@@ -146,9 +146,9 @@ def _dilate_windows(graph: WindowGraph, mask: Bools) -> Bools:
     index = np.arange(graph.size)
     backward = np.searchsorted(graph.reach, index, side="left")
     found = np.asarray(before[graph.reach + 1] > before[backward])
-    if graph.hubs.size:
-        found[graph.hubs] = mask.any(axis=0)
-        found |= mask[graph.hubs].any(axis=0)
+    if graph.universal.size:
+        found[graph.universal] = mask.any(axis=0)
+        found |= mask[graph.universal].any(axis=0)
     return found
 
 

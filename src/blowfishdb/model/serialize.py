@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from blowfishdb.errors import DomainError, PolicyError
 from blowfishdb.model.calendar import Dates, Timestamps, dates, timestamps
-from blowfishdb.model.constraints import Fact, MarginalFact, read_fact, write_fact
+from blowfishdb.model.constraints import Constraint, MarginalConstraint, read_constraint, write_constraint
 from blowfishdb.model.domain import (
     CELL,
     CLAMP,
@@ -136,8 +136,8 @@ def write_policy(policy: Policy) -> Written:
         written["attributes"] = {name: _write_family(family) for name, family in policy.attributes.items()}
     if policy.joint:
         written["joint"] = [_write_grid(joint) for joint in policy.joint]
-    if policy.facts:
-        written["constraints"] = [_write_fact(fact) for fact in policy.facts]
+    if policy.parsed_constraints:
+        written["constraints"] = [_write_constraint(constraint) for constraint in policy.parsed_constraints]
     return written
 
 
@@ -163,21 +163,21 @@ def _write_grid(joint: Grid) -> Written:
     return {"attributes": list(joint.attributes), "theta": plain(joint.theta), "metric": joint.metric}
 
 
-def _write_fact(fact: Fact) -> str | Written:
-    if not isinstance(fact, MarginalFact) or fact.values is None:
-        return write_fact(fact)
-    listed = [[*(plain(value) for value in combination), count] for combination, count in fact.values]
-    return {"fact": write_fact(fact), "values": listed}
+def _write_constraint(constraint: Constraint) -> str | Written:
+    if not isinstance(constraint, MarginalConstraint) or constraint.values is None:
+        return write_constraint(constraint)
+    listed = [[*(plain(value) for value in combination), count] for combination, count in constraint.values]
+    return {"fact": write_constraint(constraint), "values": listed}
 
 
-def read_written_fact(written: str | Mapping[str, Any]) -> Fact:
+def read_stored_constraint(written: str | Mapping[str, Any]) -> Constraint:
     """The public fact that a checked entry declares: its text, or a marginal with its counts."""
     if isinstance(written, str):
-        return read_fact(written)
-    fact = read_fact(written["fact"])
-    if not isinstance(fact, MarginalFact):
-        raise PolicyError(f"{written['fact']}: only marginals list values; write the number behind it, = 120")
-    return MarginalFact(fact.attributes, tuple((tuple(line[:-1]), line[-1]) for line in written["values"]))
+        return read_constraint(written)
+    constraint = read_constraint(written["fact"])
+    if not isinstance(constraint, MarginalConstraint):
+        raise PolicyError(f"{written['constraint']}: only marginals list values; write the number behind it, = 120")
+    return MarginalConstraint(constraint.attributes, tuple((tuple(line[:-1]), line[-1]) for line in written["values"]))
 
 
 def read_policy(written: Mapping[str, Any]) -> Policy:
@@ -189,7 +189,7 @@ def read_policy(written: Mapping[str, Any]) -> Policy:
         presence=written.get("presence", "public"),
         unit=ROW if unit is None else Person(unit["person"], unit["at_most"], unit["order_by"]),
         joint=[read_grid(joint) for joint in written.get("joint", ())],
-        constraints=[read_written_fact(fact) for fact in written.get("constraints", ())],
+        constraints=[read_stored_constraint(constraint) for constraint in written.get("constraints", ())],
     )
 
 

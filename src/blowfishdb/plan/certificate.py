@@ -41,7 +41,7 @@ from blowfishdb.plan.plan import (
     worst_of,
     worst_to_zero,
 )
-from blowfishdb.plan.points import NodeAxis, NodePlan
+from blowfishdb.plan.points import PointAxis, PointPlan
 
 AnyPlan = TypeVar("AnyPlan", Plan, EdgePlan, Plan | EdgePlan)
 
@@ -227,7 +227,7 @@ SHARES, LEAST_SHARES, TABLE = 256, 16, 2**18
 """How finely a joint threshold is shared among its columns: finer is tighter, every number is sound."""
 
 
-def certify_nodes(plan: NodePlan, graph: PointGraph) -> Certificate:
+def certify_points(plan: PointPlan, graph: PointGraph) -> Certificate:
     """The certificate of a plan over points; InfiniteLoss when something exact could be changed by a hidden move."""
     _check_blocks(plan, graph)
     loss = node_loss(plan, graph) * graph.rows_per_person
@@ -237,16 +237,16 @@ def certify_nodes(plan: NodePlan, graph: PointGraph) -> Certificate:
     return Certificate(epsilon, None, False, plan.digest(), graph.digest())
 
 
-def calibrate_nodes(plan: NodePlan, graph: PointGraph, epsilon: Fraction) -> tuple[NodePlan, Certificate]:
+def calibrate_points(plan: PointPlan, graph: PointGraph, epsilon: Fraction) -> tuple[PointPlan, Certificate]:
     """The plan with the noise level at which it costs `epsilon`; without noise where no hidden move changes it."""
     if not isinstance(epsilon, Fraction) or epsilon <= 0:
         raise PlanError("epsilon is a positive Fraction")
     loss = node_loss(plan, graph) * graph.rows_per_person
     scaled = plan.with_unit(Fraction(loss) / epsilon if loss else None)
-    return scaled, certify_nodes(scaled, graph)
+    return scaled, certify_points(scaled, graph)
 
 
-def node_loss(plan: NodePlan, graph: PointGraph) -> int:
+def node_loss(plan: PointPlan, graph: PointGraph) -> int:
     """The most that one hidden move of one record changes the weights in sum, or a little more."""
     if tuple(axis.places.size for axis in plan.axes) != graph.plain:
         raise PlanError("the plan and the policy are about different columns")
@@ -258,7 +258,7 @@ def node_loss(plan: NodePlan, graph: PointGraph) -> int:
     return max(loss, gone) if graph.can_vanish else loss
 
 
-def _least_kept(axes: Sequence[NodeAxis], graph: PointGraph) -> int:
+def _least_kept(axes: Sequence[PointAxis], graph: PointGraph) -> int:
     """The least that the weights before and after a move share, as a product of what the columns share."""
     kept = [
         (_least_of_factor(factor, axes[start:stop], graph.plain[start:stop]), axes[start:stop])
@@ -270,7 +270,7 @@ def _least_kept(axes: Sequence[NodeAxis], graph: PointGraph) -> int:
     return min(least * (whole // math.prod(axis.steps for axis in own)) for least, own in kept)
 
 
-def _least_of_factor(factor: Factor, axes: Sequence[NodeAxis], plain: Sequence[int]) -> int:
+def _least_of_factor(factor: Factor, axes: Sequence[PointAxis], plain: Sequence[int]) -> int:
     if not isinstance(factor, GridGraph):
         return _least_on_axis(factor, axes[0], plain[0])
     if factor.metric == "linf":
@@ -281,7 +281,7 @@ def _least_of_factor(factor: Factor, axes: Sequence[NodeAxis], plain: Sequence[i
     return _least_in_ball(factor, axes, plain)
 
 
-def _least_on_axis(graph: AxisGraph, axis: NodeAxis, plain: int) -> int:
+def _least_on_axis(graph: AxisGraph, axis: PointAxis, plain: int) -> int:
     """The least that two joined values share; weights only part further as a value moves on (docs/proofs/kmeans.md)."""
     index = np.arange(plain)
     if isinstance(graph, WindowGraph):
@@ -296,7 +296,7 @@ def _least_on_axis(graph: AxisGraph, axis: NodeAxis, plain: int) -> int:
     return int(axis.kept(edges[:, 0], edges[:, 1]).min(initial=axis.steps))
 
 
-def _least_in_ball(factor: GridGraph, axes: Sequence[NodeAxis], plain: Sequence[int]) -> int:
+def _least_in_ball(factor: GridGraph, axes: Sequence[PointAxis], plain: Sequence[int]) -> int:
     """The least product over all ways to share theta among the columns.
 
     Gaps along the columns add up to at most theta in L1; in L2 to at most theta times the root of their number. A gap
@@ -334,7 +334,7 @@ def components_of(graph: PointGraph) -> tuple[Ints, ...]:
     return tuple(found)
 
 
-def _check_blocks(plan: NodePlan, graph: PointGraph) -> None:
+def _check_blocks(plan: PointPlan, graph: PointGraph) -> None:
     """Refuses blocks that a hidden move of a record could change."""
     if not plan.blocks:
         return

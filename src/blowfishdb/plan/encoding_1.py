@@ -19,7 +19,7 @@ from blowfishdb.model.points import PointGraph
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse
 from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
-from blowfishdb.plan.points import NodePlan
+from blowfishdb.plan.points import PointPlan
 
 NAMES: dict[type, str] = {Identity: "identity", Prefix: "prefix", AllRanges: "all ranges"}
 
@@ -43,7 +43,7 @@ def program_digest(mechanism: str, stages: Iterable[tuple[str, Fraction]]) -> st
     return _hashed([b"program", mechanism.encode(), *(f"{stage} {epsilon}".encode() for stage, epsilon in stages)])
 
 
-def node_plan_digest(plan: NodePlan) -> str:
+def node_plan_digest(plan: PointPlan) -> str:
     """The digest of a plan over points."""
     axes = [f"{axis.steps}".encode() + b" " + axis.places.tobytes() for axis in plan.axes]
     head = [b"node plan", str(plan.unit).encode(), str(plan.total).encode(), str(len(plan.axes)).encode()]
@@ -73,10 +73,12 @@ def _hashed(parts: Iterable[bytes]) -> str:
 def _factor(factor: Factor) -> bytes:
     match factor:
         case WindowGraph():
-            return b"window" + factor.reach.tobytes() + b"hubs" + factor.hubs.tobytes()
+            return b"window" + factor.reach.tobytes() + b"hubs" + factor.universal.tobytes()
         case GridGraph():
             head = f"grid {factor.metric} {factor.theta} {factor.shape}".encode()
-            return head + b"".join(a.tobytes() for group in (factor.lows, factor.highs, factor.hubs) for a in group)
+            return head + b"".join(
+                a.tobytes() for group in (factor.lows, factor.highs, factor.universal) for a in group
+            )
         case EdgeGraph():
             return b"edges" + str(factor.size).encode() + factor.pairs.tobytes()
         case CliqueGraph():

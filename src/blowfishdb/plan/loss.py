@@ -101,11 +101,13 @@ def _worst_window_edge(intervals: Intervals, weights: Ints, graph: WindowGraph) 
         start = int(np.searchsorted(graph.reach, cell))
         losses = over[start:cell] + over[cell] - 2 * shared_cover(intervals, weights, cell)[start:cell]
         worst = WorstEdge(best, (start + int(losses.argmax()), cell))
-    for hub in graph.hubs:
-        losses = over + over[hub] - 2 * shared_cover(intervals, weights, int(hub))
-        losses[hub] = -1
+    for universal_vertex in graph.universal:
+        losses = over + over[universal_vertex] - 2 * shared_cover(intervals, weights, int(universal_vertex))
+        losses[universal_vertex] = -1
         other = int(losses.argmax())
-        worst = larger(worst, WorstEdge(int(losses[other]), (min(other, int(hub)), max(other, int(hub)))))
+        worst = larger(
+            worst, WorstEdge(int(losses[other]), (min(other, int(universal_vertex)), max(other, int(universal_vertex))))
+        )
     return worst
 
 

@@ -16,11 +16,11 @@ from blowfishdb.errors import PlanError, TooLarge
 from blowfishdb.model.encoding import digest
 from blowfishdb.model.numbers import Ints, as_ints, check_sum
 
-MOST_NODES = 2**20
+MOST_POINTS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class NodeAxis:
+class PointAxis:
     """Where each value of a column stands among the nodes: `places` are steps from the first node, never decreasing.
 
     A value at place a * steps + x, x < steps, gives node a the weight steps - x and node a + 1 the weight x. With one
@@ -52,7 +52,7 @@ class NodeAxis:
 
 
 @dataclass(frozen=True, eq=False)
-class NodePlan:
+class PointPlan:
     """Weights on the nodes of a grid with noise of scale `unit` on each, and exact counts of blocks of values.
 
     One record adds round(total * product of its weights / product of the steps) to each node around it. Without a unit
@@ -61,7 +61,7 @@ class NodePlan:
     """
 
     unit: Fraction | None
-    axes: tuple[NodeAxis, ...]
+    axes: tuple[PointAxis, ...]
     total: int
     blocks: tuple[Ints, ...] = ()
 
@@ -74,13 +74,13 @@ class NodePlan:
         check_sum("product of the steps between nodes", self._whole)
         if self.total < 1 or self._whole % self.total:
             raise PlanError("the total weight of a record divides the product of the steps")
-        if self.nodes > MOST_NODES:
-            raise TooLarge("nodes of a grid", self.nodes, MOST_NODES, "Use fewer nodes.")
+        if self.nodes > MOST_POINTS:
+            raise TooLarge("nodes of a grid", self.nodes, MOST_POINTS, "Use fewer nodes.")
         sizes = [axis.places.size for axis in self.axes]
         if self.blocks and [labels.size for labels in self.blocks] != sizes:
             raise PlanError("blocks label every value of every column")
-        if any(int(labels.min()) < 0 for labels in self.blocks) or math.prod(self.block_shape) > MOST_NODES:
-            raise PlanError(f"blocks are numbered from 0 on and there are at most {MOST_NODES:,}")
+        if any(int(labels.min()) < 0 for labels in self.blocks) or math.prod(self.block_shape) > MOST_POINTS:
+            raise PlanError(f"blocks are numbered from 0 on and there are at most {MOST_POINTS:,}")
 
     @property
     def _whole(self) -> int:
@@ -103,7 +103,7 @@ class NodePlan:
     def block_shape(self) -> tuple[int, ...]:
         return tuple(int(labels.max()) + 1 for labels in self.blocks)
 
-    def with_unit(self, unit: Fraction | None) -> NodePlan:
+    def with_unit(self, unit: Fraction | None) -> PointPlan:
         """The same nodes at another noise level."""
         return replace(self, unit=unit)
 

@@ -337,11 +337,11 @@ def _axis(graph: CellGraph, buckets: Ints, count: int) -> AxisGraph:
     if not graph.has_value_edges or _is_complete(graph):
         return everybody
     single = graph.factors[0]
-    if len(graph.factors) == 1 and isinstance(single, WindowGraph) and not single.hubs.size:
+    if len(graph.factors) == 1 and isinstance(single, WindowGraph) and not single.universal.size:
         steps = np.diff(buckets)
         if np.all((steps == 0) | (steps == 1)):
             lasts = np.append(np.flatnonzero(steps), buckets.size - 1)
-            return WindowGraph(buckets[single.reach[lasts]], single.hubs)
+            return WindowGraph(buckets[single.reach[lasts]], single.universal)
     if graph.value_edge_bound > LISTED_EDGES:
         return everybody
     pairs = buckets[graph.value_edges()]

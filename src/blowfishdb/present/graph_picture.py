@@ -23,9 +23,9 @@ def to_dot(view: GraphView) -> str:
     for place, text in enumerate(view.labels):
         lines.append(f"  {_quoted(text)} [fillcolor={_quoted(_colour(view, place))}, fontcolor=white];")
     lines += [f"  {_quoted(view.labels[one])} -- {_quoted(view.labels[two])};" for one, two in view.pairs.tolist()]
-    for hub in view.hubs:
-        lines.append(f"  {_quoted(hub)} [shape=doublecircle];")
-        lines += [f"  {_quoted(hub)} -- {_quoted(text)} [style=dashed];" for text in view.labels]
+    for universal_vertex in view.universal:
+        lines.append(f"  {_quoted(universal_vertex)} [shape=doublecircle];")
+        lines += [f"  {_quoted(universal_vertex)} -- {_quoted(text)} [style=dashed];" for text in view.labels]
     lines += [f"  {_quoted(text)} [style=dashed];" for text in view.apart]
     return "\n".join([*lines, "}", ""])
 
@@ -42,7 +42,7 @@ def _quoted(text: str) -> str:
 
 
 def _colour(view: GraphView, place: int) -> str:
-    return PARTS[0] if view.hubs else PARTS[view.part_of[place] % len(PARTS)]
+    return PARTS[0] if view.universal else PARTS[view.part_of[place] % len(PARTS)]
 
 
 def _sheet(view: GraphView, frame: Frame, *parts: str) -> str:
@@ -57,9 +57,9 @@ def _captions(view: GraphView, frame: Frame, y: float) -> list[str]:
     """The lines below the picture: what is shown, what stands beside it, and what is not hidden."""
     shown = f"all {view.size:,} values" if view.is_whole else f"{len(view.labels):,} of {view.size:,} values"
     said = [f"{view.name}: {shown}; values that a line joins are hidden from each other"]
-    said += [f"{hub}: one step from every value" for hub in view.hubs]
+    said += [f"{universal_vertex}: one step from every value" for universal_vertex in view.universal]
     said += [f"{name}: public, hidden from nobody" for name in view.apart]
-    if view.parts is not None and view.parts > 1 and not view.hubs:
+    if view.parts is not None and view.parts > 1 and not view.universal:
         said.append(f"{view.parts:,} parts that no line joins (one colour each): which part is not hidden")
     return [
         element("text", {"x": frame.width / 2, "y": y + 18.0 * row, "text-anchor": "middle", "class": "q"}, words(line))
@@ -68,7 +68,7 @@ def _captions(view: GraphView, frame: Frame, y: float) -> list[str]:
 
 
 def _caption_height(view: GraphView) -> float:
-    return 18.0 * (2 + len(view.hubs) + len(view.apart)) + 12.0
+    return 18.0 * (2 + len(view.universal) + len(view.apart)) + 12.0
 
 
 def _dot(view: GraphView, place: int, x: float, y: float) -> str:

@@ -11,7 +11,7 @@ from fastapi import Depends, Request, Response
 from blowfishdb.errors import NotAllowed, NotSignedIn, PasswordMustChange, ProofMissing
 from blowfishdb.server.auth.session import Visit
 from blowfishdb.server.auth.users import Scope, Visitor
-from blowfishdb.server.state import Office
+from blowfishdb.server.state import AppState
 from blowfishdb.server.worker_pools import Lanes
 
 COOKIE = "blowfish_visit"
@@ -20,12 +20,12 @@ READING = ("GET", "HEAD", "OPTIONS")
 LONGEST_SECRET = 200
 
 
-def office_of(request: Request) -> Office:
+def app_state_of(request: Request) -> AppState:
     """The office that serves this request; pages find it in the request of their client."""
-    office = request.scope["state"]["office"]
-    if not isinstance(office, Office):
+    app_state = request.scope["state"]["office"]
+    if not isinstance(app_state, AppState):
         raise NotSignedIn
-    return office
+    return app_state
 
 
 def lanes_of(request: Request) -> Lanes:
@@ -43,7 +43,7 @@ def secret_of(request: Request) -> str | None:
 def visitor_of(request: Request) -> Visitor | None:
     """Whoever signed in with this browser; None for nobody. For pages, whose first request only reads."""
     secret = secret_of(request)
-    return None if secret is None else office_of(request).visits.resume(secret)
+    return None if secret is None else app_state_of(request).visits.resume(secret)
 
 
 def address_of(request: Request) -> str:
@@ -56,7 +56,7 @@ def signed_in(request: Request) -> Visitor:
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     if scheme:
         is_token = scheme.lower() == "bearer" and 0 < len(secret) <= LONGEST_SECRET
-        found = office_of(request).tokens.resume(secret) if is_token else None
+        found = app_state_of(request).tokens.resume(secret) if is_token else None
     else:
         found = visitor_of(request)
         if found is not None and request.method not in READING:
@@ -96,19 +96,19 @@ Member = Annotated[Visitor, Depends(needs("ask", "curate", "audit"))]
 """Whoever has any right at all."""
 
 
-def set_cookie(response: Response, visit: Visit, office: Office) -> None:
+def set_cookie(response: Response, visit: Visit, app_state: AppState) -> None:
     """Gives the browser its secret: no script reads it, and no other site sends it."""
     response.set_cookie(
         COOKIE,
         visit.secret,
-        max_age=visit.ends - office.visits.clock.now(),
+        max_age=visit.ends - app_state.visits.clock.now(),
         httponly=True,
         samesite="lax",
-        secure=office.settings.is_secure,
+        secure=app_state.settings.is_secure,
         path="/",
     )
 
 
-def drop_cookie(response: Response, office: Office) -> None:
+def drop_cookie(response: Response, app_state: AppState) -> None:
     """Takes the secret back."""
-    response.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=office.settings.is_secure, path="/")
+    response.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=app_state.settings.is_secure, path="/")

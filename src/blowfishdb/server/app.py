@@ -26,7 +26,7 @@ from blowfishdb.server.middleware import Guard, Metrics
 from blowfishdb.server.problems import MEDIA_TYPE, add_handlers, note_incident, status_of
 from blowfishdb.server.rest import budgets, datasets, ledger, policies, queries, session, synopses, users, what_if
 from blowfishdb.server.settings import Settings
-from blowfishdb.server.state import Office
+from blowfishdb.server.state import AppState
 from blowfishdb.server.worker_pools import Lanes
 
 ROUTERS = (
@@ -55,20 +55,20 @@ DESCRIBED = [
 PROBLEM = {"description": "A problem with a stable code", "content": {MEDIA_TYPE: {}}}
 
 
-def create_app(office: Office) -> FastAPI:
+def create_app(app_state: AppState) -> FastAPI:
     """REST and pages over one office, which is closed when the server stops; pages are served once per process."""
-    app = rest_app(office)
-    _add_pages(app, is_secure=office.settings.is_secure)
+    app = rest_app(app_state)
+    _add_pages(app, is_secure=app_state.settings.is_secure)
     return app
 
 
-def rest_app(office: Office) -> FastAPI:
+def rest_app(app_state: AppState) -> FastAPI:
     """REST alone."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        office.close()
+        app_state.close()
 
     metrics = Metrics()
     app = FastAPI(
@@ -79,7 +79,7 @@ def rest_app(office: Office) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
-        middleware=[Middleware(Guard, office=office, metrics=metrics)],
+        middleware=[Middleware(Guard, app_state=app_state, metrics=metrics)],
     )
     app.state.metrics = metrics
     app.state.lanes = Lanes()
@@ -157,21 +157,21 @@ LARGEST_MESSAGE = 4 * 2**20
 POLL = 0.02
 
 
-def run_server(office: Office, when_ready: Callable[[], None]) -> None:
+def run_server(app_state: AppState, when_ready: Callable[[], None]) -> None:
     """Serves until a signal; `when_ready` is called once the server answers. The office is closed at the end."""
-    server = uvicorn.Server(server_config(office, office.settings))
+    server = uvicorn.Server(server_config(app_state, app_state.settings))
 
     def ready() -> None:
         when_ready()
-        office.warm_up()
+        app_state.warm_up()
 
     threading.Thread(target=_announce, args=(server, ready), daemon=True).start()
     server.run()
 
 
-def server_config(office: Office, settings: Settings) -> uvicorn.Config:
+def server_config(app_state: AppState, settings: Settings) -> uvicorn.Config:
     """How the server of REST and pages listens."""
-    return listening(create_app(office), settings)
+    return listening(create_app(app_state), settings)
 
 
 def listening(app: FastAPI, settings: Settings) -> uvicorn.Config:

@@ -22,7 +22,7 @@ from blowfishdb.errors import BlowfishError, ForeignOrigin, TooLarge
 from blowfishdb.server.access import READING, address_of
 from blowfishdb.server.problems import note_incident, problem
 from blowfishdb.server.settings import Settings
-from blowfishdb.server.state import Office
+from blowfishdb.server.state import AppState
 from blowfishdb.server.worker_pools import RateLimit
 
 REQUESTS = "blowfishdb.requests"
@@ -136,23 +136,23 @@ class Guard:
     """Wraps the whole app. Of websockets it sees to the office and to where they come from."""
 
     app: ASGIApp
-    office: Office
+    app_state: AppState
     metrics: Metrics
     requests: RateLimit = field(init=False)
     sign_ins: RateLimit = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "requests", RateLimit(self.office.settings.requests_per_minute))
-        object.__setattr__(self, "sign_ins", RateLimit(self.office.settings.sign_ins_per_minute))
+        object.__setattr__(self, "requests", RateLimit(self.app_state.settings.requests_per_minute))
+        object.__setattr__(self, "sign_ins", RateLimit(self.app_state.settings.sign_ins_per_minute))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        scope.setdefault("state", {})["office"] = self.office
+        scope.setdefault("state", {})["office"] = self.app_state
         if scope["type"] == "http":
             await self._request(scope, receive, send)
-        elif is_own(scope, self.office.settings):
+        elif is_own(scope, self.app_state.settings):
             await self.app(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": FORBIDDEN})
@@ -190,7 +190,7 @@ class Guard:
         """Refuses, unread, what comes from other sites, is too large or comes too often."""
         path, request = scope["path"], Request(scope)
         is_reading = scope["method"] in READING and not path.startswith(SOCKETS)
-        if not is_reading and not is_own(scope, self.office.settings):
+        if not is_reading and not is_own(scope, self.app_state.settings):
             raise ForeignOrigin
         if not path.startswith(API):
             return
@@ -216,7 +216,7 @@ class Guard:
         return counted
 
     def _largest(self, scope: Scope) -> int:
-        settings = self.office.settings
+        settings = self.app_state.settings
         return settings.largest_body if scope["path"].startswith(API) else settings.largest_upload
 
     def _too_large(self, scope: Scope, size: int) -> TooLarge:
@@ -230,7 +230,7 @@ class Guard:
         headers["Content-Security-Policy"] = API_POLICY if is_api else PAGE_POLICY
         if is_api or "cache-control" not in headers:
             headers["Cache-Control"] = "no-store"
-        if self.office.settings.is_secure:
+        if self.app_state.settings.is_secure:
             headers["Strict-Transport-Security"] = "max-age=31536000"
 
     def _note(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:

@@ -19,13 +19,13 @@ from blowfishdb.server.auth.session import Visits
 from blowfishdb.server.auth.tokens import Tokens
 from blowfishdb.server.auth.users import People
 from blowfishdb.server.settings import Settings, read_settings
-from blowfishdb.session.backend import Desk
+from blowfishdb.session.backend import Backend
 from blowfishdb.session.local import Remembered, checked_name, local_desk
 from blowfishdb.session.session import Session
 
 
 @dataclass(frozen=True, eq=False)
-class Office:
+class AppState:
     """One configuration with its ledger and its people. An analyst's page or route gets a session, never a curator."""
 
     settings: Settings
@@ -37,21 +37,21 @@ class Office:
     _live: LiveCatalog = field(repr=False)
     _database: Database = field(repr=False)
     _quotes: Remembered = field(default_factory=Remembered, repr=False)
-    _desks: dict[str, Desk] = field(default_factory=dict, repr=False)
+    _backends: dict[str, Backend] = field(default_factory=dict, repr=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def desk(self, analyst: str) -> Desk:
+    def backend(self, analyst: str) -> Backend:
         """The desk of one analyst; all desks share one ledger and the same sources."""
         name = checked_name(analyst)
         with self._turn:
-            if name not in self._desks:
-                self._desks[name] = local_desk(self._live, name, self.pauses.check, self._quotes)
-            return self._desks[name]
+            if name not in self._backends:
+                self._backends[name] = local_desk(self._live, name, self.pauses.check, self._quotes)
+            return self._backends[name]
 
     def session(self, analyst: str) -> Session:
         """The session of one analyst; closing it closes nothing that others use."""
-        desk = self.desk(analyst)
-        return Session(desk.analyst, desk)
+        backend = self.backend(analyst)
+        return Session(backend.analyst, backend)
 
     def curator(self, by: str) -> Curator:
         """The curator's side in somebody's name, for those who may curate or audit; make one for each piece of work."""
@@ -69,27 +69,27 @@ class Office:
         """Writes a statement for each dataset and runs none, so that the first question does not wait for imports."""
         for name in self._live.now().config.datasets:
             with suppress(BlowfishError):
-                holding = self._live.now().holding(name)
-                counted = compile_query(holding.domain, holding.policy, query("count"))
-                holding.source.prepare(counted.cells, holding.policy.unit)
+                handle = self._live.now().handle(name)
+                counted = compile_query(handle.domain, handle.policy, query("count"))
+                handle.source.prepare(counted.cells, handle.policy.unit)
 
     def close(self) -> None:
         """Waits for releases that still run, then lets go of everything."""
         with self._turn:
-            for desk in self._desks.values():
-                desk.close()
-            self._desks.clear()
+            for backend in self._backends.values():
+                backend.close()
+            self._backends.clear()
         self._live.close()
         self._database.close()
 
 
-def open_office(config: str | Path, clock: Clock | None = None, settings: Settings | None = None) -> Office:
+def open_app_state(config: str | Path, clock: Clock | None = None, settings: Settings | None = None) -> AppState:
     """The office of a configuration file, with the settings that it has or with others."""
     time = clock or Clock()
     settings = settings or read_settings(read_config(config))
     database = open_database(settings.users_url())
     people = People(database, time)
-    return Office(
+    return AppState(
         settings=settings,
         people=people,
         visits=Visits(people, database, time),

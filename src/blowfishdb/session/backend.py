@@ -11,19 +11,19 @@ from typing import TypeAlias
 from blowfishdb.catalog.catalog import Catalog
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run, published
-from blowfishdb.engine.points import SCHEMA as NODE_SCHEMA
-from blowfishdb.engine.points import NodePreview, NodeQuestion, NodeWeights
+from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
+from blowfishdb.engine.points import PointPreview, PointQuery, PointWeights
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.synopsis import from_bytes
 from blowfishdb.engine.synopsis_answers import Synopsis, SynopsisPreview
-from blowfishdb.engine.target import Demand
+from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import UnknownAnswer
 from blowfishdb.ledger import Account, Receipt
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 
-Reopened: TypeAlias = Answer | Synopsis | NodeWeights
+Reopened: TypeAlias = Answer | Synopsis | PointWeights
 
 
 @dataclass(frozen=True)
@@ -72,19 +72,19 @@ class Published:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Desk:
+class Backend:
     """What an analyst may ask for."""
 
     analyst: str
     names: Callable[[], list[str]]
     declared: Callable[[str], tuple[Domain, Policy]]
     budget: Callable[[str], Budget]
-    preview: Callable[[str, Query, Domain, Demand], Preview]
-    release: Callable[[str, Query, Domain, Demand, Run], Answer]
-    publish_preview: Callable[[str, Query, Domain, Demand], SynopsisPreview]
-    publish: Callable[[str, Query, Domain, Demand, Run], Synopsis]
-    node_preview: Callable[[str, NodeQuestion, Domain, Fraction], NodePreview]
-    node_weights: Callable[[str, NodeQuestion, Domain, Fraction, Run], NodeWeights]
+    preview: Callable[[str, Query, Domain, AccuracyTarget], Preview]
+    release: Callable[[str, Query, Domain, AccuracyTarget, Run], Answer]
+    publish_preview: Callable[[str, Query, Domain, AccuracyTarget], SynopsisPreview]
+    publish: Callable[[str, Query, Domain, AccuracyTarget, Run], Synopsis]
+    point_preview: Callable[[str, PointQuery, Domain, Fraction], PointPreview]
+    point_weights: Callable[[str, PointQuery, Domain, Fraction, Run], PointWeights]
     history: Callable[[str], list[Past]]
     reopen: Callable[[str, int], Reopened]
     synopses: Callable[[str], list[Published]]
@@ -142,8 +142,8 @@ def read_payload(payload: bytes) -> Reopened:
     """The answer, synopsis or weights that a stored payload holds."""
     if payload.startswith(PARQUET):
         return Synopsis(from_bytes(payload))
-    if json.loads(payload).get("schema") == NODE_SCHEMA:
-        return NodeWeights.from_json(payload)
+    if json.loads(payload).get("schema") == POINT_SCHEMA:
+        return PointWeights.from_json(payload)
     return Answer.from_json(payload)
 
 

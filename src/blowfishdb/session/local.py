@@ -17,30 +17,30 @@ from typing import TypeVar
 from blowfishdb.catalog.catalog import Catalog, LiveCatalog
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run, charged_payload, charged_release, edge_losses
-from blowfishdb.engine.compile import Holding
+from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.points import (
-    NodePreview,
-    NodeQuestion,
-    NodeWeights,
-    PreparedNodes,
-    make_node_request,
-    prepare_nodes,
-    preview_nodes,
+    PointPreview,
+    PointQuery,
+    PointRelease,
+    PointWeights,
+    make_point_request,
+    prepare_point_release,
+    preview_points,
 )
 from blowfishdb.engine.preview import Preview, instead, make_preview
 from blowfishdb.engine.program import PreparedProgram
 from blowfishdb.engine.request import Prepared, Request, make_request, prepare
 from blowfishdb.engine.synopsis import PreparedSynopsis, from_bytes, prepare_synopsis, synopsis_request
 from blowfishdb.engine.synopsis_answers import Synopsis, SynopsisPreview, preview_synopsis
-from blowfishdb.engine.target import Demand
+from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError, BudgetExceeded, InternalError, NotInForce, QueryError
 from blowfishdb.ledger.values import check_text
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.session.backend import (
+    Backend,
     Budget,
-    Desk,
     Past,
     Published,
     Reopened,
@@ -127,7 +127,7 @@ logger = logging.getLogger("blowfishdb.curator")
 Result = TypeVar("Result")
 
 
-def open_desk(config: str | Path, analyst: str) -> Desk:
+def open_local(config: str | Path, analyst: str) -> Backend:
     """The desk for one analyst over the datasets of a configuration, with a ledger of its own to close."""
     name = checked_name(analyst)
     live = LiveCatalog(config)
@@ -153,7 +153,7 @@ def always_open(name: str) -> None:
 
 def local_desk(
     live: LiveCatalog, analyst: str, gate: Callable[[str], None] = always_open, quotes: Remembered | None = None
-) -> Desk:
+) -> Backend:
     """The desk for one analyst over a catalog that others may share; `gate` refuses datasets that are paused.
 
     Closing it waits until whatever runs has ended, and leaves the catalog open.
@@ -171,90 +171,90 @@ def local_desk(
         dataset = live.now().config.dataset(name)
         return dataset.domain, dataset.policy
 
-    def held(name: str, asked: Query | NodeQuestion, domain: Domain) -> Holding:
+    def held(name: str, asked: Query | PointQuery, domain: Domain) -> DatasetHandle:
         """The dataset at the versions in force; a version may come into force a moment before its file is written."""
         gate(name)
         try:
-            holding = live.now().holding(name)
+            handle = live.now().handle(name)
         except NotInForce:
-            holding = live.now().holding(name)
+            handle = live.now().handle(name)
         for axis in asked.axes if isinstance(asked, Query) else asked.columns:
-            if axis.attribute in domain and domain[axis.attribute] != holding.domain.find(axis.attribute):
+            if axis.attribute in domain and domain[axis.attribute] != handle.domain.find(axis.attribute):
                 raise QueryError(f"{axis.attribute} is declared in another way by now: ask the dataset anew")
-        return holding
+        return handle
 
     def budget(name: str) -> Budget:
         return shielded(no_turn, lambda: _budget(live.now(), name, analyst))
 
-    def prepared(holding: Holding, request: Request) -> Prepared | PreparedProgram:
-        own = holding.domain, holding.policy
-        return quoted.quote(analyst, request.text, *own, lambda: prepare(holding, request))
+    def prepared(handle: DatasetHandle, request: Request) -> Prepared | PreparedProgram:
+        own = handle.domain, handle.policy
+        return quoted.quote(analyst, request.text, *own, lambda: prepare(handle, request))
 
-    def preview(name: str, asked: Query, domain: Domain, demanded: Demand) -> Preview:
+    def preview(name: str, asked: Query, domain: Domain, target: AccuracyTarget) -> Preview:
         def work() -> Preview:
-            holding = held(name, asked, domain)
-            request = make_request(holding, asked, demanded)
-            ready = prepared(holding, request)
-            found = make_preview(holding.name, holding.domain, holding.policy, ready)
-            return found.with_budget(ledger.room(holding.account, analyst, edge_losses(holding, ready)))
+            handle = held(name, asked, domain)
+            request = make_request(handle, asked, target)
+            ready = prepared(handle, request)
+            found = make_preview(handle.name, handle.domain, handle.policy, ready)
+            return found.with_budget(ledger.room(handle.account, analyst, edge_losses(handle, ready)))
 
         return shielded(turn, work)
 
-    def release(name: str, asked: Query, domain: Domain, demanded: Demand, run: Run) -> Answer:
+    def release(name: str, asked: Query, domain: Domain, target: AccuracyTarget, run: Run) -> Answer:
         def work() -> Answer:
-            holding = held(name, asked, domain)
-            request = make_request(holding, asked, demanded)
+            handle = held(name, asked, domain)
+            request = make_request(handle, asked, target)
 
             def ready() -> Prepared | PreparedProgram:
-                return prepared(holding, request)
+                return prepared(handle, request)
 
             try:
-                return charged_release(ledger, holding, analyst, request, ready, run)
+                return charged_release(ledger, handle, analyst, request, ready, run)
             except BudgetExceeded as refusal:
                 requested, data, own = refusal.requested, refusal.remaining_dataset, refusal.remaining_analyst
                 left = data if own is None else min(data, own)
-                offers = instead(holding.domain, holding.policy, ready().compiled, demanded, left)
+                offers = instead(handle.domain, handle.policy, ready().compiled, target, left)
                 raise BudgetExceeded(requested, data, own, offers) from None
 
         return shielded(turn, work)
 
-    def publish_preview(name: str, asked: Query, domain: Domain, demanded: Demand) -> SynopsisPreview:
+    def publish_preview(name: str, asked: Query, domain: Domain, target: AccuracyTarget) -> SynopsisPreview:
         def work() -> SynopsisPreview:
-            holding = held(name, asked, domain)
-            ready = prepare_synopsis(holding, synopsis_request(holding, asked, demanded))
-            left = ledger.room(holding.account, analyst, edge_losses(holding, ready))
-            return preview_synopsis(holding, ready, left)
+            handle = held(name, asked, domain)
+            ready = prepare_synopsis(handle, synopsis_request(handle, asked, target))
+            left = ledger.room(handle.account, analyst, edge_losses(handle, ready))
+            return preview_synopsis(handle, ready, left)
 
         return shielded(turn, work)
 
-    def publish(name: str, asked: Query, domain: Domain, demanded: Demand, run: Run) -> Synopsis:
+    def publish(name: str, asked: Query, domain: Domain, target: AccuracyTarget, run: Run) -> Synopsis:
         def work() -> Synopsis:
-            holding = held(name, asked, domain)
-            request = synopsis_request(holding, asked, demanded)
+            handle = held(name, asked, domain)
+            request = synopsis_request(handle, asked, target)
 
             def ready() -> PreparedSynopsis:
-                return prepare_synopsis(holding, request)
+                return prepare_synopsis(handle, request)
 
-            return Synopsis(from_bytes(charged_payload(ledger, holding, analyst, request.digest, ready, run)))
-
-        return shielded(turn, work)
-
-    def node_preview(name: str, asked: NodeQuestion, domain: Domain, epsilon: Fraction) -> NodePreview:
-        def work() -> NodePreview:
-            holding = held(name, asked, domain)
-            return preview_nodes(prepare_nodes(holding, make_node_request(holding, asked, epsilon)))
+            return Synopsis(from_bytes(charged_payload(ledger, handle, analyst, request.digest, ready, run)))
 
         return shielded(turn, work)
 
-    def node_weights(name: str, asked: NodeQuestion, domain: Domain, epsilon: Fraction, run: Run) -> NodeWeights:
-        def work() -> NodeWeights:
-            holding = held(name, asked, domain)
-            request = make_node_request(holding, asked, epsilon)
+    def point_preview(name: str, asked: PointQuery, domain: Domain, epsilon: Fraction) -> PointPreview:
+        def work() -> PointPreview:
+            handle = held(name, asked, domain)
+            return preview_points(prepare_point_release(handle, make_point_request(handle, asked, epsilon)))
 
-            def ready() -> PreparedNodes:
-                return prepare_nodes(holding, request)
+        return shielded(turn, work)
 
-            return NodeWeights.from_json(charged_payload(ledger, holding, analyst, request.digest, ready, run))
+    def point_weights(name: str, asked: PointQuery, domain: Domain, epsilon: Fraction, run: Run) -> PointWeights:
+        def work() -> PointWeights:
+            handle = held(name, asked, domain)
+            request = make_point_request(handle, asked, epsilon)
+
+            def ready() -> PointRelease:
+                return prepare_point_release(handle, request)
+
+            return PointWeights.from_json(charged_payload(ledger, handle, analyst, request.digest, ready, run))
 
         return shielded(turn, work)
 
@@ -274,7 +274,7 @@ def local_desk(
         with turn:
             quoted.forget(analyst)
 
-    return Desk(
+    return Backend(
         analyst=analyst,
         names=names,
         declared=declared,
@@ -283,8 +283,8 @@ def local_desk(
         release=release,
         publish_preview=publish_preview,
         publish=publish,
-        node_preview=node_preview,
-        node_weights=node_weights,
+        point_preview=point_preview,
+        point_weights=point_weights,
         history=history,
         reopen=reopen,
         synopses=synopses,

@@ -14,12 +14,12 @@ from urllib.parse import quote, urlsplit
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Run
-from blowfishdb.engine.points import NodePreview, NodeQuestion, NodeWeights
+from blowfishdb.engine.points import PointPreview, PointQuery, PointWeights
 from blowfishdb.engine.preview import DearColumn, Offer, Preview
-from blowfishdb.engine.serialize import read_demand, read_query, write_query
+from blowfishdb.engine.serialize import read_query, read_target, write_query
 from blowfishdb.engine.synopsis import from_bytes
 from blowfishdb.engine.synopsis_answers import Synopsis, SynopsisPreview, read_synopsis_preview
-from blowfishdb.engine.target import Demand
+from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import (
     BlowfishError,
     ExtraMissing,
@@ -33,7 +33,7 @@ from blowfishdb.model.document import read_document
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
-from blowfishdb.session.backend import Budget, Desk, Past, Published, Reopened, read_payload
+from blowfishdb.session.backend import Backend, Budget, Past, Published, Reopened, read_payload
 
 if TYPE_CHECKING:
     import httpx
@@ -107,7 +107,7 @@ def read_preview(written: Mapping[str, Any]) -> Preview:
         title=str(written["question"]),
         cells=int(written["cells"]),
         answers=int(written["answers"]),
-        demanded=read_demand(written["demand"]),
+        target=read_target(written["demand"]),
         offers=tuple(
             Offer(offer["mechanism"], Fraction(offer["epsilon"]), offer["alpha"], offer["rmse"], offer["method"])
             for offer in written["offers"]
@@ -126,35 +126,35 @@ def read_preview(written: Mapping[str, Any]) -> Preview:
     )
 
 
-def write_points(asked: NodeQuestion) -> Plain:
+def write_points(asked: PointQuery) -> Plain:
     """A question about columns as points."""
     inner = write_query(Query(kind="histogram", axes=asked.columns, where=asked.where))
     return {"axes": inner["axes"], "where": inner["where"], "clusters": asked.clusters, "rows": asked.rows}
 
 
-def read_points(written: object) -> NodeQuestion:
+def read_points(written: object) -> PointQuery:
     """The question that was written; QueryError for anything else."""
     if not isinstance(written, Mapping) or set(written) != {"axes", "where", "clusters", "rows"}:
         raise QueryError("a question about points is an object with axes, where, clusters and rows")
     inner = read_query({"kind": "histogram", "axes": written["axes"], "where": written["where"]})
-    return NodeQuestion(inner.axes, inner.where, written["clusters"], written["rows"])
+    return PointQuery(inner.axes, inner.where, written["clusters"], written["rows"])
 
 
-def write_node_preview(found: NodePreview) -> Plain:
+def write_point_preview(found: PointPreview) -> Plain:
     """A grid and those that were passed over."""
     own = _exact_as_text(asdict(replace(found, others=())))
-    return {**own, "nodes": list(found.nodes), "others": [write_node_preview(other) for other in found.others]}
+    return {**own, "nodes": list(found.nodes), "others": [write_point_preview(other) for other in found.others]}
 
 
-def read_node_preview(written: Mapping[str, Any]) -> NodePreview:
+def read_point_preview(written: Mapping[str, Any]) -> PointPreview:
     """The grids that were written."""
-    return NodePreview(
+    return PointPreview(
         kind=str(written["kind"]),
         nodes=tuple(int(number) for number in written["nodes"]),
         scale=float(written["scale"]),
         epsilon=Fraction(written["epsilon"]),
         predicted_excess=float(written["predicted_excess"]),
-        others=tuple(read_node_preview(other) for other in written["others"]),
+        others=tuple(read_point_preview(other) for other in written["others"]),
     )
 
 
@@ -181,9 +181,9 @@ def is_server(address: object) -> bool:
     return isinstance(address, str) and urlsplit(address).scheme in ("http", "https")
 
 
-def remote_desk(
+def open_remote(
     address: str, *, token: str | None = None, name: str | None = None, password: str | None = None
-) -> Desk:
+) -> Backend:
     """The desk of whoever the token, or the name and password, belongs to."""
     if (token is None) == (password is None):
         raise InvalidInput("connect to a server with a token, or with analyst= and password=")
@@ -231,9 +231,9 @@ def remote_desk(
     def budget(dataset: str) -> Budget:
         return read_budget(ask("GET", place(dataset, "budget")).json())
 
-    def preview(dataset: str, asked: Query, domain: Domain, demanded: Demand) -> Preview:
+    def preview(dataset: str, asked: Query, domain: Domain, target: AccuracyTarget) -> Preview:
         del domain
-        return read_preview(ask("POST", place(dataset, "previews"), _asked(asked, demanded)).json())
+        return read_preview(ask("POST", place(dataset, "previews"), _asked(asked, target)).json())
 
     def paid(path: str, body: dict[str, Any], run: Run) -> bytes:
         run.report("charge")
@@ -241,28 +241,28 @@ def remote_desk(
         run.report_done()
         return found
 
-    def release(dataset: str, asked: Query, domain: Domain, demanded: Demand, run: Run) -> Answer:
+    def release(dataset: str, asked: Query, domain: Domain, target: AccuracyTarget, run: Run) -> Answer:
         del domain
-        return Answer.from_json(paid(place(dataset, "answers"), _asked(asked, demanded), run))
+        return Answer.from_json(paid(place(dataset, "answers"), _asked(asked, target), run))
 
-    def publish_preview(dataset: str, asked: Query, domain: Domain, demanded: Demand) -> SynopsisPreview:
+    def publish_preview(dataset: str, asked: Query, domain: Domain, target: AccuracyTarget) -> SynopsisPreview:
         del domain
-        found = ask("POST", place(dataset, "synopses", "previews"), _asked(asked, demanded))
+        found = ask("POST", place(dataset, "synopses", "previews"), _asked(asked, target))
         return read_synopsis_preview(found.json())
 
-    def publish(dataset: str, asked: Query, domain: Domain, demanded: Demand, run: Run) -> Synopsis:
+    def publish(dataset: str, asked: Query, domain: Domain, target: AccuracyTarget, run: Run) -> Synopsis:
         del domain
-        return Synopsis(from_bytes(paid(place(dataset, "synopses"), _asked(asked, demanded), run)))
+        return Synopsis(from_bytes(paid(place(dataset, "synopses"), _asked(asked, target), run)))
 
-    def node_preview(dataset: str, asked: NodeQuestion, domain: Domain, epsilon: Fraction) -> NodePreview:
+    def point_preview(dataset: str, asked: PointQuery, domain: Domain, epsilon: Fraction) -> PointPreview:
         del domain
         body = {"question": write_points(asked), "epsilon": str(epsilon)}
-        return read_node_preview(ask("POST", place(dataset, "points", "previews"), body).json())
+        return read_point_preview(ask("POST", place(dataset, "points", "previews"), body).json())
 
-    def node_weights(dataset: str, asked: NodeQuestion, domain: Domain, epsilon: Fraction, run: Run) -> NodeWeights:
+    def point_weights(dataset: str, asked: PointQuery, domain: Domain, epsilon: Fraction, run: Run) -> PointWeights:
         del domain
         body = {"question": write_points(asked), "epsilon": str(epsilon)}
-        return NodeWeights.from_json(paid(place(dataset, "points"), body, run))
+        return PointWeights.from_json(paid(place(dataset, "points"), body, run))
 
     def history(dataset: str) -> list[Past]:
         return [read_past(past) for past in ask("GET", place(dataset, "answers")).json()]
@@ -282,7 +282,7 @@ def remote_desk(
                 ask("DELETE", "/sessions/current")
         client.close()
 
-    return Desk(
+    return Backend(
         analyst=str(me["name"]),
         names=names,
         declared=declared,
@@ -291,8 +291,8 @@ def remote_desk(
         release=release,
         publish_preview=publish_preview,
         publish=publish,
-        node_preview=node_preview,
-        node_weights=node_weights,
+        point_preview=point_preview,
+        point_weights=point_weights,
         history=history,
         reopen=reopen,
         synopses=synopses,
@@ -319,8 +319,8 @@ def error_of(response: httpx.Response) -> BlowfishError:
     return error
 
 
-def _asked(asked: Query, demanded: Demand) -> dict[str, Any]:
-    return {"question": write_query(asked), "demand": demanded.written()}
+def _asked(asked: Query, target: AccuracyTarget) -> dict[str, Any]:
+    return {"question": write_query(asked), "demand": target.written()}
 
 
 def _httpx() -> ModuleType:

@@ -13,9 +13,9 @@ from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.synopsis_answers import Synopsis
 from blowfishdb.engine.target import Number
 from blowfishdb.errors import InvalidInput
-from blowfishdb.session.backend import Budget, Desk, Past, Published, Reopened
-from blowfishdb.session.local import open_desk
-from blowfishdb.session.remote import is_server, remote_desk
+from blowfishdb.session.backend import Backend, Budget, Past, Published, Reopened
+from blowfishdb.session.local import open_local
+from blowfishdb.session.remote import is_server, open_remote
 from blowfishdb.session.table import Table
 
 
@@ -24,14 +24,14 @@ class Session:
     """One analyst's view of the datasets of a configuration."""
 
     analyst: str
-    _desk: Desk = field(repr=False)
+    _backend: Backend = field(repr=False)
 
     def __repr__(self) -> str:
         return f"<Session of {self.analyst}: {', '.join(self.datasets()) or 'no datasets'}>"
 
     def __getitem__(self, name: str) -> Table:
-        domain, _ = self._desk.declared(name)
-        return Table(name, domain, None, self._desk)
+        domain, _ = self._backend.declared(name)
+        return Table(name, domain, None, self._backend)
 
     def __enter__(self) -> Session:
         return self
@@ -43,27 +43,27 @@ class Session:
 
     def datasets(self) -> list[str]:
         """The names of the datasets."""
-        return self._desk.names()
+        return self._backend.names()
 
     def budget(self, name: str) -> Budget:
         """What this analyst spent on a dataset, and what is left."""
-        return self._desk.budget(name)
+        return self._backend.budget(name)
 
     def history(self, name: str) -> list[Past]:
         """What this analyst asked of a dataset before, newest first."""
-        return self._desk.history(name)
+        return self._backend.history(name)
 
     def reopen(self, name: str, number: int) -> Reopened:
         """An answer, synopsis or set of weights of the past, by its number in the history; costs nothing."""
-        return self._desk.reopen(name, number)
+        return self._backend.reopen(name, number)
 
     def synopses(self, name: str) -> list[Published]:
         """The synopses of a dataset that somebody published, newest first."""
-        return self._desk.synopses(name)
+        return self._backend.synopses(name)
 
     def synopsis(self, name: str, number: int) -> Synopsis:
         """A published synopsis, to ask for ever and free."""
-        return self._desk.synopsis(name, number)
+        return self._backend.synopsis(name, number)
 
     def sql(
         self,
@@ -107,7 +107,7 @@ class Session:
 
     def close(self) -> None:
         """Lets go of the ledger."""
-        self._desk.close()
+        self._backend.close()
 
 
 def connect(
@@ -122,9 +122,9 @@ def connect(
     A file needs `analyst`. A server, `http://host:8000`, needs a `token`, or `analyst` and `password`.
     """
     if is_server(address):
-        desk = remote_desk(str(address), token=token, name=analyst, password=password)
+        backend = open_remote(str(address), token=token, name=analyst, password=password)
     elif analyst is None or token is not None or password is not None:
         raise InvalidInput("a configuration file is opened with analyst='...'; tokens and passwords are for servers")
     else:
-        desk = open_desk(address, analyst)
-    return Session(desk.analyst, desk)
+        backend = open_local(address, analyst)
+    return Session(backend.analyst, backend)

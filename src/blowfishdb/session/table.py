@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress, Run
-from blowfishdb.engine.points import NodePreview, NodeQuestion, NodeWeights
+from blowfishdb.engine.points import PointPreview, PointQuery, PointWeights
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.synopsis_answers import Synopsis, SynopsisPreview
-from blowfishdb.engine.target import Number, demand
+from blowfishdb.engine.target import Number, accuracy_target
 from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Domain
@@ -22,7 +22,7 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import ATOMS, PREDICATES, Axis, Both, Column, Predicate, as_axes, atoms
 from blowfishdb.model.query import Box, Query, cell_range, levels_of, query
 from blowfishdb.present.numbers import condition_words, question_words
-from blowfishdb.session.backend import Desk
+from blowfishdb.session.backend import Backend
 
 USUAL_ROWS = 10_000
 """Where nobody says about how many records there are, and nobody may count them."""
@@ -36,7 +36,7 @@ class Columns:
     axes: tuple[Axis, ...]
     filter: Predicate | None
     domain: Domain = field(repr=False)
-    _desk: Desk = field(repr=False)
+    _backend: Backend = field(repr=False)
 
     def __repr__(self) -> str:
         kept = "" if self.filter is None else f" where {condition_words(self.filter)}"
@@ -47,37 +47,37 @@ class Columns:
         """The columns in the order in which they were asked for."""
         return tuple(axis.attribute for axis in self.axes)
 
-    def preview(self, *, epsilon: Number, clusters: int, rows: int | None = None) -> NodePreview:
+    def preview(self, *, epsilon: Number, clusters: int, rows: int | None = None) -> PointPreview:
         """The grid that `node_weights` would measure, and the others; reads no data, charges nothing.
 
         `rows` says about how many records there are (10 000 unless said); a release without it counts them first where
         their number is public, so it may choose another grid.
         """
-        asked = NodeQuestion(self.axes, self.filter, clusters, USUAL_ROWS if rows is None else rows)
-        return self._desk.node_preview(self.dataset, asked, self.domain, _amount(epsilon))
+        asked = PointQuery(self.axes, self.filter, clusters, USUAL_ROWS if rows is None else rows)
+        return self._backend.point_preview(self.dataset, asked, self.domain, _amount(epsilon))
 
-    def node_weights(
+    def point_weights(
         self, *, epsilon: Number, clusters: int, rows: int | None = None, key: str | None = None
-    ) -> NodeWeights:
+    ) -> PointWeights:
         """Weights on the nodes of a grid that suits so many clusters: charged before any data is read, then stored.
 
         Without `rows` the number of records is released first where it is public: an exact count, recorded, for 0.
         """
-        asked = NodeQuestion(self.axes, self.filter, clusters, self._rows() if rows is None else rows)
-        return self._desk.node_weights(self.dataset, asked, self.domain, _amount(epsilon), Run(key))
+        asked = PointQuery(self.axes, self.filter, clusters, self._rows() if rows is None else rows)
+        return self._backend.point_weights(self.dataset, asked, self.domain, _amount(epsilon), Run(key))
 
     def _rows(self) -> int:
         """About how many records there are: exactly, where that is public and so costs nothing."""
-        counted, asked = query("count", (), self.filter), demand(epsilon=1)
-        if self._desk.preview(self.dataset, counted, self.domain, asked).epsilon > 0:
+        counted, asked = query("count", (), self.filter), accuracy_target(epsilon=1)
+        if self._backend.preview(self.dataset, counted, self.domain, asked).epsilon > 0:
             return USUAL_ROWS
-        found = self._desk.release(self.dataset, counted, self.domain, asked, Run())
+        found = self._backend.release(self.dataset, counted, self.domain, asked, Run())
         return max(1, round(float(found.values[0])))
 
 
 def _amount(epsilon: Number) -> Fraction:
     """The price as an exact number."""
-    return demand(epsilon=epsilon).epsilon or Fraction(0)
+    return accuracy_target(epsilon=epsilon).epsilon or Fraction(0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,7 +87,7 @@ class Question:
     dataset: str
     query: Query
     domain: Domain = field(repr=False)
-    _desk: Desk = field(repr=False)
+    _backend: Backend = field(repr=False)
 
     def __repr__(self) -> str:
         return f"<{question_words(self.query)} of {self.dataset}: preview(alpha=...) is free, release(...) answers>"
@@ -108,8 +108,8 @@ class Question:
         Give `alpha` (all answers within alpha, except with probability `beta`, usually 0.05) or `epsilon`;
         `accuracy` is another name for alpha, `confidence` for 1 - beta. With `per_query` each answer alone keeps alpha.
         """
-        asked = demand(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
-        return self._desk.preview(self.dataset, self.query, self.domain, asked)
+        asked = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
+        return self._backend.preview(self.dataset, self.query, self.domain, asked)
 
     quote = preview
 
@@ -132,13 +132,13 @@ class Question:
         `key` names this request; without one the request's own digest is its key. `progress` hears the name of each
         step, and `deadline` is in seconds.
         """
-        asked = demand(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
-        return self._desk.release(self.dataset, self.query, self.domain, asked, Run(key, progress, deadline))
+        asked = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
+        return self._backend.release(self.dataset, self.query, self.domain, asked, Run(key, progress, deadline))
 
     def publish_preview(self, *, epsilon: Number, mechanism: str | None = None) -> SynopsisPreview:
         """What a synopsis would answer and how far off, where that is known without data; costs nothing."""
-        asked = demand(epsilon=epsilon, mechanism=mechanism)
-        return self._desk.publish_preview(self.dataset, self.query, self.domain, asked)
+        asked = accuracy_target(epsilon=epsilon, mechanism=mechanism)
+        return self._backend.publish_preview(self.dataset, self.query, self.domain, asked)
 
     def publish(
         self,
@@ -150,8 +150,8 @@ class Question:
         deadline: float | None = None,
     ) -> Synopsis:
         """A synopsis of this histogram: charged once, then asked for ever, free; `save` writes it to a file."""
-        asked = demand(epsilon=epsilon, mechanism=mechanism)
-        return self._desk.publish(self.dataset, self.query, self.domain, asked, Run(key, progress, deadline))
+        asked = accuracy_target(epsilon=epsilon, mechanism=mechanism)
+        return self._backend.publish(self.dataset, self.query, self.domain, asked, Run(key, progress, deadline))
 
 
 Grouped: TypeAlias = str | Column | Axis
@@ -166,7 +166,7 @@ class Table:
     name: str
     domain: Domain
     filter: Predicate | None
-    _desk: Desk = field(repr=False)
+    _backend: Backend = field(repr=False)
 
     def __repr__(self) -> str:
         kept = "" if self.filter is None else f" where {condition_words(self.filter)}"
@@ -175,11 +175,11 @@ class Table:
     @property
     def policy(self) -> Policy:
         """What is hidden about a record, as declared."""
-        return self._desk.declared(self.name)[1]
+        return self._backend.declared(self.name)[1]
 
     def policy_words(self) -> tuple[str, ...]:
         """What is hidden about a record, and what is not, in words."""
-        return explain(*self._desk.declared(self.name))
+        return explain(*self._backend.declared(self.name))
 
     def where(self, predicate: Predicate) -> Table:
         """The records for which the condition is true; several conditions hold together."""
@@ -216,7 +216,7 @@ class Table:
     def rectangles(self, axes: Sequence[Grouped], boxes: Iterable[Sequence[Span]]) -> Question:
         """Counts of boxes: for each attribute a half-open range [low, high)."""
         grouped = _axes(axes)
-        _, policy = self._desk.declared(self.name)
+        _, policy = self._backend.declared(self.name)
         cells = compile_cells(self.domain, policy, grouped, self.filter)
         found: list[Box] = []
         for box in boxes:
@@ -258,12 +258,12 @@ class Table:
 
     def columns(self, names: Iterable[str | Column | Axis]) -> Columns:
         """Numeric attributes as points, for analyses such as bf.analysis.kmeans; reads nothing."""
-        return Columns(self.name, _axes(names), self.filter, self.domain, self._desk)
+        return Columns(self.name, _axes(names), self.filter, self.domain, self._backend)
 
     def _ask(self, asked: Query) -> Question:
         for axis in asked.axes:
             self.domain.find(axis.attribute)
-        return Question(self.name, asked, self.domain, self._desk)
+        return Question(self.name, asked, self.domain, self._backend)
 
 
 def _axes(axes: Iterable[Grouped]) -> tuple[Axis, ...]:

@@ -420,7 +420,7 @@ def one_run(cells: int) -> Axis:
     window = WindowGraph(np.arange(cells), np.empty(0, dtype=np.int64))
     graph = CellGraph((window,), "record", np.zeros(cells, dtype=np.bool_), "only")
     everything = np.zeros(1, dtype=np.int64)
-    return Axis(cells, everything, everything > 0, everything, window.reach, window.hubs, graph.to_zero)
+    return Axis(cells, everything, everything > 0, everything, window.reach, window.universal, graph.to_zero)
 
 
 def _calibrated_buckets(
@@ -440,7 +440,7 @@ def _ends_everywhere(ranges: PartialRanges, count: int) -> bool:
 def _levels(axis: Axis, workload: Rows) -> Estimator:
     """Hats with the shares that suit a tree of the same sizes: within 1 % of shares tuned for hats."""
     longest = int((axis.run_ends - axis.runs).max())
-    free = bool(np.all(axis.free)) and axis.hubs.size == 0
+    free = bool(np.all(axis.free)) and axis.universal.size == 0
     best = quick_levels(workload, longest, free=free)
     if axis.cells > SMOOTH_BUCKETS:
         return TreeShape(best.sizes).build(axis, np.append(best.shares, 0.0))

@@ -250,7 +250,7 @@ class DawaTransform:
 def is_line(graph: CellGraph) -> bool:
     """Whether records move by at most one step along one axis and can neither leave nor be absent."""
     axis = graph.factors[0]
-    if len(graph.factors) != 1 or not isinstance(axis, WindowGraph) or axis.hubs.size or np.any(graph.to_zero):
+    if len(graph.factors) != 1 or not isinstance(axis, WindowGraph) or axis.universal.size or np.any(graph.to_zero):
         return False
     return bool(np.all(axis.reach - np.arange(axis.size) <= 1))
 

@@ -442,7 +442,7 @@ def noise_level(graph: CellGraph) -> float:
     axis = graph.factors[0]
     if moved == 1 or len(graph.factors) > 1 or not isinstance(axis, WindowGraph) or np.any(graph.to_zero):
         return float(moved)
-    steps = float(np.max(axis.reach - np.arange(axis.size))) if not axis.hubs.size else float(axis.size)
+    steps = float(np.max(axis.reach - np.arange(axis.size))) if not axis.universal.size else float(axis.size)
     return moved * min(1.0, math.log2(steps + 2) / math.log2(axis.size + 2))
 
 

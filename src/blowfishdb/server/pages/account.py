@@ -47,35 +47,35 @@ class TokenList:
         self._show()
 
     def _make(self) -> None:
-        office = self._here.office
+        app_state = self._here.app_state
         try:
             now = self._here.check(*SCOPES)
-            secret, token = office.tokens.issue(now.name, self._label.value or "", now.scopes, self._days.value)
+            secret, token = app_state.tokens.issue(now.name, self._label.value or "", now.scopes, self._days.value)
         except BlowfishError as error:
             self._here.tell(error)
             return
-        office.actions.note(
+        app_state.actions.note(
             now.name, "made a token", token.id, {"scopes": " ".join(token.scopes), "days": self._days.value}
         )
         self._secret.clear()
         with self._secret:
             notice("Copy it now: it is not shown again.", "is-accent", "key").style("margin:14px 0 10px")
-            code_block(f'import blowfishdb as bf\n\ndb = bf.connect({office.settings.url!r}, token="{secret}")')
+            code_block(f'import blowfishdb as bf\n\ndb = bf.connect({app_state.settings.url!r}, token="{secret}")')
         self._label.value = ""
         self._show()
 
     def _end(self, token: Token) -> None:
         try:
             now = self._here.check(*SCOPES)
-            self._here.office.tokens.revoke(now.name, token.id)
+            self._here.app_state.tokens.revoke(now.name, token.id)
         except BlowfishError as error:
             self._here.tell(error)
             return
-        self._here.office.actions.note(now.name, "ended a token", token.id)
+        self._here.app_state.actions.note(now.name, "ended a token", token.id)
         self._show()
 
     def _show(self) -> None:
-        found = self._here.office.tokens.of(self._here.visitor.name)
+        found = self._here.app_state.tokens.of(self._here.visitor.name)
         self._list.clear()
         with self._list:
             if not found:

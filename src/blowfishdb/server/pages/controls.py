@@ -235,7 +235,7 @@ def ask_limit(here: Here, name: str, whose: Whose, analyst: str = "") -> None:
 
             await here.run(work)
             detail = {"epsilon": wanted, "reason": why, **({"analyst": analyst} if analyst else {})}
-            here.office.actions.note(here.visitor.name, "set a limit", name, detail)
+            here.app_state.actions.note(here.visitor.name, "set a limit", name, detail)
             dialog.close()
             ui.navigate.reload()
 

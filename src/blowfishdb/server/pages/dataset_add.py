@@ -166,7 +166,7 @@ def _by_address(adding: Adding, later: ui.element) -> None:
 
 
 def _by_file(adding: Adding, later: ui.element) -> None:
-    settings = adding.here.office.settings
+    settings = adding.here.app_state.settings
 
     async def take(event: events.UploadEventArguments) -> None:
         who = adding.here.check("curate").name
@@ -174,7 +174,7 @@ def _by_file(adding: Adding, later: ui.element) -> None:
         path = place_for(settings.folder, event.file.name)
         await event.file.save(path)
         path.chmod(0o600)
-        adding.here.office.actions.note(who, "sent a file", path.name)
+        adding.here.app_state.actions.note(who, "sent a file", path.name)
         address = address_of(path, settings.folder)
         curator = adding.here.curator()
         columns = await adding.here.run(lambda: curator.columns(address))
@@ -265,7 +265,7 @@ def _finish(adding: Adding) -> None:
         dataset = adding.dataset()
         curator = adding.here.curator()
         await adding.here.run(lambda: curator.add(dataset))
-        adding.here.office.actions.note(adding.here.check("curate").name, "added a dataset", dataset.name)
+        adding.here.app_state.actions.note(adding.here.check("curate").name, "added a dataset", dataset.name)
         ui.navigate.to(f"/policies?dataset={quote(dataset.name)}")
 
     with ui.element("section").classes("bf-card").style("margin-top:16px"), ui.element("div").classes("bf-spread"):
@@ -284,7 +284,7 @@ def _ask_to_look(adding: Adding, editor: ColumnEditor) -> None:
     async def read() -> None:
         dialog.close()
         curator = here.curator()
-        here.office.actions.note(
+        here.app_state.actions.note(
             here.check("curate").name,
             "read a column's bounds",
             without_user(adding.source)[:200],

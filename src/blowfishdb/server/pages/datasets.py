@@ -47,7 +47,7 @@ async def datasets(here: Here) -> None:
 
 
 def _card(here: Here, dataset: Dataset, account: Account) -> None:
-    pause = here.office.pauses.of(dataset.name)
+    pause = here.app_state.pauses.of(dataset.name)
     with called(ui.element("section").classes("bf-card"), dataset.name):
         with ui.element("div").classes("bf-spread"):
             with ui.element("div").classes("bf-row"):
@@ -89,13 +89,13 @@ def _upkeep(here: Here, name: str) -> None:
     async def refreshed(description: str) -> None:
         curator = here.curator()
         await here.run(lambda: curator.refreshed(name, description, numbers_hold=True))
-        here.office.actions.note(here.visitor.name, "noted refreshed rows", name)
+        here.app_state.actions.note(here.visitor.name, "noted refreshed rows", name)
         ui.notify("Noted: answers about the old rows no longer replay.", position="top")
 
     async def remove(reason: str) -> None:
         curator = here.curator()
         await here.run(lambda: curator.remove(name))
-        here.office.actions.note(here.visitor.name, "removed a dataset", name, {"reason": reason})
+        here.app_state.actions.note(here.visitor.name, "removed a dataset", name, {"reason": reason})
         ui.navigate.to("/datasets")
 
     fresh = (
@@ -118,14 +118,14 @@ def pause_button(here: Here, name: str, *, is_paused: bool) -> None:
 
     async def pause(reason: str) -> None:
         who = here.check("curate").name
-        await here.run(lambda: here.office.pauses.pause(name, by=who, reason=reason))
-        here.office.actions.note(who, "paused a dataset", name, {"reason": reason})
+        await here.run(lambda: here.app_state.pauses.pause(name, by=who, reason=reason))
+        here.app_state.actions.note(who, "paused a dataset", name, {"reason": reason})
         ui.navigate.reload()
 
     async def go_on() -> None:
         who = here.check("curate").name
-        await here.run(lambda: here.office.pauses.resume(name))
-        here.office.actions.note(who, "let a dataset go on", name)
+        await here.run(lambda: here.app_state.pauses.resume(name))
+        here.app_state.actions.note(who, "let a dataset go on", name)
         ui.navigate.reload()
 
     if is_paused:

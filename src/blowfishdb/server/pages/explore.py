@@ -123,7 +123,7 @@ class Explorer:
 
     def _price(self, asking: Asking, wanted: Wanted, sql: str) -> Priced:
         session = self._here.session()
-        asked = ready(session, asking, wanted, sql, self._here.office.settings.url)
+        asked = ready(session, asking, wanted, sql, self._here.app_state.settings.url)
         preview = asked.preview()
         if self._past is None:
             self._past = all_past(session)

@@ -9,7 +9,7 @@ from nicegui import ui
 from nicegui.events import TableSelectionEventArguments
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.points import NodeWeights
+from blowfishdb.engine.points import PointWeights
 from blowfishdb.engine.synopsis_answers import Synopsis
 from blowfishdb.errors import InvalidInput
 from blowfishdb.present.columns import row_labels
@@ -124,14 +124,14 @@ async def one_answer(here: Here) -> None:
     found = await here.run(lambda: session.reopen(dataset, number))
     ui.link("← All answers", "/history").classes("bf-small")
     with ui.element("section").classes("bf-card").style("margin-top:10px"):
-        code = reopening(dataset, number, here.office.settings.url)
+        code = reopening(dataset, number, here.app_state.settings.url)
         if isinstance(found, Answer):
             show_answer(here, found, code)
         elif isinstance(found, Synopsis):
             paragraph(f"A synopsis of {', '.join(found.artefact.names)}. Anybody may ask it, free.")
             where = f"/synopses/ask?{urlencode({'of': f'{number} {dataset}'})}"
             ui.button("Ask it", on_click=lambda: ui.navigate.to(where)).props("unelevated").style("margin-top:12px")
-        elif isinstance(found, NodeWeights):
+        elif isinstance(found, PointWeights):
             paragraph("Weights for k-means. They are used from Python:")
             code_block(code)
 

@@ -17,7 +17,7 @@ from nicegui import app, ui
 
 from blowfishdb.errors import BlowfishError, NotSignedIn
 from blowfishdb.present.released import software_version
-from blowfishdb.server.access import office_of, secret_of, visitor_of
+from blowfishdb.server.access import app_state_of, secret_of, visitor_of
 from blowfishdb.server.auth.users import Scope, Visitor
 from blowfishdb.server.pages.page_context import Here, sentence
 from blowfishdb.server.problems import status_of
@@ -166,7 +166,7 @@ def _entered(request: Request, scopes: tuple[Scope, ...]) -> Here | Response:
     if not visitor.scopes & set(scopes):
         return refusal_page("Not for you", f"This page is not for the role {visitor.role}; ask a curator.", 403)
     request.scope["state"]["who"] = visitor.name
-    return Here(request, office_of(request), visitor, secret)
+    return Here(request, app_state_of(request), visitor, secret)
 
 
 def _to_sign_in(request: Request) -> Response:
@@ -217,8 +217,8 @@ def _person(here: Here, dark: ui.dark_mode) -> None:
         remember_theme(dark=not now)
 
     def leave() -> None:
-        here.office.visits.sign_out(here.secret)
-        here.office.actions.note(here.visitor.name, "signed out")
+        here.app_state.visits.sign_out(here.secret)
+        here.app_state.actions.note(here.visitor.name, "signed out")
         ui.navigate.to(SIGN_IN)
 
     with ui.element("div").classes("bf-who"):

@@ -105,7 +105,7 @@ async def books(here: Here) -> None:
 
 
 def _budget(here: Here, name: str, account: Account) -> None:
-    pause = here.office.pauses.of(name)
+    pause = here.app_state.pauses.of(name)
     is_curator = "curate" in here.visitor.scopes
     with ui.element("div").classes("bf-spread"):
         heading(f"Budget of {name}")
@@ -143,7 +143,7 @@ def _verification(here: Here, name: str) -> None:
         with room:
             ui.spinner(size="28px")
         found = await here.run(curator.verify)
-        fault = await here.run(here.office.actions.first_fault)
+        fault = await here.run(here.app_state.actions.first_fault)
         room.clear()
         with room:
             if found.fault is None and fault is None:
@@ -195,7 +195,9 @@ def _buttons(here: Here, name: str, analyst: str) -> Cell:
     async def revoke(reason: str) -> None:
         curator = here.curator()
         await here.run(lambda: curator.limit_analyst(name, analyst, 0, reason=reason))
-        here.office.actions.note(here.visitor.name, "revoked an analyst", name, {"analyst": analyst, "reason": reason})
+        here.app_state.actions.note(
+            here.visitor.name, "revoked an analyst", name, {"analyst": analyst, "reason": reason}
+        )
         ui.navigate.reload()
 
     def draw() -> None:
@@ -215,7 +217,7 @@ async def _logs(here: Here, curator: Curator, name: str) -> None:
     # An answer that is stored follows its charge; the charge tells more.
     told = (entry for entry in curator.entries(name) if entry.kind != "answer")
     found = await here.run(lambda: deque(told, maxlen=SHOWN))
-    actions = await here.run(lambda: here.office.actions.last(SHOWN))
+    actions = await here.run(lambda: here.app_state.actions.last(SHOWN))
     with ui.tabs().props("dense align=left no-caps inline-label") as tabs:
         ledger = ui.tab("What the data lost", icon="receipt_long")
         doing = ui.tab("What people did", icon="history_edu")

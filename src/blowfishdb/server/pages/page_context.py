@@ -16,7 +16,7 @@ from blowfishdb.catalog.curator import Curator
 from blowfishdb.errors import BlowfishError, NotAllowed, NotSignedIn
 from blowfishdb.server.auth.users import Scope, Visitor
 from blowfishdb.server.problems import note_incident
-from blowfishdb.server.state import Office
+from blowfishdb.server.state import AppState
 from blowfishdb.session.session import Session
 
 Result = TypeVar("Result")
@@ -29,13 +29,13 @@ class Here:
     """One open page of one visitor. A page stays open for hours, so every step checks that the visit has not ended."""
 
     request: Request = field(repr=False)
-    office: Office = field(repr=False)
+    app_state: AppState = field(repr=False)
     visitor: Visitor
     secret: str = field(repr=False)
 
     def check(self, *scopes: Scope) -> Visitor:
         """The visitor as they are now; NotSignedIn when the visit has ended, NotAllowed without one of the rights."""
-        now = self.office.visits.resume(self.secret)
+        now = self.app_state.visits.resume(self.secret)
         if now is None:
             raise NotSignedIn
         if now.must_change or not now.scopes & set(scopes):
@@ -44,15 +44,15 @@ class Here:
 
     def session(self) -> Session:
         """The analyst's session."""
-        return self.office.session(self.check("ask").name)
+        return self.app_state.session(self.check("ask").name)
 
     def curator(self) -> Curator:
         """The curator's side, for those who curate."""
-        return self.office.curator(self.check("curate").name)
+        return self.app_state.curator(self.check("curate").name)
 
     def auditor(self) -> Curator:
         """The books, for those who may read them; pages of auditors only read."""
-        return self.office.curator(self.check("audit").name)
+        return self.app_state.curator(self.check("audit").name)
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """The result of work done beside the event loop; whatever fails is a BlowfishError that may be shown."""
@@ -63,7 +63,7 @@ class Here:
 
     def note_question(self, action: str, dataset: str) -> None:
         """Writes into the audit log that an answer was asked for, before it is; NotSignedIn when the visit ended."""
-        self.office.actions.note(self.check("ask").name, action, dataset)
+        self.app_state.actions.note(self.check("ask").name, action, dataset)
 
     def tell(self, error: Exception) -> None:
         """Shows an error to the visitor; of the unexpected, only an incident number."""

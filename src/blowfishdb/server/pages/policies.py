@@ -16,7 +16,7 @@ from blowfishdb.engine.evidence import not_protected
 from blowfishdb.errors import BlowfishError, InvalidInput, VersionMismatch
 from blowfishdb.ledger import VersionChange
 from blowfishdb.model.cellgraph import Composition, Presence
-from blowfishdb.model.constraints import write_fact
+from blowfishdb.model.constraints import write_constraint
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain, view_graph
@@ -102,7 +102,7 @@ class Draft:
     forms: dict[str, FamilyForm]
     composition: Composition
     presence: Presence
-    facts: str
+    constraints: str
     shown: str
     around: str = ""
     round: int = 0
@@ -116,14 +116,14 @@ class Draft:
             kept = name not in old.attributes and said.kind == "full"
             if not kept:
                 families[name] = read_form(said, domain[name])
-        facts = [line.strip() for line in self.facts.splitlines() if line.strip()]
-        texts = {write_fact(fact): fact for fact in old.facts}
+        constraints = [line.strip() for line in self.constraints.splitlines() if line.strip()]
+        texts = {write_constraint(constraint): constraint for constraint in old.parsed_constraints}
         new = replace(
             old,
             attributes=families,
             composition=self.composition,
             presence=self.presence,
-            constraints=[texts.get(line, line) for line in facts],
+            constraints=[texts.get(line, line) for line in constraints],
         )
         new.check(domain)
         return new
@@ -154,7 +154,7 @@ async def policies(here: Here) -> None:
         forms,
         policy.composition,
         policy.presence,
-        "\n".join(write_fact(fact) for fact in policy.facts),
+        "\n".join(write_constraint(constraint) for constraint in policy.parsed_constraints),
         shown,
     )
     with ui.element("div").classes("bf-row bf-actions"):
@@ -222,7 +222,7 @@ def _whole_record(draft: Draft) -> None:
         _choice(draft, part, options)
     ui.label("Public facts, one per line").classes("bf-label")
     ui.textarea(
-        value=draft.facts,
+        value=draft.constraints,
         placeholder="count(age < 18) = 120\nmarginal(ward)",
         on_change=lambda event: _set(draft, "facts", str(event.value or "")),
     ).props('outlined dense autogrow debounce=300 aria-label="Public facts" data-testid="facts"').classes("w-full")
@@ -275,7 +275,7 @@ def _change_card(draft: Draft) -> None:
             return curator.set_policy(name, new, reason=reason, seen=account.policy_version)
 
         change = await here.run(work)
-        here.office.actions.note(here.visitor.name, "changed a policy", name, {"version": change.next_version})
+        here.app_state.actions.note(here.visitor.name, "changed a policy", name, {"version": change.next_version})
         ui.navigate.to(f"/policies?dataset={quote(name)}&attribute={quote(draft.shown)}")
 
     said = "It is in force for every answer from now on, and the reason is kept in the ledger."

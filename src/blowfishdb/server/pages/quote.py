@@ -173,8 +173,8 @@ def _promise(preview: Preview) -> str:
         return f"{many}, exact: the policy hides nothing that they depend on"
     if preview.alpha is None:
         return f"{many}; how near the truth depends on the data"
-    every = "each " if preview.demanded.guarantee == "per-query" else "all of them "
-    near = f"within ±{preview.alpha:,.4g} with {preview.demanded.confidence} confidence"
+    every = "each " if preview.target.guarantee == "per-query" else "all of them "
+    near = f"within ±{preview.alpha:,.4g} with {preview.target.confidence} confidence"
     if preview.behind:
         return f"{many}; {preview.behind} {near}"
     return f"{many}, {near}" if preview.answers == 1 else f"{many}, {every}{near}"
@@ -213,7 +213,7 @@ def budget_bar(budget: Budget, price: Fraction = Fraction(0), left: Fraction | N
 
 def _offers(preview: Preview) -> None:
     """The mechanism that would run, and those that lose."""
-    by_price = preview.demanded.epsilon is None
+    by_price = preview.target.epsilon is None
     with ui.element("div").style("margin-top:16px"):
         with ui.element("div").classes("bf-offer-head"):
             ui.label("Mechanisms").style("font-weight:600")

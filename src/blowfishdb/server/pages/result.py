@@ -191,14 +191,14 @@ def _meaning(answer: Answer) -> None:
         copy_button(answer.note(), "Copy as a note")
         certificate = answer.certificate
         heading("Certificate", 3).classes("bf-title")
-        facts = {
+        constraints = {
             "Privacy loss": f"{certificate.epsilon} (exact)",
             "Plan": certificate.plan_digest,
             "Released": answer.released,
             "Made with": f"BlowfishDB {answer.version}",
         }
         with ui.element("dl").style("display:grid;grid-template-columns:120px 1fr;gap:4px 12px;margin:0"):
-            for name, value in facts.items():
+            for name, value in constraints.items():
                 with ui.element("dt").classes("bf-quiet bf-small"):
                     ui.label(name)
                 with ui.element("dd").style("margin:0;overflow-wrap:anywhere").classes("bf-mono"):

@@ -8,7 +8,7 @@ from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 from nicegui import app
 
-from blowfishdb.server.access import office_of, visitor_of
+from blowfishdb.server.access import app_state_of, visitor_of
 from blowfishdb.server.pages.layout import PASSWORD, SIGN_IN, home_of, plain_page, refusal_page
 
 OTHER_WAY = '<p class="bf-small"><a href="/api/v1/sessions/oidc">Sign in with your organisation</a></p>'
@@ -36,7 +36,7 @@ def sign_in(request: Request) -> Response:
         '<label for="password">Password</label>'
         '<input id="password" name="password" type="password" autocomplete="current-password" required>'
         '<button type="submit">Sign in</button><p class="bf-said" role="alert"></p>'
-        f"{OTHER_WAY if office_of(request).settings.oidc_issuer is not None else ''}</form>"
+        f"{OTHER_WAY if app_state_of(request).settings.oidc_issuer is not None else ''}</form>"
     )
     return plain_page("Sign in", body + FOOT)
 

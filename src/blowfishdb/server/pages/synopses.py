@@ -119,7 +119,7 @@ class Reader:
 
     def _read(self, asking: Asking) -> tuple[Answer, str]:
         self._here.check("ask")
-        url = self._here.office.settings.url
+        url = self._here.app_state.settings.url
         return asked(asking, self._synopsis), synopsis_snippet(asking, self._synopsis.domain, self._number, url)
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from nicegui import events, ui
 
 from blowfishdb.catalog.dataset import Dataset, family_words
-from blowfishdb.engine.target import USUAL_BETA, Demand, short_number
+from blowfishdb.engine.target import USUAL_BETA, AccuracyTarget, short_number
 from blowfishdb.model.families import full
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import col
@@ -80,10 +80,10 @@ class Board:
         declared = self.dataset.domain[self.attribute]
         return query(self.kind, axis.by(self.step) if is_calendar(declared) else axis.bins(Fraction(self.step)))
 
-    def demanded(self) -> Demand:
+    def target(self) -> AccuracyTarget:
         """The accuracy or the price, exactly as the slider shows it."""
         number = short_number(f"{self.value:.4g}" if self.value < 10_000 else str(round(self.value)), "the slider")
-        return Demand(number, None) if self.wants_epsilon else Demand(None, number)
+        return AccuracyTarget(number, None) if self.wants_epsilon else AccuracyTarget(None, number)
 
     def policy(self, point: Point) -> Policy:
         """The policy in force with the point's family for this attribute."""
@@ -311,7 +311,7 @@ async def _look_closer(board: Board, point: Point) -> None:
         _named(point),
         board.policy(point),
         board.asked(),
-        board.demanded(),
+        board.target(),
     )
     with board.parts["point"]:
         await show_point(view)

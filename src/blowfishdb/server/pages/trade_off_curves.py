@@ -19,7 +19,7 @@ from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.preview import PolicyPrice, what_if
 from blowfishdb.engine.release import release
 from blowfishdb.engine.request import quotes_for
-from blowfishdb.engine.target import Demand
+from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.cells import Cells
@@ -62,10 +62,12 @@ def made_up_counts(cells: Cells) -> Ints:
     return np.asarray(np.round(ROWS * weights / total), dtype=np.int64)
 
 
-def example(domain: Domain, policy: Policy, asked: Query, demanded: Demand, counts: Ints | None = None) -> Example:
+def example(
+    domain: Domain, policy: Policy, asked: Query, target: AccuracyTarget, counts: Ints | None = None
+) -> Example:
     """One answer under the policy, drawn on the counts given, else on made-up ones. Nothing is charged or stored."""
     compiled = compile_query(domain, policy, asked)
-    best = quotes_for(compiled, demanded).best
+    best = quotes_for(compiled, target).best
     known = made_up_counts(compiled.cells) if counts is None else counts
     return Example(
         release(compiled, best, known), compiled.problem.workload.dot(known).astype(np.float64) / compiled.scale
@@ -89,13 +91,13 @@ class PointView:
     said: str
     policy: Policy
     asked: Query
-    demanded: Demand
+    target: AccuracyTarget
 
 
 async def show_point(view: PointView) -> None:
     """The card of a point."""
     domain = view.dataset.domain
-    (price,) = await view.here.run(lambda: what_if(domain, {view.said: view.policy}, view.asked, view.demanded))
+    (price,) = await view.here.run(lambda: what_if(domain, {view.said: view.policy}, view.asked, view.target))
     with ui.element("div").classes("bf-pair"):
         with ui.element("section").classes("bf-card").props('data-testid="point"'):
             _price(view, price)
@@ -183,7 +185,7 @@ async def _example(view: PointView) -> None:
 
     async def draw(counts: Ints | None) -> None:
         try:
-            found = await view.here.run(lambda: example(domain, view.policy, view.asked, view.demanded, counts))
+            found = await view.here.run(lambda: example(domain, view.policy, view.asked, view.target, counts))
         except BlowfishError as error:
             with room:
                 notice(sentence(error.message), "is-accent", "block")
@@ -203,7 +205,7 @@ async def _example(view: PointView) -> None:
         dialog.close()
         curator = view.here.curator()
         here, name = view.here, view.dataset.name
-        here.office.actions.note(
+        here.app_state.actions.note(
             here.check("curate").name,
             "looked at true answers",
             name,
@@ -370,7 +372,7 @@ def _offer(domain: Domain, policy: Policy, asked: Query, beta: Fraction) -> Offe
 
 
 def _alpha(compiled: Compiled, epsilon: Fraction, beta: Fraction) -> float:
-    return quotes_for(compiled, Demand(None, epsilon, beta)).best.alpha / compiled.scale
+    return quotes_for(compiled, AccuracyTarget(None, epsilon, beta)).best.alpha / compiled.scale
 
 
 def curves(

@@ -22,7 +22,7 @@ async def people(here: Here) -> None:
     """Everybody, and the form for one more."""
     dress()
     here.check("curate")
-    everybody = await here.run(here.office.people.all)
+    everybody = await here.run(here.app_state.people.all)
     with ui.element("section").classes("bf-card"):
         heading("Let somebody in")
         _form(here)
@@ -49,8 +49,8 @@ def _form(here: Here) -> None:
         async def add() -> None:
             who, password = here.check("curate").name, new_password()
             wanted, duty = name.value.strip(), str(role.value)
-            made = await here.run(lambda: here.office.people.add(wanted, duty, password))
-            here.office.actions.note(who, "added a person", made.name, {"role": made.role})
+            made = await here.run(lambda: here.app_state.people.add(wanted, duty, password))
+            here.app_state.actions.note(who, "added a person", made.name, {"role": made.role})
             _show_password(made.name, password)
 
         ui.button("Add", icon="person_add", on_click=add).props('unelevated data-testid="add-person"')
@@ -73,14 +73,14 @@ def _buttons(here: Here, person: Person) -> None:
         who = here.check("curate").name
         if who == person.name:
             raise InvalidInput("nobody shuts themselves out: ask another curator")
-        await here.run(lambda: here.office.people.disable(person.name, disabled=not person.is_disabled))
-        here.office.actions.note(who, "enabled a person" if person.is_disabled else "disabled a person", person.name)
+        await here.run(lambda: here.app_state.people.disable(person.name, disabled=not person.is_disabled))
+        here.app_state.actions.note(who, "enabled a person" if person.is_disabled else "disabled a person", person.name)
         ui.navigate.reload()
 
     async def renew() -> None:
         who, password = here.check("curate").name, new_password()
-        await here.run(lambda: here.office.people.set_password(person.name, password, must_change=True))
-        here.office.actions.note(who, "gave a new password", person.name)
+        await here.run(lambda: here.app_state.people.set_password(person.name, password, must_change=True))
+        here.app_state.actions.note(who, "gave a new password", person.name)
         _show_password(person.name, password)
 
     with ui.element("div").classes("bf-row").style("gap:2px;justify-content:flex-end"):

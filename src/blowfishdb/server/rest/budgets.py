@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from blowfishdb.ledger import AnalystBudget
-from blowfishdb.server.access import Analyst, Auditor, Keeper, office_of
+from blowfishdb.server.access import Analyst, Auditor, Keeper, app_state_of
 from blowfishdb.server.rest.queries import Strict
 from blowfishdb.session.remote import write_budget
 
@@ -31,13 +31,13 @@ class NewTotal(Strict):
 @router.get("/budget")
 def own(name: str, visitor: Analyst, request: Request) -> dict[str, Any]:
     """What one spent and may still spend."""
-    return write_budget(office_of(request).desk(visitor.name).budget(name))
+    return write_budget(app_state_of(request).backend(visitor.name).budget(name))
 
 
 @router.get("/budgets")
 def all_budgets(name: str, visitor: Auditor, request: Request) -> dict[str, Any]:
     """What the data may lose and has lost, and each analyst's part."""
-    curator = office_of(request).curator(visitor.name)
+    curator = app_state_of(request).curator(visitor.name)
     account = curator.account(name)
     return {
         "dataset": name,
@@ -53,18 +53,18 @@ def all_budgets(name: str, visitor: Auditor, request: Request) -> dict[str, Any]
 @router.put("/budgets")
 def renew(name: str, sent: NewTotal, visitor: Keeper, request: Request) -> dict[str, Any]:
     """Raises what the data may lose in all; what was spent stays spent."""
-    office = office_of(request)
-    account = office.curator(visitor.name).renew(name, sent.epsilon, reason=sent.reason)
-    office.actions.note(visitor.name, "renewed a budget", name, {"epsilon": str(account.limit)})
+    app_state = app_state_of(request)
+    account = app_state.curator(visitor.name).renew(name, sent.epsilon, reason=sent.reason)
+    app_state.actions.note(visitor.name, "renewed a budget", name, {"epsilon": str(account.limit)})
     return {"dataset": name, "limit": str(account.limit), "remaining": str(account.remaining)}
 
 
 @router.put("/budgets/everyone")
 def limit_everyone(name: str, sent: NewLimit, visitor: Keeper, request: Request) -> dict[str, Any]:
     """Sets what each analyst without a limit of their own may spend."""
-    office = office_of(request)
-    account = office.curator(visitor.name).limit_everyone(name, sent.epsilon, reason=sent.reason)
-    office.actions.note(visitor.name, "limited every analyst", name, {"epsilon": sent.epsilon})
+    app_state = app_state_of(request)
+    account = app_state.curator(visitor.name).limit_everyone(name, sent.epsilon, reason=sent.reason)
+    app_state.actions.note(visitor.name, "limited every analyst", name, {"epsilon": sent.epsilon})
     limit = account.analyst_limit
     return {"dataset": name, "per_analyst": None if limit is None else str(limit)}
 
@@ -72,9 +72,9 @@ def limit_everyone(name: str, sent: NewLimit, visitor: Keeper, request: Request)
 @router.put("/budgets/analysts/{analyst}")
 def limit_analyst(name: str, analyst: str, sent: NewLimit, visitor: Keeper, request: Request) -> dict[str, Any]:
     """Gives one analyst a limit of their own, or takes it away."""
-    office = office_of(request)
-    budget = office.curator(visitor.name).limit_analyst(name, analyst, sent.epsilon, reason=sent.reason)
-    office.actions.note(visitor.name, "limited an analyst", name, {"analyst": analyst, "epsilon": sent.epsilon})
+    app_state = app_state_of(request)
+    budget = app_state.curator(visitor.name).limit_analyst(name, analyst, sent.epsilon, reason=sent.reason)
+    app_state.actions.note(visitor.name, "limited an analyst", name, {"analyst": analyst, "epsilon": sent.epsilon})
     return _analyst(budget)
 
 

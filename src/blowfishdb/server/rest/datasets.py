@@ -16,9 +16,9 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.serialize import write_domain, write_policy
-from blowfishdb.server.access import Keeper, Member, office_of
+from blowfishdb.server.access import Keeper, Member, app_state_of
 from blowfishdb.server.rest.queries import Strict
-from blowfishdb.server.state import Office
+from blowfishdb.server.state import AppState
 
 
 def plain_document(domain: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
@@ -67,32 +67,32 @@ class Description(Strict):
 @router.get("")
 def datasets(visitor: Member, request: Request) -> list[dict[str, Any]]:
     """All datasets with their attributes."""
-    office = office_of(request)
-    desk = office.desk(visitor.name)
+    app_state = app_state_of(request)
+    backend = app_state.backend(visitor.name)
     return [
-        {"name": name, "attributes": list(desk.declared(name)[0]), "paused": _pause(office, name)}
-        for name in desk.names()
+        {"name": name, "attributes": list(backend.declared(name)[0]), "paused": _pause(app_state, name)}
+        for name in backend.names()
     ]
 
 
 @router.get("/{name}")
 def dataset(name: str, visitor: Member, request: Request) -> dict[str, Any]:
     """What is declared of one dataset: domain and policy as documents, and the policy in words."""
-    office = office_of(request)
-    domain, policy = office.desk(visitor.name).declared(name)
+    app_state = app_state_of(request)
+    domain, policy = app_state.backend(visitor.name).declared(name)
     return {
         "name": name,
         "domain": write_domain(domain),
         "policy": write_policy(policy),
         "policy_words": list(explain(domain, policy)),
-        "paused": _pause(office, name),
+        "paused": _pause(app_state, name),
     }
 
 
 @router.post("", status_code=201)
 def add(sent: NewDataset, visitor: Keeper, request: Request) -> dict[str, Any]:
     """Adds a dataset; reads its schema and none of its rows."""
-    office = office_of(request)
+    app_state = app_state_of(request)
     document = read_document(plain_document(sent.domain, sent.policy), "json")
     made = Dataset(
         sent.name,
@@ -102,47 +102,47 @@ def add(sent: NewDataset, visitor: Keeper, request: Request) -> dict[str, Any]:
         epsilon=sent.epsilon,
         per_analyst=sent.per_analyst,
     )
-    account = office.curator(visitor.name).add(made)
-    office.actions.note(visitor.name, "added a dataset", sent.name)
+    account = app_state.curator(visitor.name).add(made)
+    app_state.actions.note(visitor.name, "added a dataset", sent.name)
     return {"name": sent.name, "account": account.id, "epsilon": str(account.limit)}
 
 
 @router.delete("/{name}", status_code=204)
 def remove(name: str, visitor: Keeper, request: Request) -> None:
     """Takes a dataset out; its account, and what was spent, stay in the ledger."""
-    office = office_of(request)
-    office.curator(visitor.name).remove(name)
-    office.actions.note(visitor.name, "removed a dataset", name)
+    app_state = app_state_of(request)
+    app_state.curator(visitor.name).remove(name)
+    app_state.actions.note(visitor.name, "removed a dataset", name)
 
 
 @router.put("/{name}/pause")
 def pause(name: str, sent: Reason, visitor: Keeper, request: Request) -> dict[str, Any]:
     """Pauses a dataset: no previews and no releases until it goes on."""
-    office = office_of(request)
-    office.curator(visitor.name).dataset(name)
-    office.pauses.pause(name, by=visitor.name, reason=sent.reason)
-    office.actions.note(visitor.name, "paused a dataset", name, {"reason": sent.reason})
-    return {"name": name, "paused": _pause(office, name)}
+    app_state = app_state_of(request)
+    app_state.curator(visitor.name).dataset(name)
+    app_state.pauses.pause(name, by=visitor.name, reason=sent.reason)
+    app_state.actions.note(visitor.name, "paused a dataset", name, {"reason": sent.reason})
+    return {"name": name, "paused": _pause(app_state, name)}
 
 
 @router.delete("/{name}/pause", status_code=204)
 def go_on(name: str, visitor: Keeper, request: Request) -> None:
     """Lets a paused dataset go on."""
-    office = office_of(request)
-    office.curator(visitor.name).dataset(name)
-    office.pauses.resume(name)
-    office.actions.note(visitor.name, "let a dataset go on", name)
+    app_state = app_state_of(request)
+    app_state.curator(visitor.name).dataset(name)
+    app_state.pauses.resume(name)
+    app_state.actions.note(visitor.name, "let a dataset go on", name)
 
 
 @router.post("/{name}/snapshots")
 def refreshed(name: str, sent: Description, visitor: Keeper, request: Request) -> dict[str, Any]:
     """Notes that the rows were refreshed: old answers no longer replay, and the spent budget stays."""
-    office = office_of(request)
-    account = office.curator(visitor.name).refreshed(name, sent.description, numbers_hold=sent.numbers_hold)
-    office.actions.note(visitor.name, "noted refreshed rows", name)
+    app_state = app_state_of(request)
+    account = app_state.curator(visitor.name).refreshed(name, sent.description, numbers_hold=sent.numbers_hold)
+    app_state.actions.note(visitor.name, "noted refreshed rows", name)
     return {"name": name, "snapshot": account.snapshot}
 
 
-def _pause(office: Office, name: str) -> dict[str, str] | None:
-    found = office.pauses.of(name)
+def _pause(app_state: AppState, name: str) -> dict[str, str] | None:
+    found = app_state.pauses.of(name)
     return None if found is None else {"at": found.at, "reason": found.reason}

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from blowfishdb.ledger import Entry
-from blowfishdb.server.access import AUDITING, Auditor, office_of
+from blowfishdb.server.access import AUDITING, Auditor, app_state_of
 
 router = APIRouter(prefix="/ledger", tags=["ledger"])
 
@@ -26,14 +26,14 @@ def entries(
     most: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> list[dict[str, Any]]:
     """Entries in order, after a number; all, or those of one dataset."""
-    found = office_of(request).curator(visitor.name).entries(dataset, after=after)
+    found = app_state_of(request).curator(visitor.name).entries(dataset, after=after)
     return [entry_content(entry) for entry in islice(found, most)]
 
 
 @router.get("/verification")
 def verification(visitor: Auditor, request: Request) -> dict[str, Any]:
     """Recomputes every hash and every balance."""
-    found = office_of(request).curator(visitor.name).verify()
+    found = app_state_of(request).curator(visitor.name).verify()
     fault = None if found.fault is None else {"sequence": found.fault.sequence, "reason": found.fault.reason}
     return {"sound": found.is_sound, "entries": found.entries, "head": found.head, "fault": fault}
 
@@ -41,9 +41,9 @@ def verification(visitor: Auditor, request: Request) -> dict[str, Any]:
 @router.get("/export", response_class=StreamingResponse)
 def export(visitor: Auditor, request: Request, dataset: str | None = None) -> StreamingResponse:
     """Every entry with its hashes, one JSON object per line."""
-    office = office_of(request)
-    office.actions.note(visitor.name, "exported the ledger", dataset or "")
-    found = office.curator(visitor.name).entries(dataset)
+    app_state = app_state_of(request)
+    app_state.actions.note(visitor.name, "exported the ledger", dataset or "")
+    found = app_state.curator(visitor.name).entries(dataset)
 
     def lines() -> Iterator[str]:
         for entry in found:
@@ -75,13 +75,13 @@ def actions(
     most: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> list[dict[str, Any]]:
     """Lines after a number, oldest first."""
-    return [asdict(action) for action in office_of(request).actions.lines(after=after, most=most)]
+    return [asdict(action) for action in app_state_of(request).actions.lines(after=after, most=most)]
 
 
 @audit_log_router.get("/verification", dependencies=[AUDITING])
 def audit_log_verification(request: Request) -> dict[str, Any]:
     """Whether a line is missing or was changed."""
-    fault = office_of(request).actions.first_fault()
+    fault = app_state_of(request).actions.first_fault()
     return {"sound": fault is None, "fault": fault}
 
 
@@ -97,7 +97,7 @@ def health() -> dict[str, str]:
 @health_router.get("/ready")
 def ready(request: Request) -> dict[str, str]:
     """The ledger and the database of people answer too; a problem with status 503 otherwise."""
-    office_of(request).check_ready()
+    app_state_of(request).check_ready()
     return {"status": "ready"}
 
 

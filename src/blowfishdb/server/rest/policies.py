@@ -10,7 +10,7 @@ from blowfishdb.errors import InvalidInput, VersionMismatch
 from blowfishdb.ledger import VersionChange
 from blowfishdb.model.explain import explain
 from blowfishdb.model.serialize import write_policy
-from blowfishdb.server.access import Keeper, Member, office_of
+from blowfishdb.server.access import Keeper, Member, app_state_of
 from blowfishdb.server.rest.datasets import policy_tag, read_policy_for
 from blowfishdb.server.rest.queries import Strict
 
@@ -33,7 +33,7 @@ class WantedPolicy(Strict):
 @router.get("")
 def policy(name: str, visitor: Member, request: Request, response: Response) -> dict[str, Any]:
     """The policy in force and what it means; its tag is in the header ETag."""
-    domain, found = office_of(request).desk(visitor.name).declared(name)
+    domain, found = app_state_of(request).backend(visitor.name).declared(name)
     response.headers["ETag"] = policy_tag(found)
     return {"policy": write_policy(found), "words": list(explain(domain, found))}
 
@@ -41,7 +41,7 @@ def policy(name: str, visitor: Member, request: Request, response: Response) -> 
 @router.post("/changes")
 def what_would_change(name: str, sent: WantedPolicy, visitor: Keeper, request: Request) -> dict[str, Any]:
     """What a new policy would do to past loss; changes nothing."""
-    curator = office_of(request).curator(visitor.name)
+    curator = app_state_of(request).curator(visitor.name)
     wanted = read_policy_for(curator.dataset(name).domain, sent.policy)
     change, stretch = curator.what_would_change(name, policy=wanted)
     return {**_change(change), "why": stretch.why, "words": list(explain(curator.dataset(name).domain, wanted))}
@@ -59,14 +59,14 @@ def set_policy(
     """Puts a policy in force; the header If-Match names the tag of the one that it replaces."""
     if if_match is None:
         raise InvalidInput("send the tag of the policy that you looked at in the header If-Match")
-    office = office_of(request)
-    curator = office.curator(visitor.name)
+    app_state = app_state_of(request)
+    curator = app_state.curator(visitor.name)
     account, before = curator.in_force(name)
     if if_match.strip() != policy_tag(before.policy):
         raise VersionMismatch("policy", policy_tag(before.policy))
     wanted = read_policy_for(before.domain, sent.policy)
     change = curator.set_policy(name, wanted, reason=sent.reason, seen=account.policy_version)
-    office.actions.note(visitor.name, "changed a policy", name, {"version": change.next_version})
+    app_state.actions.note(visitor.name, "changed a policy", name, {"version": change.next_version})
     response.headers["ETag"] = policy_tag(wanted)
     return _change(change)
 

@@ -9,10 +9,10 @@ from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
 from blowfishdb.errors import InvalidInput, SignInRefused
-from blowfishdb.server.access import Anybody, address_of, drop_cookie, office_of, secret_of, set_cookie
+from blowfishdb.server.access import Anybody, address_of, app_state_of, drop_cookie, secret_of, set_cookie
 from blowfishdb.server.auth.oidc import Provider, address_to_ask, name_from, new_attempt, read_attempt
 from blowfishdb.server.auth.users import Visitor
-from blowfishdb.server.state import Office
+from blowfishdb.server.state import AppState
 
 ATTEMPT = "blowfish_attempt"
 ATTEMPT_SECONDS = 600
@@ -48,14 +48,14 @@ class Me(BaseModel):
 @router.post("")
 def sign_in(sent: SignIn, request: Request, response: Response) -> Me:
     """Begins a visit: sets the cookie and gives the proof."""
-    office = office_of(request)
+    app_state = app_state_of(request)
     try:
-        visit = office.visits.sign_in(sent.name, sent.password, address_of(request))
+        visit = app_state.visits.sign_in(sent.name, sent.password, address_of(request))
     except SignInRefused:
-        office.actions.note(sent.name[:100], "sign-in refused", address_of(request))
+        app_state.actions.note(sent.name[:100], "sign-in refused", address_of(request))
         raise
-    office.actions.note(sent.name, "signed in", address_of(request))
-    set_cookie(response, visit, office)
+    app_state.actions.note(sent.name, "signed in", address_of(request))
+    set_cookie(response, visit, app_state)
     return described(visit.visitor)
 
 
@@ -68,15 +68,15 @@ def who(visitor: Anybody) -> Me:
 @router.get("/oidc", response_class=RedirectResponse, status_code=303)
 def ask_provider(request: Request) -> RedirectResponse:
     """Sends the browser to the OpenID provider, where there is one."""
-    office, attempt = office_of(request), new_attempt()
-    answer = RedirectResponse(address_to_ask(_provider(office), attempt), 303)
+    app_state, attempt = app_state_of(request), new_attempt()
+    answer = RedirectResponse(address_to_ask(_provider(app_state), attempt), 303)
     answer.set_cookie(
         ATTEMPT,
         attempt.written(),
         max_age=ATTEMPT_SECONDS,
         httponly=True,
         samesite="lax",
-        secure=office.settings.is_secure,
+        secure=app_state.settings.is_secure,
         path="/api/v1/sessions/oidc",
     )
     return answer
@@ -85,46 +85,46 @@ def ask_provider(request: Request) -> RedirectResponse:
 @router.get("/oidc/callback", response_class=RedirectResponse, status_code=303)
 def back_from_provider(request: Request, state: str = "", code: str = "") -> RedirectResponse:
     """Begins a visit of whoever the provider names, if a curator gave them an account."""
-    office = office_of(request)
-    provider = _provider(office)
+    app_state = app_state_of(request)
+    provider = _provider(app_state)
     attempt = read_attempt(request.cookies.get(ATTEMPT, ""))
     name = name_from(provider, attempt, state=state, code=code)
     try:
-        visit = office.visits.begin(name)
+        visit = app_state.visits.begin(name)
     except (InvalidInput, SignInRefused):
-        office.actions.note(name[:100], "sign-in refused", address_of(request))
+        app_state.actions.note(name[:100], "sign-in refused", address_of(request))
         raise SignInRefused(0) from None
-    office.actions.note(name, "signed in", address_of(request), {"by": "oidc"})
+    app_state.actions.note(name, "signed in", address_of(request), {"by": "oidc"})
     answer = RedirectResponse("/", 303)
     answer.delete_cookie(ATTEMPT, path="/api/v1/sessions/oidc")
-    set_cookie(answer, visit, office)
+    set_cookie(answer, visit, app_state)
     return answer
 
 
 @router.delete("/current", status_code=204)
 def sign_out(visitor: Anybody, request: Request, response: Response) -> None:
     """Ends the visit."""
-    office, secret = office_of(request), secret_of(request)
+    app_state, secret = app_state_of(request), secret_of(request)
     if secret is not None:
-        office.visits.sign_out(secret)
-    office.actions.note(visitor.name, "signed out")
-    drop_cookie(response, office)
+        app_state.visits.sign_out(secret)
+    app_state.actions.note(visitor.name, "signed out")
+    drop_cookie(response, app_state)
 
 
 @router.put("/current/password")
 def change_password(sent: NewPassword, visitor: Anybody, request: Request, response: Response) -> Me:
     """Changes one's own password; every other visit ends, and this one begins anew."""
-    office = office_of(request)
-    office.visits.check_password(visitor.name, sent.password, address_of(request))
-    office.people.set_password(visitor.name, sent.new_password)
-    office.actions.note(visitor.name, "changed own password")
-    visit = office.visits.begin(visitor.name)
-    set_cookie(response, visit, office)
+    app_state = app_state_of(request)
+    app_state.visits.check_password(visitor.name, sent.password, address_of(request))
+    app_state.people.set_password(visitor.name, sent.new_password)
+    app_state.actions.note(visitor.name, "changed own password")
+    visit = app_state.visits.begin(visitor.name)
+    set_cookie(response, visit, app_state)
     return described(visit.visitor)
 
 
-def _provider(office: Office) -> Provider:
-    found = office.settings.provider
+def _provider(app_state: AppState) -> Provider:
+    found = app_state.settings.provider
     if found is None:
         raise InvalidInput("this server signs nobody in elsewhere; use a name and a password")
     return found
