@@ -250,7 +250,7 @@ class Curator:
         if given and not numbers_hold:
             raise ChangeRefused(
                 f"the policy gives numbers of the old rows: {constraint_list(given)}. Prices and answers rest on them: "
-                "put a policy with the new numbers, or without any, in force first; or say that they hold (numbers_hold)"
+                "put a policy with the new numbers or without any in force first, or say that they hold (numbers_hold)"
             )
         return self.ledger.new_snapshot(self._catalog.account(name).id, description, by=self._by)
 
