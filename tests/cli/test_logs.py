@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import stat
 import subprocess
@@ -11,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from blowfishdb.cli.output import CURATOR, LOG, curator_log, keep_log
+from blowfishdb.cli.output import LOG, keep_log, log_to_file
+from blowfishdb.incidents import curator_log
 from tests.cli.conftest import Run
 
 SECRET = "Jane Doe, 47"
@@ -35,7 +35,7 @@ def test_a_failing_source_leaves_an_incident_and_a_log(
     assert SECRET in log.read_text()
     assert stat.S_IMODE(os.stat(log).st_mode) == 0o600
     assert LOG.path is None
-    assert LOG not in logging.getLogger(CURATOR).handlers
+    assert LOG not in curator_log.handlers
 
 
 @pytest.mark.parametrize(("address", "is_shown"), [("postgresql://h/d#t", True), ("people.csv", False)])
@@ -55,9 +55,9 @@ def test_only_a_server_that_read_no_row_is_quoted_to_who_adds_a_dataset(
 
 def test_without_a_log_nothing_is_printed_either() -> None:
     code = (
-        "from blowfishdb.errors import SourceFailed\nfrom blowfishdb.sources.base import shielded\n"
+        "from blowfishdb.errors import SourceFailed\nfrom blowfishdb.incidents import redact_errors\n"
         f"def fail():\n    raise RuntimeError({SECRET!r})\n"
-        "try:\n    shielded('test', fail)\nexcept SourceFailed as error:\n    print(error)\n"
+        "try:\n    redact_errors(fail, SourceFailed, 'test')\nexcept SourceFailed as error:\n    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "incident" in done.stdout
@@ -66,11 +66,11 @@ def test_without_a_log_nothing_is_printed_either() -> None:
 
 def test_a_command_that_runs_others_keeps_its_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Half a character cannot travel from one test process to another, so it stays out of the captured log.
-    monkeypatch.setattr(logging.getLogger(CURATOR), "propagate", False)
-    with curator_log():
-        with curator_log():
+    monkeypatch.setattr(curator_log, "propagate", False)
+    with log_to_file():
+        with log_to_file():
             keep_log(tmp_path / "inner.toml")
         keep_log(tmp_path / "blowfish.toml")
-        logging.getLogger(CURATOR).error("could not convert %s \ud800", SECRET)
+        curator_log.error("could not convert %s \ud800", SECRET)
     assert SECRET in (tmp_path / "blowfish.log").read_text()
-    assert LOG not in logging.getLogger(CURATOR).handlers
+    assert LOG not in curator_log.handlers

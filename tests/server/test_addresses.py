@@ -9,7 +9,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.errors import CatalogError, NotAllowed
-from blowfishdb.server.app import note_unexpected
+from blowfishdb.incidents import public_error
 from tests.server.places import Place, code, opened
 from tests.session.places import visits
 
@@ -78,7 +78,7 @@ def test_an_address_that_the_file_names_already_stays_usable(tmp_path: Path, mon
 
 def test_a_refusal_of_a_page_is_no_incident(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "blowfishdb.curator"):
-        note_unexpected(NotAllowed("curate"))
+        public_error(NotAllowed("curate"))
         assert caplog.records == []
-        note_unexpected(RuntimeError("x"))
+        public_error(RuntimeError("x"))
         assert len(caplog.records) == 1

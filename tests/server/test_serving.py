@@ -128,11 +128,11 @@ def test_a_place_where_nobody_can_listen_is_said(host: str) -> None:
 
 
 def test_people_who_are_there_get_no_new_curator(tmp_path: Path) -> None:
-    from blowfishdb.cli.output import curator_log
+    from blowfishdb.cli.output import log_to_file
     from blowfishdb.cli.serve import first_curator, opened
 
     clinic(tmp_path)
-    with curator_log():  # as every command does; the next test finds no log of this one
+    with log_to_file():  # as every command does; the next test finds no log of this one
         app_state = opened(tmp_path / "blowfish.toml", None, 8123)
     assert app_state.settings.port == 8123
     assert first_curator(app_state, "cora") is not None

@@ -19,6 +19,7 @@ import duckdb
 import numpy as np
 
 from blowfishdb.engine.compile import DatasetHandle
+from blowfishdb.incidents import CURATOR, curator_log
 from blowfishdb.ledger import Ledger, Terms, open_ledger
 from blowfishdb.ledger.records import COMMITTED
 from blowfishdb.ledger.values import SUM
@@ -58,9 +59,6 @@ def opened(counts: Ints) -> Ints:
     return counts.inside if isinstance(counts, SealedCounts) else counts
 
 
-CURATOR = "blowfishdb.curator"
-
-
 class _Listener(logging.Handler):
     """Hears what is said to anybody but the curator."""
 
@@ -78,7 +76,7 @@ def listening() -> Iterator[list[str]]:
     """What is said from now on, complete at the end; the curator's own log is silent meanwhile."""
     heard: list[str] = []
     listener, root, own = _Listener(heard), logging.getLogger(), logging.getLogger("blowfishdb")
-    curator = logging.getLogger(CURATOR)
+    curator = curator_log
     levels, usual, handlers = (root.level, own.level), curator.disabled, root.handlers
     printed = io.StringIO()
     root.handlers, curator.disabled = [listener], True

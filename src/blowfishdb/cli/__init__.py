@@ -25,10 +25,10 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code; errors are printed, never raised."""
     from blowfishdb.cli.app import app
-    from blowfishdb.cli.output import curator_log
+    from blowfishdb.cli.output import log_to_file
 
     try:
-        with curator_log():
+        with log_to_file():
             app(list(arguments), prog_name="blowfish")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)

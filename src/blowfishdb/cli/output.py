@@ -36,13 +36,13 @@ from blowfishdb.errors import (
     SourceFailed,
     TooLarge,
 )
+from blowfishdb.incidents import curator_log
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 
 LOG_NAME = "blowfish.log"
-CURATOR = "blowfishdb.curator"
 
 
 class CuratorLog(logging.Handler):
@@ -79,19 +79,18 @@ def keep_log(config: Path) -> None:
 
 
 @contextmanager
-def curator_log() -> Iterator[None]:
+def log_to_file() -> Iterator[None]:
     """Sends the curator's log to its file while a command runs."""
-    logger = logging.getLogger(CURATOR)
     # A command that runs others, as the demo does, keeps its log when they end.
-    is_outermost = LOG not in logger.handlers
-    logger.addHandler(LOG)
+    is_outermost = LOG not in curator_log.handlers
+    curator_log.addHandler(LOG)
     before = LOG.path
     try:
         yield
     finally:
         LOG.path, LOG.last = before, ""
         if is_outermost:
-            logger.removeHandler(LOG)
+            curator_log.removeHandler(LOG)
 
 
 SIGNIFICANT = 3

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import time
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -31,6 +29,7 @@ from blowfishdb.errors import (
     SourceError,
     SourceFailed,
 )
+from blowfishdb.incidents import new_incident
 from blowfishdb.ledger import Charge, Ledger, Receipt
 from blowfishdb.ledger.values import SUM, check_text, class_start, parallel_attribute
 from blowfishdb.model.cells import Cells, compile_cells
@@ -150,8 +149,6 @@ def _hold(began: float, step: float, clock: Pace) -> None:
         clock.sleep(left)
 
 
-logger = logging.getLogger("blowfishdb.curator")
-
 Progress = Callable[[str], None]
 STEPS = ("quote", "charge", "answer", "done")
 """What a progress callback hears. None is called between the draw of noise and the record of the answer."""
@@ -267,26 +264,20 @@ def _measured(
     Failing to count comes before any noise, so it may be tried again. Once noise is drawn, a failure is itself an
     output of the mechanism: it is stored as such, and the receipt is never measured again.
     """
-    charge = receipt.charge
+    charge, place = receipt.charge, f"a release of {handle.name}"
     incident = ""
     try:
         counts = counting.run(deadline)
     except SourceFailed as failure:
         incident = failure.incident
-    except Exception:  # noqa: BLE001  # whatever it is, it may quote a row
-        incident = _log_incident(handle)
+    except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
+        incident = new_incident(error, place)
     if incident:
         raise ReleaseFailed(incident, charge.epsilon, charge.key, can_retry=True)
     try:
         return ready.payload(counts, handle)
-    except Exception:  # noqa: BLE001  # whatever it is, it may depend on the noise
-        return FAILED + json.dumps(_log_incident(handle)).encode() + b"}"
-
-
-def _log_incident(handle: DatasetHandle) -> str:
-    incident = uuid.uuid4().hex[:12]
-    logger.exception("incident %s in a release of %s", incident, handle.name)
-    return incident
+    except Exception as error:  # noqa: BLE001  # whatever it is, it may depend on the noise
+        return FAILED + json.dumps(new_incident(error, place)).encode() + b"}"
 
 
 def _is_failure(payload: bytes) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import logging
 import os
 import threading
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from blowfishdb.errors import BlowfishError, LedgerCorrupt
+from blowfishdb.incidents import curator_log
 from blowfishdb.ledger.records import (
     ENTRY_COLUMNS,
     Cursor,
@@ -483,8 +483,6 @@ def _check_documents(cursor: Cursor, books: Books, account: str) -> None:
         raise BooksError(f"account {account}: the policy or domain documents are not those on record")
 
 
-logger = logging.getLogger("blowfishdb.curator")
-
 EVERY = 60.0
 """Seconds between two checks of a ledger that stays open."""
 WORTH_KEEPING = 200
@@ -527,7 +525,7 @@ class BooksWatch:
                 found, reached = verify_since(cursor, mark, None)
         if found.fault is not None:
             # Whoever asks hears of the fault, and not of other people's balances.
-            logger.error("the ledger's books, entry %s: %s", found.fault.sequence, found.fault.reason)
+            curator_log.error("the ledger's books, entry %s: %s", found.fault.sequence, found.fault.reason)
             raise LedgerCorrupt("the books do not add up", sequence=found.fault.sequence)
         self._last, self._at = reached, self.clock()
         if reached.head.sequence - self._kept >= WORTH_KEEPING:

@@ -19,11 +19,12 @@ from starlette.requests import Request
 from starlette.routing import compile_path
 
 from blowfishdb.errors import BlowfishError
+from blowfishdb.incidents import public_error
 from blowfishdb.present.released import software_version
 from blowfishdb.server.access import COOKIE, PROOF
 from blowfishdb.server.auth.users import new_password
 from blowfishdb.server.middleware import Guard, Metrics
-from blowfishdb.server.problems import MEDIA_TYPE, add_handlers, note_incident, status_of
+from blowfishdb.server.problems import MEDIA_TYPE, add_handlers, status_of
 from blowfishdb.server.rest import budgets, datasets, ledger, policies, queries, session, synopses, users, what_if
 from blowfishdb.server.settings import Settings
 from blowfishdb.server.state import AppState
@@ -114,14 +115,8 @@ def fault_page(error: Exception) -> HTMLResponse:
     from blowfishdb.server.pages.layout import refusal_page
     from blowfishdb.server.pages.page_context import sentence
 
-    known = error if isinstance(error, BlowfishError) else note_incident(error)
-    return refusal_page("That did not work", sentence(known.message), status_of(known))
-
-
-def note_unexpected(error: Exception) -> None:
-    """Writes what should not happen into the curator's log; a refusal of ours was told to the visitor."""
-    if not isinstance(error, BlowfishError):
-        note_incident(error)
+    shown = public_error(error)
+    return refusal_page("That did not work", sentence(shown.message), status_of(shown))
 
 
 def _add_pages(app: FastAPI, *, is_secure: bool) -> None:
@@ -138,7 +133,7 @@ def _add_pages(app: FastAPI, *, is_secure: bool) -> None:
     async def fault(_: Request, error: Exception) -> HTMLResponse:
         return fault_page(error)
 
-    pages.on_exception(note_unexpected)
+    pages.on_exception(public_error)
     # A redirect to the address with or without a slash would repeat whatever host a request claims.
     pages.router.redirect_slashes = False
     pages.add_exception_handler(BlowfishError, fault)

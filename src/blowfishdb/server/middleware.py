@@ -19,8 +19,9 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from blowfishdb.errors import BlowfishError, ForeignOrigin, TooLarge
+from blowfishdb.incidents import public_error
 from blowfishdb.server.access import READING, address_of
-from blowfishdb.server.problems import note_incident, problem
+from blowfishdb.server.problems import problem
 from blowfishdb.server.settings import Settings
 from blowfishdb.server.state import AppState
 from blowfishdb.server.worker_pools import RateLimit
@@ -180,7 +181,7 @@ class Guard:
             if not is_sent:
                 await problem(error)(scope, receive, answer)
         except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
-            response = problem(note_incident(error))
+            response = problem(public_error(error))
             if not is_sent:
                 await response(scope, receive, answer)
         finally:

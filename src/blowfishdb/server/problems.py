@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import uuid
 from fractions import Fraction
 from http import HTTPStatus
 from typing import Any
@@ -14,9 +12,8 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from blowfishdb import errors
-from blowfishdb.errors import BlowfishError, InternalError, InvalidInput
-
-logger = logging.getLogger("blowfishdb.curator")
+from blowfishdb.errors import BlowfishError, InvalidInput
+from blowfishdb.incidents import public_error
 
 MEDIA_TYPE = "application/problem+json"
 STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
@@ -98,18 +95,11 @@ def plain_problem(status: int, code: str, detail: str) -> JSONResponse:
     return JSONResponse(content, status, media_type=MEDIA_TYPE)
 
 
-def note_incident(error: Exception) -> InternalError:
-    """A fault of ours as others may see it; the fault itself goes to the curator's log only."""
-    incident = uuid.uuid4().hex[:12]
-    logger.error("incident %s", incident, exc_info=error)
-    return InternalError(incident)
-
-
 def add_handlers(app: FastAPI) -> None:
     """Makes the app answer every error as a problem."""
 
     async def ours(_: Request, error: Exception) -> JSONResponse:
-        return problem(error if isinstance(error, BlowfishError) else note_incident(error))
+        return problem(public_error(error))
 
     async def misread(_: Request, error: Exception) -> JSONResponse:
         places = error.errors() if isinstance(error, RequestValidationError) else []

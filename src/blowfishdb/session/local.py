@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-import uuid
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -33,7 +30,8 @@ from blowfishdb.engine.request import Prepared, Request, make_request, prepare
 from blowfishdb.engine.synopsis import PreparedSynopsis, from_bytes, prepare_synopsis, synopsis_request
 from blowfishdb.engine.synopsis_answers import Synopsis, SynopsisPreview, preview_synopsis
 from blowfishdb.engine.target import AccuracyTarget
-from blowfishdb.errors import BlowfishError, BudgetExceeded, InternalError, NotInForce, QueryError
+from blowfishdb.errors import BudgetExceeded, NotInForce, QueryError
+from blowfishdb.incidents import redact_errors
 from blowfishdb.ledger.values import check_text
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
@@ -123,7 +121,6 @@ def _weight(quoted: Quoted) -> int:
     return LEAST + quoted.compiled.problem.graph.cells
 
 
-logger = logging.getLogger("blowfishdb.curator")
 Result = TypeVar("Result")
 
 
@@ -160,9 +157,15 @@ def local_desk(
     """
     quoted = quotes or Remembered()
     turn = RLock()
-    # What only looks things up waits for no release: waiting, it would hold threads that others need.
-    no_turn = nullcontext()
     ledger = live.now().ledger
+
+    def in_turn(work: Callable[[], Result]) -> Result:
+        # Look-ups do without: waiting for a release, they would hold threads that others need.
+        def alone() -> Result:
+            with turn:
+                return work()
+
+        return redact_errors(alone)
 
     def names() -> list[str]:
         return list(live.now().config.datasets)
@@ -184,7 +187,7 @@ def local_desk(
         return handle
 
     def budget(name: str) -> Budget:
-        return shielded(no_turn, lambda: _budget(live.now(), name, analyst))
+        return redact_errors(lambda: _budget(live.now(), name, analyst))
 
     def prepared(handle: DatasetHandle, request: Request) -> Prepared | PreparedProgram:
         own = handle.domain, handle.policy
@@ -198,7 +201,7 @@ def local_desk(
             found = make_preview(handle.name, handle.domain, handle.policy, ready)
             return found.with_budget(ledger.room(handle.account, analyst, edge_losses(handle, ready)))
 
-        return shielded(turn, work)
+        return in_turn(work)
 
     def release(name: str, asked: Query, domain: Domain, target: AccuracyTarget, run: Run) -> Answer:
         def work() -> Answer:
@@ -216,7 +219,7 @@ def local_desk(
                 offers = instead(handle.domain, handle.policy, ready().compiled, target, left)
                 raise BudgetExceeded(requested, data, own, offers) from None
 
-        return shielded(turn, work)
+        return in_turn(work)
 
     def publish_preview(name: str, asked: Query, domain: Domain, target: AccuracyTarget) -> SynopsisPreview:
         def work() -> SynopsisPreview:
@@ -225,7 +228,7 @@ def local_desk(
             left = ledger.room(handle.account, analyst, edge_losses(handle, ready))
             return preview_synopsis(handle, ready, left)
 
-        return shielded(turn, work)
+        return in_turn(work)
 
     def publish(name: str, asked: Query, domain: Domain, target: AccuracyTarget, run: Run) -> Synopsis:
         def work() -> Synopsis:
@@ -237,14 +240,14 @@ def local_desk(
 
             return Synopsis(from_bytes(charged_payload(ledger, handle, analyst, request.digest, ready, run)))
 
-        return shielded(turn, work)
+        return in_turn(work)
 
     def point_preview(name: str, asked: PointQuery, domain: Domain, epsilon: Fraction) -> PointPreview:
         def work() -> PointPreview:
             handle = held(name, asked, domain)
             return preview_points(prepare_point_release(handle, make_point_request(handle, asked, epsilon)))
 
-        return shielded(turn, work)
+        return in_turn(work)
 
     def point_weights(name: str, asked: PointQuery, domain: Domain, epsilon: Fraction, run: Run) -> PointWeights:
         def work() -> PointWeights:
@@ -256,19 +259,19 @@ def local_desk(
 
             return PointWeights.from_json(charged_payload(ledger, handle, analyst, request.digest, ready, run))
 
-        return shielded(turn, work)
+        return in_turn(work)
 
     def history(name: str) -> list[Past]:
-        return shielded(no_turn, lambda: past_charges(live.now(), name, analyst))
+        return redact_errors(lambda: past_charges(live.now(), name, analyst))
 
     def reopen(name: str, number: int) -> Reopened:
-        return shielded(no_turn, lambda: reopened(live.now(), name, analyst, number))
+        return redact_errors(lambda: reopened(live.now(), name, analyst, number))
 
     def synopses(name: str) -> list[Published]:
-        return shielded(no_turn, lambda: published_synopses(live.now(), name))
+        return redact_errors(lambda: published_synopses(live.now(), name))
 
     def synopsis(name: str, number: int) -> Synopsis:
-        return shielded(no_turn, lambda: published_synopsis(live.now(), name, number))
+        return redact_errors(lambda: published_synopsis(live.now(), name, number))
 
     def close() -> None:
         with turn:
@@ -291,22 +294,6 @@ def local_desk(
         synopsis=synopsis,
         close=close,
     )
-
-
-def shielded(turn: AbstractContextManager[object], work: Callable[[], Result]) -> Result:
-    """The result of the work; errors leave without the frames they passed through, which could hold counts."""
-    failure: BlowfishError
-    try:
-        with turn:
-            return work()
-    except BlowfishError as error:
-        failure = error
-    except Exception:
-        incident = uuid.uuid4().hex[:12]
-        logger.exception("incident %s", incident)
-        failure = InternalError(incident)
-    failure.__cause__ = failure.__context__ = None
-    raise failure.with_traceback(None)
 
 
 def _budget(catalog: Catalog, name: str, analyst: str) -> Budget:

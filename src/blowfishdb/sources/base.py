@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import threading
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType, ModuleType
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 
-from blowfishdb.errors import BlowfishError, DriverMissing, SourceError, SourceFailed
+from blowfishdb.errors import DriverMissing, SourceError
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.points import Points
@@ -106,28 +104,6 @@ class Source(Protocol):
 
     def prepare_points(self, points: Points, unit: Row | Person = ROW) -> Tally:
         """The count of the rows at each point that occurs, ready to run, under the same terms."""
-
-
-logger = logging.getLogger("blowfishdb.curator")
-# Without any handler Python would print the detail, which may quote a row, on the analyst's screen.
-logger.addHandler(logging.NullHandler())
-Result = TypeVar("Result")
-
-
-def shielded(source: str, work: Callable[[], Result]) -> Result:
-    """The result of the work; whatever a driver raises becomes SourceFailed with an incident number.
-
-    The message of a driver may quote a person's row, so it goes nowhere but to the curator's log, and SourceFailed
-    is raised after the driver's exception is gone, so that it does not even travel as a context.
-    """
-    try:
-        return work()
-    except BlowfishError:
-        raise
-    except Exception:
-        incident = uuid.uuid4().hex[:12]
-        logger.exception("incident %s at %s", incident, source)
-    raise SourceFailed(incident)
 
 
 def driver(module: str, scheme: str, extra: str) -> ModuleType:

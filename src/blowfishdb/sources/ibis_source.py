@@ -10,12 +10,13 @@ from functools import cached_property
 
 import numpy as np
 
-from blowfishdb.errors import SourceError
+from blowfishdb.errors import SourceError, SourceFailed
+from blowfishdb.incidents import redact_errors
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.points import Points
 from blowfishdb.model.policy import ROW, Person, Row
-from blowfishdb.sources.base import ColumnType, Counting, Engine, Join, Kind, Source, Tally, shielded
+from blowfishdb.sources.base import ColumnType, Counting, Engine, Join, Kind, Source, Tally
 from blowfishdb.sources.location import Location, TableName, parse_location, parse_table
 from blowfishdb.sources.pushdown.statement import IBIS_TYPES, Statement, Table, Tables, make_statement
 
@@ -36,7 +37,7 @@ class IbisSource:
 
     @cached_property
     def _identity(self) -> str:
-        return shielded(type(self._engine).__name__, lambda: self._engine.identity(self._table))
+        return redact_errors(lambda: self._engine.identity(self._table), SourceFailed, type(self._engine).__name__)
 
     def _tables(self) -> Tables:
         """The tables as they are now; asked anew each time, because columns change while a session lasts."""
@@ -55,7 +56,7 @@ class IbisSource:
         return Tables(main, joined)
 
     def _describe(self, table: TableName) -> Table:
-        columns = shielded(type(self._engine).__name__, lambda: self._engine.columns(table))
+        columns = redact_errors(lambda: self._engine.columns(table), SourceFailed, type(self._engine).__name__)
         if not columns:
             raise SourceError(f"there is no table {table.name!r} that this source may read")
         return Table(table, columns)
@@ -94,7 +95,7 @@ class IbisCount:
 
     def run(self, deadline: float | None = None) -> Ints:
         """How many rows fall into each cell, row-major; SourceFailed when the engine fails or is too slow."""
-        return shielded(self.source, lambda: self._counts(deadline))
+        return redact_errors(lambda: self._counts(deadline), SourceFailed, self.source)
 
     def _counts(self, deadline: float | None) -> Ints:
         codes, numbers = self.statement.codes(self.engine.fetch(self.sql, deadline))
@@ -116,7 +117,7 @@ class IbisTally:
 
     def run(self, deadline: float | None = None) -> tuple[Ints, Ints]:
         """The points that occur and how many rows each has; SourceFailed when the engine fails or is too slow."""
-        return shielded(self.source, lambda: self._tally(deadline))
+        return redact_errors(lambda: self._tally(deadline), SourceFailed, self.source)
 
     def _tally(self, deadline: float | None) -> tuple[Ints, Ints]:
         codes, numbers = self.statement.codes(self.engine.fetch(self.sql, deadline))
@@ -181,7 +182,7 @@ def tables_at(address: str) -> list[str]:
         return []
     engine, _ = _opened(address, TableName("unknown"))
     query = SQLITE_TABLES if location.scheme == "sqlite" else TABLES
-    rows = shielded(location.scheme, lambda: engine.fetch(query, DEADLINE))[:MOST_TABLES]
+    rows = redact_errors(lambda: engine.fetch(query, DEADLINE), SourceFailed, location.scheme)[:MOST_TABLES]
     usual = engine.qualified(TableName("unknown")).schema or ""
     return [_named(str(schema or ""), str(name), usual) for schema, name in rows]
 
@@ -198,7 +199,7 @@ def look_at_column(address: str, column: str) -> Seen:
 
     engine, asked = _opened(address, None)
     table = engine.qualified(asked)
-    columns = shielded(type(engine).__name__, lambda: engine.columns(table))
+    columns = redact_errors(lambda: engine.columns(table), SourceFailed, type(engine).__name__)
     if column not in columns:
         raise SourceError(f"the data has no column {column!r}; {suggest(column, columns)}")
     kind = columns[column].kind
@@ -207,14 +208,15 @@ def look_at_column(address: str, column: str) -> Seen:
     rows = ibis.table({column: IBIS_TYPES[kind]}, name=table.name, database=table.schema)
     if kind in BOUNDED:
         ends = engine.write(rows.aggregate(low=rows[column].min(), high=rows[column].max()))
-        low, high = shielded(type(engine).__name__, lambda: engine.fetch(ends, DEADLINE))[0]
+        low, high = redact_errors(lambda: engine.fetch(ends, DEADLINE), SourceFailed, type(engine).__name__)[0]
         return Seen(None if low is None else str(low), None if high is None else str(high))
     # Grouped rather than selected: Ibis writes SELECT * for a table of which it knows this one column.
     filled = rows.filter(rows[column].notnull())
     groups = filled.group_by(value=filled[column]).aggregate(number=filled.count())
     known = groups.order_by("value").limit(MOST_VALUES + 1)
     listed = engine.write(known)
-    found = [str(row[0]) for row in shielded(type(engine).__name__, lambda: engine.fetch(listed, DEADLINE))]
+    rows = redact_errors(lambda: engine.fetch(listed, DEADLINE), SourceFailed, type(engine).__name__)
+    found = [str(row[0]) for row in rows]
     return Seen(values=tuple(found) if len(found) <= MOST_VALUES else None)
 
 

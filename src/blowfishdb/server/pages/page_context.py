@@ -14,8 +14,8 @@ from nicegui import ui
 
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.errors import BlowfishError, NotAllowed, NotSignedIn
+from blowfishdb.incidents import public_error
 from blowfishdb.server.auth.users import Scope, Visitor
-from blowfishdb.server.problems import note_incident
 from blowfishdb.server.state import AppState
 from blowfishdb.session.session import Session
 
@@ -67,12 +67,12 @@ class Here:
 
     def tell(self, error: Exception) -> None:
         """Shows an error to the visitor; of the unexpected, only an incident number."""
-        known = error if isinstance(error, BlowfishError) else note_incident(error)
-        if isinstance(known, NotSignedIn):
+        shown = public_error(error)
+        if isinstance(shown, NotSignedIn):
             _ended(self.request.url.path)
             return
         ui.notify(
-            sentence(known.message),
+            sentence(shown.message),
             type="negative",
             position="top",
             timeout=9000,
@@ -90,10 +90,8 @@ def sentence(text: str) -> str:
 def _outcome(work: Callable[[], Result]) -> tuple[tuple[Result, ...], BlowfishError | None]:
     try:
         return (work(),), None
-    except BlowfishError as error:
-        return (), error
     except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
-        return (), note_incident(error)
+        return (), public_error(error)
 
 
 def _ended(path: str) -> None:
