@@ -315,7 +315,7 @@ RELEASE = """async ([name, proof, epsilon]) => {
   const response = await fetch('/api/v1/datasets/rare/answers', {
     method: 'POST', credentials: 'same-origin',
     headers: {'Content-Type': 'application/json', 'X-Blowfish-Proof': proof, 'Idempotency-Key': name},
-    body: JSON.stringify({question: {kind: 'histogram', axes: [{attribute: 'age'}]}, demand: {epsilon}}),
+    body: JSON.stringify({question: {kind: 'histogram', axes: [{attribute: 'age'}]}, accuracy_target: {epsilon}}),
   });
   return response.status;
 }"""

@@ -29,7 +29,7 @@ NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Loading the usual certificates takes longer than most tests here."""
 PATIENCE = 60.0
 """Seconds; on a busy machine an answer may take more than the 5 that clients usually wait."""
-AGES = {"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": "1/10"}}
+AGES = {"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": "1/10"}}
 
 
 @dataclass

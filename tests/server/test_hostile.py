@@ -105,7 +105,7 @@ def test_a_key_of_somebody_else_gives_nothing(place: Place) -> None:
         sent = place.program("bob").get(f"{ANSWERS}/{wanted}")
         assert sent.status_code in (404, 422)
     assert code(place.program("bob").get(f"{ANSWERS}/{number}")) == "unknown-answer"
-    dearer = {**AGES, "demand": {"epsilon": "1/5"}}
+    dearer = {**AGES, "accuracy_target": {"epsilon": "1/5"}}
     assert code(place.program("ana").post(ANSWERS, json=dearer, headers={"Idempotency-Key": "k"})) == "key-reused"
 
 
@@ -143,27 +143,32 @@ ODD = [
     "NaN",
     "[" * 50_000,
     '{"question": {"kind": "histogram"}}',
-    '{"question": {"kind": "rows", "axes": []}, "demand": {"epsilon": "1"}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "cost", "width": -1}]}, "demand": {"epsilon": "1"}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "__class__"}]}, "demand": {"epsilon": "1"}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": NaN}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": -1}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": 1e999}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": true, "alpha": {}}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": [1]}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": "1/0"}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": "1"}, "analyst": "bob"}',
-    '{"question": {"kind": "count", "where": ["==", "patient", 17]}, "demand": {"epsilon": "1"}}',
-    '{"question": {"kind": "count", "where": ["Negation"]}, "demand": {"epsilon": "1"}}',
-    '{"question": {"kind": "count", "where": ["==", "age", ["int", "9999999999999999999999"]]}, "demand": {}}',
-    '{"question": {"kind": "count", "where": ["==", "age", "\\u0000"]}, "demand": {"epsilon": "1"}}',
-    '{"question": {"kind": "quantiles", "axes": [{"attribute": "age"}], "levels": ["7"]}, "demand": {"epsilon": "1"}}',
-    '{"question": {"kind": "quantiles", "axes": [{"attribute": "age"}]}, "demand": {"epsilon": "1"}}',
+    '{"question": {"kind": "rows", "axes": []}, "accuracy_target": {"epsilon": "1"}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "cost", "width": -1}]}'
+    ', "accuracy_target": {"epsilon": "1"}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "__class__"}]}, "accuracy_target": {"epsilon": "1"}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": NaN}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": -1}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": 1e999}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}'
+    ', "accuracy_target": {"epsilon": true, "alpha": {}}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": [1]}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": "1/0"}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}'
+    ', "accuracy_target": {"epsilon": "1"}, "analyst": "bob"}',
+    '{"question": {"kind": "count", "where": ["==", "patient", 17]}, "accuracy_target": {"epsilon": "1"}}',
+    '{"question": {"kind": "count", "where": ["Negation"]}, "accuracy_target": {"epsilon": "1"}}',
+    '{"question": {"kind": "count", "where": ["==", "age", ["int", "9999999999999999999999"]]}, "accuracy_target": {}}',
+    '{"question": {"kind": "count", "where": ["==", "age", "\\u0000"]}, "accuracy_target": {"epsilon": "1"}}',
+    '{"question": {"kind": "quantiles", "axes": [{"attribute": "age"}], "levels": ["7"]}'
+    ', "accuracy_target": {"epsilon": "1"}}',
+    '{"question": {"kind": "quantiles", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": "1"}}',
     '{"sql": "SELECT * FROM visits"}',
     '{"sql": "SELECT COUNT(*) FROM ledger"}',
-    '{"sql": "SELECT COUNT(*) FROM visits; DROP TABLE visits", "demand": {"epsilon": "1"}}',
-    '{"sql": "SELECT COUNT(*) FROM visits", "question": {"kind": "count"}, "demand": {"epsilon": "1"}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "demand": {"mechanism": "os.system"}}',
+    '{"sql": "SELECT COUNT(*) FROM visits; DROP TABLE visits", "accuracy_target": {"epsilon": "1"}}',
+    '{"sql": "SELECT COUNT(*) FROM visits", "question": {"kind": "count"}, "accuracy_target": {"epsilon": "1"}}',
+    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}'
+    ', "accuracy_target": {"mechanism": "os.system"}}',
 ]
 
 

@@ -38,17 +38,17 @@ def test_what_is_declared_is_told(shared: Place) -> None:
 
 def test_sql_is_a_question(shared: Place) -> None:
     ana = shared.program("ana")
-    sent = {"sql": "SELECT ward, COUNT(*) FROM visits GROUP BY ward", "demand": {"alpha": "50"}}
+    sent = {"sql": "SELECT ward, COUNT(*) FROM visits GROUP BY ward", "accuracy_target": {"alpha": "50"}}
     quote = ana.post(f"{ROOT}/previews", json=sent).json()
     assert quote["offers"][0]["alpha"] <= 50
     within = {"sql": "SELECT ward, COUNT(*) FROM visits GROUP BY ward OPTIONS (alpha = 50)"}
     assert ana.post(f"{ROOT}/previews", json=within).json()["offers"] == quote["offers"]
-    each = {**sent, "demand": {"alpha": "50", "guarantee": "per-query"}}
-    assert ana.post(f"{ROOT}/previews", json=each).json()["demand"]["guarantee"] == "per-query"
+    each = {**sent, "accuracy_target": {"alpha": "50", "guarantee": "per-query"}}
+    assert ana.post(f"{ROOT}/previews", json=each).json()["accuracy_target"]["guarantee"] == "per-query"
 
 
 def test_synopses_are_asked_by_all_roles(shared: Place) -> None:
-    asked = {"question": {"kind": "histogram", "axes": [{"attribute": "ward"}]}, "demand": {"epsilon": "1/4"}}
+    asked = {"question": {"kind": "histogram", "axes": [{"attribute": "ward"}]}, "accuracy_target": {"epsilon": "1/4"}}
     file = shared.program("ana").post(f"{ROOT}/synopses", json=asked)
     assert from_bytes(file.content).names == ("ward",)
     number = shared.program("aude").get(f"{ROOT}/synopses").json()[0]["number"]
@@ -64,7 +64,7 @@ def test_looking_ahead_reads_no_data(shared: Place) -> None:
     full, near = write_policy(bf.Policy()), write_policy(bf.Policy({"age": bf.threshold(5)}))
     wanted = {
         "question": {"kind": "cdf", "axes": [{"attribute": "age"}]},
-        "demand": {"alpha": "50"},
+        "accuracy_target": {"alpha": "50"},
         "policies": {"full": full, "near": near},
         "pairs": [{"attribute": "age", "one": "20", "two": "40"}],
     }
@@ -140,7 +140,7 @@ def test_a_paused_dataset_waits(place: Place) -> None:
     number = ana.get(f"{ROOT}/answers").json()[0]["number"]
     cora.put(f"{ROOT}/pause", json={"reason": "checking the rows"})
     for path in ("answers", "previews", "synopses"):
-        refused = ana.post(f"{ROOT}/{path}", json={**AGES, "demand": {"epsilon": "1/7"}})
+        refused = ana.post(f"{ROOT}/{path}", json={**AGES, "accuracy_target": {"epsilon": "1/7"}})
         assert code(refused) == "dataset-paused"
         assert "checking the rows" in refused.json()["detail"]
     assert ana.get(f"{ROOT}/answers/{number}").status_code == 200

@@ -15,7 +15,7 @@ MARK = "visible-only-to-its-owner"
 
 def test_no_question_body_or_secret_is_logged(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     ana = place.program("ana")
-    marked = {"question": {"kind": "count", "where": ["==", "ward", MARK]}, "demand": {"epsilon": "1"}}
+    marked = {"question": {"kind": "count", "where": ["==", "ward", MARK]}, "accuracy_target": {"epsilon": "1"}}
     with caplog.at_level(logging.INFO):
         ana.post("/api/v1/datasets/visits/previews", json=marked)
         ana.post("/api/v1/datasets/visits/answers", json=AGES, headers={"Idempotency-Key": MARK})

@@ -342,7 +342,7 @@ class Preview:
             "question": self.title,
             "cells": self.cells,
             "answers": self.answers,
-            "demand": self.target.written(),
+            "accuracy_target": self.target.written(),
             "offers": [
                 {
                     "mechanism": offer.mechanism,

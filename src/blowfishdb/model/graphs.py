@@ -67,7 +67,7 @@ class WindowGraph:
     def __post_init__(self) -> None:
         reach, universal = as_ints(self.reach), as_ints(self.universal)
         object.__setattr__(self, "reach", reach)
-        object.__setattr__(self, "hubs", universal)
+        object.__setattr__(self, "universal", universal)
         index = np.arange(reach.size)
         if reach.size == 0:
             raise PolicyError("a policy graph needs at least one cell")
@@ -285,7 +285,7 @@ class GridGraph:
     universal: tuple[Ints, ...]
 
     def __post_init__(self) -> None:
-        for name in ("lows", "highs", "hubs"):
+        for name in ("lows", "highs", "universal"):
             object.__setattr__(self, name, tuple(as_ints(axis) for axis in getattr(self, name)))
         if not len(self.lows) == len(self.highs) == len(self.universal) >= 1:
             raise PolicyError("a joint threshold needs positions for each of its attributes")

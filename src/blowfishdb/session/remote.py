@@ -107,7 +107,7 @@ def read_preview(written: Mapping[str, Any]) -> Preview:
         title=str(written["question"]),
         cells=int(written["cells"]),
         answers=int(written["answers"]),
-        target=read_target(written["demand"]),
+        target=read_target(written["accuracy_target"]),
         offers=tuple(
             Offer(offer["mechanism"], Fraction(offer["epsilon"]), offer["alpha"], offer["rmse"], offer["method"])
             for offer in written["offers"]
@@ -320,7 +320,7 @@ def error_of(response: httpx.Response) -> BlowfishError:
 
 
 def _asked(asked: Query, target: AccuracyTarget) -> dict[str, Any]:
-    return {"question": write_query(asked), "demand": target.written()}
+    return {"question": write_query(asked), "accuracy_target": target.written()}
 
 
 def _httpx() -> ModuleType:
