@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from blowfishdb.cli.output import console, print_json, table
-from blowfishdb.present.columns import needed
+from blowfishdb.present.table import needed
 from papers.data import survey
 from papers.experiment import Experiment, Settings
 from papers.experiments import EXPERIMENTS

@@ -10,7 +10,7 @@ import numpy as np
 
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.workload import Intervals
-from blowfishdb.present.columns import INK
+from blowfishdb.present.table import INK
 from papers.charts import dots, legend_below, plain, width_for
 from papers.dawa.inputs import (
     ALL,

@@ -19,7 +19,7 @@ from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.errors import Declined
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import Query
-from blowfishdb.present.svg import words
+from blowfishdb.present.chart_svg import words
 from tests.engine.held import Rows
 from tests.present.test_pages import check_inert, read
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.present.columns import shortened
-from blowfishdb.present.numbers import Digits, digits_of, epsilon_words, percent, printable
+from blowfishdb.present.chart_terminal import drawing
 from blowfishdb.present.released import Bounds
-from blowfishdb.present.terminal import drawing
+from blowfishdb.present.table import shortened
+from blowfishdb.present.words import Digits, digits_of, epsilon_words, percent, printable
 from tests.present.cases import QUESTIONS, answers, constructed, released
 
 

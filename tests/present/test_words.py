@@ -11,8 +11,8 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.errors import InvalidInput
 from blowfishdb.model.predicate import Predicate
-from blowfishdb.present.numbers import condition_words, policy_words, question_words
 from blowfishdb.present.released import AnswerAxis, AnswerTable
+from blowfishdb.present.words import condition_words, policy_words, question_words
 from tests.present.cases import DOMAIN, POLICY, QUESTIONS, constructed, released
 
 x, y = bf.col("x"), bf.col("y")

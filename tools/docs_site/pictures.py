@@ -7,8 +7,8 @@ from pathlib import Path
 import blowfishdb as bf
 from blowfishdb.model.explain import view_graph
 from blowfishdb.model.families import Family
+from blowfishdb.present.chart_svg import picture
 from blowfishdb.present.graph_picture import to_svg
-from blowfishdb.present.svg import picture
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 WARDS = ["north", "east", "south", "west", "centre"]

@@ -17,7 +17,7 @@ from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.distance import hidden_distance, record_distance
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
-from blowfishdb.present.columns import BAND, GRID, INK, MARK, PAPER, QUIET, needed
+from blowfishdb.present.table import BAND, GRID, INK, MARK, PAPER, QUIET, needed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -33,7 +33,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.preview import HOW_KNOWN, Preview
 from blowfishdb.engine.target import short_number
 from blowfishdb.errors import AccuracyError, ExtraMissing, InvalidInput, QueryError
-from blowfishdb.present.numbers import readable
+from blowfishdb.present.words import readable
 from blowfishdb.session import Question, Session
 from blowfishdb.sql import parse, read_axes, read_where, write_options
 

@@ -34,7 +34,7 @@ from blowfishdb.cli.query import (
 )
 from blowfishdb.engine.synopsis_answers import COLUMNS, Synopsis, SynopsisPreview, open_synopsis
 from blowfishdb.errors import InvalidInput
-from blowfishdb.present.numbers import epsilon_words
+from blowfishdb.present.words import epsilon_words
 from blowfishdb.session import Question, Session
 from blowfishdb.sql import read_axes, read_where
 

@@ -21,8 +21,8 @@ from blowfishdb.model.explain import explain
 from blowfishdb.model.families import Family, full, line, public, threshold
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Kind, query
-from blowfishdb.present.columns import needed
 from blowfishdb.present.page import ALWAYS_UNPROTECTED
+from blowfishdb.present.table import needed
 
 HARDLY, NOT_AT_ALL = 100.0, 1e6
 """Odds from which a pair is hardly protected, and from which it is as good as open."""

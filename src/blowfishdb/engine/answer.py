@@ -22,8 +22,8 @@ from blowfishdb.model.encoding import version_of
 from blowfishdb.model.numbers import Floats
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Allowance
-from blowfishdb.present.numbers import policy_words
 from blowfishdb.present.released import AnswerAxis, AnswerTable, Bounds, Evidence, Released
+from blowfishdb.present.words import policy_words
 
 if TYPE_CHECKING:
     import pandas
@@ -260,37 +260,37 @@ class Answer(Released):
 
     def rows(self) -> list[dict[str, str | float | None]]:
         """One dictionary per answer: labels, value, low, high, raw, own_low, own_high."""
-        from blowfishdb.present.columns import rows
+        from blowfishdb.present.table import rows
 
         return rows(self)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a pandas frame."""
-        from blowfishdb.present.columns import to_pandas
+        from blowfishdb.present.table import to_pandas
 
         return to_pandas(self)
 
     def to_polars(self) -> polars.DataFrame:
         """The rows as a polars frame."""
-        from blowfishdb.present.columns import to_polars
+        from blowfishdb.present.table import to_polars
 
         return to_polars(self)
 
     def to_arrow(self) -> pyarrow.Table:
         """The rows as a pyarrow table."""
-        from blowfishdb.present.columns import to_arrow
+        from blowfishdb.present.table import to_arrow
 
         return to_arrow(self)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draws the answer with matplotlib, on the given axes or on new ones."""
-        from blowfishdb.present.matplotlib import plot
+        from blowfishdb.present.chart_matplotlib import plot
 
         return plot(self, ax)
 
     def save_plot(self, path: str | PathLike[str], dpi: int = 160) -> None:
         """Writes the matplotlib picture to a file; the ending chooses the format."""
-        from blowfishdb.present.matplotlib import save_plot
+        from blowfishdb.present.chart_matplotlib import save_plot
 
         save_plot(self, path, dpi)
 
@@ -302,7 +302,7 @@ class Answer(Released):
 
     def terminal(self) -> RenderableType:
         """The plot for a terminal, to print with rich."""
-        from blowfishdb.present.terminal import drawing
+        from blowfishdb.present.chart_terminal import drawing
 
         return drawing(self)
 
@@ -313,7 +313,7 @@ class Answer(Released):
         return note(self)
 
     def __repr__(self) -> str:
-        from blowfishdb.present.columns import as_text
+        from blowfishdb.present.table import as_text
 
         return as_text(self)
 

@@ -23,7 +23,7 @@ from blowfishdb.noise.sampler import sample
 from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import certify_points
 from blowfishdb.plan.points import PointPlan
-from blowfishdb.present.numbers import condition_words, epsilon_words, policy_words
+from blowfishdb.present.words import condition_words, epsilon_words, policy_words
 from blowfishdb.sources.base import Counting, Tally
 
 SCHEMA = "blowfishdb-node-weights/1"

@@ -29,7 +29,7 @@ from blowfishdb.model.numbers import exact, show
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.predicate import Atom, Axis, atoms
 from blowfishdb.model.query import Kind, Query
-from blowfishdb.present.numbers import budget_words, question_words, readable
+from blowfishdb.present.words import budget_words, question_words, readable
 
 COARSER = 10
 """Fewer bins are tried at so many times the width."""

@@ -22,8 +22,8 @@ from blowfishdb.model.graphs import WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.plan.program import Program
-from blowfishdb.present.numbers import question_words
 from blowfishdb.present.released import AnswerTable
+from blowfishdb.present.words import question_words
 from blowfishdb.sources.base import Counting
 
 NOISE_ONLY = (

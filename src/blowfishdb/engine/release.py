@@ -26,8 +26,8 @@ from blowfishdb.model.query import Measure
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import CertifiedPlan, certified_as_charged
 from blowfishdb.plan.plan import EdgePlan
-from blowfishdb.present.numbers import question_words
 from blowfishdb.present.released import AnswerTable, Bounds, around, single
+from blowfishdb.present.words import question_words
 
 STATISTICS = ("sum", "mean", "quantiles")
 

@@ -34,8 +34,8 @@ from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import Allowance
-from blowfishdb.present.columns import free_name
 from blowfishdb.present.released import AnswerAxis, software_version
+from blowfishdb.present.table import free_name
 from blowfishdb.sources.base import Counting
 
 

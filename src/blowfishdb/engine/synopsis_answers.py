@@ -31,9 +31,9 @@ from blowfishdb.model.predicate import PREDICATES, Axis, Both, Column, Predicate
 from blowfishdb.model.query import Kind, Query, cell_range, levels_of, query
 from blowfishdb.model.workload import Rows, Sparse
 from blowfishdb.model.workload_products import as_intervals
-from blowfishdb.present.numbers import budget_words, condition_words, percent, question_words, readable
+from blowfishdb.present.chart_svg import element, words
 from blowfishdb.present.page import BOX, headline, html_table
-from blowfishdb.present.svg import element, words
+from blowfishdb.present.words import budget_words, condition_words, percent, question_words, readable
 
 if TYPE_CHECKING:
     import pandas

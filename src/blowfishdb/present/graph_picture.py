@@ -6,8 +6,8 @@ import hashlib
 import math
 
 from blowfishdb.model.explain import GraphView
-from blowfishdb.present.columns import BAR, GRID, PAPER, shortened
-from blowfishdb.present.svg import LETTER, Frame, element, label, words
+from blowfishdb.present.chart_svg import LETTER, Frame, element, label, words
+from blowfishdb.present.table import BAR, GRID, PAPER, shortened
 
 PARTS = (BAR, "#c8553d", "#4f7d3a", "#8a5a9e", "#b5862b", "#2f8f83", "#a3466c", "#5b6470")
 """One colour for each connected part, the first again after the last."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from blowfishdb.present.columns import GRID, INK, PAPER, QUIET, cells, column_names, shown_rows, whose
-from blowfishdb.present.numbers import accuracy_words, digits_of, epsilon_words, percent, printable
+from blowfishdb.present.chart_svg import element, picture, words
 from blowfishdb.present.released import Released
-from blowfishdb.present.svg import element, picture, words
+from blowfishdb.present.table import GRID, INK, PAPER, QUIET, cells, column_names, shown_rows, whose
+from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words, percent, printable
 
 BOX = f"font:13px system-ui,sans-serif;color:{INK};background:{PAPER};padding:10px 12px;max-width:744px"
 """The style of what a notebook shows."""

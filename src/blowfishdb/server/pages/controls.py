@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from nicegui import ui
 
-from blowfishdb.present.numbers import epsilon_words, readable
+from blowfishdb.present.words import epsilon_words, readable
 from blowfishdb.server.pages.layout import address, empty
 from blowfishdb.server.pages.page_context import Here
 

@@ -12,9 +12,9 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.points import PointWeights
 from blowfishdb.engine.synopsis_answers import Synopsis
 from blowfishdb.errors import InvalidInput
-from blowfishdb.present.columns import row_labels
-from blowfishdb.present.numbers import accuracy_words, digits_of, epsilon_words, percent
-from blowfishdb.server.pages.charts import chart_of, height_of, top_of
+from blowfishdb.present.chart_echarts import chart_of, height_of, top_of
+from blowfishdb.present.table import row_labels
+from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words, percent
 from blowfishdb.server.pages.layout import empty, heading, page, paragraph
 from blowfishdb.server.pages.page_context import Here
 from blowfishdb.server.pages.quote import answer_link, answer_name, figure

@@ -21,8 +21,8 @@ from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain, view_graph
 from blowfishdb.model.policy import Policy
+from blowfishdb.present.chart_echarts import line_chart
 from blowfishdb.present.graph_picture import to_svg
-from blowfishdb.server.pages.charts import line_chart
 from blowfishdb.server.pages.controls import ask_reason, choice, dataset_choice, dress, figure, pill, wanted_dataset
 from blowfishdb.server.pages.family_form import FamilyEditor, FamilyForm, form_of, kinds_for, read_form
 from blowfishdb.server.pages.layout import heading, notice, page

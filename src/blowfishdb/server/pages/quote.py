@@ -15,7 +15,7 @@ from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.preview import Offer, Preview
 from blowfishdb.engine.target import Number
 from blowfishdb.errors import BlowfishError
-from blowfishdb.present.numbers import epsilon_words, readable
+from blowfishdb.present.words import epsilon_words, readable
 from blowfishdb.server.pages.layout import heading, notice
 from blowfishdb.server.pages.page_context import sentence
 from blowfishdb.server.pages.query_form import Asking, Wanted, asked

@@ -15,10 +15,10 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.errors import BlowfishError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.predicate import Axis, Both, Comparison, Member, Negation, Predicate
-from blowfishdb.present.columns import column_names, row_labels
-from blowfishdb.present.numbers import accuracy_words, digits_of, epsilon_words
+from blowfishdb.present.chart_echarts import chart_of, height_of
 from blowfishdb.present.page import note_parts
-from blowfishdb.server.pages.charts import chart_of, height_of
+from blowfishdb.present.table import column_names, row_labels
+from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words
 from blowfishdb.server.pages.controls import choice
 from blowfishdb.server.pages.layout import heading, notice
 from blowfishdb.server.pages.page_context import Here

@@ -15,7 +15,7 @@ from blowfishdb.model.families import full
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import col
 from blowfishdb.model.query import Kind, Query, query
-from blowfishdb.server.pages.charts import WORDS, Options, line_chart
+from blowfishdb.present.chart_echarts import WORDS, Options, line_chart
 from blowfishdb.server.pages.controls import choice, dataset_choice, dress, wanted_dataset
 from blowfishdb.server.pages.layout import empty, heading, notice, page
 from blowfishdb.server.pages.page_context import Here

@@ -28,8 +28,8 @@ from blowfishdb.model.families import Family, full, partition, threshold
 from blowfishdb.model.numbers import Floats, Ints, show
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
-from blowfishdb.present.numbers import question_words
-from blowfishdb.server.pages.charts import Options, chart_of
+from blowfishdb.present.chart_echarts import Options, chart_of
+from blowfishdb.present.words import question_words
 from blowfishdb.server.pages.controls import called, figure, pill
 from blowfishdb.server.pages.family_form import form_of
 from blowfishdb.server.pages.layout import heading, notice

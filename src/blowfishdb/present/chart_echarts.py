@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from blowfishdb.model.numbers import Floats
-from blowfishdb.present.columns import STOPS, evenly, largest, pooled, row_labels, shape_of, tallest
-from blowfishdb.present.numbers import ABOVE_ZERO, digits_of
 from blowfishdb.present.released import Released
+from blowfishdb.present.table import STOPS, evenly, largest, pooled, row_labels, shape_of, tallest
+from blowfishdb.present.words import ABOVE_ZERO, digits_of
 
 Options: TypeAlias = dict[str, Any]
 

@@ -11,7 +11,8 @@ from html import escape
 import numpy as np
 
 from blowfishdb.model.numbers import Floats
-from blowfishdb.present.columns import (
+from blowfishdb.present.released import Released
+from blowfishdb.present.table import (
     BAND,
     BAR,
     GRID,
@@ -30,8 +31,7 @@ from blowfishdb.present.columns import (
     tallest,
     whose,
 )
-from blowfishdb.present.numbers import ABOVE_ZERO, accuracy_words, digits_of, epsilon_words, printable
-from blowfishdb.present.released import Released
+from blowfishdb.present.words import ABOVE_ZERO, accuracy_words, digits_of, epsilon_words, printable
 
 
 def element(name: str, attributes: Mapping[str, object], *children: str) -> str:

@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from blowfishdb.model.numbers import Floats
-from blowfishdb.present.columns import Pooled, evenly, largest, pooled, shape_of, shortened, whose
-from blowfishdb.present.numbers import Digits, accuracy_words, digits_of, epsilon_words, printable
 from blowfishdb.present.released import AnswerTable, Released
+from blowfishdb.present.table import Pooled, evenly, largest, pooled, shape_of, shortened, whose
+from blowfishdb.present.words import Digits, accuracy_words, digits_of, epsilon_words, printable
 
 BARS = 24
 BAR_WIDTH = 44

@@ -13,8 +13,8 @@ import numpy as np
 
 from blowfishdb.errors import ExtraMissing
 from blowfishdb.model.numbers import Floats
-from blowfishdb.present.numbers import accuracy_words, digits_of, epsilon_words, printable
 from blowfishdb.present.released import AnswerAxis, AnswerTable, Released
+from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words, printable
 
 if TYPE_CHECKING:
     import pandas

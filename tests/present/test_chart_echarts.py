@@ -11,7 +11,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
-from blowfishdb.server.pages.charts import chart_of, height_of, line_chart, top_of
+from blowfishdb.present.chart_echarts import chart_of, height_of, line_chart, top_of
 from blowfishdb.server.pages.result import FORMATS, file_of, name_of
 from blowfishdb.session import Session
 

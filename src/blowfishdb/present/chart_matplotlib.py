@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from blowfishdb.model.numbers import Floats
-from blowfishdb.present.columns import (
+from blowfishdb.present.released import AnswerAxis, AnswerTable, Released
+from blowfishdb.present.table import (
     BAND,
     BAR,
     GRID,
@@ -27,8 +28,7 @@ from blowfishdb.present.columns import (
     tallest,
     whose,
 )
-from blowfishdb.present.numbers import ABOVE_ZERO, accuracy_words, digits_of, epsilon_words
-from blowfishdb.present.released import AnswerAxis, AnswerTable, Released
+from blowfishdb.present.words import ABOVE_ZERO, accuracy_words, digits_of, epsilon_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
