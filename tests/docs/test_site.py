@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from html import unescape
 from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,6 +25,23 @@ from tests.docs.blocks import DOCS, ROOT
 from tools.docs_site.offline import requests_of, without_requests
 from tools.docs_site.pages import GENERATED, ROOT_PAGES
 from tools.docs_site.pictures import FOLDER, all_pictures, kept_answer
+
+GLOSSARY = """
+    ordered mechanism; ordered hierarchical mechanism; policy specific global sensitivity; discriminative pair;
+    secret graph; full domain secrets; attribute secrets; partition secrets; distance threshold secrets; line
+    secrets; dynamic Blowfish; attribute composable; transformational equivalence; sequential composition; parallel
+    composition; Pufferfish; SuLQ k-means; constraint graph; lift and lower; uniform expansion; L1 partition;
+    GreedyH; Privelet; MWEM; EFPA; P-HP; StructureFirst; DPCube; UGrid; AGrid; QuadTree; cell-based partitioning;
+    kd-tree; (epsilon, delta)-usefulness; PINQ; OLAP; record linkage; APEx; DAWA; differential privacy (DP);
+    bounded DP; unbounded DP; pure DP; approximate DP and (ε, δ)-DP; zCDP; local DP; Blowfish privacy;
+    post-processing; group privacy; auxiliary knowledge; sensitivity; Laplace mechanism; geometric mechanism;
+    Gaussian mechanism; exponential mechanism; matrix mechanism; hierarchical mechanism; accuracy; alpha; beta;
+    accuracy translation; workload; consistency; synthetic data; non-interactive release; curator; analyst; privacy
+    budget; privacy loss; privacy accountant; ledger; odometer; contribution bound; neighbouring tables; privacy
+    auditing
+"""
+"""The words of the papers and of the field that somebody may search for."""
+TERMS = [" ".join(term.split()) for term in GLOSSARY.split(";")]
 
 
 class Links(HTMLParser):
@@ -74,6 +93,33 @@ def test_no_link_inside_is_dead(site: Path) -> None:
             if not target.exists() or (anchor and inner is not None and unquote(anchor) not in inner.anchors):
                 dead.append(f"{page.relative_to(site)}: {link}")
     assert dead == []
+
+
+def entries_of_the_glossary(site: Path) -> dict[str, str]:
+    """The texts of the glossary in the index of the site's search, by their titles in small letters."""
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    entries = [entry for entry in index["docs"] if entry["location"].startswith("glossary.html#")]
+    return {unescape(entry["title"]).lower(): entry["text"] for entry in entries}
+
+
+def not_found(entries: dict[str, str]) -> list[str]:
+    """The terms without an entry that says what they are called here, or that they are not offered."""
+    return [term for term in TERMS if not re.search(r"Here: |Not offered", entries.get(term.lower(), ""))]
+
+
+def test_the_search_finds_the_words_of_the_field(site: Path) -> None:
+    entries = entries_of_the_glossary(site)
+    assert not_found(entries) == []
+    for term in TERMS:
+        without = {title: text for title, text in entries.items() if title != term.lower()}
+        assert not_found(without) == [term]
+
+
+def test_every_entry_of_the_glossary_is_looked_up() -> None:
+    """A term that leaves the page, or this list, is noticed."""
+    written = re.findall(r"^### (.+)$", (DOCS / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert [term.lower() for term in written] == list(dict.fromkeys(term.lower() for term in written))
+    assert {term.lower() for term in written} == {term.lower() for term in TERMS}
 
 
 def test_no_page_asks_another_host(site: Path) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import blowfishdb as bf
 from blowfishdb import analysis
+from blowfishdb.plan.certificate import Certificate
+from blowfishdb.session.backend import Budget
+from blowfishdb.session.table import Question, Table
 from tools.docs_site.words import NOTE
 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -29,7 +32,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Without a session", ("query", "compile_query", "quote", "accuracy_at", "certify", "MECHANISMS")),
 )
 ANALYSIS = "analysis"
-MORE = ("session.table.Table", "session.question.Question", "session.desk.Budget", "plan.certificate.Certificate")
+MORE: tuple[type, ...] = (Table, Question, Budget, Certificate)
 """Objects that no name of the package makes, but that its functions give."""
 
 
@@ -45,7 +48,7 @@ def page() -> str:
         parts.append(f"## {title}")
         parts += [f"::: {home_of(name)}" for name in names]
     parts.append("## What they give")
-    parts += [f"::: blowfishdb.{name}" for name in MORE]
+    parts += [f"::: {one.__module__}.{one.__qualname__}" for one in MORE]
     parts.append("## bf.analysis")
     parts += [f"::: blowfishdb.analysis.{home}.{name}" for home, name in analysis_names()]
     return "\n\n".join(parts)
