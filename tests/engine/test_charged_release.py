@@ -71,14 +71,14 @@ def test_another_analyst_or_another_accuracy_pays(held: Bench) -> None:
 
 def test_a_refreshed_table_does_not_replay(held: Bench) -> None:
     held.release()
-    held.ledger.new_snapshot(held.handle.account, "new rows", by="cora")
+    held.ledger.new_snapshot(held.ledger.account(held.handle.account), "new rows", by="cora")
     held.handle = replace(held.handle, snapshot=2)
     held.release()
     assert (held.rows.reads, held.spent) == (2, Fraction(1))
 
 
 def test_a_quote_under_an_old_version_is_refused_before_reading(held: Bench) -> None:
-    held.ledger.new_snapshot(held.handle.account, "new rows", by="cora")
+    held.ledger.new_snapshot(held.ledger.account(held.handle.account), "new rows", by="cora")
     with pytest.raises(StaleVersion):
         held.release()
     assert held.rows.reads == 0

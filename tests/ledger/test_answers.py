@@ -63,7 +63,7 @@ def test_answers_of_old_versions_and_snapshots_do_not_replay(ledger: Ledger) -> 
     account = opened(ledger, 9)
     receipt = ledger.charge(charge_of(account, 1, "a", request="same"))
     ledger.store_answer(receipt, b"of April")
-    ledger.new_snapshot(account.id, "May", by="cora")
+    ledger.new_snapshot(account, "May", by="cora")
     assert ledger.replay(account.id, "same") is None
     newer = ledger.charge(charge_of(ledger.account(account.id), 1, "b", request="same"))
     ledger.store_answer(newer, b"of May")

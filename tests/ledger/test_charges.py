@@ -122,7 +122,7 @@ def test_an_exact_release_costs_nothing_and_is_recorded(ledger: Ledger) -> None:
 
 def test_a_stale_quote_is_refused(ledger: Ledger) -> None:
     account = opened(ledger, 5)
-    ledger.new_snapshot(account.id, "rows of May", by="cora")
+    ledger.new_snapshot(account, "rows of May", by="cora")
     with pytest.raises(StaleVersion) as caught:
         ledger.charge(charge_of(account, 1, "k"))
     assert (caught.value.what, caught.value.quoted, caught.value.current) == ("snapshot", 1, 2)

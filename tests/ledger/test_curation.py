@@ -65,7 +65,7 @@ def test_a_renewal_raises_the_limit_and_keeps_history(ledger: Ledger) -> None:
 def test_a_refreshed_table_keeps_what_was_spent(ledger: Ledger) -> None:
     account = opened(ledger, 1)
     ledger.charge(charge_of(account, "9/10", "a"))
-    refreshed = ledger.new_snapshot(account.id, "rows of May", by="cora")
+    refreshed = ledger.new_snapshot(account, "rows of May", by="cora")
     assert (refreshed.snapshot, refreshed.remaining) == (2, Fraction(1, 10))
 
 

@@ -94,7 +94,7 @@ def test_a_lost_connection_is_made_anew(ledger: Ledger, place: Place) -> None:
         cut_connections(place.url)
         assert ledger.account(account.id).charges == number + 1
     cut_connections(place.url)
-    ledger.new_snapshot(account.id, "May", by="cora")
+    ledger.new_snapshot(account, "May", by="cora")
     assert ledger.verify().is_sound
 
 

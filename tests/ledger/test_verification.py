@@ -21,7 +21,7 @@ def busy_ledger(ledger: Ledger) -> Account:
     ledger.limit_analyst(account.id, "bob", Fraction(3, 4), by="cora", reason="more")
     ledger.renew(account.id, Fraction(2), by="cora", reason="board")
     ledger.new_version(ledger.account(account.id), "policy", "[1]", Fraction(2), by="cora", reason="wider")
-    ledger.new_snapshot(account.id, "May", by="cora")
+    ledger.new_snapshot(ledger.account(account.id), "May", by="cora")
     ledger.charge(charge_of(ledger.account(account.id), "1/10", "b"))
     return ledger.account(account.id)
 

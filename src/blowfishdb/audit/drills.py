@@ -384,7 +384,7 @@ def _versions(one: Ledger, account: str) -> Iterator[str]:
     charge = _charge(account, "key", Fraction(1, 10))
     if one.replay(account, charge.request_digest, analyst=ANALYST) is None:
         yield "an answer that was paid for is not given again"
-    one.new_snapshot(account, "refreshed", by="audit")
+    one.new_snapshot(one.account(account), "refreshed", by="audit")
     if one.replay(account, charge.request_digest, analyst=ANALYST) is not None:
         yield "an answer from before the data was refreshed is given for the new data"
     if not _refused(lambda: one.charge(_charge(account, "old", Fraction(0))), StaleVersion):

@@ -27,6 +27,7 @@ from blowfishdb.ledger import (
 )
 from blowfishdb.ledger.values import VersionKind, check_text
 from blowfishdb.ledger.verification import Progress
+from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.constraints import numbers_given
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.domain import domain as make_domain
@@ -243,16 +244,25 @@ class Curator:
     def refreshed(self, name: str, description: str, *, numbers_hold: bool = False) -> Account:
         """Notes that the rows were refreshed: old answers no longer replay, and the spent budget stays.
 
-        Where public facts give numbers, `numbers_hold` says that they are true of the new rows too: they are part of
-        the price. ChangeRefused without.
+        Where public constraints give numbers, `numbers_hold` says that they are true of the new rows too: they are
+        part of the price. ChangeRefused without, and where charges would not add up over snapshots.
         """
-        given = numbers_given(self.in_force(name)[1].policy.parsed_constraints)
+        account, in_force = self.in_force(name)
+        binding = changed_constraints(in_force.domain, in_force.policy)
+        if binding and account.charges:
+            raise ChangeRefused(
+                "releases were charged under public constraints that hidden changes touch: "
+                f"{'; '.join(binding[:3])}. Over several snapshots more records may change together than was paid for. "
+                "First put a policy in force that keeps these constraints and hides only values which they count "
+                "alike, if past loss carries over"
+            )
+        given = numbers_given(in_force.policy.parsed_constraints)
         if given and not numbers_hold:
             raise ChangeRefused(
                 f"the policy gives numbers of the old rows: {constraint_list(given)}. Prices and answers rest on them: "
                 "put a policy with the new numbers or without any in force first, or say that they hold (numbers_hold)"
             )
-        return self.ledger.new_snapshot(self._catalog.account(name).id, description, by=self._by)
+        return self.ledger.new_snapshot(account, description, by=self._by, if_uncharged=bool(binding))
 
     def set_accounting(self, name: str, accounting: str, *, reason: str) -> Account:
         """Counts loss per class of edges from now on, or as a sum again; the worst loss so far counts for all."""
@@ -310,7 +320,15 @@ class Curator:
     def _policy_stretch(self, account: Account, in_force: Dataset, policy: Policy) -> Stretch:
         """The stretch over every attribute that was ever asked for: one that left the domain may come back."""
         past = [dataset.domain for dataset in read_asked_domains(in_force, account, self.ledger)]
+        if changed_constraints(in_force.domain, policy) and self._is_older_snapshot_charged(account):
+            why = "hidden changes touch its public constraints, and earlier snapshots were asked: no proof covers both"
+            return Stretch(None, why)
         return policy_stretch(with_past_attributes(in_force.domain, past), in_force.policy, policy)
+
+    def _is_older_snapshot_charged(self, account: Account) -> bool:
+        """Whether anything was released before the rows were refreshed last."""
+        charged = (entry for entry in self.ledger.entries(account=account.id) if entry.kind == "charge")
+        return any(entry.fields["snapshot"] != account.snapshot for entry in charged)
 
     def _new_version(
         self, account: Account, kind: VersionKind, new: Dataset, stretch: Stretch, reason: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from blowfishdb.errors import AccountConflict, ChangeRefused, InvalidInput, StaleVersion, UnknownAccount
+from blowfishdb.errors import AccountConflict, ChangeRefused, InvalidInput, StaleVersion, UnknownAccount, amount
 from blowfishdb.ledger.charging import ensure_analyst, limit_values
 from blowfishdb.ledger.records import (
     Cursor,
@@ -37,7 +37,6 @@ from blowfishdb.ledger.values import (
     check_document,
     check_text,
 )
-from blowfishdb.model.numbers import show
 
 
 def register(cursor: Cursor, terms: Terms, name: str, stamp: dict[str, Field]) -> Account:
@@ -104,10 +103,17 @@ def limit_analyst(
     return load_analyst(cursor, account, analyst) or before
 
 
-def new_snapshot(cursor: Cursor, account: str, description: str, stamp: dict[str, Field]) -> Account:
-    """Notes that the data was refreshed; the spent budget stays, because the people are the same."""
+def new_snapshot(
+    cursor: Cursor, seen: Account, description: str, stamp: dict[str, Field], *, if_uncharged: bool
+) -> Account:
+    """Notes that the data was refreshed; the spent budget stays, because the people are the same.
+
+    Whether snapshots add up was checked for the versions in force when the account was `seen`.
+    """
     check_text(description, "the description of a snapshot")
-    known = load_account(cursor, account)
+    known, account = check_as_seen(cursor, seen), seen.id
+    if if_uncharged and known.charges:
+        raise ChangeRefused("not refreshed: meanwhile a release was charged; look at the account again")
     number = known.snapshot + 1
     cursor.rows("UPDATE account SET snapshot = ? WHERE id = ?", number, account)
     append(cursor, "snapshot", account, {**stamp, "snapshot": number, "description": description})
@@ -120,6 +126,7 @@ def check_as_seen(cursor: Cursor, seen: Account) -> Account:
     versions = (
         ("policy version", seen.policy_version, known.policy_version),
         ("domain version", seen.domain_version, known.domain_version),
+        ("snapshot", seen.snapshot, known.snapshot),
     )
     for what, then, now in versions:
         if then != now:
@@ -314,8 +321,8 @@ def _refusal(cursor: Cursor, known: Account, kind: VersionKind, document: str, a
         )
     if after.value > known.limit:
         return (
-            f"past loss would count as {show(after.value)} under the new {kind}, more than the limit of "
-            f"{show(known.limit)}. Renew the budget first, or choose another policy."
+            f"past loss would count as {amount(after.value)} under the new {kind}, more than the limit of "
+            f"{amount(known.limit)}. Renew the budget first, or choose another policy."
         )
     return None
 

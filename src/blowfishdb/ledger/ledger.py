@@ -181,9 +181,16 @@ class Ledger:
             left = min(left, budget.limit - (budget.spent if own is None else own.lost_by(named)))
         return max(Fraction(0), left)
 
-    def new_snapshot(self, account: str, description: str, *, by: str) -> Account:
-        """Notes that the data was refreshed; quotes for the old snapshot no longer charge."""
-        return self._write(lambda cursor: curation.new_snapshot(cursor, account, description, self._stamp(by)))
+    def new_snapshot(self, seen: Account, description: str, *, by: str, if_uncharged: bool = False) -> Account:
+        """Notes that the data was refreshed; quotes for the old snapshot no longer charge.
+
+        StaleVersion when another version than `seen` is in force; with `if_uncharged`, ChangeRefused when anything was
+        ever charged.
+        """
+        stamp = self._stamp(by)
+        return self._write(
+            lambda cursor: curation.new_snapshot(cursor, seen, description, stamp, if_uncharged=if_uncharged)
+        )
 
     def what_would_change(
         self, account: str, kind: VersionKind, document: str, stretch: Fraction | None
