@@ -63,7 +63,7 @@ def test_a_written_fact_reads_back_to_itself(constraint: Constraint) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "fact"),
+    ("text", "constraint"),
     [
         ("rows", RowsConstraint()),
         (" ROWS = 12 ", RowsConstraint(12)),
@@ -107,7 +107,7 @@ def test_what_cannot_be_read_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "facts",
+    "constraints",
     [
         ["count(agee < 18)"], ["count(sex = 'X')"], ["count(sex < 'F')"], ["marginal(sex, town)"],
         ["count(outside(age))"], ["range(sex, 'F', 'M')"],

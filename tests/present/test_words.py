@@ -12,7 +12,8 @@ import blowfishdb as bf
 from blowfishdb.errors import InvalidInput
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.present.released import AnswerAxis, AnswerTable
-from blowfishdb.present.words import condition_words, policy_words, question_words
+from blowfishdb.model.predicate import condition_words
+from blowfishdb.present.words import policy_words, question_words
 from tests.present.cases import DOMAIN, POLICY, QUESTIONS, constructed, released
 
 x, y = bf.col("x"), bf.col("y")

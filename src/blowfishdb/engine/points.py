@@ -17,13 +17,13 @@ from blowfishdb.errors import DigestMismatch, DocumentError, InvalidInput, Query
 from blowfishdb.mechanisms.points import Offer, offers
 from blowfishdb.model.numbers import Floats, Ints, check_sum
 from blowfishdb.model.points import Points, compile_points
-from blowfishdb.model.predicate import Axis, Predicate
+from blowfishdb.model.predicate import Axis, Predicate, condition_words
 from blowfishdb.model.query import Query
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import certify_points
 from blowfishdb.plan.points import PointPlan
-from blowfishdb.present.words import condition_words, epsilon_words, policy_words
+from blowfishdb.present.words import epsilon_words, policy_words
 from blowfishdb.sources.base import Counting, Tally
 
 SCHEMA = "blowfishdb-node-weights/1"

@@ -27,13 +27,13 @@ from blowfishdb.model.families import public
 from blowfishdb.model.groups import Segments
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.predicate import PREDICATES, Axis, Both, Column, Predicate
+from blowfishdb.model.predicate import PREDICATES, Axis, Both, Column, Predicate, condition_words
 from blowfishdb.model.query import Kind, Query, cell_range, levels_of, query
 from blowfishdb.model.workload import Rows, Sparse
 from blowfishdb.model.workload_products import as_intervals
 from blowfishdb.present.chart_svg import element, words
 from blowfishdb.present.page import BOX, headline, html_table
-from blowfishdb.present.words import budget_words, condition_words, percent, question_words, readable
+from blowfishdb.present.words import budget_words, percent, question_words, readable
 
 if TYPE_CHECKING:
     import pandas

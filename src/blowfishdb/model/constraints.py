@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import datetime
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from blowfishdb.errors import DomainError, PolicyError
+from blowfishdb.errors import DomainError, PolicyError, QueryError
 from blowfishdb.model.domain import Attribute, Domain
-from blowfishdb.model.numbers import Ints, exact, show
+from blowfishdb.model.numbers import Ints, exact
 from blowfishdb.model.predicate import (
     PREDICATES,
     Both,
     Comparison,
     Either,
-    IsNull,
-    IsOutside,
     Member,
     Negation,
-    Op,
     Predicate,
+    condition_text,
+    name_text,
+    value_text,
 )
 
 MOST_CONDITIONS = 128
+MOST_NESTED = 32
+"""Less than the parser of conditions bears, from wherever it is called."""
 MOST_ROWS = 2**53
 
 
@@ -174,16 +175,21 @@ def _plain_value(value: object) -> object:
     raise PolicyError(f"a fact compares with numbers, texts, truth values and dates, not with {value!r}")
 
 
-def _plain_condition(condition: Predicate, depth: int) -> Predicate:
+def _plain_condition(condition: Predicate, depth: int, nested: int = 0) -> Predicate:
+    """The condition with plain values; refused where its text could not be read back."""
     if depth == 0:
         raise PolicyError(f"a condition is nested at most {MOST_CONDITIONS} deep")
+    if nested > MOST_NESTED:
+        raise PolicyError(f"a condition has at most {MOST_NESTED} brackets or NOTs around each other")
     match condition:
-        case Both(first, second):
-            return Both(_plain_condition(first, depth - 1), _plain_condition(second, depth - 1))
-        case Either(first, second):
-            return Either(_plain_condition(first, depth - 1), _plain_condition(second, depth - 1))
+        case Both(first, second) | Either(first, second):
+            # A run such as "a and b and c" leans to the left and needs no brackets.
+            run = nested + (type(first) is not type(condition))
+            return type(condition)(
+                _plain_condition(first, depth - 1, run), _plain_condition(second, depth - 1, nested + 1)
+            )
         case Negation(inner):
-            return Negation(_plain_condition(inner, depth - 1))
+            return Negation(_plain_condition(inner, depth - 1, nested + 1))
         case Comparison(attribute, op, value):
             return Comparison(attribute, op, _plain_value(value))
         case Member(attribute, ()):
@@ -194,273 +200,56 @@ def _plain_condition(condition: Predicate, depth: int) -> Predicate:
 
 
 LONGEST = 20_000
-KEYWORDS = frozenset(["and", "or", "not", "in", "between", "is", "null", "true", "false", "outside"])
-NAME = re.compile(r"[^\W\d]\w*")
-
-_TOKEN = re.compile(
-    r"""\s*(?:
-    (?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+|/\d+)?(?!\w))
-    |(?P<text>'(?:[^']|'')*')
-    |(?P<quoted>"(?:[^"]|"")*")
-    |(?P<word>[^\W\d]\w*)
-    |(?P<sign><>|!=|<=|>=|[<>=(),])
-    )""",
-    re.VERBOSE,
-)
-
-Kind = Literal["number", "text", "name", "keyword", "sign", "end"]
-
-
-@dataclass(frozen=True)
-class Token:
-    """One word: its kind, its value, and how it was written."""
-
-    kind: Kind
-    value: str | int | Fraction
-    written: str
-
-
-END = Token("end", "", "the end")
-
-
-def tokens(text: str) -> list[Token]:
-    """The words of the text, closed by an end; PolicyError at the first sign that means nothing."""
-    if len(text) > LONGEST:
-        raise PolicyError(f"a written fact has at most {LONGEST:,} characters, not {len(text):,}")
-    found: list[Token] = []
-    place, end = 0, len(text.rstrip())
-    while place < end:
-        match = _TOKEN.match(text, place)
-        if match is None:
-            raise PolicyError(f"{text[place:].strip()[:20]!r} cannot be read in the fact {_short(text)}")
-        found.append(_token(match))
-        place = match.end()
-    return [*found, END]
-
-
-def _token(match: re.Match[str]) -> Token:
-    kind, written = str(match.lastgroup), match[0].strip()
-    if kind == "number":
-        number = exact(written, "a number", PolicyError)
-        return Token("number", int(number) if number.denominator == 1 else number, written)
-    if kind == "text":
-        return Token("text", written[1:-1].replace("''", "'"), written)
-    if kind == "quoted":
-        return Token("name", written[1:-1].replace('""', '"'), written)
-    if kind == "word":
-        lower = written.lower()
-        return Token("keyword", lower, written) if lower in KEYWORDS else Token("name", written, written)
-    return Token("sign", written, written)
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")
-
-
+KINDS = ("count", "range", "marginal", "rows")
 HELP = "write count(sex = 'F' and age < 18), range(age, 18, 64), marginal(sex, state) or rows, each with = 120 if known"
-OPS: dict[str, Op] = {"=": "==", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-
-
-def read_constraint(text: str) -> Constraint:
-    """The fact that the text writes."""
-    if not isinstance(text, str):
-        raise PolicyError(f"a fact is a text, not {text!r}; {HELP}")
-    reader = _Reader(tokens(text))
-    constraint = reader.constraint()
-    if reader.next.kind != "end":
-        raise PolicyError(f"{reader.next.written!r} comes after the end of the fact; {HELP}")
-    return constraint
 
 
 def write_constraint(constraint: Constraint) -> str:
-    """The text that reads back to the fact; a marginal's values are not part of it."""
+    """The text that reads back to the constraint; a marginal's values are not part of it."""
     if isinstance(constraint, MarginalConstraint):
-        return f"marginal({', '.join(_name(name) for name in constraint.attributes)})"
+        return f"marginal({', '.join(name_text(name) for name in constraint.attributes)})"
     known = "" if constraint.value is None else f" = {constraint.value}"
     match constraint:
         case CountConstraint(condition):
-            return f"count({_condition(condition)}){known}"
+            return f"count({condition_text(condition)}){known}"
         case RangeConstraint(attribute, low, high):
-            return f"range({_name(attribute)}, {_value(low)}, {_value(high)}){known}"
+            return f"range({name_text(attribute)}, {value_text(low)}, {value_text(high)}){known}"
         case RowsConstraint():
             return f"rows{known}"
 
 
-class _Reader:
-    """Reads from left to right, one word ahead."""
+def read_constraint(text: str) -> Constraint:
+    """The constraint that the text writes."""
+    if not isinstance(text, str):
+        raise PolicyError(f"a constraint is a text, not {text!r}; {HELP}")
+    if len(text) > LONGEST:
+        raise PolicyError(f"a written constraint has at most {LONGEST:,} characters, not {len(text):,}")
+    # Loaded here: only who reads constraints waits for the parser.
+    from blowfishdb.model.conditions import condition_of, name_in, read_call, value_in
 
-    def __init__(self, words: list[Token]) -> None:
-        self._words = words
-        self._place = 0
-        self._depth = 0
-
-    @property
-    def next(self) -> Token:
-        return self._words[self._place]
-
-    def _take(self) -> Token:
-        token = self.next
-        self._place += token.kind != "end"
-        return token
-
-    def _takes(self, value: str) -> bool:
-        """Whether the next word is this keyword or sign; if so it is taken."""
-        found = self.next.kind in ("keyword", "sign") and self.next.value == value
-        self._place += found
-        return found
-
-    def _expect(self, value: str) -> None:
-        if not self._takes(value):
-            raise PolicyError(f"{value!r} is expected before {self.next.written!r}; {HELP}")
-
-    def constraint(self) -> Constraint:
-        kind = self._take().written.lower()
-        if kind == "rows":
-            return RowsConstraint(self._known())
-        if kind not in ("count", "range", "marginal"):
-            raise PolicyError(f"{kind!r} is no kind of fact; {HELP}")
-        self._expect("(")
-        if kind == "count":
-            condition = self._deeper(self._either)
-            self._expect(")")
-            return CountConstraint(condition, self._known())
-        names = [self._attribute()]
-        if kind == "range":
-            self._expect(",")
-            low = self._plain()
-            self._expect(",")
-            high = self._plain()
-            self._expect(")")
-            return RangeConstraint(names[0], low, high, self._known())
-        while self._takes(","):
-            names.append(self._attribute())
-        self._expect(")")
-        return MarginalConstraint(tuple(names))
-
-    def _known(self) -> int | None:
-        if not self._takes("="):
-            return None
-        token = self._take()
-        if not isinstance(token.value, int):
-            raise PolicyError(f"a public count is a whole number of records, not {token.written!r}")
-        return token.value
-
-    def _attribute(self) -> str:
-        token = self._take()
-        if token.kind != "name":
-            raise PolicyError(f'{token.written!r} is no attribute; names with odd signs stand in "double quotes"')
-        return str(token.value)
-
-    def _plain(self) -> object:
-        token = self._take()
-        if token.kind in ("number", "text"):
-            return token.value
-        if token.kind == "keyword" and token.value in ("true", "false"):
-            return token.value == "true"
-        raise PolicyError(f"{token.written!r} is no plain value; text stands in 'single quotes'")
-
-    def _deeper(self, read: Callable[[], Predicate]) -> Predicate:
-        """What `read` reads, one level deeper; bounded, since it reads within itself."""
-        self._depth += 1
-        if self._depth > MOST_CONDITIONS:
-            raise PolicyError(f"a condition is nested at most {MOST_CONDITIONS} deep")
-        found = read()
-        self._depth -= 1
-        return found
-
-    def _either(self) -> Predicate:
-        found = self._both()
-        while self._takes("or"):
-            found = Either(found, self._both())
-        return found
-
-    def _both(self) -> Predicate:
-        found = self._negation()
-        while self._takes("and"):
-            found = Both(found, self._negation())
-        return found
-
-    def _negation(self) -> Predicate:
-        if self._takes("not"):
-            return Negation(self._deeper(self._negation))
-        if self._takes("("):
-            found = self._deeper(self._either)
-            self._expect(")")
-            return found
-        if self._takes("outside"):
-            self._expect("(")
-            name = self._attribute()
-            self._expect(")")
-            return IsOutside(name)
-        return self._comparison(self._attribute())
-
-    def _comparison(self, name: str) -> Predicate:
-        for sign, op in OPS.items():
-            if self._takes(sign):
-                return Comparison(name, op, self._plain())
-        if self._takes("<>") or self._takes("!="):
-            return Negation(Comparison(name, "==", self._plain()))
-        if self._takes("between"):
-            low = self._plain()
-            self._expect("and")
-            return Both(Comparison(name, ">=", low), Comparison(name, "<=", self._plain()))
-        if self._takes("is"):
-            is_not = self._takes("not")
-            self._expect("null")
-            return Negation(IsNull(name)) if is_not else IsNull(name)
-        is_not = self._takes("not")
-        self._expect("in")
-        member = Member(name, self._list())
-        return Negation(member) if is_not else member
-
-    def _list(self) -> tuple[object, ...]:
-        self._expect("(")
-        values = [self._plain()]
-        while self._takes(","):
-            values.append(self._plain())
-        self._expect(")")
-        return tuple(values)
+    try:
+        kind, arguments, known = read_call(text)
+        if kind not in KINDS:
+            raise QueryError(f"{kind!r} is no kind of constraint")
+        value = value_in(known) if known else None
+        match kind, arguments:
+            case "rows", []:
+                return RowsConstraint(_count(value))
+            case "count", [condition]:
+                return CountConstraint(condition_of(condition), _count(value))
+            case "range", [name, low, high]:
+                return RangeConstraint(name_in(name), value_in(low), value_in(high), _count(value))
+            case "marginal", [_, *_] if value is None:
+                return MarginalConstraint(tuple(name_in(name) for name in arguments))
+    except QueryError as error:
+        raise PolicyError(f"{error}; {HELP}") from None
+    raise PolicyError(f"{kind} is not written so; {HELP}")
 
 
-def _condition(condition: Predicate) -> str:
-    match condition:
-        case Either(first, second):
-            return f"{_condition(first)} or {_inside(second, Either)}"
-        case Both(first, second):
-            return f"{_inside(first, Either)} and {_inside(second, Either, Both)}"
-        case Negation(inner):
-            return f"not {_inside(inner, Either, Both)}"
-        case Comparison(attribute, op, value):
-            return f"{_name(attribute)} {'=' if op == '==' else op} {_value(value)}"
-        case Member(attribute, values):
-            return f"{_name(attribute)} in ({', '.join(_value(value) for value in values)})"
-        case IsNull(attribute):
-            return f"{_name(attribute)} is null"
-        case IsOutside(attribute):
-            return f"outside({_name(attribute)})"
-
-
-def _inside(condition: Predicate, *bracketed: type) -> str:
-    written = _condition(condition)
-    return f"({written})" if isinstance(condition, bracketed) else written
-
-
-def _name(name: str) -> str:
-    if NAME.fullmatch(name) and name.lower() not in KEYWORDS:
-        return name
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
-
-
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, Fraction):
-        return show(value)
-    doubled = str(value).replace("'", "''")
-    return f"'{doubled}'"
+def _count(value: object) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise PolicyError(f"a public count is a whole number of records, not {value}")
+    return value
 
 
 def marginal_counts(domain: Domain, constraint: MarginalConstraint) -> tuple[Ints, Ints] | None:

@@ -5,14 +5,17 @@ Truth is three-valued as in SQL: a comparison with NULL is unknown, and only rec
 
 from __future__ import annotations
 
+import datetime
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal, NoReturn, TypeAlias
 
 import numpy as np
 
 from blowfishdb.errors import QueryError
-from blowfishdb.model.numbers import Bools
+from blowfishdb.model.numbers import Bools, show
 
 Op = Literal["==", "<", "<=", ">", ">="]
 Truth: TypeAlias = tuple[Bools, Bools]
@@ -226,3 +229,118 @@ def as_axes(group_by: str | Column | Axis | Iterable[str | Column | Axis]) -> tu
         if names.count(name) > 1:
             raise QueryError(f"{name} is grouped twice")
     return axes
+
+
+KEYWORDS = frozenset(["and", "or", "not", "in", "between", "is", "null", "true", "false", "outside"])
+NAME = re.compile(r"[^\W\d]\w*")
+"""A name that needs no quotes, unless it is a keyword."""
+LISTED = 6
+"""A list of values in a condition shows this many, then how many more there are."""
+DEEPEST = 40
+"""A condition nested deeper than this is cut short in words."""
+
+
+def condition_text(condition: Predicate) -> str:
+    """The SQL that reads back to the condition. The ledger stores it: its spelling never changes."""
+    match condition:
+        case Either(first, second):
+            return f"{condition_text(first)} or {_bracketed(second, Either)}"
+        case Both(first, second):
+            return f"{_bracketed(first, Either)} and {_bracketed(second, Either, Both)}"
+        case Negation(inner):
+            return f"not {_bracketed(inner, Either, Both)}"
+        case Comparison(attribute, op, value):
+            return f"{name_text(attribute)} {'=' if op == '==' else op} {value_text(value)}"
+        case Member(attribute, values):
+            return f"{name_text(attribute)} in ({', '.join(value_text(value) for value in values)})"
+        case IsNull(attribute):
+            return f"{name_text(attribute)} is null"
+        case IsOutside(attribute):
+            return f"outside({name_text(attribute)})"
+
+
+def _bracketed(condition: Predicate, *kinds: type) -> str:
+    text = condition_text(condition)
+    return f"({text})" if isinstance(condition, kinds) else text
+
+
+def name_text(name: str) -> str:
+    """The name of an attribute in SQL, quoted where it must be."""
+    if NAME.fullmatch(name) and name.lower() not in KEYWORDS:
+        return name
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def value_text(value: object) -> str:
+    """A number, truth value or text in SQL."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, Fraction):
+        return show(value)
+    return _quoted(str(value))
+
+
+def _quoted(text: str) -> str:
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"
+
+
+def condition_words(condition: Predicate) -> str:
+    """The condition for people, much as SQL would write it; long lists and deep nests are cut short."""
+    return _words(condition, DEEPEST)
+
+
+def _words(condition: Predicate, depth: int) -> str:
+    if depth == 0:
+        return "..."
+    match condition:
+        case Comparison(attribute, op, value):
+            return f"{attribute} {'=' if op == '==' else op} {_value_words(value)}"
+        case Member(attribute, values):
+            shown = [_value_words(value) for value in values[:LISTED]]
+            more = [f"... {len(values) - LISTED} more"] if len(values) > LISTED else []
+            return f"{attribute} in ({', '.join([*shown, *more])})"
+        case IsNull(attribute):
+            return f"{attribute} is NULL"
+        case IsOutside(attribute):
+            return f"{attribute} is outside its domain"
+        case Negation(Comparison(attribute, "==", value)):
+            return f"{attribute} <> {_value_words(value)}"
+        case Negation(inner):
+            return f"not ({_words(inner, depth - 1)})"
+        case Both(Comparison(one, ">=", low), Comparison(two, "<=", high)) if one == two:
+            return f"{one} between {_value_words(low)} and {_value_words(high)}"
+        case Both(first, second):
+            return f"{_words(first, depth - 1)} and {_words(second, depth - 1)}"
+        case Either(first, second):
+            return f"({_words(first, depth - 1)} or {_words(second, depth - 1)})"
+
+
+def _value_words(value: object) -> str:
+    if isinstance(value, datetime.date):
+        return _quoted(value.isoformat())
+    return _quoted(value) if isinstance(value, str) else str(value)
+
+
+def condition_code(condition: Predicate) -> str:
+    """The Python that makes the condition, with `bf` for blowfishdb."""
+    match condition:
+        case Comparison(attribute, op, value):
+            return f"bf.col({attribute!r}) {op} {value!r}"
+        case Member(attribute, values):
+            return f"bf.col({attribute!r}).isin([{', '.join(repr(value) for value in values)}])"
+        case IsNull(attribute):
+            return f"bf.col({attribute!r}).is_null()"
+        case IsOutside(attribute):
+            return f"bf.col({attribute!r}).is_outside()"
+        case Negation(inner):
+            return f"~({condition_code(inner)})"
+        case Both(Comparison(one, ">=", low), Comparison(two, "<=", high)) if one == two:
+            return f"bf.col({one!r}).between({low!r}, {high!r})"
+        case Both(first, second):
+            return f"({condition_code(first)}) & ({condition_code(second)})"
+        case Either(first, second):
+            return f"({condition_code(first)}) | ({condition_code(second)})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.numbers import show
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.predicate import Axis, Both, Comparison, Either, IsNull, IsOutside, Member, Negation, Predicate
+from blowfishdb.model.predicate import Axis, condition_words
 from blowfishdb.model.query import Query
 from blowfishdb.present.released import Released
 
@@ -123,12 +122,6 @@ def accuracy_words(answer: Released) -> str:
     return f"{every} {width} ({percent(answer.beta)})"
 
 
-LISTED = 6
-"""A list of values in a condition shows this many, then how many more there are."""
-DEEPEST = 40
-"""A condition nested deeper than this is cut short in words."""
-
-
 def question_words(asked: Query) -> str:
     """What is asked, in one line: "CDF of cost where ward = 'A3'"."""
     said = _asked(asked)
@@ -166,48 +159,8 @@ def _axis_words(axis: Axis) -> str:
     return axis.attribute
 
 
-def condition_words(condition: Predicate) -> str:
-    """The condition as SQL would write it."""
-    return _condition(condition, DEEPEST)
-
-
-def _condition(condition: Predicate, depth: int) -> str:
-    if depth == 0:
-        return "..."
-    match condition:
-        case Comparison(attribute, op, value):
-            return f"{attribute} {'=' if op == '==' else op} {_value(value)}"
-        case Member(attribute, values):
-            shown = [_value(value) for value in values[:LISTED]]
-            more = [f"... {len(values) - LISTED} more"] if len(values) > LISTED else []
-            return f"{attribute} in ({', '.join([*shown, *more])})"
-        case IsNull(attribute):
-            return f"{attribute} is NULL"
-        case IsOutside(attribute):
-            return f"{attribute} is outside its domain"
-        case Negation(Comparison(attribute, "==", value)):
-            return f"{attribute} <> {_value(value)}"
-        case Negation(inner):
-            return f"not ({_condition(inner, depth - 1)})"
-        case Both(Comparison(one, ">=", low), Comparison(two, "<=", high)) if one == two:
-            return f"{one} between {_value(low)} and {_value(high)}"
-        case Both(first, second):
-            return f"{_condition(first, depth - 1)} and {_condition(second, depth - 1)}"
-        case Either(first, second):
-            return f"({_condition(first, depth - 1)} or {_condition(second, depth - 1)})"
-
-
 def policy_words(domain: Domain, policy: Policy, attributes: Collection[str]) -> tuple[str, ...]:
     """The policy in words, as far as it concerns a question that looks at these attributes alone."""
     others = tuple(f"{name}: " for name in domain if name not in attributes)
     said = [sentence for sentence in explain(domain, policy) if not sentence.startswith(others)]
     return (*said, "No other attribute enters these numbers.") if others else tuple(said)
-
-
-def _value(value: object) -> str:
-    if isinstance(value, str):
-        quoted = value.replace("'", "''")
-        return f"'{quoted}'"
-    if isinstance(value, datetime.date):
-        return f"'{value.isoformat()}'"
-    return str(value)

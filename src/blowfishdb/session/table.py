@@ -19,9 +19,9 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.groups import atom_runs
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.predicate import ATOMS, PREDICATES, Axis, Both, Column, Predicate, as_axes, atoms
+from blowfishdb.model.predicate import ATOMS, PREDICATES, Axis, Both, Column, Predicate, as_axes, atoms, condition_words
 from blowfishdb.model.query import Box, Query, cell_range, levels_of, query
-from blowfishdb.present.words import condition_words, question_words
+from blowfishdb.present.words import question_words
 from blowfishdb.session.backend import Backend
 
 USUAL_ROWS = 10_000

@@ -10,19 +10,16 @@ from typing import Literal, NoReturn, Protocol, Self, TypeVar
 from sqlglot import exp
 
 from blowfishdb.errors import QueryError
+from blowfishdb.model.conditions import Names, node_text, only, read_condition, value_of
 from blowfishdb.model.predicate import Axis, Predicate, as_axes
-from blowfishdb.sql.conditions import read_axis, read_condition, read_groups
+from blowfishdb.sql.groups import read_axis, read_groups
 from blowfishdb.sql.statement import (
     AGGREGATES,
     FUNCTIONS,
     Accuracy,
-    Names,
     Statement,
-    only,
     parse,
     refuse,
-    value_of,
-    written,
 )
 
 Measure = Literal["count", "cdf", "sum", "mean", "quantiles"]
@@ -166,7 +163,7 @@ def _refuse_measure(item: exp.Expression, table: str) -> NoReturn:
     if item.find(exp.Select) is not None:
         refuse("Subqueries are not known here", table)
     raise QueryError(
-        f"{written(item)} is not known here. Between SELECT and FROM stand attributes, bin(x, 10), "
+        f"{node_text(item)} is not known here. Between SELECT and FROM stand attributes, bin(x, 10), "
         f"DATE_TRUNC('month', x), and one of {AGGREGATES}."
     )
 

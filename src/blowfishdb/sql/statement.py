@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from itertools import pairwise
 from typing import NoReturn
@@ -16,10 +15,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from blowfishdb.engine.target import Number, short_number
 from blowfishdb.errors import AccuracyError, QueryError
+from blowfishdb.model.conditions import check_depth, number, only, shown
 from blowfishdb.model.numbers import show, suggest
 
 SHAPE = "SELECT <attributes>, COUNT(*) FROM {table} [WHERE ...] GROUP BY <attributes>"
-LONGEST_SHOWN = 60
 
 AGGREGATES = "COUNT(*), SUM(x), AVG(x), CDF(x), MEDIAN(x) or QUANTILES(x, 0.25, 0.5)"
 
@@ -55,126 +54,9 @@ FUNCTIONS = {
 }
 
 
-def shown(text: object) -> str:
-    """What somebody wrote, quoted, shortened, with invisible characters spelled out."""
-    plain = str(text)
-    cut = plain if len(plain) <= LONGEST_SHOWN else plain[: LONGEST_SHOWN - 3] + "..."
-    return ascii(cut) if not cut.isprintable() else repr(cut)
-
-
 def refuse(reason: str, table: str = "<dataset>") -> NoReturn:
     """Refuses, and says what works."""
     raise QueryError(f"{reason}. What works: {SHAPE.format(table=table)}.")
-
-
-LONGEST_NUMBER = 40
-LONGEST_TEXT = 1_000
-LARGEST_EXPONENT = 40
-DATE_TYPES = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ", "DATETIME")
-
-Value = int | Fraction | str | bool
-
-
-def only(node: exp.Expression, *known: str) -> bool:
-    """Whether no part of the node is set but the known ones."""
-    return all(key in known for key, part in node.args.items() if part not in (None, False, []))
-
-
-def value_of(node: exp.Expression) -> Value | None:
-    """The value that a node writes, or None where it writes none."""
-    if isinstance(node, exp.Paren):
-        return value_of(node.this)
-    if isinstance(node, exp.Neg):
-        inner = value_of(node.this)
-        return -inner if isinstance(inner, int | Fraction) and not isinstance(inner, bool) else None
-    if isinstance(node, exp.Boolean):
-        return bool(node.this)
-    if isinstance(node, exp.Cast):
-        return _moment(node)
-    if not isinstance(node, exp.Literal):
-        return None
-    return _text(str(node.this)) if node.is_string else number(str(node.this))
-
-
-def number(text: str) -> int | Fraction:
-    """The exact number that digits write."""
-    if len(text) > LONGEST_NUMBER:
-        raise QueryError(f"a number has at most {LONGEST_NUMBER} characters, not {len(text):,}")
-    try:
-        written = Decimal(text)
-    except InvalidOperation:
-        raise QueryError(f"{shown(text)} is no number") from None
-    if not written.is_finite() or abs(written.adjusted()) > LARGEST_EXPONENT:
-        raise QueryError(f"{shown(text)} is out of range: numbers lie below 1e{LARGEST_EXPONENT} in size")
-    exact = Fraction(written)
-    return int(exact) if exact.denominator == 1 else exact
-
-
-def _text(text: str) -> str:
-    if len(text) > LONGEST_TEXT:
-        raise QueryError(f"a text value has at most {LONGEST_TEXT:,} characters, not {len(text):,}")
-    return text
-
-
-def _moment(node: exp.Cast) -> str | None:
-    """DATE '2024-02-29' and TIMESTAMP '...': the text, which the declared attribute reads."""
-    kind = node.args.get("to")
-    inner = node.this
-    if not isinstance(kind, exp.DataType) or not isinstance(inner, exp.Literal) or not inner.is_string:
-        return None
-    return _text(str(inner.this)) if kind.this.name in DATE_TYPES else None
-
-
-@dataclass(frozen=True)
-class Names:
-    """The attributes of one dataset, and what may stand before them with a dot."""
-
-    attributes: tuple[str, ...]
-    qualifiers: tuple[str, ...]
-
-    def find(self, node: exp.Expression) -> str | None:
-        """The attribute that a node names; None where it names none."""
-        if isinstance(node, exp.Paren):
-            return self.find(node.this)
-        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
-            return None
-        if not only(node, "this", "table"):
-            return None
-        before = node.args.get("table")
-        if before is not None and str(before.this).lower() not in [name.lower() for name in self.qualifiers]:
-            return None
-        return self._declared(str(node.this.this), quoted=bool(node.this.args.get("quoted")))
-
-    def attribute(self, node: exp.Expression, advice: str) -> str:
-        """The attribute that a node names; an error with the nearest names where it names none."""
-        name = self.find(node)
-        if name is not None:
-            return name
-        if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier) and only(node, "this"):
-            raise QueryError(f"there is no attribute {shown(node.this.this)}; {self.nearest(str(node.this.this))}")
-        raise QueryError(f"{written(node)} is no attribute; {advice}")
-
-    def nearest(self, name: str) -> str:
-        """A half-sentence with the nearest names, and how to write one that is no plain word."""
-        found = suggest(name[:200], self.attributes)
-        odd = [known for known in self.attributes if repr(known) in found and not known.isidentifier()]
-        end = "" if found.endswith("?") else "."
-        return f"{found}{end} Names with spaces or signs stand in double quotes" if odd else found
-
-    def _declared(self, name: str, *, quoted: bool) -> str | None:
-        if name in self.attributes:
-            return name
-        same = [known for known in self.attributes if known.lower() == name.lower()]
-        return same[0] if len(same) == 1 and not quoted else None
-
-
-def written(node: exp.Expression) -> str:
-    """What somebody wrote, for a message."""
-    try:
-        return shown(node.sql())
-    except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError):
-        # A tree that the parser accepts and the writer does not: its kind says enough.
-        return shown(node.key)
 
 
 EXAMPLE = "OPTIONS (alpha = 50, beta = 0.05)"
@@ -307,12 +189,6 @@ READERS: Mapping[str, Callable[[Token], Fraction | str | bool]] = {
 
 
 LONGEST_STATEMENT = 20_000
-DEEPEST = 40
-MOST_PREFIXES = 40
-"""So many signs or NOTs may stand in a row: each costs the parser a level."""
-PREFIXES = (TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE)
-OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE)
-CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END)
 KNOWN_CLAUSES = ("expressions", "from_", "where", "group")
 
 
@@ -355,7 +231,7 @@ def _parsed(text: str) -> Statement:
         refuse("One statement at a time")
     if tokens[0].token_type != TokenType.SELECT:
         _refuse_first(tokens[0])
-    _check_depth(tokens)
+    check_depth(tokens)
     body, options = _without_options(tokens)
     written = text[body[0].start : body[-1].end + 1]
     select = _select(written)
@@ -378,15 +254,6 @@ def _refuse_first(token: Token) -> None:
     if word in ("ANALYZE", "ANALYSE"):
         raise QueryError("EXPLAIN shows the preview and never runs anything: write EXPLAIN SELECT ...")
     refuse(f"Only SELECT and EXPLAIN SELECT are known, not {shown(word)}")
-
-
-def _check_depth(tokens: Sequence[Token]) -> None:
-    depth = prefixes = 0
-    for token in tokens:
-        depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
-        prefixes = prefixes + 1 if token.token_type in PREFIXES else 0
-        if depth > DEEPEST or prefixes > MOST_PREFIXES:
-            raise QueryError(f"the statement is nested more than {DEEPEST} deep; write conditions side by side")
 
 
 def _without_options(tokens: Sequence[Token]) -> tuple[Sequence[Token], Sequence[Token]]:

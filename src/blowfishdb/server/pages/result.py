@@ -14,7 +14,7 @@ from nicegui import ui
 from blowfishdb.engine.answer import Answer
 from blowfishdb.errors import BlowfishError
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.predicate import Axis, Both, Comparison, Member, Negation, Predicate
+from blowfishdb.model.predicate import Axis, condition_code
 from blowfishdb.present.chart_echarts import chart_of, height_of
 from blowfishdb.present.page import note_parts
 from blowfishdb.present.table import column_names, row_labels
@@ -269,7 +269,7 @@ def reopening(dataset: str, number: int, url: str) -> str:
 def synopsis_snippet(asking: Asking, domain: Domain, number: int, url: str) -> str:
     """Python that asks a published synopsis the same."""
     lines = [f"synopsis = db.synopsis({asking.dataset!r}, {number})"]
-    filtered = "".join(f".where({_condition(one)})" for one in asking.conditions(domain))
+    filtered = "".join(f".where({condition_code(one)})" for one in asking.conditions(domain))
     return _whole(url, [*lines, f"answer = synopsis{filtered}.{_call(asking, domain)}  # free"])
 
 
@@ -280,7 +280,7 @@ def _whole(url: str, lines: list[str]) -> str:
 
 
 def _table_code(asking: Asking, domain: Domain) -> str:
-    filters = "".join(f".where({_condition(one)})" for one in asking.conditions(domain))
+    filters = "".join(f".where({condition_code(one)})" for one in asking.conditions(domain))
     return f"db[{asking.dataset!r}]{filters}"
 
 
@@ -301,20 +301,6 @@ def _axis(axis: Axis) -> str:
     if axis.width is not None:
         return f"bf.col({axis.attribute!r}).bins({axis.width!r})"
     return f"bf.col({axis.attribute!r}).by({axis.unit!r})" if axis.unit is not None else repr(axis.attribute)
-
-
-def _condition(condition: Predicate) -> str:
-    match condition:
-        case Comparison(attribute, op, value):
-            return f"bf.col({attribute!r}) {op} {value!r}"
-        case Member(attribute, values):
-            return f"bf.col({attribute!r}).isin([{', '.join(repr(value) for value in values)}])"
-        case Negation(inner):
-            return f"~({_condition(inner)})"
-        case Both(Comparison(attribute, ">=", low), Comparison(_, "<=", high)):
-            return f"bf.col({attribute!r}).between({low!r}, {high!r})"
-        case _:
-            return repr(condition)
 
 
 def _accuracy(wanted: Wanted) -> str:

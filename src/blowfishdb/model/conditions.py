@@ -1,0 +1,372 @@
+"""Conditions on attributes as SQL writes them: from a text, or from a parsed statement, to a predicate.
+
+The one module of the model that needs sqlglot, which parses and never runs anything; imported by the functions that
+read text, so that importing the model stays light.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from functools import reduce
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+from sqlglot.parser import Parser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from blowfishdb.errors import QueryError
+from blowfishdb.model.numbers import exact, suggest
+from blowfishdb.model.predicate import (
+    KEYWORDS,
+    NAME,
+    Both,
+    Comparison,
+    Either,
+    IsNull,
+    IsOutside,
+    Member,
+    Negation,
+    Op,
+    Predicate,
+)
+
+LONGEST_SHOWN = 60
+MOST_CONDITIONS = 128
+CONDITIONS_HELP = (
+    "conditions compare an attribute with a value: age >= 18, state IN ('NC', 'VA'), cost BETWEEN 0 AND 100, x IS NULL"
+)
+
+COMPARED: dict[type[exp.Expression], Op] = {exp.EQ: "==", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+TURNED: dict[Op, Op] = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def read_condition(node: exp.Expression, names: Names) -> Predicate:
+    """The condition that a node writes."""
+    if isinstance(node, exp.Paren):
+        return read_condition(node.this, names)
+    if isinstance(node, exp.And | exp.Or):
+        parts = [read_condition(part, names) for part in _chain(node)]
+        if len(parts) > MOST_CONDITIONS:
+            raise QueryError(f"at most {MOST_CONDITIONS} conditions stand in one row; use IN (...)")
+        joined = Both if isinstance(node, exp.And) else Either
+        return reduce(joined, parts) if names.are_free else _balanced(parts, joined)
+    if isinstance(node, exp.Not):
+        return Negation(read_condition(node.this, names))
+    if isinstance(node, exp.NEQ):
+        return Negation(_comparison(node, "==", names))
+    if type(node) in COMPARED:
+        return _comparison(node, COMPARED[type(node)], names)
+    if isinstance(node, exp.Between):
+        return _between(node, names)
+    if isinstance(node, exp.In):
+        return _member(node, names)
+    if isinstance(node, exp.Is):
+        return _null(node, names)
+    if isinstance(node, exp.Anonymous) and str(node.this).upper() == "OUTSIDE" and len(node.expressions) == 1:
+        return IsOutside(names.attribute(node.expressions[0], CONDITIONS_HELP))
+    return _refuse(node, names)
+
+
+def _chain(node: exp.Expression) -> list[exp.Expression]:
+    """The operands of a run of ANDs, or of ORs, from left to right; the parser leans such runs to the left."""
+    kind, parts = type(node), []
+    while type(node) is kind:
+        parts.append(node.args["expression"])
+        node = node.this
+    return [node, *reversed(parts)]
+
+
+def _balanced(parts: list[Predicate], joined: type[Both] | type[Either]) -> Predicate:
+    """One condition of small depth; AND and OR may be bracketed in any way."""
+    while len(parts) > 1:
+        pairs = [parts[place : place + 2] for place in range(0, len(parts), 2)]
+        parts = [reduce(joined, pair) for pair in pairs]
+    return parts[0]
+
+
+def _comparison(node: exp.Expression, op: Op, names: Names) -> Comparison:
+    left, right = node.this, node.args["expression"]
+    if not names.are_free and names.find(left) is None and names.find(right) is not None:
+        left, right, op = right, left, TURNED[op]
+    return Comparison(names.attribute(left, CONDITIONS_HELP), op, _value(right, names))
+
+
+def _between(node: exp.Between, names: Names) -> Predicate:
+    if not only(node, "this", "low", "high"):
+        raise QueryError("BETWEEN takes its low end first, then its high end, both included")
+    name = names.attribute(node.this, CONDITIONS_HELP)
+    low, high = _value(node.args["low"], names), _value(node.args["high"], names)
+    return Comparison(name, ">=", low) & Comparison(name, "<=", high)
+
+
+def _member(node: exp.In, names: Names) -> Member:
+    if not only(node, "this", "expressions") or not node.expressions:
+        raise QueryError("IN takes a list of values, never a query: state IN ('NC', 'VA')")
+    return Member(names.attribute(node.this, CONDITIONS_HELP), tuple(_value(part, names) for part in node.expressions))
+
+
+def _null(node: exp.Is, names: Names) -> IsNull:
+    if not isinstance(node.args["expression"], exp.Null):
+        raise QueryError("IS is followed by NULL or NOT NULL; for truth values write x = TRUE")
+    return IsNull(names.attribute(node.this, CONDITIONS_HELP))
+
+
+def _value(node: exp.Expression, names: Names) -> Value:
+    if isinstance(node, exp.Null):
+        raise QueryError("nothing equals NULL; write x IS NULL or x IS NOT NULL")
+    if isinstance(node, exp.Placeholder | exp.Parameter):
+        raise QueryError("placeholders are not filled in; write the value itself")
+    value = value_of(node, plain=names.are_free)
+    if value is not None:
+        return value
+    if names.find(node) is not None:
+        raise QueryError(f"{node_text(node)} is another attribute; {CONDITIONS_HELP}")
+    hint = "; text stands in single quotes" if isinstance(node, exp.Column) else ""
+    raise QueryError(f"{node_text(node)} is no plain value{hint}; {CONDITIONS_HELP}")
+
+
+def _refuse(node: exp.Expression, names: Names) -> Predicate:
+    name = names.find(node)
+    if name is not None:
+        raise QueryError(f"{shown(name)} is an attribute, no condition; compare it with a value")
+    if isinstance(node, exp.Like | exp.ILike | exp.RegexpLike | exp.SimilarTo):
+        raise QueryError("patterns are not matched: list the declared values, x IN ('...', '...')")
+    if node.find(exp.Select) is not None:
+        raise QueryError(f"subqueries are not known here; {CONDITIONS_HELP}")
+    raise QueryError(f"{node_text(node)} cannot be a condition; {CONDITIONS_HELP}")
+
+
+def shown(text: object) -> str:
+    """What somebody wrote, quoted, shortened, with invisible characters spelled out."""
+    plain = str(text)
+    cut = plain if len(plain) <= LONGEST_SHOWN else plain[: LONGEST_SHOWN - 3] + "..."
+    return ascii(cut) if not cut.isprintable() else repr(cut)
+
+
+LONGEST_NUMBER = 40
+LONGEST_TEXT = 1_000
+LARGEST_EXPONENT = 40
+DATE_TYPES = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMPNTZ", "DATETIME")
+
+Value = int | Fraction | str | bool
+
+
+def only(node: exp.Expression, *known: str) -> bool:
+    """Whether no part of the node is set but the known ones."""
+    return all(key in known for key, part in node.args.items() if part not in (None, False, []))
+
+
+def value_of(node: exp.Expression, *, plain: bool = False) -> Value | None:
+    """The value that a node writes, or None where it writes none.
+
+    A `plain` text, as the ledger stores it, may also write a fraction, and its numbers and texts may be long.
+    """
+    if isinstance(node, exp.Paren):
+        return value_of(node.this, plain=plain)
+    if isinstance(node, exp.Neg):
+        inner = value_of(node.this, plain=plain)
+        return -inner if isinstance(inner, int | Fraction) and not isinstance(inner, bool) else None
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    if isinstance(node, exp.Cast):
+        return _moment(node)
+    if plain and isinstance(node, exp.Div):
+        over, under = value_of(node.this, plain=True), value_of(node.args["expression"], plain=True)
+        return _whole(exact(f"{over}/{under}", "a number", QueryError))
+    if not isinstance(node, exp.Literal):
+        return None
+    text = str(node.this)
+    if plain:
+        return text if node.is_string else _whole(exact(text, "a number", QueryError))
+    return _text(text) if node.is_string else number(text)
+
+
+def number(text: str) -> int | Fraction:
+    """The exact number that digits write."""
+    if len(text) > LONGEST_NUMBER:
+        raise QueryError(f"a number has at most {LONGEST_NUMBER} characters, not {len(text):,}")
+    try:
+        written = Decimal(text)
+    except InvalidOperation:
+        raise QueryError(f"{shown(text)} is no number") from None
+    if not written.is_finite() or abs(written.adjusted()) > LARGEST_EXPONENT:
+        raise QueryError(f"{shown(text)} is out of range: numbers lie below 1e{LARGEST_EXPONENT} in size")
+    return _whole(Fraction(written))
+
+
+def _whole(value: Fraction) -> int | Fraction:
+    return int(value) if value.denominator == 1 else value
+
+
+def _text(text: str) -> str:
+    if len(text) > LONGEST_TEXT:
+        raise QueryError(f"a text value has at most {LONGEST_TEXT:,} characters, not {len(text):,}")
+    return text
+
+
+def _moment(node: exp.Cast) -> str | None:
+    """DATE '2024-02-29' and TIMESTAMP '...': the text, which the declared attribute reads."""
+    kind = node.args.get("to")
+    inner = node.this
+    if not isinstance(kind, exp.DataType) or not isinstance(inner, exp.Literal) or not inner.is_string:
+        return None
+    return _text(str(inner.this)) if kind.this.name in DATE_TYPES else None
+
+
+@dataclass(frozen=True)
+class Names:
+    """The attributes of one dataset, and what may stand before them with a dot.
+
+    Names are free where no dataset is given (`attributes` is None): each is taken as it is written.
+    """
+
+    attributes: tuple[str, ...] | None
+    qualifiers: tuple[str, ...] = ()
+
+    @property
+    def are_free(self) -> bool:
+        """Whether every name is taken as it is written."""
+        return self.attributes is None
+
+    def find(self, node: exp.Expression) -> str | None:
+        """The attribute that a node names; None where it names none."""
+        if isinstance(node, exp.Paren):
+            return self.find(node.this)
+        if not isinstance(node, exp.Column) or not isinstance(node.this, exp.Identifier):
+            return None
+        if not only(node, "this", "table"):
+            return None
+        before = node.args.get("table")
+        if before is not None and str(before.this).lower() not in [name.lower() for name in self.qualifiers]:
+            return None
+        return self._declared(str(node.this.this), quoted=bool(node.this.args.get("quoted")))
+
+    def attribute(self, node: exp.Expression, advice: str) -> str:
+        """The attribute that a node names; an error with the nearest names where it names none."""
+        name = self.find(node)
+        if name is not None:
+            return name
+        if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier) and only(node, "this"):
+            raise QueryError(f"there is no attribute {shown(node.this.this)}; {self.nearest(str(node.this.this))}")
+        raise QueryError(f"{node_text(node)} is no attribute; {advice}")
+
+    def nearest(self, name: str) -> str:
+        """A half-sentence with the nearest names, and how to write one that is no plain word."""
+        known_names = self.attributes or ()
+        found = suggest(name[:200], known_names)
+        odd = [known for known in known_names if repr(known) in found and not known.isidentifier()]
+        end = "" if found.endswith("?") else "."
+        return f"{found}{end} Names with spaces or signs stand in double quotes" if odd else found
+
+    def _declared(self, name: str, *, quoted: bool) -> str | None:
+        if self.attributes is None or name in self.attributes:
+            return name
+        same = [known for known in self.attributes if known.lower() == name.lower()]
+        return same[0] if len(same) == 1 and not quoted else None
+
+
+def node_text(node: exp.Expression) -> str:
+    """What somebody wrote, for a message."""
+    try:
+        return shown(node.sql())
+    except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError):
+        # A tree that the parser accepts and the writer does not: its kind says enough.
+        return shown(node.key)
+
+
+MOST_NESTED = 40
+MOST_PREFIXES = 40
+"""Signs or NOTs that may stand in a row: each costs the parser a level."""
+PREFIXES = (TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE)
+OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE)
+CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END)
+QUOTED = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
+FREE = Names(None)
+
+
+def check_depth(tokens: Sequence[Token]) -> None:
+    """Refuses brackets and prefixes so deep that the parser, which calls itself, might not come back."""
+    depth = prefixes = 0
+    for token in tokens:
+        depth += (token.token_type in OPENING) - (token.token_type in CLOSING)
+        prefixes = prefixes + 1 if token.token_type in PREFIXES else 0
+        if depth > MOST_NESTED or prefixes > MOST_PREFIXES:
+            raise QueryError(f"the statement is nested more than {MOST_NESTED} deep; write conditions side by side")
+
+
+def free_tokens(text: str) -> list[Token]:
+    """The tokens of a text in which every word is a name, `group` and `date` too, except for a few keywords."""
+    try:
+        tokens = sqlglot.tokenize(text)
+    except SqlglotError:
+        raise QueryError(f"a quote or a comment is left open in {shown(text)}") from None
+    return [_as_name(token) for token in tokens]
+
+
+def _as_name(token: Token) -> Token:
+    if token.token_type in QUOTED or token.text.lower() in KEYWORDS or not NAME.fullmatch(token.text):
+        return token
+    return Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end)
+
+
+def read_call(text: str) -> tuple[str, list[list[Token]], list[Token]]:
+    """The parts of `word(argument, ...) = value` as free tokens; brackets and value may be left out."""
+    tokens = free_tokens(text)
+    if not tokens:
+        raise QueryError("the text is empty")
+    word, rest = tokens[0].text.lower(), tokens[1:]
+    arguments: list[list[Token]] = []
+    if rest and rest[0].token_type == TokenType.L_PAREN:
+        arguments, rest = _arguments(rest)
+    if rest and (rest[0].token_type != TokenType.EQ or len(rest) == 1):
+        raise QueryError(f"{shown(rest[0].text)} is not expected there")
+    return word, arguments, rest[1:]
+
+
+def _arguments(tokens: list[Token]) -> tuple[list[list[Token]], list[Token]]:
+    """The arguments between the first bracket and its partner, and what follows."""
+    found: list[list[Token]] = [[]]
+    depth = 0
+    for place, token in enumerate(tokens):
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if depth == 0:
+            return found, tokens[place + 1 :]
+        if depth == 1 and token.token_type == TokenType.COMMA:
+            found.append([])
+        elif place:
+            found[-1].append(token)
+    raise QueryError("a bracket is left open")
+
+
+def condition_of(tokens: Sequence[Token]) -> Predicate:
+    """The condition that free tokens write, bracketed from left to right."""
+    return read_condition(_tree(tokens), FREE)
+
+
+def value_in(tokens: Sequence[Token]) -> Value:
+    """The value that free tokens write."""
+    return _value(_tree(tokens), FREE)
+
+
+def name_in(tokens: Sequence[Token]) -> str:
+    """The attribute that free tokens write."""
+    return FREE.attribute(_tree(tokens), 'names with odd signs stand in "double quotes"')
+
+
+def _tree(tokens: Sequence[Token]) -> exp.Expression:
+    check_depth(tokens)
+    text = " ".join(token.text for token in tokens)
+    try:
+        (tree,) = Parser().parse_into(exp.Condition, list(tokens))
+    except RecursionError:
+        raise QueryError("the condition is nested too deeply; write conditions side by side") from None
+    except (SqlglotError, ValueError, TypeError, AttributeError, IndexError, KeyError):
+        # The parser trips over some malformed texts; what it says then is of no use.
+        tree = None
+    if not isinstance(tree, exp.Expression):
+        raise QueryError(f"{shown(text)} cannot be read")
+    return tree
