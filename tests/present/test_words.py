@@ -10,9 +10,8 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.errors import InvalidInput
-from blowfishdb.model.predicate import Predicate
+from blowfishdb.model.predicate import Predicate, condition_words
 from blowfishdb.present.released import AnswerAxis, AnswerTable
-from blowfishdb.model.predicate import condition_words
 from blowfishdb.present.words import policy_words, question_words
 from tests.present.cases import DOMAIN, POLICY, QUESTIONS, constructed, released
 

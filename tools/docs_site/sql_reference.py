@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from blowfishdb.sql.conditions import GROUPS_HELP, MOST_GROUPS
-
 from blowfishdb.sql import statement
+from blowfishdb.sql.groups import GROUPS_HELP, MOST_GROUPS
 from tools.docs_site.words import NOTE, code, table
 
 CLAUSE_WORDS = {
