@@ -168,7 +168,7 @@ async def _through_rest(place: Place, running: Running, samples: int, truth: dic
 
     async def asked(name: str, epsilon: str) -> tuple[float, Floats]:
         question = {"kind": "histogram", "axes": [{"attribute": "age"}]}
-        sent = {"question": question, "accuracy_target": {"epsilon": epsilon}}
+        sent = {"query": question, "accuracy_target": {"epsilon": epsilon}}
         for noun in ("previews", "answers"):
             reply = await caller.ask("POST", f"/api/v1/datasets/{name}/{noun}", sent)
             if reply.status != OK:

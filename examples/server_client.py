@@ -64,10 +64,11 @@ def _wait_for(address: str) -> None:
 def first_sign_in(url: str, name: str, password: str) -> str:
     """Changes the one-time password, as everybody must, and gives the new one."""
     chosen = "a long enough new password"
-    with httpx.Client(base_url=f"{url}/api/v1") as visit:
-        proof = visit.post("/sessions", json={"name": name, "password": password}).raise_for_status().json()["proof"]
+    with httpx.Client(base_url=f"{url}/api/v1") as browser:
+        signed_in = browser.post("/sessions", json={"name": name, "password": password}).raise_for_status().json()
         sent = {"password": password, "new_password": chosen}
-        visit.put("/sessions/current/password", json=sent, headers={"X-Blowfish-Proof": proof}).raise_for_status()
+        headers = {"X-CSRF-Token": signed_in["csrf_token"]}
+        browser.put("/sessions/current/password", json=sent, headers=headers).raise_for_status()
     return chosen
 
 

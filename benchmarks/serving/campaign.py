@@ -122,7 +122,7 @@ async def _analyst(
     # Not all at the same instant: nobody presses a key with two hundred others.
     await asyncio.sleep(campaign.think * chance.random())
     for number in campaign.numbers:
-        asked = {"question": chance.choice(QUESTIONS), "accuracy_target": {"epsilon": str(campaign.price(number))}}
+        asked = {"query": chance.choice(QUESTIONS), "accuracy_target": {"epsilon": str(campaign.price(number))}}
         steps: Sequence[tuple[Kind, str, str, dict[str, Any] | None]] = (
             ("preview", "POST", f"{PATH}/previews", asked),
             ("release", "POST", f"{PATH}/answers", asked),
@@ -161,7 +161,7 @@ def run_plainly(running: Running, callers: int, requests: int) -> list[Outcome]:
 async def _plainly(running: Running, callers: int, requests: int) -> list[Outcome]:
     outcomes: list[Outcome] = []
     began = time.perf_counter()
-    asked = {"question": QUESTIONS[0], "accuracy_target": {"epsilon": "1/1000"}}
+    asked = {"query": QUESTIONS[0], "accuracy_target": {"epsilon": "1/1000"}}
 
     async def one(name: str) -> None:
         caller = Caller(running.port, name)

@@ -82,7 +82,7 @@ def make_place(
     tokens = {}
     for number in range(analysts):
         name = f"analyst-{number:03d}"
-        app_state.people.add(name, "analyst", None)
+        app_state.users.add(name, "analyst", None)
         tokens[name] = app_state.tokens.issue(name, "benchmark", ["ask"], 30)[0]
     app_state.close()
     return Place(folder, tokens)

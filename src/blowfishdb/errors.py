@@ -183,7 +183,7 @@ class AccessError(BlowfishError):
 
 
 class NotSignedIn(AccessError):
-    """A request without a visit or token that is still good."""
+    """A request without a login session or token that is still good."""
 
     code = "not-signed-in"
 
@@ -225,7 +225,7 @@ class PasswordMustChange(AccessError):
 
 
 class AccountsUnavailable(AccessError):
-    """The database of people and visits does not answer."""
+    """The database of users and login sessions does not answer."""
 
     code = "accounts-unavailable"
 
@@ -245,13 +245,13 @@ class DatasetPaused(AccessError):
         self.reason = reason
 
 
-class ProofMissing(AccessError):
-    """A change from a browser without the proof that it comes from our own page."""
+class CsrfTokenMissing(AccessError):
+    """A change from a browser without the CSRF token that shows that it comes from our own page."""
 
-    code = "proof-missing"
+    code = "csrf-token-missing"
 
     def __init__(self) -> None:
-        super().__init__("a change made with a cookie needs the header X-Blowfish-Proof that signing in gave")
+        super().__init__("a change made with a cookie needs the header X-CSRF-Token that signing in gave")
 
 
 class ForeignOrigin(AccessError):

@@ -98,7 +98,7 @@ def serve(config: Path) -> Iterator[Place]:
     settings = replace(read_settings(read_config(config)), port=door.getsockname()[1], sign_ins_per_minute=1000)
     app_state = open_app_state(config, Clock(clock.seconds), settings)
     for name, role in PEOPLE.items():
-        app_state.people.add(name, role, PASSWORD, must_change=False)
+        app_state.users.add(name, role, PASSWORD, must_change=False)
     server = uvicorn.Server(server_config(app_state, settings))
     thread = threading.Thread(target=server.run, args=([door],), daemon=True)
     thread.start()
@@ -135,7 +135,7 @@ HEARD = """async () => {
 """The server has heard of everything that was done on the page, and the page shows that it has."""
 
 
-def visit(page: Page, place: Place, path: str) -> None:
+def login(page: Page, place: Place, path: str) -> None:
     """Opens a page and waits until it can be used."""
     page.goto(f"{place.url}{path}")
     page.evaluate(ARRIVED)

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, Route, WebSocket, expect
 
 import blowfishdb as bf
 from blowfishdb.engine import measure
-from tests.browser.clinic import HEARD, PASSWORD, SECRET_NOTE, WARDS, Place, follow, settle, shoot, sign_in, visit
+from tests.browser.clinic import HEARD, PASSWORD, SECRET_NOTE, WARDS, Place, follow, login, settle, shoot, sign_in
 
 pytestmark = pytest.mark.chromium
 
@@ -39,7 +39,7 @@ def run(page: Page) -> None:
 
 def audited(place: Place) -> list[tuple[str, str, str]]:
     """Who did what to what, by the audit log."""
-    return [(line.who, line.action, line.target) for line in place.app_state.actions.last()]
+    return [(line.who, line.action, line.target) for line in place.app_state.audit_log.last()]
 
 
 def test_from_sign_in_to_files(page: Page, place: Place) -> None:
@@ -133,11 +133,11 @@ def test_filters_budget_and_refusals_teach(page: Page, place: Place) -> None:
 
 
 def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
-    place.app_state.people.add("hanna", "analyst", PASSWORD, must_change=False)
+    place.app_state.users.add("hanna", "analyst", PASSWORD, must_change=False)
     session = place.app_state.session("hanna")
     sign_in(page, place, "hanna", then="/history")
     expect(page.get_by_role("heading", name="Nothing asked yet")).to_be_visible()
-    visit(page, place, "/synopses")
+    login(page, place, "/synopses")
     shoot(page, "synopses-empty")
 
     ages = session["clinic"].histogram(bf.col("age").bins(10))
@@ -156,7 +156,7 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
     shoot(page, "synopses")
     assert "asked for a synopsis" in {action for _, action, _ in audited(place)}
     spent = session.budget("clinic").spent
-    visit(page, place, "/history")
+    login(page, place, "/history")
     boxes = page.get_by_role("checkbox")
     expect(boxes).to_have_count(3)
     shoot(page, "history")
@@ -167,17 +167,17 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
     expect(page.locator(".bf-chart canvas")).to_have_count(2)
     expect(page.get_by_text("with 90 % confidence")).to_be_visible()
     shoot(page, "compare")
-    visit(page, place, "/history")
+    login(page, place, "/history")
     follow(page, page.get_by_role("link", name="Histogram of age in bins of 10", exact=True).first)
     expect(page.locator(".bf-chart canvas")).to_be_visible()
     shoot(page, "history-answer")
 
-    visit(page, place, "/budget")
+    login(page, place, "/budget")
     expect(page.get_by_test_id("left").first).to_have_text(f"{float(1 - spent):g}")
     expect(page.get_by_text("CDF of cost")).to_be_visible()
     shoot(page, "budget")
 
-    visit(page, place, "/synopses")
+    login(page, place, "/synopses")
     page.get_by_role("button", name="Ask it, free").first.click()
     expect(page.locator(".bf-chart canvas")).to_be_visible()
     page.get_by_role("radio", name="Cumulative").click()
@@ -187,7 +187,7 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
 
 
 def test_the_budget_runs_out(page: Page, place: Place) -> None:
-    place.app_state.people.add("poor", "analyst", PASSWORD, must_change=False)
+    place.app_state.users.add("poor", "analyst", PASSWORD, must_change=False)
     session = place.app_state.session("poor")
     session["clinic"].count().release(epsilon="0.001")
     sign_in(page, place, "poor")
@@ -232,7 +232,7 @@ def test_a_visit_ends(page: Page, place: Place) -> None:
     before = place.app_state.session("ana").budget("clinic").spent
     place.clock.ahead += 13 * 60 * 60
     page.get_by_label("Within ±").fill("350")
-    expect(page.get_by_text("Your visit has ended")).to_be_visible()
+    expect(page.get_by_text("Your session has ended")).to_be_visible()
     shoot(page, "visit-ended")
     assert place.app_state.session("ana").budget("clinic").spent == before
     page.get_by_role("button", name="Sign in").click()
@@ -242,7 +242,7 @@ def test_a_visit_ends(page: Page, place: Place) -> None:
 
 
 def test_a_first_password_must_be_changed(page: Page, place: Place) -> None:
-    place.app_state.people.add("nora", "analyst", "made for her, once", must_change=True)
+    place.app_state.users.add("nora", "analyst", "made for her, once", must_change=True)
     page.goto(f"{place.url}/explore")
     page.fill("#name", "nora")
     page.fill("#password", "made for her, once")
@@ -292,9 +292,9 @@ def test_tokens_are_made_and_ended(page: Page, place: Place) -> None:
     shoot(page, "account")
     found = re.search(r'token="([^"]+)"', code.inner_text())
     assert found is not None
-    visitor = place.app_state.tokens.resume(found[1])
-    assert visitor is not None
-    assert (visitor.name, visitor.scopes) == ("ben", {"ask"})
+    identity = place.app_state.tokens.resume(found[1])
+    assert identity is not None
+    assert (identity.name, identity.scopes) == ("ben", {"ask"})
     page.get_by_role("button", name="End the token").click()
     expect(page.get_by_text("You have no tokens")).to_be_visible()
     assert place.app_state.tokens.resume(found[1]) is None
@@ -317,7 +317,7 @@ def test_links_lead_nowhere_else(page: Page, place: Place) -> None:
     expect(page.get_by_role("heading", name="Not for you")).to_be_visible()
 
 
-def traffic_of(chromium: Browser, place: Place, visitor: str) -> tuple[str, set[str]]:
+def traffic_of(chromium: Browser, place: Place, identity: str) -> tuple[str, set[str]]:
     """Everything that went between an analyst's browser and the server on a whole visit, and the hosts it asked."""
     context = chromium.new_context(viewport={"width": 1440, "height": 900})
     page = context.new_page()
@@ -342,7 +342,7 @@ def traffic_of(chromium: Browser, place: Place, visitor: str) -> tuple[str, set[
 
     page.on("websocket", listen)
     page.route("**/*", pass_on)
-    sign_in(page, place, visitor)
+    sign_in(page, place, identity)
     ask_wards(page, "300")
     run(page)
     expect(page.locator(".bf-chart canvas")).to_be_visible()
@@ -354,7 +354,7 @@ def traffic_of(chromium: Browser, place: Place, visitor: str) -> tuple[str, set[
         page.get_by_role("menuitem", name="JSON").click()
     heard.append(Path(waiting.value.path()).read_text())
     for path in ("history", "budget", "synopses"):
-        visit(page, place, f"/{path}")
+        login(page, place, f"/{path}")
         page.evaluate(HEARD)
     page.unroute_all(behavior="wait")
     context.close()
@@ -368,7 +368,7 @@ def still(unit: Fraction, weights: NDArray[np.int64], size: int | None = None) -
 
 def test_no_true_count_or_row_in_any_traffic(chromium: Browser, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "sample", still)
-    place.app_state.people.add("spy", "analyst", PASSWORD, must_change=False)
+    place.app_state.users.add("spy", "analyst", PASSWORD, must_change=False)
     heard, hosts = traffic_of(chromium, place, "spy")
     answer = place.app_state.session("spy").reopen("clinic", place.app_state.session("spy").history("clinic")[0].number)
     assert isinstance(answer, bf.Answer)

@@ -1,4 +1,4 @@
-"""A curator's visit in a real browser: from a table to a saved policy, the trade-off, the books, and people."""
+"""A curator's visit in a real browser: from a table to a saved policy, the trade-off, the ledger, and users."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import blowfishdb as bf
 from blowfishdb.errors import BudgetExceeded, DatasetPaused
-from tests.browser.clinic import HEARD, PASSWORD, Place, shoot, sign_in, visit
+from tests.browser.clinic import HEARD, PASSWORD, Place, login, shoot, sign_in
 
 pytestmark = pytest.mark.chromium
 KINDS = {"blood": 611, "bone": 1_283, "skin": 907}
@@ -49,7 +49,7 @@ def pick(page: Page, test_id: str, option: str) -> None:
 
 def did(place: Place, action: str) -> list[str]:
     """On what this was done, by the log of actions."""
-    return [one.target for one in place.app_state.actions.last() if one.action == action]
+    return [one.target for one in place.app_state.audit_log.last() if one.action == action]
 
 
 def test_from_a_table_to_a_saved_policy(page: Page, lab: Place) -> None:
@@ -173,13 +173,13 @@ def test_a_click_on_a_curve_shows_that_point(page: Page, lab: Place) -> None:
     expect(page.get_by_test_id("point")).to_contain_text("Blocks of 10")
 
 
-def test_pause_revoke_and_the_books(page: Page, lab: Place) -> None:
+def test_pause_revoke_and_the_ledger(page: Page, lab: Place) -> None:
     lab.app_state.session("ana")["depot"].histogram("age").release(epsilon="1/20")
-    sign_in(page, lab, "cora", then="/books?dataset=depot")
+    sign_in(page, lab, "cora", then="/ledger?dataset=depot")
     expect(page.get_by_role("cell", name="Histogram of age").first).to_be_visible()
     page.get_by_test_id("verify").click()
     expect(page.get_by_text("Sound:")).to_be_visible()
-    shoot(page, "books")
+    shoot(page, "ledger")
     with page.expect_download() as download:
         page.get_by_test_id("export").click()
     assert download.value.suggested_filename.endswith(".jsonl")
@@ -199,7 +199,7 @@ def test_pause_revoke_and_the_books(page: Page, lab: Place) -> None:
     expect(page.get_by_text("of their own")).to_be_visible()
     with pytest.raises(BudgetExceeded):
         lab.app_state.session("ana")["depot"].cdf("age").release(epsilon="1/20")
-    page.get_by_role("tab", name="What people did").click()
+    page.get_by_role("tab", name="What users did").click()
     expect(page.get_by_role("cell", name="revoked an analyst").first).to_be_visible()
 
 
@@ -235,8 +235,8 @@ def test_names_are_never_taken_for_markup_and_a_dataset_can_go(page: Page, lab: 
     page.get_by_test_id("name").fill("<b>odd<b>")
     page.get_by_test_id("finish").click()
     page.wait_for_url(re.compile("/policies"))
-    for path in ("/policies", "/trade-off", "/books", "/datasets"):
-        visit(page, lab, f"{path}?dataset=%3Cb%3Eodd%3Cb%3E")
+    for path in ("/policies", "/trade-off", "/ledger", "/datasets"):
+        login(page, lab, f"{path}?dataset=%3Cb%3Eodd%3Cb%3E")
         page.get_by_text("<b>odd<b>").first.wait_for()
     assert page.evaluate("window.bad") is None
     page.get_by_test_id("more-<b>odd<b>").click()
@@ -247,9 +247,9 @@ def test_names_are_never_taken_for_markup_and_a_dataset_can_go(page: Page, lab: 
     assert "<b>odd<b>" not in lab.app_state.curator("cora").datasets()
 
 
-def test_people_get_a_password_that_they_must_change(page: Page, chromium: Browser, lab: Place) -> None:
-    sign_in(page, lab, "cora", then="/people")
-    shoot(page, "people")
+def test_users_get_a_password_that_they_must_change(page: Page, chromium: Browser, lab: Place) -> None:
+    sign_in(page, lab, "cora", then="/users")
+    shoot(page, "users")
     page.get_by_test_id("new-name").fill("nia")
     page.get_by_test_id("add-person").click()
     password = page.get_by_test_id("password").inner_text()
@@ -267,10 +267,10 @@ def test_people_get_a_password_that_they_must_change(page: Page, chromium: Brows
     before = shut_out.count()
     page.get_by_test_id("disable-nia").click()
     expect(shut_out).to_have_count(before + 1)
-    assert lab.app_state.people.find("nia").is_disabled
+    assert lab.app_state.users.find("nia").is_disabled
 
 
-CURATORS = ("/datasets", "/datasets/add", "/policies", "/trade-off", "/books", "/people")
+CURATORS = ("/datasets", "/datasets/add", "/policies", "/trade-off", "/ledger", "/users")
 
 
 def test_analysts_find_no_curators_pages(page: Page, lab: Place) -> None:
@@ -280,7 +280,7 @@ def test_analysts_find_no_curators_pages(page: Page, lab: Place) -> None:
         assert answer is not None
         assert answer.status == 403
         assert "depot" not in page.content()
-    for path in ("/api/v1/ledger/entries", "/api/v1/users", "/api/v1/actions"):
+    for path in ("/api/v1/ledger/entries", "/api/v1/users", "/api/v1/audit-log"):
         answer = page.goto(f"{lab.url}{path}")
         assert answer is not None
         assert answer.status == 403
@@ -291,31 +291,31 @@ def test_auditors_read_and_change_nothing(page: Page, lab: Place) -> None:
     expect(page.get_by_role("heading", name="Budget and log")).to_be_visible()
     for test_id in ("pause", "revoke-ben"):
         assert page.get_by_test_id(test_id).count() == 0
-    visit(page, lab, "/policies?dataset=depot")
+    login(page, lab, "/policies?dataset=depot")
     expect(page.get_by_text("values at most 10 apart")).to_be_visible()
     assert page.get_by_test_id("save").count() == page.get_by_test_id("family").count() == 0
-    for path in ("/datasets/add", "/trade-off", "/people"):
+    for path in ("/datasets/add", "/trade-off", "/users"):
         answer = page.goto(f"{lab.url}{path}")
         assert answer is not None
         assert answer.status == 403
 
 
 def test_a_page_left_open_does_nothing_for_somebody_who_was_shut_out(page: Page, lab: Place) -> None:
-    lab.app_state.people.add("carl", "curator", PASSWORD, must_change=False)
-    sign_in(page, lab, "carl", then="/books?dataset=depot")
+    lab.app_state.users.add("carl", "curator", PASSWORD, must_change=False)
+    sign_in(page, lab, "carl", then="/ledger?dataset=depot")
     page.get_by_test_id("pause").click()
     page.get_by_test_id("reason").fill("mischief")
-    lab.app_state.people.disable("carl")
+    lab.app_state.users.disable("carl")
     page.get_by_test_id("go").click()
-    expect(page.get_by_text("Your visit has ended")).to_be_visible()
+    expect(page.get_by_text("Your session has ended")).to_be_visible()
     assert lab.app_state.pauses.of("depot") is None
 
 
-RELEASE = """async ([name, proof, epsilon]) => {
+RELEASE = """async ([name, csrfToken, epsilon]) => {
   const response = await fetch('/api/v1/datasets/rare/answers', {
     method: 'POST', credentials: 'same-origin',
-    headers: {'Content-Type': 'application/json', 'X-Blowfish-Proof': proof, 'Idempotency-Key': name},
-    body: JSON.stringify({question: {kind: 'histogram', axes: [{attribute: 'age'}]}, accuracy_target: {epsilon}}),
+    headers: {'Content-Type': 'application/json', 'X-CSRF-Token': csrfToken, 'Idempotency-Key': name},
+    body: JSON.stringify({query: {kind: 'histogram', axes: [{attribute: 'age'}]}, accuracy_target: {epsilon}}),
   });
   return response.status;
 }"""
@@ -332,10 +332,10 @@ def test_two_analysts_race_for_the_last_budget(chromium: Browser, lab: Place) ->
     pages = {name: window.new_page() for name, window in windows.items()}
     for name, own in pages.items():
         sign_in(own, lab, name)
-        proof = own.evaluate("async () => (await (await fetch('/api/v1/sessions/current')).json()).proof")
+        csrf_token = own.evaluate("async () => (await (await fetch('/api/v1/sessions/current')).json()).csrf_token")
         own.evaluate(
             "([code, sent]) => { window.race = () => { window.ran = eval(code)(sent); } }",
-            [RELEASE, [name, proof, "3/5"]],
+            [RELEASE, [name, csrf_token, "3/5"]],
         )
     for own in pages.values():
         own.evaluate("() => { window.race(); }")

@@ -228,9 +228,9 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
         "duckdb:///./blowfish.users#person",
         "blowfish.users",
         "sqlite:///elsewhere/../blowfish.ledger#account",
-        "postgresql://u@host/db#blowfish_people.person",
-        "postgresql://u@host/db#blowfish%5Fpeople.person",
-        "postgresql://u@host/db?options=-csearch_path%3DBlowfish%255FPeople#person",
+        "postgresql://u@host/db#blowfish_users.users",
+        "postgresql://u@host/db#blowfish%5Fusers.users",
+        "postgresql://u@host/db?options=-csearch_path%3DBlowfish%255FUsers#users",
         "SQLITE:///{folder}/blowfish.users#person",
         "sqlite:///{folder}/blowfish.users?mode=ro#person",
         "sqlite://{folder}/blowfish.users#person",
@@ -246,7 +246,7 @@ def test_own_records_are_no_dataset(tmp_path: Path, address: str) -> None:
 
 def test_own_records_are_known_where_a_variable_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = Config(tmp_path / "blowfish.toml", server={"users": "sqlite:///${BLOWFISH_PLACE}/people.sqlite"})
-    address = f"sqlite:///{tmp_path}/people.sqlite#person"
+    address = f"sqlite:///{tmp_path}/people.sqlite#users"
     assert config.reachable(address)  # nobody can tell here, and the server is not run here
     monkeypatch.setenv("BLOWFISH_PLACE", str(tmp_path))
     with pytest.raises(CatalogError, match="own records"):

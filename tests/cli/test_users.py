@@ -1,29 +1,29 @@
-"""People from the console."""
+"""Users from the console."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from blowfishdb.server.auth.database import Clock, open_database
-from blowfishdb.server.auth.session import Visits
-from blowfishdb.server.auth.users import People
+from blowfishdb.server.auth.session import LoginSessions
+from blowfishdb.server.auth.users import Users
 from tests.cli.conftest import Run
 
 CONFIG = 'ledger = "sqlite:///blowfish.ledger"\nmark = "blowfish.mark"\n'
 
 
-def test_people_are_added_shut_out_and_given_passwords(blowfish: Run, folder: Path) -> None:
+def test_users_are_added_shut_out_and_given_passwords(blowfish: Run, folder: Path) -> None:
     (folder / "blowfish.toml").write_text(CONFIG)
     made = blowfish("user", "add", "ana", "--json")
     assert made.code == 0, made.err
     assert "curator" in blowfish("user", "add", "cora", "--role", "curator").out + blowfish("user", "list").out
     database = open_database(f"sqlite:///{folder}/blowfish.users")
-    people = People(database, Clock())
-    visits = Visits(people, database, Clock())
-    assert visits.sign_in("ana", made.json["password"], "x").visitor.must_change
+    users = Users(database, Clock())
+    logins = LoginSessions(users, database, Clock())
+    assert logins.sign_in("ana", made.json["password"], "x").identity.must_change
     new = blowfish("user", "password", "ana", "--json").json["password"]
     assert new != made.json["password"]
-    assert visits.sign_in("ana", new, "x").visitor.name == "ana"
+    assert logins.sign_in("ana", new, "x").identity.name == "ana"
     assert blowfish("user", "disable", "ana", "--json").json == {"name": "ana", "disabled": True}
     assert "shut out" in blowfish("user", "list").out
     assert blowfish("user", "disable", "ana", "--undo").code == 0

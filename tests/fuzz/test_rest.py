@@ -82,7 +82,7 @@ ROUTES = ("previews", "answers", "synopses", "points", "points/previews", "risk"
 @given(
     route=st.sampled_from(ROUTES),
     body=st.fixed_dictionaries(
-        {"accuracy_target": ANY_TARGET}, optional={"question": QUESTION, "sql": texts(), "deadline": st.floats(-5, 60)}
+        {"accuracy_target": ANY_TARGET}, optional={"query": QUESTION, "sql": texts(), "deadline": st.floats(-5, 60)}
     ),
     key=st.none() | st.text(st.characters(codec="ascii"), max_size=5),
 )

@@ -93,7 +93,7 @@ def _served(config: Path) -> str:
     from tests.server.places import AGES, NO_CERTIFICATES, served
 
     app_state = open_app_state(config)
-    app_state.people.add("ana", "analyst", None)
+    app_state.users.add("ana", "analyst", None)
     secret = app_state.tokens.issue("ana", "test", ["ask"], 1)[0]
     app_state.warm_up()
     with (

@@ -29,7 +29,7 @@ NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Loading the usual certificates takes longer than most tests here."""
 PATIENCE = 60.0
 """Seconds; on a busy machine an answer may take more than the 5 that clients usually wait."""
-AGES = {"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": "1/10"}}
+AGES = {"query": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": "1/10"}}
 
 
 @dataclass
@@ -43,14 +43,14 @@ class Place:
     secrets: dict[str, str]
     clients: list[httpx.Client] = field(default_factory=list)
 
-    def visitor(self, name: str | None = None) -> httpx.Client:
+    def browser(self, name: str | None = None) -> httpx.Client:
         """A browser in which somebody has signed in, or nobody."""
         client = httpx.Client(base_url=self.address, verify=NO_CERTIFICATES, timeout=PATIENCE)
         self.clients.append(client)
         if name is not None:
-            visit = self.app_state.visits.begin(name)
-            client.cookies.set("blowfish_visit", visit.secret)
-            client.headers["X-Blowfish-Proof"] = str(visit.visitor.proof)
+            login = self.app_state.logins.begin(name)
+            client.cookies.set("blowfish_session", login.secret)
+            client.headers["X-CSRF-Token"] = str(login.identity.csrf_token)
         return client
 
     def program(self, name: str) -> httpx.Client:
@@ -76,7 +76,7 @@ def opened(folder: Path, dataset: bf.Dataset | None = None, server: str = "") ->
     app_state = open_app_state(configuration(folder), Clock(lambda: seconds[0]))
     secrets = {}
     for name, role in PEOPLE.items():
-        app_state.people.add(name, role, None)
+        app_state.users.add(name, role, None)
         secrets[name] = app_state.tokens.issue(name, "test", SCOPES[role], 300)[0]
     with served(rest_app(app_state), app_state.settings) as address:
         place = Place(folder, app_state, address, seconds, secrets)

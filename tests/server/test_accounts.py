@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from blowfishdb.errors import AccountsUnavailable, InvalidInput, SignInRefused
-from blowfishdb.server.auth.audit_log import Actions
+from blowfishdb.server.auth.audit_log import AuditLog
 from blowfishdb.server.auth.database import Clock, Database, open_database
-from blowfishdb.server.auth.session import FREE_TRIES, FREE_TRIES_OF_AN_ADDRESS, IDLE, LONGEST_VISIT, Visits
+from blowfishdb.server.auth.session import FREE_TRIES, FREE_TRIES_OF_AN_ADDRESS, IDLE, LONGEST_LOGIN, LoginSessions
 from blowfishdb.server.auth.tokens import Tokens
-from blowfishdb.server.auth.users import People, hash_password, is_password, new_password
+from blowfishdb.server.auth.users import Users, hash_password, is_password, new_password
 
 PASSWORD = "correct horse battery"
 
@@ -26,124 +26,124 @@ class Place:
 
     def __post_init__(self) -> None:
         clock = Clock(lambda: self.time)
-        self.people = People(self.database, clock)
-        self.visits = Visits(self.people, self.database, clock)
-        self.tokens = Tokens(self.people, self.database, clock)
-        self.actions = Actions(self.database, clock)
+        self.users = Users(self.database, clock)
+        self.logins = LoginSessions(self.users, self.database, clock)
+        self.tokens = Tokens(self.users, self.database, clock)
+        self.audit_log = AuditLog(self.database, clock)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else f"sqlite:///{tmp_path}/people.db"
+    url = request.getfixturevalue("postgres_url") if request.param == "postgres" else f"sqlite:///{tmp_path}/users.db"
     database = open_database(url)
     found = Place(database)
-    found.people.add("cora", "curator", PASSWORD, must_change=False)
-    found.people.add("ana", "analyst", PASSWORD, must_change=False)
+    found.users.add("cora", "curator", PASSWORD, must_change=False)
+    found.users.add("ana", "analyst", PASSWORD, must_change=False)
     yield found
     database.close()
 
 
 def test_a_visit_begins_ends_and_is_not_guessed(place: Place) -> None:
-    visit = place.visits.sign_in("ana", PASSWORD, "1.2.3.4")
-    found = place.visits.resume(visit.secret)
+    login = place.logins.sign_in("ana", PASSWORD, "1.2.3.4")
+    found = place.logins.resume(login.secret)
     assert found is not None
-    assert (found.name, found.role, found.proof) == ("ana", "analyst", visit.visitor.proof)
-    assert place.visits.resume(visit.secret[:-1]) is None
-    place.visits.sign_out(visit.secret)
-    assert place.visits.resume(visit.secret) is None
+    assert (found.name, found.role, found.csrf_token) == ("ana", "analyst", login.identity.csrf_token)
+    assert place.logins.resume(login.secret[:-1]) is None
+    place.logins.sign_out(login.secret)
+    assert place.logins.resume(login.secret) is None
 
 
 @pytest.mark.postgres
 def test_several_servers_write_one_log(postgres_url: str) -> None:
     servers = [Place(open_database(postgres_url)) for _ in range(4)]
-    servers[0].actions.note("console", "made the tables")
+    servers[0].audit_log.note("console", "made the tables")
 
     def work(server: Place) -> None:
         for number in range(15):
-            server.actions.note("ana", f"step {number}")
+            server.audit_log.note("ana", f"step {number}")
             with pytest.raises(SignInRefused):
-                server.visits.sign_in("nobody", "x" * 12, "1.2.3.4")
+                server.logins.sign_in("nobody", "x" * 12, "1.2.3.4")
             server.time += 10_000
 
     with ThreadPoolExecutor(len(servers)) as pool:
         list(pool.map(work, servers))
-    assert servers[0].actions.first_fault() is None
-    assert len(servers[0].actions.lines()) == 1 + 4 * 15
+    assert servers[0].audit_log.first_fault() is None
+    assert len(servers[0].audit_log.lines()) == 1 + 4 * 15
     for server in servers:
         server.database.close()
 
 
 def test_texts_that_one_database_cannot_keep_are_refused_by_both(place: Place) -> None:
     with pytest.raises(InvalidInput, match="NUL"):
-        place.visits.sign_in("a\0b", PASSWORD, "x")
-    assert place.people.find("ana").role == "analyst"
+        place.logins.sign_in("a\0b", PASSWORD, "x")
+    assert place.users.find("ana").role == "analyst"
 
 
 @pytest.mark.parametrize("name", [" ", " ana", "ana ", "a/b", "../ana"])
 def test_names_that_no_address_can_name_are_refused(place: Place, name: str) -> None:
     with pytest.raises(InvalidInput, match="a name begins"):
-        place.people.add(name, "analyst", PASSWORD)
+        place.users.add(name, "analyst", PASSWORD)
 
 
 def test_idle_and_long_visits_end(place: Place) -> None:
-    visit = place.visits.sign_in("ana", PASSWORD, "x")
+    login = place.logins.sign_in("ana", PASSWORD, "x")
     place.time += IDLE + 1
-    assert place.visits.resume(visit.secret) is None
-    visit = place.visits.sign_in("ana", PASSWORD, "x")
-    for _ in range(LONGEST_VISIT // (IDLE // 2) - 1):
+    assert place.logins.resume(login.secret) is None
+    login = place.logins.sign_in("ana", PASSWORD, "x")
+    for _ in range(LONGEST_LOGIN // (IDLE // 2) - 1):
         place.time += IDLE // 2
-        assert place.visits.resume(visit.secret) is not None
+        assert place.logins.resume(login.secret) is not None
     place.time += IDLE // 2
-    assert place.visits.resume(visit.secret) is None
+    assert place.logins.resume(login.secret) is None
 
 
 def test_wrong_names_and_passwords_are_told_alike_and_make_one_wait(place: Place) -> None:
     said = set()
     for name, password in (("ana", "wrong password"), ("nobody", PASSWORD)):
         with pytest.raises(SignInRefused) as refusal:
-            place.visits.sign_in(name, password, name)
+            place.logins.sign_in(name, password, name)
         said.add(str(refusal.value))
     assert len(said) == 1
     for _ in range(FREE_TRIES):
         with pytest.raises(SignInRefused):
-            place.visits.sign_in("ana", "wrong password", "y")
+            place.logins.sign_in("ana", "wrong password", "y")
     with pytest.raises(SignInRefused, match="wait"):
-        place.visits.sign_in("ana", PASSWORD, "elsewhere")
+        place.logins.sign_in("ana", PASSWORD, "elsewhere")
     place.time += 3600
-    assert place.visits.sign_in("ana", PASSWORD, "elsewhere").visitor.name == "ana"
+    assert place.logins.sign_in("ana", PASSWORD, "elsewhere").identity.name == "ana"
 
 
 def test_an_address_that_many_share_waits_later_than_a_name(place: Place) -> None:
     for number in range(2 * FREE_TRIES):
         with pytest.raises(SignInRefused, match="wrong"):
-            place.visits.sign_in(f"nobody {number}", "wrong password", "office")
-    place.visits.check_password("cora", PASSWORD, "office")
+            place.logins.sign_in(f"nobody {number}", "wrong password", "office")
+    place.logins.check_password("cora", PASSWORD, "office")
     for number in range(FREE_TRIES_OF_AN_ADDRESS):
         with pytest.raises(SignInRefused):
-            place.visits.sign_in(f"nobody {number}", "wrong password", "office")
+            place.logins.sign_in(f"nobody {number}", "wrong password", "office")
     with pytest.raises(SignInRefused, match="too many"):
-        place.visits.sign_in("ana", PASSWORD, "office")
+        place.logins.sign_in("ana", PASSWORD, "office")
 
 
 def test_the_disabled_are_out_at_once(place: Place) -> None:
-    visit = place.visits.sign_in("ana", PASSWORD, "x")
+    login = place.logins.sign_in("ana", PASSWORD, "x")
     secret, _ = place.tokens.issue("ana", "laptop", ["ask"], 30)
-    place.people.disable("ana")
-    assert place.visits.resume(visit.secret) is None
+    place.users.disable("ana")
+    assert place.logins.resume(login.secret) is None
     assert place.tokens.resume(secret) is None
     with pytest.raises(SignInRefused):
-        place.visits.sign_in("ana", PASSWORD, "x")
-    place.people.disable("ana", disabled=False)
-    assert place.visits.sign_in("ana", PASSWORD, "x").visitor.name == "ana"
+        place.logins.sign_in("ana", PASSWORD, "x")
+    place.users.disable("ana", disabled=False)
+    assert place.logins.sign_in("ana", PASSWORD, "x").identity.name == "ana"
 
 
 def test_a_new_password_ends_visits_and_the_first_must_be_changed(place: Place) -> None:
-    place.people.add("bob", "analyst", PASSWORD)
-    visit = place.visits.sign_in("bob", PASSWORD, "x")
-    assert not visit.visitor.may("ask")
-    place.people.set_password("bob", "another long password")
-    assert place.visits.resume(visit.secret) is None
-    assert place.visits.sign_in("bob", "another long password", "x").visitor.may("ask")
+    place.users.add("bob", "analyst", PASSWORD)
+    login = place.logins.sign_in("bob", PASSWORD, "x")
+    assert not login.identity.may("ask")
+    place.users.set_password("bob", "another long password")
+    assert place.logins.resume(login.secret) is None
+    assert place.logins.sign_in("bob", "another long password", "x").identity.may("ask")
 
 
 def test_tokens_have_scopes_and_an_end(place: Place) -> None:
@@ -167,34 +167,36 @@ def test_tokens_have_scopes_and_an_end(place: Place) -> None:
 
 
 def test_no_secret_is_stored(place: Place) -> None:
-    visit = place.visits.sign_in("ana", PASSWORD, "x")
+    login = place.logins.sign_in("ana", PASSWORD, "x")
     secret, _ = place.tokens.issue("ana", "t", ["ask"], 1)
     with place.database.write() as cursor:
-        stored = str([cursor.rows(f"SELECT * FROM {table}") for table in ("person", "visit", "token", "failure")])
-    for hidden in (PASSWORD, visit.secret, secret):
+        stored = str(
+            [cursor.rows(f"SELECT * FROM {table}") for table in ("users", "login_session", "token", "failure")]
+        )
+    for hidden in (PASSWORD, login.secret, secret):
         assert hidden not in stored
 
 
 def test_the_log_notices_a_missing_or_changed_line(place: Place) -> None:
     for number in range(4):
-        place.actions.note("cora", "looked", f"page {number}", {"number": number})
-    assert [line.target for line in place.actions.last(2)] == ["page 2", "page 3"]
-    assert place.actions.first_fault() is None
+        place.audit_log.note("cora", "looked", f"page {number}", {"number": number})
+    assert [line.target for line in place.audit_log.last(2)] == ["page 2", "page 3"]
+    assert place.audit_log.first_fault() is None
     with place.database.write() as cursor:
-        cursor.rows("UPDATE action SET body = replace(body, 'page 1', 'page 9') WHERE number = 2")
-    assert place.actions.first_fault() == 2
+        cursor.rows("UPDATE audit_log SET body = replace(body, 'page 1', 'page 9') WHERE number = 2")
+    assert place.audit_log.first_fault() == 2
     with place.database.write() as cursor:
-        cursor.rows("DELETE FROM action WHERE number = 2")
-    assert place.actions.first_fault() == 2
+        cursor.rows("DELETE FROM audit_log WHERE number = 2")
+    assert place.audit_log.first_fault() == 2
 
 
 def test_bad_people_are_refused(place: Place) -> None:
     for name, role, password in (("ana", "analyst", PASSWORD), ("x", "king", PASSWORD), ("x", "analyst", "short")):
         with pytest.raises(InvalidInput):
-            place.people.add(name, role, password)
+            place.users.add(name, role, password)
     with pytest.raises(InvalidInput):
-        place.people.find("nobody")
-    assert [person.name for person in place.people.all()] == ["ana", "cora"]
+        place.users.find("nobody")
+    assert [user.name for user in place.users.all()] == ["ana", "cora"]
 
 
 def test_passwords_are_hashed_and_checked() -> None:
@@ -208,7 +210,7 @@ def test_passwords_are_hashed_and_checked() -> None:
 
 
 def test_a_broken_database_is_a_typed_error(tmp_path: Path) -> None:
-    path = tmp_path / "people.db"
+    path = tmp_path / "users.db"
     path.write_bytes(b"not a database, but long enough to be read as one" * 30)
     with pytest.raises(AccountsUnavailable), open_database(f"sqlite:///{path}").write():
         pass

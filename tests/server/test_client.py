@@ -31,7 +31,7 @@ from tests.session.places import visits
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with opened(tmp_path_factory.mktemp("clinic"), visits(epsilon="10", per_analyst="5")) as found:
-        found.app_state.people.set_password("bob", PASSWORD)
+        found.app_state.users.set_password("bob", PASSWORD)
         yield found
 
 

@@ -21,29 +21,29 @@ PREVIEWS = "/api/v1/datasets/visits/previews"
 
 
 def test_cookies_and_proofs_are_not_forged(place: Place) -> None:
-    ana = place.visitor("ana")
-    good = ana.headers["X-Blowfish-Proof"]
-    for proof in ("", "x", good[:-1], good + "x", str(place.visitor("bob").headers["X-Blowfish-Proof"])):
-        assert code(ana.post(PREVIEWS, json=AGES, headers={"X-Blowfish-Proof": proof})) == "proof-missing"
+    ana = place.browser("ana")
+    good = ana.headers["X-CSRF-Token"]
+    for csrf_token in ("", "x", good[:-1], good + "x", str(place.browser("bob").headers["X-CSRF-Token"])):
+        assert code(ana.post(PREVIEWS, json=AGES, headers={"X-CSRF-Token": csrf_token})) == "csrf-token-missing"
     assert ana.post(PREVIEWS, json=AGES).status_code == 200
-    secret = ana.cookies["blowfish_visit"]
+    secret = ana.cookies["blowfish_session"]
     for forged in (secret[:-1], secret + "x", "x" * 5000, "cora", ""):
-        stranger = place.visitor()
-        stranger.cookies.set("blowfish_visit", forged)
+        stranger = place.browser()
+        stranger.cookies.set("blowfish_session", forged)
         assert code(stranger.get("/api/v1/datasets")) == "not-signed-in"
     for header in ("Bearer", "Basic YW5hOng=", f"Bearer {secret}", "bearer " + "x" * 5000):
-        sent = place.visitor().get("/api/v1/datasets", headers={"Authorization": header})
+        sent = place.browser().get("/api/v1/datasets", headers={"Authorization": header})
         assert code(sent) == "not-signed-in"
 
 
 def test_a_bad_token_is_not_helped_by_a_good_cookie(place: Place) -> None:
-    ana = place.visitor("ana")
+    ana = place.browser("ana")
     assert code(ana.get("/api/v1/datasets", headers={"Authorization": "Bearer bfdb_x"})) == "not-signed-in"
 
 
 def test_visits_end_and_the_disabled_are_out(place: Place) -> None:
-    ana, bob = place.visitor("ana"), place.visitor("bob")
-    place.visitor("cora").put("/api/v1/users/bob/disabled", json={"disabled": True})
+    ana, bob = place.browser("ana"), place.browser("bob")
+    place.browser("cora").put("/api/v1/users/bob/disabled", json={"disabled": True})
     assert code(bob.get("/api/v1/datasets")) == "not-signed-in"
     assert code(place.program("bob").get("/api/v1/datasets")) == "not-signed-in"
     place.time[0] += IDLE + 1
@@ -51,15 +51,15 @@ def test_visits_end_and_the_disabled_are_out(place: Place) -> None:
 
 
 def test_signing_in_says_nothing_and_slows_down(place: Place) -> None:
-    place.app_state.people.set_password("ana", PASSWORD)
+    place.app_state.users.set_password("ana", PASSWORD)
     said = {
-        place.visitor().post("/api/v1/sessions", json={"name": name, "password": "wrong password"}).text
+        place.browser().post("/api/v1/sessions", json={"name": name, "password": "wrong password"}).text
         for name in ("ana", "nobody", "cora")
     }
     assert len(said) == 1
     for _ in range(6):
-        place.visitor().post("/api/v1/sessions", json={"name": "ana", "password": "wrong password"})
-    waiting = place.visitor().post("/api/v1/sessions", json={"name": "ana", "password": PASSWORD})
+        place.browser().post("/api/v1/sessions", json={"name": "ana", "password": "wrong password"})
+    waiting = place.browser().post("/api/v1/sessions", json={"name": "ana", "password": PASSWORD})
     assert waiting.status_code == 401
     assert int(waiting.headers["retry-after"]) > 0
 
@@ -68,19 +68,19 @@ def test_signing_in_says_nothing_and_slows_down(place: Place) -> None:
 def test_a_proxy_is_believed_only_where_told(tmp_path: Path, server: str, seen: str) -> None:
     with opened(tmp_path, server=server) as place:
         said = {"X-Forwarded-For": "9.9.9.9", "X-Forwarded-Proto": "https"}
-        place.visitor().post("/api/v1/sessions", json={"name": "ana", "password": "wrong password"}, headers=said)
-        (line,) = place.app_state.actions.last(1)
+        place.browser().post("/api/v1/sessions", json={"name": "ana", "password": "wrong password"}, headers=said)
+        (line,) = place.app_state.audit_log.last(1)
         assert (line.action, line.target) == ("sign-in refused", seen)
 
 
 def test_a_form_of_another_site_does_not_sign_in(place: Place) -> None:
-    sent = place.visitor().post("/api/v1/sessions", data={"name": "ana", "password": PASSWORD})
+    sent = place.browser().post("/api/v1/sessions", data={"name": "ana", "password": PASSWORD})
     assert sent.status_code == 422
     assert "set-cookie" not in sent.headers
 
 
 def test_pages_of_other_sites_change_nothing(place: Place) -> None:
-    ana = place.visitor("ana")
+    ana = place.browser("ana")
     for origin in ("https://evil.example", "null", "http://127.0.0.1:1"):
         assert code(ana.post(PREVIEWS, json=AGES, headers={"Origin": origin})) == "foreign-origin"
         assert code(ana.get("/_nicegui_ws/socket.io/", headers={"Origin": origin})) == "foreign-origin"
@@ -142,33 +142,28 @@ ODD = [
     "{",
     "NaN",
     "[" * 50_000,
-    '{"question": {"kind": "histogram"}}',
-    '{"question": {"kind": "rows", "axes": []}, "accuracy_target": {"epsilon": "1"}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "cost", "width": -1}]}'
-    ', "accuracy_target": {"epsilon": "1"}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "__class__"}]}, "accuracy_target": {"epsilon": "1"}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": NaN}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": -1}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": 1e999}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}'
-    ', "accuracy_target": {"epsilon": true, "alpha": {}}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": [1]}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": "1/0"}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}'
-    ', "accuracy_target": {"epsilon": "1"}, "analyst": "bob"}',
-    '{"question": {"kind": "count", "where": ["==", "patient", 17]}, "accuracy_target": {"epsilon": "1"}}',
-    '{"question": {"kind": "count", "where": ["Negation"]}, "accuracy_target": {"epsilon": "1"}}',
-    '{"question": {"kind": "count", "where": ["==", "age", ["int", "9999999999999999999999"]]}, "accuracy_target": {}}',
-    '{"question": {"kind": "count", "where": ["==", "age", "\\u0000"]}, "accuracy_target": {"epsilon": "1"}}',
-    '{"question": {"kind": "quantiles", "axes": [{"attribute": "age"}], "levels": ["7"]}'
-    ', "accuracy_target": {"epsilon": "1"}}',
-    '{"question": {"kind": "quantiles", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": "1"}}',
+    '{"query": {"kind": "histogram"}}',
+    '{"query": {"kind": "rows", "axes": []}, "accuracy_target": {"epsilon": "1"}}',
+    '{"query":{"kind":"histogram", "axes":[{"attribute":"cost", "width":-1}]}, "accuracy_target":{"epsilon":"1"}}',
+    '{"query": {"kind": "histogram", "axes": [{"attribute": "__class__"}]}, "accuracy_target": {"epsilon": "1"}}',
+    '{"query": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": NaN}}',
+    '{"query": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": -1}}',
+    '{"query": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": 1e999}}',
+    '{"query":{"kind":"histogram", "axes":[{"attribute":"age"}]}, "accuracy_target":{"epsilon":true, "alpha":{}}}',
+    '{"query": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": [1]}}',
+    '{"query": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": "1/0"}}',
+    '{"query":{"kind":"histogram", "axes":[{"attribute":"age"}]}, "accuracy_target":{"epsilon":"1"}, "analyst":"bob"}',
+    '{"query": {"kind": "count", "where": ["==", "patient", 17]}, "accuracy_target": {"epsilon": "1"}}',
+    '{"query": {"kind": "count", "where": ["Negation"]}, "accuracy_target": {"epsilon": "1"}}',
+    '{"query": {"kind": "count", "where": ["==", "age", ["int", "9999999999999999999999"]]}, "accuracy_target": {}}',
+    '{"query": {"kind": "count", "where": ["==", "age", "\\u0000"]}, "accuracy_target": {"epsilon": "1"}}',
+    '{"query":{"kind":"quantiles", "axes":[{"attribute":"age"}], "levels":["7"]}, "accuracy_target":{"epsilon":"1"}}',
+    '{"query": {"kind": "quantiles", "axes": [{"attribute": "age"}]}, "accuracy_target": {"epsilon": "1"}}',
     '{"sql": "SELECT * FROM visits"}',
     '{"sql": "SELECT COUNT(*) FROM ledger"}',
     '{"sql": "SELECT COUNT(*) FROM visits; DROP TABLE visits", "accuracy_target": {"epsilon": "1"}}',
-    '{"sql": "SELECT COUNT(*) FROM visits", "question": {"kind": "count"}, "accuracy_target": {"epsilon": "1"}}',
-    '{"question": {"kind": "histogram", "axes": [{"attribute": "age"}]}'
-    ', "accuracy_target": {"mechanism": "os.system"}}',
+    '{"sql": "SELECT COUNT(*) FROM visits", "query": {"kind": "count"}, "accuracy_target": {"epsilon": "1"}}',
+    '{"query": {"kind": "histogram", "axes": [{"attribute": "age"}]}, "accuracy_target": {"mechanism": "os.system"}}',
 ]
 
 
@@ -200,12 +195,12 @@ ODD_NAMES = (
 def test_half_a_character_and_endless_numbers_are_no_faults(place: Place) -> None:
     json = {"Content-Type": "application/json"}
     for body in (r'{"name": "\ud800", "password": "x"}', r'{"name": "ana", "password": "\ud800"}'):
-        assert code(place.visitor().post("/api/v1/sessions", content=body, headers=json)) == "invalid-input"
+        assert code(place.browser().post("/api/v1/sessions", content=body, headers=json)) == "invalid-input"
     own = r'{"password": "\ud800", "new_password": "x"}'
-    sent = place.visitor("ana").put("/api/v1/sessions/current/password", content=own, headers=json)
+    sent = place.browser("ana").put("/api/v1/sessions/current/password", content=own, headers=json)
     assert code(sent) == "invalid-input"
-    for path in ("ledger/entries", "actions"):
-        assert code(place.visitor("cora").get(f"/api/v1/{path}?after={10**30}")) == "invalid-input"
+    for path in ("ledger/entries", "audit-log"):
+        assert code(place.browser("cora").get(f"/api/v1/{path}?after={10**30}")) == "invalid-input"
 
 
 def test_odd_names_lead_nowhere(place: Place) -> None:
@@ -264,7 +259,7 @@ def test_a_fault_of_ours_tells_an_incident_and_no_more(place: Place, monkeypatch
         raise RuntimeError("Ada Lovelace")
 
     monkeypatch.setattr("blowfishdb.server.state.AppState.check_ready", fail)
-    sent = place.visitor().get("/ready")
+    sent = place.browser().get("/ready")
     assert code(sent) == "internal-error"
     assert "Lovelace" not in sent.text
     monkeypatch.setattr("blowfishdb.server.rest.queries.read_ask", lambda *_: fail(None))
@@ -302,13 +297,13 @@ def test_nothing_an_analyst_reads_holds_a_true_count(place: Place) -> None:
 
 def test_every_response_carries_the_headers(place: Place) -> None:
     for path in ("/api/v1/datasets", "/api/v1/nowhere", "/health", "/nowhere"):
-        sent = place.visitor().get(path)
+        sent = place.browser().get(path)
         assert sent.headers["x-content-type-options"] == "nosniff"
         assert sent.headers["x-frame-options"] == "DENY"
         assert "frame-ancestors 'none'" in sent.headers["content-security-policy"]
         assert sent.headers["cache-control"] == "no-store"
         assert sent.headers["x-request-id"]
     signed = place.app_state
-    signed.people.set_password("ana", PASSWORD)
-    cookie = place.visitor().post("/api/v1/sessions", json={"name": "ana", "password": PASSWORD}).headers["set-cookie"]
+    signed.users.set_password("ana", PASSWORD)
+    cookie = place.browser().post("/api/v1/sessions", json={"name": "ana", "password": PASSWORD}).headers["set-cookie"]
     assert "HttpOnly" in cookie and "SameSite=lax" in cookie and "Secure" not in cookie

@@ -77,7 +77,7 @@ def place(tmp_path: Path, elsewhere: Elsewhere, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("WORD", WORD)
     keys = {"oidc_issuer": elsewhere.address, "oidc_client": "blowfish", "oidc_secret": "${WORD}"}
     with opened(tmp_path, server="\n".join(f'{name} = "{value}"' for name, value in keys.items())) as found:
-        found.app_state.people.add(NAME, "analyst", None)
+        found.app_state.users.add(NAME, "analyst", None)
         yield found
 
 
@@ -102,7 +102,7 @@ def test_who_the_provider_names_gets_in(place: Place, elsewhere: Elsewhere) -> N
     answer = back(browser, elsewhere.asked["state"])
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     assert browser.get("/api/v1/sessions/current").json()["name"] == NAME
-    assert place.program("aude").get("/api/v1/actions").json()[-1]["detail"] == {"by": "oidc"}
+    assert place.program("aude").get("/api/v1/audit-log").json()[-1]["detail"] == {"by": "oidc"}
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_states_codes_and_keys_are_not_forged(place: Place, elsewhere: Elsewhere
     browser = asked(place, elsewhere)
     assert code(back(browser, "another")) == "sign-in-refused"
     assert code(back(browser, elsewhere.asked["state"], "wrong")) == "sign-in-refused"
-    assert code(back(place.visitor(), elsewhere.asked["state"])) == "sign-in-refused"
+    assert code(back(place.browser(), elsewhere.asked["state"])) == "sign-in-refused"
     elsewhere.key = ECKey.generate_key("P-256", {"kid": "1"})
     assert code(back(browser, elsewhere.asked["state"])) == "sign-in-refused"
     elsewhere.key, elsewhere.algorithm = OctKey.import_key("word" * 8), "HS256"
@@ -136,7 +136,7 @@ def test_states_codes_and_keys_are_not_forged(place: Place, elsewhere: Elsewhere
 
 
 def test_the_disabled_stay_out(place: Place, elsewhere: Elsewhere) -> None:
-    place.app_state.people.disable(NAME)
+    place.app_state.users.disable(NAME)
     browser = asked(place, elsewhere)
     assert code(back(browser, elsewhere.asked["state"])) == "sign-in-refused"
 
@@ -149,8 +149,8 @@ def test_a_provider_that_is_away_or_another_opens_nothing(place: Place, elsewher
 
 def test_no_provider_and_no_password(tmp_path: Path) -> None:
     with opened(tmp_path) as place:
-        assert code(place.visitor().get("/api/v1/sessions/oidc")) == "invalid-input"
-        sent = place.visitor().post("/api/v1/sessions", json={"name": "ana", "password": ""})
+        assert code(place.browser().get("/api/v1/sessions/oidc")) == "invalid-input"
+        sent = place.browser().post("/api/v1/sessions", json={"name": "ana", "password": ""})
         assert code(sent) == "sign-in-refused"
     with pytest.raises(CatalogError, match="https"):
         Provider("http://example.org", "c", "s", "email", "x")

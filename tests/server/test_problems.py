@@ -9,7 +9,6 @@ from pathlib import Path
 
 import httpx
 
-from blowfishdb import errors
 from blowfishdb.errors import (
     BlowfishError,
     BudgetExceeded,
@@ -17,6 +16,7 @@ from blowfishdb.errors import (
     ReleaseFailed,
     ServerUnreachable,
     SignInRefused,
+    error_types,
 )
 from blowfishdb.server.app import fault_page
 from blowfishdb.server.problems import ASTRAY, problem, status_of
@@ -28,7 +28,7 @@ AT_CLIENTS = {BlowfishError, ServerUnreachable}
 
 
 def kinds() -> list[type[BlowfishError]]:
-    return [getattr(errors, name) for name in errors.__all__]
+    return list(error_types().values())
 
 
 def test_every_code_is_on_the_page_with_its_status() -> None:

@@ -48,13 +48,13 @@ def test_sql_is_a_question(shared: Place) -> None:
 
 
 def test_synopses_are_asked_by_all_roles(shared: Place) -> None:
-    asked = {"question": {"kind": "histogram", "axes": [{"attribute": "ward"}]}, "accuracy_target": {"epsilon": "1/4"}}
+    asked = {"query": {"kind": "histogram", "axes": [{"attribute": "ward"}]}, "accuracy_target": {"epsilon": "1/4"}}
     file = shared.program("ana").post(f"{ROOT}/synopses", json=asked)
     assert from_bytes(file.content).names == ("ward",)
     number = shared.program("aude").get(f"{ROOT}/synopses").json()[0]["number"]
     own = shared.program("ana").get(f"{ROOT}/answers/{number}")
     assert own.content == shared.program("cora").get(f"{ROOT}/synopses/{number}").content
-    count = {"question": {"kind": "count"}}
+    count = {"query": {"kind": "count"}}
     answer = shared.program("bob").post(f"{ROOT}/synopses/{number}/answers", json=count).json()
     assert answer["kind"] == "count"
     assert code(shared.program("bob").post(f"{ROOT}/synopses/99/answers", json=count)) == "unknown-answer"
@@ -63,7 +63,7 @@ def test_synopses_are_asked_by_all_roles(shared: Place) -> None:
 def test_looking_ahead_reads_no_data(shared: Place) -> None:
     full, near = write_policy(bf.Policy()), write_policy(bf.Policy({"age": bf.threshold(5)}))
     wanted = {
-        "question": {"kind": "cdf", "axes": [{"attribute": "age"}]},
+        "query": {"kind": "cdf", "axes": [{"attribute": "age"}]},
         "accuracy_target": {"alpha": "50"},
         "policies": {"full": full, "near": near},
         "pairs": [{"attribute": "age", "one": "20", "two": "40"}],
@@ -79,7 +79,7 @@ def test_looking_ahead_reads_no_data(shared: Place) -> None:
 
 
 def test_a_policy_changes_only_as_it_was_looked_at(place: Place) -> None:
-    cora, ana = place.visitor("cora"), place.program("ana")
+    cora, ana = place.browser("cora"), place.program("ana")
     before = cora.get(f"{ROOT}/policy")
     wanted = write_policy(bf.Policy({"age": bf.threshold(10)}))
     change = cora.post(f"{ROOT}/policy/changes", json={"policy": wanted}).json()
@@ -100,7 +100,7 @@ def test_a_policy_changes_only_as_it_was_looked_at(place: Place) -> None:
 
 
 def test_two_curators_at_once_do_not_overwrite_each_other(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    cora = place.visitor("cora")
+    cora = place.browser("cora")
     tag = cora.get(f"{ROOT}/policy").headers["etag"]
     stretch = curator_room.policy_stretch
 
@@ -117,7 +117,7 @@ def test_two_curators_at_once_do_not_overwrite_each_other(place: Place, monkeypa
 
 
 def test_budgets_are_limited_and_renewed(place: Place) -> None:
-    cora, ana = place.visitor("cora"), place.program("ana")
+    cora, ana = place.browser("cora"), place.program("ana")
     own = {"epsilon": "1/20", "reason": "new here"}
     assert cora.put(f"{ROOT}/budgets/analysts/ana", json=own).json()["limit"] == "1/20"
     refused = ana.post(f"{ROOT}/answers", json=AGES)
@@ -135,7 +135,7 @@ def test_budgets_are_limited_and_renewed(place: Place) -> None:
 
 
 def test_a_paused_dataset_waits(place: Place) -> None:
-    cora, ana = place.visitor("cora"), place.program("ana")
+    cora, ana = place.browser("cora"), place.program("ana")
     assert ana.post(f"{ROOT}/answers", json=AGES).status_code == 200
     number = ana.get(f"{ROOT}/answers").json()[0]["number"]
     cora.put(f"{ROOT}/pause", json={"reason": "checking the rows"})
@@ -151,7 +151,7 @@ def test_a_paused_dataset_waits(place: Place) -> None:
 
 
 def test_datasets_come_and_go(place: Place) -> None:
-    cora = place.visitor("cora")
+    cora = place.browser("cora")
     declared = cora.get(ROOT).json()
     new = {
         "name": "again",
@@ -182,18 +182,18 @@ def test_the_books_are_open_to_auditors(place: Place) -> None:
     lines = aude.get("/api/v1/ledger/export").text.splitlines()
     assert len(lines) == len(aude.get("/api/v1/ledger/entries").json())
     assert '"raw"' not in "".join(lines)
-    actions = aude.get("/api/v1/actions").json()
-    assert [(line["who"], line["action"]) for line in actions] == [
+    audit_log = aude.get("/api/v1/audit-log").json()
+    assert [(line["who"], line["action"]) for line in audit_log] == [
         ("ana", "asked for an answer"),
         ("aude", "exported the ledger"),
     ]
-    assert aude.get("/api/v1/actions/verification").json() == {"sound": True, "fault": None}
+    assert aude.get("/api/v1/audit-log/verification").json() == {"sound": True, "fault": None}
 
 
 def test_people_are_kept_by_curators(place: Place) -> None:
-    cora = place.visitor("cora")
+    cora = place.browser("cora")
     made = cora.post("/api/v1/users", json={"name": "eve", "role": "analyst"}).json()
-    eve = place.visitor()
+    eve = place.browser()
     assert eve.post("/api/v1/sessions", json={"name": "eve", "password": made["password"]}).json()["must_change"]
     renewed = cora.post("/api/v1/users/eve/password").json()["password"]
     assert renewed != made["password"]
@@ -207,17 +207,17 @@ def test_people_are_kept_by_curators(place: Place) -> None:
 
 
 def test_signing_in_and_out(place: Place) -> None:
-    place.app_state.people.set_password("ana", PASSWORD)
-    ana = place.visitor()
+    place.app_state.users.set_password("ana", PASSWORD)
+    ana = place.browser()
     me = ana.post("/api/v1/sessions", json={"name": "ana", "password": PASSWORD}).json()
     assert (me["role"], me["scopes"]) == ("analyst", ["ask"])
     assert ana.get("/api/v1/sessions/current").json() == me
-    assert ana.delete("/api/v1/sessions/current", headers={"X-Blowfish-Proof": me["proof"]}).status_code == 204
+    assert ana.delete("/api/v1/sessions/current", headers={"X-CSRF-Token": me["csrf_token"]}).status_code == 204
     assert code(ana.get("/api/v1/sessions/current")) == "not-signed-in"
 
 
 def test_tokens_are_listed_and_ended(place: Place) -> None:
-    ana = place.visitor("ana")
+    ana = place.browser("ana")
     made = ana.post("/api/v1/tokens", json={"label": "notebook", "scopes": ["ask"]}).json()
     assert made["secret"] not in ana.get("/api/v1/tokens").text
     assert ana.delete(f"/api/v1/tokens/{made['id']}").status_code == 204
@@ -226,8 +226,8 @@ def test_tokens_are_listed_and_ended(place: Place) -> None:
 
 def test_operators_see_numbers_and_no_names(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.program("ana").get(ROOT)
-    assert place.visitor().get("/health").json() == {"status": "ok"}
-    assert place.visitor().get("/ready").json() == {"status": "ready"}
+    assert place.browser().get("/health").json() == {"status": "ok"}
+    assert place.browser().get("/ready").json() == {"status": "ready"}
     text = place.program("aude").get("/metrics").text
     assert 'blowfish_requests_total{method="GET",route="/api/v1/datasets/{name}",status="200"} 1' in text
     assert "visits" not in text and "ana" not in text.replace("analysts", "")
@@ -236,5 +236,5 @@ def test_operators_see_numbers_and_no_names(place: Place, monkeypatch: pytest.Mo
         raise LedgerUnavailable("the ledger is away")
 
     monkeypatch.setattr(Ledger, "head", away)
-    assert place.visitor().get("/ready").status_code == 503
-    assert place.visitor().get("/health").status_code == 200
+    assert place.browser().get("/ready").status_code == 503
+    assert place.browser().get("/health").status_code == 200

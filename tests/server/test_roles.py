@@ -59,7 +59,7 @@ def test_who_gets_through(place: Place, role: str) -> None:
     names = {role: name for name, role in PEOPLE.items()}
     wrong = []
     for (method, path), who in TABLE.items():
-        client = place.visitor(names.get(role))
+        client = place.browser(names.get(role))
         address = path.format(**PARTS) if "{name}/disabled" not in path else path.format(name="nobody")
         sent = client.request(method, address, json=None if method in ("GET", "DELETE") else {})
         if sent.status_code not in (401, 403):
@@ -86,19 +86,19 @@ def test_a_token_makes_no_token(place: Place) -> None:
     for token in (place.bearing(secret), place.program("cora")):
         sent = token.post("/api/v1/tokens", json={"label": "x", "scopes": ["curate"], "days": 1})
         assert code(sent) == "not-allowed"
-    made = place.visitor("ana").post("/api/v1/tokens", json={"label": "x", "scopes": ["ask"], "days": 1})
+    made = place.browser("ana").post("/api/v1/tokens", json={"label": "x", "scopes": ["ask"], "days": 1})
     assert made.status_code == 201
     assert place.bearing(made.json()["secret"]).get("/api/v1/datasets").status_code == 200
-    more = place.visitor("ana").post("/api/v1/tokens", json={"label": "x", "scopes": ["ask", "curate"], "days": 1})
+    more = place.browser("ana").post("/api/v1/tokens", json={"label": "x", "scopes": ["ask", "curate"], "days": 1})
     assert code(more) == "invalid-input"
 
 
 def test_a_first_password_opens_nothing_but_its_own_change(place: Place) -> None:
-    place.app_state.people.add("nina", "analyst", PASSWORD)
-    client = place.visitor()
+    place.app_state.users.add("nina", "analyst", PASSWORD)
+    client = place.browser()
     me = client.post("/api/v1/sessions", json={"name": "nina", "password": PASSWORD}).json()
     assert me["must_change"] and me["scopes"] == []
-    client.headers["X-Blowfish-Proof"] = me["proof"]
+    client.headers["X-CSRF-Token"] = me["csrf_token"]
     assert code(client.get("/api/v1/datasets")) == "password-must-change"
     assert code(client.get("/api/v1/tokens")) == "password-must-change"
     wrong = {"password": "not the right one", "new_password": "a new long password"}

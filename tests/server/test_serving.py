@@ -137,7 +137,7 @@ def test_people_who_are_there_get_no_new_curator(tmp_path: Path) -> None:
     assert app_state.settings.port == 8123
     assert first_curator(app_state, "cora") is not None
     assert first_curator(app_state, "eve") is None
-    assert [person.name for person in app_state.people.all()] == ["cora"]
+    assert [user.name for user in app_state.users.all()] == ["cora"]
     app_state.close()
 
 
@@ -154,7 +154,7 @@ def test_a_server_without_its_parts_says_what_to_install(tmp_path: Path, monkeyp
 def test_a_release_that_runs_is_finished_when_the_server_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clinic(tmp_path)
     app_state = open_app_state(tmp_path / "blowfish.toml")
-    app_state.people.add("ana", "analyst", None)
+    app_state.users.add("ana", "analyst", None)
     secret, _ = app_state.tokens.issue("ana", "t", ["ask"], 1)
     reading, go_on = threading.Event(), threading.Event()
     fetch = DuckDB.fetch

@@ -15,12 +15,12 @@ MARK = "visible-only-to-its-owner"
 
 def test_no_question_body_or_secret_is_logged(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     ana = place.program("ana")
-    marked = {"question": {"kind": "count", "where": ["==", "ward", MARK]}, "accuracy_target": {"epsilon": "1"}}
+    marked = {"query": {"kind": "count", "where": ["==", "ward", MARK]}, "accuracy_target": {"epsilon": "1"}}
     with caplog.at_level(logging.INFO):
         ana.post("/api/v1/datasets/visits/previews", json=marked)
         ana.post("/api/v1/datasets/visits/answers", json=AGES, headers={"Idempotency-Key": MARK})
         ana.get(f"/api/v1/datasets/{MARK}")
-        place.visitor().post("/api/v1/sessions", json={"name": "ana", "password": MARK})
+        place.browser().post("/api/v1/sessions", json={"name": "ana", "password": MARK})
     # The access log of the web server is switched off where a server runs; here the test itself listens to it.
     own = [record for record in caplog.records if record.name.startswith(("blowfishdb", "uvicorn.error", "nicegui"))]
     lines = [JsonLines().format(record) for record in own]
@@ -38,6 +38,6 @@ def test_no_question_body_or_secret_is_logged(place: Place, caplog: pytest.LogCa
 
 def test_the_audit_log_names_who_asked_and_not_what(place: Place) -> None:
     place.program("ana").post("/api/v1/datasets/visits/answers", json=AGES)
-    (line,) = place.app_state.actions.last(1)
+    (line,) = place.app_state.audit_log.last(1)
     assert (line.who, line.action, line.target) == ("ana", "asked for an answer", "visits")
     assert "age" not in str(line)

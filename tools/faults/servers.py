@@ -102,7 +102,7 @@ def _tokens(place: Place) -> dict[str, str]:
     try:
         tokens = {}
         for name in sorted({job.analyst for job in jobs(place.releases)}):
-            app_state.people.add(name, "analyst", None)
+            app_state.users.add(name, "analyst", None)
             tokens[name] = app_state.tokens.issue(name, "faults", ["ask"], 1)[0]
         return tokens
     finally:

@@ -139,7 +139,7 @@ def _is_plain(values: list[Any]) -> bool:
 USUAL_CONFIG = "blowfish.toml"
 USUAL_LEDGER = "sqlite:///blowfish.ledger"
 USUAL_USERS = "sqlite:///blowfish.users"
-OWN_SCHEMAS = ("blowfish_ledger", "blowfish_people")
+OWN_SCHEMAS = ("blowfish_ledger", "blowfish_users")
 """Where ledgers and people are kept in PostgreSQL."""
 KEYS = ("ledger", "mark", "datasets", "server")
 DATASET_KEYS = ("source", "epsilon", "per_analyst", "accounting", "pad_to", "domain", "policy", "joins")

@@ -71,7 +71,7 @@ def run_from(config: Path, host: str | None, port: int | None, curator: str, *, 
             screen.print("Nobody has an account yet. The first curator signs in with", markup=False)
             screen.print(f"  name      {curator}\n  password  {password}", style="bold", markup=False)
             screen.print("which is changed at the first sign-in. It is shown this once.", markup=False)
-        elif not any(person.role == "curator" and not person.is_disabled for person in app_state.people.all()):
+        elif not any(person.role == "curator" and not person.is_disabled for person in app_state.users.all()):
             screen.print("Nobody can sign in as a curator: blowfish user add NAME --role curator", markup=False)
         screen.print(f"BlowfishDB is at {app_state.settings.url} (Ctrl-C stops it)", markup=False)
 
@@ -94,11 +94,11 @@ def first_curator(app_state: AppState, name: str) -> str | None:
     """The one-time password of the first curator; None when there are people already."""
     from blowfishdb.server.auth.users import new_password
 
-    if app_state.people.all():
+    if app_state.users.all():
         return None
     password = new_password()
-    app_state.people.add(name, "curator", password)
-    app_state.actions.note("console", "added a person", name, {"role": "curator"})
+    app_state.users.add(name, "curator", password)
+    app_state.audit_log.note("console", "added a person", name, {"role": "curator"})
     return password
 
 
@@ -115,7 +115,7 @@ def run_demo(place: Path, port: int | None, *, browser: bool, as_json: bool) -> 
         screen = console()
         screen.print(f"BlowfishDB is at {url}", style="bold", markup=False)
         for name, password in people.items():
-            role = app_state.people.find(name).role
+            role = app_state.users.find(name).role
             screen.print(f"  sign in as the {role}:  {name}  {password}", markup=False)
         screen.print(f"Everything is in {place}. Ctrl-C stops it.", style="dim", markup=False)
         if browser:
@@ -172,7 +172,7 @@ def _person(app_state: AppState, name: str, role: str) -> str:
     from blowfishdb.server.auth.users import new_password
 
     password = new_password()
-    app_state.people.add(name, role, password, must_change=False)
+    app_state.users.add(name, role, password, must_change=False)
     return password
 
 

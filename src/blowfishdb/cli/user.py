@@ -37,8 +37,8 @@ def add(
 
     app_state, password = opened(config, None, None), None if elsewhere else new_password()
     try:
-        made = app_state.people.add(person, role, password)
-        app_state.actions.note(CONSOLE, "added a person", person, {"role": made.role})
+        made = app_state.users.add(person, role, password)
+        app_state.audit_log.note(CONSOLE, "added a person", person, {"role": made.role})
     finally:
         app_state.close()
     _show_password(person, password, as_json=as_json)
@@ -59,7 +59,7 @@ def list_people(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
 
     app_state = opened(config, None, None)
     try:
-        people = app_state.people.all()
+        people = app_state.users.all()
     finally:
         app_state.close()
     if as_json:
@@ -88,8 +88,8 @@ def disable(
 
     app_state = opened(config, None, None)
     try:
-        found = app_state.people.disable(person, disabled=not enable)
-        app_state.actions.note(CONSOLE, "enabled a person" if enable else "disabled a person", person)
+        found = app_state.users.disable(person, disabled=not enable)
+        app_state.audit_log.note(CONSOLE, "enabled a person" if enable else "disabled a person", person)
     finally:
         app_state.close()
     if as_json:
@@ -111,8 +111,8 @@ def password(person: Person, config: Config = USUAL_CONFIG, as_json: AsJson = Fa
 
     app_state, new = opened(config, None, None), new_password()
     try:
-        app_state.people.set_password(person, new, must_change=True)
-        app_state.actions.note(CONSOLE, "gave a new password", person)
+        app_state.users.set_password(person, new, must_change=True)
+        app_state.audit_log.note(CONSOLE, "gave a new password", person)
     finally:
         app_state.close()
     _show_password(person, new, as_json=as_json)

@@ -1,4 +1,4 @@
-"""Who sends a request: by a cookie from a browser, with a proof for every change, or by a token from a program."""
+"""Who sends a request: by a cookie from a browser, with a CSRF token for every change, or by a token from a program."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 
-from blowfishdb.errors import NotAllowed, NotSignedIn, PasswordMustChange, ProofMissing
-from blowfishdb.server.auth.session import Visit
-from blowfishdb.server.auth.users import Scope, Visitor
+from blowfishdb.errors import CsrfTokenMissing, NotAllowed, NotSignedIn, PasswordMustChange
+from blowfishdb.server.auth.session import LoginSession
+from blowfishdb.server.auth.users import Identity, Scope
 from blowfishdb.server.state import AppState
-from blowfishdb.server.worker_pools import Lanes
+from blowfishdb.server.worker_pools import WorkerPools
 
-COOKIE = "blowfish_visit"
-PROOF = "X-Blowfish-Proof"
+COOKIE = "blowfish_session"
+CSRF_HEADER = "X-CSRF-Token"
 READING = ("GET", "HEAD", "OPTIONS")
 LONGEST_SECRET = 200
 
 
 def app_state_of(request: Request) -> AppState:
-    """The office that serves this request; pages find it in the request of their client."""
-    app_state = request.scope["state"]["office"]
+    """The app state that serves this request; pages find it in the request of their client."""
+    app_state = request.scope["state"]["app_state"]
     if not isinstance(app_state, AppState):
         raise NotSignedIn
     return app_state
 
 
-def lanes_of(request: Request) -> Lanes:
+def worker_pools_of(request: Request) -> WorkerPools:
     """The worker threads of this server."""
-    lanes: Lanes = request.app.state.lanes
-    return lanes
+    worker_pools: WorkerPools = request.app.state.worker_pools
+    return worker_pools
 
 
 def secret_of(request: Request) -> str | None:
-    """The secret of the visit that the cookie names."""
+    """The secret of the login session that the cookie names."""
     found = request.cookies.get(COOKIE)
     return found if found and len(found) <= LONGEST_SECRET else None
 
 
-def visitor_of(request: Request) -> Visitor | None:
+def identity_of(request: Request) -> Identity | None:
     """Whoever signed in with this browser; None for nobody. For pages, whose first request only reads."""
     secret = secret_of(request)
-    return None if secret is None else app_state_of(request).visits.resume(secret)
+    return None if secret is None else app_state_of(request).logins.resume(secret)
 
 
 def address_of(request: Request) -> str:
@@ -51,57 +51,57 @@ def address_of(request: Request) -> str:
     return request.client.host if request.client is not None else "unknown"
 
 
-def signed_in(request: Request) -> Visitor:
-    """Whoever sends this request; NotSignedIn or ProofMissing otherwise."""
+def signed_in(request: Request) -> Identity:
+    """Whoever sends this request; NotSignedIn or CsrfTokenMissing otherwise."""
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     if scheme:
         is_token = scheme.lower() == "bearer" and 0 < len(secret) <= LONGEST_SECRET
         found = app_state_of(request).tokens.resume(secret) if is_token else None
     else:
-        found = visitor_of(request)
+        found = identity_of(request)
         if found is not None and request.method not in READING:
-            _check_proof(found, request.headers.get(PROOF, ""))
+            _check_csrf_token(found, request.headers.get(CSRF_HEADER, ""))
     if found is None:
         raise NotSignedIn
     request.scope["state"]["who"] = found.name
     return found
 
 
-def _check_proof(visitor: Visitor, sent: str) -> None:
-    if visitor.proof is None or not hmac.compare_digest(visitor.proof.encode(), sent.encode()):
-        raise ProofMissing
+def _check_csrf_token(identity: Identity, sent: str) -> None:
+    if identity.csrf_token is None or not hmac.compare_digest(identity.csrf_token.encode(), sent.encode()):
+        raise CsrfTokenMissing
 
 
-def needs(*scopes: Scope) -> Callable[[Visitor], Coroutine[Any, Any, Visitor]]:
-    """Lets a visitor pass who has one of these rights, and a password of their own."""
+def needs(*scopes: Scope) -> Callable[[Identity], Coroutine[Any, Any, Identity]]:
+    """Lets a user pass who has one of these rights, and a password of their own."""
 
     # No function of a worker thread: it waits for nothing.
-    async def allowed(visitor: Annotated[Visitor, Depends(signed_in)]) -> Visitor:
-        if visitor.must_change:
+    async def allowed(identity: Annotated[Identity, Depends(signed_in)]) -> Identity:
+        if identity.must_change:
             raise PasswordMustChange
-        if not visitor.may(*scopes):
+        if not identity.may(*scopes):
             raise NotAllowed(" or to ".join(scopes))
-        return visitor
+        return identity
 
     return allowed
 
 
-Anybody = Annotated[Visitor, Depends(signed_in)]
+Anybody = Annotated[Identity, Depends(signed_in)]
 """Whoever is signed in, even with a first password that must be changed."""
-Analyst = Annotated[Visitor, Depends(needs("ask"))]
-Keeper = Annotated[Visitor, Depends(needs("curate"))]
+Analyst = Annotated[Identity, Depends(needs("ask"))]
+DataCurator = Annotated[Identity, Depends(needs("curate"))]
 AUDITING = Depends(needs("audit"))
-Auditor = Annotated[Visitor, AUDITING]
-Member = Annotated[Visitor, Depends(needs("ask", "curate", "audit"))]
+Auditor = Annotated[Identity, AUDITING]
+Member = Annotated[Identity, Depends(needs("ask", "curate", "audit"))]
 """Whoever has any right at all."""
 
 
-def set_cookie(response: Response, visit: Visit, app_state: AppState) -> None:
+def set_cookie(response: Response, login: LoginSession, app_state: AppState) -> None:
     """Gives the browser its secret: no script reads it, and no other site sends it."""
     response.set_cookie(
         COOKIE,
-        visit.secret,
-        max_age=visit.ends - app_state.visits.clock.now(),
+        login.secret,
+        max_age=login.ends - app_state.logins.clock.now(),
         httponly=True,
         samesite="lax",
         secure=app_state.settings.is_secure,

@@ -21,14 +21,14 @@ from starlette.routing import compile_path
 from blowfishdb.errors import BlowfishError
 from blowfishdb.incidents import public_error
 from blowfishdb.present.released import software_version
-from blowfishdb.server.access import COOKIE, PROOF
+from blowfishdb.server.access import COOKIE, CSRF_HEADER
 from blowfishdb.server.auth.users import new_password
-from blowfishdb.server.middleware import Guard, Metrics
+from blowfishdb.server.middleware import Metrics, ServerMiddleware
 from blowfishdb.server.problems import MEDIA_TYPE, add_handlers, status_of
 from blowfishdb.server.rest import budgets, datasets, ledger, policies, queries, session, synopses, users, what_if
 from blowfishdb.server.settings import Settings
 from blowfishdb.server.state import AppState
-from blowfishdb.server.worker_pools import Lanes
+from blowfishdb.server.worker_pools import WorkerPools
 
 ROUTERS = (
     session.router,
@@ -40,9 +40,9 @@ ROUTERS = (
     budgets.router,
     what_if.router,
     ledger.router,
-    ledger.router,
+    ledger.audit_log_router,
     users.router,
-    users.router,
+    users.tokens_router,
 )
 """The nouns of the API."""
 TITLE = "BlowfishDB"
@@ -50,14 +50,18 @@ LONGEST_SILENCE = 30.0
 """Seconds for which a page may lose its connection and keep what was typed and shown; then it loads anew."""
 DESCRIBED = [
     Depends(HTTPBearer(bearerFormat="bfdb_...", description="A token, for programs", auto_error=False)),
-    Depends(APIKeyCookie(name=COOKIE, description=f"A visit, for browsers; {PROOF} with changes", auto_error=False)),
+    Depends(
+        APIKeyCookie(
+            name=COOKIE, description=f"A login session, for browsers; {CSRF_HEADER} with changes", auto_error=False
+        )
+    ),
 ]
 """Tells readers of the description how to sign in; who may do what is decided route by route."""
 PROBLEM = {"description": "A problem with a stable code", "content": {MEDIA_TYPE: {}}}
 
 
 def create_app(app_state: AppState) -> FastAPI:
-    """REST and pages over one office, which is closed when the server stops; pages are served once per process."""
+    """REST and pages over one app state, which is closed when the server stops; pages are served once per process."""
     app = rest_app(app_state)
     _add_pages(app, is_secure=app_state.settings.is_secure)
     return app
@@ -80,16 +84,16 @@ def rest_app(app_state: AppState) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
-        middleware=[Middleware(Guard, app_state=app_state, metrics=metrics)],
+        middleware=[Middleware(ServerMiddleware, app_state=app_state, metrics=metrics)],
     )
     app.state.metrics = metrics
-    app.state.lanes = Lanes()
+    app.state.worker_pools = WorkerPools()
     add_handlers(app)
     api = APIRouter(prefix="/api/v1", dependencies=DESCRIBED, responses={"default": PROBLEM})
     for router in ROUTERS:
         api.include_router(router)
     app.include_router(api)
-    app.include_router(ledger.router, responses={"default": PROBLEM})
+    app.include_router(ledger.health_router, responses={"default": PROBLEM})
 
     routes = described_routes(app)
 
@@ -153,7 +157,7 @@ POLL = 0.02
 
 
 def run_server(app_state: AppState, when_ready: Callable[[], None]) -> None:
-    """Serves until a signal; `when_ready` is called once the server answers. The office is closed at the end."""
+    """Serves until a signal; `when_ready` is called once the server answers. The app state is closed at the end."""
     server = uvicorn.Server(server_config(app_state, app_state.settings))
 
     def ready() -> None:

@@ -133,8 +133,8 @@ HEADERS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Guard:
-    """Wraps the whole app. Of websockets it sees to the office and to where they come from."""
+class ServerMiddleware:
+    """Wraps the whole app. Of websockets it sees to the app state and to where they come from."""
 
     app: ASGIApp
     app_state: AppState
@@ -150,7 +150,7 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        scope.setdefault("state", {})["office"] = self.app_state
+        scope.setdefault("state", {})["app_state"] = self.app_state
         if scope["type"] == "http":
             await self._request(scope, receive, send)
         elif is_own(scope, self.app_state.settings):

@@ -21,7 +21,7 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.SignInRefused, 401),
     (errors.NotAllowed, 403),
     (errors.PasswordMustChange, 403),
-    (errors.ProofMissing, 403),
+    (errors.CsrfTokenMissing, 403),
     (errors.ForeignOrigin, 403),
     (errors.UnknownAnswer, 404),
     (errors.DatasetPaused, 409),

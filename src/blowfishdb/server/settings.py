@@ -81,7 +81,7 @@ class Settings:
         return Provider(self.oidc_issuer, self.oidc_client, filled_in(self.oidc_secret), self.oidc_claim, callback)
 
     def users_url(self) -> str:
-        """Where people are kept, with secrets filled in and a relative path taken from the configuration's folder."""
+        """Where users are kept, with secrets filled in and a relative path taken from the configuration's folder."""
         address = filled_in(self.users)
         path = address.removeprefix(SQLITE)
         return address if path == address else f"{SQLITE}{self.folder / Path(path).expanduser()}"

@@ -13,11 +13,11 @@ from blowfishdb.catalog.curator import Curator
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.errors import BlowfishError
 from blowfishdb.model.query import query
-from blowfishdb.server.auth.audit_log import Actions, Pauses
+from blowfishdb.server.auth.audit_log import AuditLog, Pauses
 from blowfishdb.server.auth.database import Clock, Database, open_database
-from blowfishdb.server.auth.session import Visits
+from blowfishdb.server.auth.session import LoginSessions
 from blowfishdb.server.auth.tokens import Tokens
-from blowfishdb.server.auth.users import People
+from blowfishdb.server.auth.users import Users
 from blowfishdb.server.settings import Settings, read_settings
 from blowfishdb.session.backend import Backend
 from blowfishdb.session.local import Remembered, checked_name, local_desk
@@ -26,13 +26,13 @@ from blowfishdb.session.session import Session
 
 @dataclass(frozen=True, eq=False)
 class AppState:
-    """One configuration with its ledger and its people. An analyst's page or route gets a session, never a curator."""
+    """One configuration with its ledger and its users. An analyst's page or route gets a session, never a curator."""
 
     settings: Settings
-    people: People
-    visits: Visits
+    users: Users
+    logins: LoginSessions
     tokens: Tokens
-    actions: Actions
+    audit_log: AuditLog
     pauses: Pauses
     _live: LiveCatalog = field(repr=False)
     _database: Database = field(repr=False)
@@ -41,7 +41,7 @@ class AppState:
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def backend(self, analyst: str) -> Backend:
-        """The desk of one analyst; all desks share one ledger and the same sources."""
+        """The backend of one analyst; all backends share one ledger and the same sources."""
         name = checked_name(analyst)
         with self._turn:
             if name not in self._backends:
@@ -61,9 +61,9 @@ class AppState:
         return Curator(Catalog(config, now.ledger, dict(now.sources)), by, shares_ledger=True)
 
     def check_ready(self) -> None:
-        """LedgerUnavailable or AccountsUnavailable while the ledger or the database of people does not answer."""
+        """LedgerUnavailable or AccountsUnavailable while the ledger or the database of users does not answer."""
         self._live.now().ledger.head()
-        self.people.all()
+        self.users.all()
 
     def warm_up(self) -> None:
         """Writes a statement for each dataset and runs none, so that the first question does not wait for imports."""
@@ -84,17 +84,17 @@ class AppState:
 
 
 def open_app_state(config: str | Path, clock: Clock | None = None, settings: Settings | None = None) -> AppState:
-    """The office of a configuration file, with the settings that it has or with others."""
+    """The app state of a configuration file, with the settings that it has or with others."""
     time = clock or Clock()
     settings = settings or read_settings(read_config(config))
     database = open_database(settings.users_url())
-    people = People(database, time)
+    users = Users(database, time)
     return AppState(
         settings=settings,
-        people=people,
-        visits=Visits(people, database, time),
-        tokens=Tokens(people, database, time),
-        actions=Actions(database, time),
+        users=users,
+        logins=LoginSessions(users, database, time),
+        tokens=Tokens(users, database, time),
+        audit_log=AuditLog(database, time),
         pauses=Pauses(database, time),
         _live=LiveCatalog(config),
         _database=database,

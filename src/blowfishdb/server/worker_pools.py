@@ -47,7 +47,7 @@ class RateLimit:
 
 
 @dataclass(frozen=True, eq=False)
-class Lanes:
+class WorkerPools:
     """Worker threads by kind of work: whoever waits for a slow kind takes no thread from the quick ones.
 
     One person's questions take turns anyway. They wait for each other here, so that many of them hold up nobody else.
@@ -65,6 +65,6 @@ class Lanes:
         """The result of somebody's work that reads data."""
         return await self._run(name, work, self.releases)
 
-    async def _run(self, name: str, work: Callable[[], Result], lane: CapacityLimiter) -> Result:
+    async def _run(self, name: str, work: Callable[[], Result], pool: CapacityLimiter) -> Result:
         async with self._turns.setdefault(name, Lock()):
-            return await to_thread.run_sync(work, limiter=lane)
+            return await to_thread.run_sync(work, limiter=pool)

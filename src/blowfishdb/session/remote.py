@@ -208,7 +208,7 @@ def open_remote(
     try:
         if password is not None:
             signed = ask("POST", "/sessions", {"name": name or "", "password": password}).json()
-            client.headers["X-Blowfish-Proof"] = str(signed["proof"])
+            client.headers["X-CSRF-Token"] = str(signed["csrf_token"])
         me = ask("GET", "/sessions/current").json()
         if me.get("must_change"):
             raise PasswordMustChange
@@ -256,12 +256,12 @@ def open_remote(
 
     def point_preview(dataset: str, asked: PointQuery, domain: Domain, epsilon: Fraction) -> PointPreview:
         del domain
-        body = {"question": write_points(asked), "epsilon": str(epsilon)}
+        body = {"query": write_points(asked), "epsilon": str(epsilon)}
         return read_point_preview(ask("POST", place(dataset, "points", "previews"), body).json())
 
     def point_weights(dataset: str, asked: PointQuery, domain: Domain, epsilon: Fraction, run: Run) -> PointWeights:
         del domain
-        body = {"question": write_points(asked), "epsilon": str(epsilon)}
+        body = {"query": write_points(asked), "epsilon": str(epsilon)}
         return PointWeights.from_json(paid(place(dataset, "points"), body, run))
 
     def history(dataset: str) -> list[Past]:
@@ -320,7 +320,7 @@ def error_of(response: httpx.Response) -> BlowfishError:
 
 
 def _asked(asked: Query, target: AccuracyTarget) -> dict[str, Any]:
-    return {"question": write_query(asked), "accuracy_target": target.written()}
+    return {"query": write_query(asked), "accuracy_target": target.written()}
 
 
 def _httpx() -> ModuleType:

@@ -17,7 +17,7 @@ NOTHING: Mapping[str, str | int | None] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Action:
+class AuditEntry:
     """One line of the log."""
 
     number: int
@@ -29,34 +29,34 @@ class Action:
 
 
 @dataclass(frozen=True, eq=False)
-class Actions:
+class AuditLog:
     """The log."""
 
     database: Database
     clock: Clock
 
     def note(self, who: str, action: str, target: str = "", detail: Mapping[str, str | int | None] = NOTHING) -> None:
-        """Writes a line. Details hold what the visitor sent or what is public, never a count."""
+        """Writes a line. Details hold what the user sent or what is public, never a count."""
         body = {"at": self.clock.text(), "who": who, "action": action, "target": target, "detail": dict(detail)}
         text = json.dumps(body, sort_keys=True, ensure_ascii=False)
         with self.database.write() as cursor:
             number, previous = _end(cursor)
             cursor.rows(
-                "INSERT INTO action (number, body, hash) VALUES (?, ?, ?)",
+                "INSERT INTO audit_log (number, body, hash) VALUES (?, ?, ?)",
                 number + 1,
                 text,
                 digest(f"{previous}:{number + 1}:{text}"),
             )
 
-    def lines(self, *, after: int = 0, most: int = 200) -> list[Action]:
+    def lines(self, *, after: int = 0, most: int = 200) -> list[AuditEntry]:
         """The lines after a number, newest last."""
         with self.database.read() as cursor:
             rows = cursor.rows(
-                "SELECT number, body FROM action WHERE number > ? ORDER BY number LIMIT ?", after, min(most, 1000)
+                "SELECT number, body FROM audit_log WHERE number > ? ORDER BY number LIMIT ?", after, min(most, 1000)
             )
         return [_action(int(row[0] or 0), str(row[1])) for row in rows]
 
-    def last(self, most: int = 200) -> list[Action]:
+    def last(self, most: int = 200) -> list[AuditEntry]:
         """The newest lines, newest last."""
         with self.database.read() as cursor:
             number, _ = _end(cursor)
@@ -65,7 +65,7 @@ class Actions:
     def first_fault(self) -> int | None:
         """The number of the first line that is missing or was changed; None when all is well."""
         with self.database.read() as cursor:
-            rows = cursor.rows("SELECT number, body, hash FROM action ORDER BY number")
+            rows = cursor.rows("SELECT number, body, hash FROM audit_log ORDER BY number")
         previous = START
         for expected, (number, body, kept) in enumerate(rows, 1):
             if number != expected or kept != digest(f"{previous}:{number}:{body}"):
@@ -75,13 +75,13 @@ class Actions:
 
 
 def _end(cursor: Cursor) -> tuple[int, str]:
-    rows = cursor.rows("SELECT number, hash FROM action ORDER BY number DESC LIMIT 1")
+    rows = cursor.rows("SELECT number, hash FROM audit_log ORDER BY number DESC LIMIT 1")
     return (int(rows[0][0] or 0), str(rows[0][1])) if rows else (0, START)
 
 
-def _action(number: int, body: str) -> Action:
+def _action(number: int, body: str) -> AuditEntry:
     fields = json.loads(body)
-    return Action(number, fields["at"], fields["who"], fields["action"], fields["target"], fields["detail"])
+    return AuditEntry(number, fields["at"], fields["who"], fields["action"], fields["target"], fields["detail"])
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Pause:
 
 @dataclass(frozen=True, eq=False)
 class Pauses:
-    """All pauses; every server that shares the database of people keeps them."""
+    """All pauses; every server that shares the database of users keeps them."""
 
     database: Database
     clock: Clock

@@ -19,11 +19,11 @@ Value: TypeAlias = str | int | None
 Row: TypeAlias = tuple[Value, ...]
 
 TABLES = (
-    """CREATE TABLE IF NOT EXISTS person (
+    """CREATE TABLE IF NOT EXISTS users (
         name TEXT PRIMARY KEY, role TEXT NOT NULL, password TEXT, disabled BIGINT NOT NULL DEFAULT 0,
         must_change BIGINT NOT NULL DEFAULT 0, created TEXT NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS visit (
-        secret_hash TEXT PRIMARY KEY, name TEXT NOT NULL, proof TEXT NOT NULL, seen BIGINT NOT NULL,
+    """CREATE TABLE IF NOT EXISTS login_session (
+        secret_hash TEXT PRIMARY KEY, name TEXT NOT NULL, csrf_token TEXT NOT NULL, seen BIGINT NOT NULL,
         ends BIGINT NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS token (
         id TEXT PRIMARY KEY, secret_hash TEXT NOT NULL UNIQUE, name TEXT NOT NULL, label TEXT NOT NULL,
@@ -31,7 +31,7 @@ TABLES = (
     "CREATE TABLE IF NOT EXISTS failure (who TEXT PRIMARY KEY, times BIGINT NOT NULL, until BIGINT NOT NULL)",
     """CREATE TABLE IF NOT EXISTS pause (
         dataset TEXT PRIMARY KEY, who TEXT NOT NULL, at TEXT NOT NULL, reason TEXT NOT NULL)""",
-    """CREATE TABLE IF NOT EXISTS action (
+    """CREATE TABLE IF NOT EXISTS audit_log (
         number BIGINT PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)""",
 )
 TAKE_TURNS = "SELECT pg_advisory_xact_lock(5204417093)"
@@ -154,9 +154,9 @@ def open_database(url: str) -> Database:
         try:
             import psycopg
         except ImportError:
-            raise InvalidInput("people in PostgreSQL need psycopg: pip install blowfishdb[postgres]") from None
+            raise InvalidInput("users in PostgreSQL need psycopg: pip install blowfishdb[postgres]") from None
         return Database(lambda: _postgres(url), "%s", (psycopg.Error, OSError))
-    raise InvalidInput("people are kept at sqlite:///path or postgresql://user@host/database")
+    raise InvalidInput("users are kept at sqlite:///path or postgresql://user@host/database")
 
 
 def _sqlite(path: Path) -> Connection:
@@ -171,8 +171,8 @@ def _postgres(url: str) -> Connection:
     import psycopg
 
     connection = psycopg.connect(url, autocommit=True)
-    connection.execute("CREATE SCHEMA IF NOT EXISTS blowfish_people")
-    connection.execute("SET search_path TO blowfish_people")
+    connection.execute("CREATE SCHEMA IF NOT EXISTS blowfish_users")
+    connection.execute("SET search_path TO blowfish_users")
     return connection
 
 

@@ -1,4 +1,4 @@
-"""API tokens: shown once, kept as a hash, with scopes no wider than the person's role, and an end."""
+"""API tokens: shown once, kept as a hash, with scopes no wider than the user's role, and an end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from blowfishdb.errors import InvalidInput
 from blowfishdb.ledger.values import check_text
 from blowfishdb.server.auth.database import Clock, Database, Row
 from blowfishdb.server.auth.session import hash_secret
-from blowfishdb.server.auth.users import SCOPES, SCOPES_OF, People, Scope, Visitor, role_of
+from blowfishdb.server.auth.users import SCOPES, SCOPES_OF, Identity, Scope, Users, role_of
 
 PREFIX = "bfdb_"
 LONGEST_DAYS = 366
@@ -32,18 +32,18 @@ class Token:
 class Tokens:
     """All tokens."""
 
-    people: People
+    users: Users
     database: Database
     clock: Clock
 
     def issue(self, name: str, label: str, scopes: Iterable[str], days: int) -> tuple[str, Token]:
         """A new token and its secret, which is shown this once."""
         check_text(label, "a label", 100)
-        person = self.people.find(name)
-        allowed = SCOPES_OF[person.role]
+        user = self.users.find(name)
+        allowed = SCOPES_OF[user.role]
         wanted = tuple(scope for scope in SCOPES if scope in set(scopes))
         if not wanted or not set(scopes) <= allowed:
-            raise InvalidInput(f"the role {person.role} gives tokens some of the scopes {', '.join(sorted(allowed))}")
+            raise InvalidInput(f"the role {user.role} gives tokens some of the scopes {', '.join(sorted(allowed))}")
         if isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= LONGEST_DAYS:
             raise InvalidInput(f"a token lasts 1 to {LONGEST_DAYS} days")
         secret = PREFIX + secrets.token_urlsafe(32)
@@ -62,11 +62,11 @@ class Tokens:
             )
         return secret, made
 
-    def resume(self, secret: str) -> Visitor | None:
+    def resume(self, secret: str) -> Identity | None:
         """Whose token this is; None when it ended or never was."""
         with self.database.read() as cursor:
             rows = cursor.rows(
-                "SELECT t.name, t.scopes, t.ends, p.role FROM token t JOIN person p ON p.name = t.name"
+                "SELECT t.name, t.scopes, t.ends, p.role FROM token t JOIN users p ON p.name = t.name"
                 " WHERE t.secret_hash = ? AND p.disabled = 0",
                 hash_secret(secret),
             )
@@ -74,7 +74,7 @@ class Tokens:
             return None
         role = role_of(str(rows[0][3]))
         scopes = frozenset(scope for scope in SCOPES if scope in str(rows[0][1]).split()) & SCOPES_OF[role]
-        return Visitor(str(rows[0][0]), role, scopes)
+        return Identity(str(rows[0][0]), role, scopes)
 
     def of(self, name: str) -> list[Token]:
         """Somebody's tokens."""

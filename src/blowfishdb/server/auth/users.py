@@ -56,22 +56,22 @@ SCOPES_OF: dict[Role, frozenset[Scope]] = {
 
 
 @dataclass(frozen=True)
-class Visitor:
-    """Somebody who has shown who they are. `proof` must come with every change made from a browser."""
+class Identity:
+    """Somebody who has shown who they are. `csrf_token` must come with every change made from a browser."""
 
     name: str
     role: Role
     scopes: frozenset[Scope]
-    proof: str | None = None
+    csrf_token: str | None = None
     must_change: bool = False
 
     def may(self, *scopes: Scope) -> bool:
-        """Whether this visitor has one of these rights; nobody has any whose first password is still in use."""
+        """Whether this user has one of these rights; nobody has any whose first password is still in use."""
         return not self.must_change and not self.scopes.isdisjoint(scopes)
 
 
 @dataclass(frozen=True)
-class Person:
+class User:
     """Somebody with an account."""
 
     name: str
@@ -82,24 +82,24 @@ class Person:
 
 
 @dataclass(frozen=True, eq=False)
-class People:
+class Users:
     """All who have an account."""
 
     database: Database
     clock: Clock
 
-    def add(self, name: str, role: str, password: str | None, *, must_change: bool = True) -> Person:
-        """A new person; without a password they sign in elsewhere (OIDC)."""
+    def add(self, name: str, role: str, password: str | None, *, must_change: bool = True) -> User:
+        """A new user; without a password they sign in elsewhere (OIDC)."""
         check_text(name, "a name", 100)
         if name != name.strip() or "/" in name:
             raise InvalidInput("a name begins and ends with no space and holds no /, so that addresses can name it")
         known = role_of(role)
         kept = None if password is None else hash_password(password)
         with self.database.write() as cursor:
-            if cursor.rows("SELECT 1 FROM person WHERE name = ?", name):
-                raise InvalidInput(f"there is a person {name!r} already")
+            if cursor.rows("SELECT 1 FROM users WHERE name = ?", name):
+                raise InvalidInput(f"there is a user {name!r} already")
             cursor.rows(
-                "INSERT INTO person (name, role, password, must_change, created) VALUES (?, ?, ?, ?, ?)",
+                "INSERT INTO users (name, role, password, must_change, created) VALUES (?, ?, ?, ?, ?)",
                 name,
                 known,
                 kept,
@@ -108,32 +108,32 @@ class People:
             )
             return _find(cursor, name)
 
-    def all(self) -> list[Person]:
+    def all(self) -> list[User]:
         """Everybody, by name."""
         with self.database.read() as cursor:
-            rows = cursor.rows("SELECT name, role, disabled, must_change, created FROM person ORDER BY name")
-        return [_person(row) for row in rows]
+            rows = cursor.rows("SELECT name, role, disabled, must_change, created FROM users ORDER BY name")
+        return [_user(row) for row in rows]
 
-    def find(self, name: str) -> Person:
-        """One person; InvalidInput when there is none."""
+    def find(self, name: str) -> User:
+        """One user; InvalidInput when there is none."""
         with self.database.read() as cursor:
             return _find(cursor, name)
 
     def set_password(self, name: str, password: str, *, must_change: bool = False) -> None:
-        """A new password; every visit of the person ends."""
+        """A new password; every login session of the user ends."""
         kept = hash_password(password)
         with self.database.write() as cursor:
             _find(cursor, name)
-            cursor.rows("UPDATE person SET password = ?, must_change = ? WHERE name = ?", kept, int(must_change), name)
-            cursor.rows("DELETE FROM visit WHERE name = ?", name)
+            cursor.rows("UPDATE users SET password = ?, must_change = ? WHERE name = ?", kept, int(must_change), name)
+            cursor.rows("DELETE FROM login_session WHERE name = ?", name)
 
-    def disable(self, name: str, *, disabled: bool = True) -> Person:
-        """Shuts somebody out at once, visits and tokens included, or lets them in again."""
+    def disable(self, name: str, *, disabled: bool = True) -> User:
+        """Shuts somebody out at once, login sessions and tokens included, or lets them in again."""
         with self.database.write() as cursor:
             _find(cursor, name)
-            cursor.rows("UPDATE person SET disabled = ? WHERE name = ?", int(disabled), name)
+            cursor.rows("UPDATE users SET disabled = ? WHERE name = ?", int(disabled), name)
             if disabled:
-                cursor.rows("DELETE FROM visit WHERE name = ?", name)
+                cursor.rows("DELETE FROM login_session WHERE name = ?", name)
                 cursor.rows("DELETE FROM token WHERE name = ?", name)
             return _find(cursor, name)
 
@@ -146,12 +146,12 @@ def role_of(role: str) -> Role:
     raise InvalidInput(f"a role is one of {', '.join(ROLES)}")
 
 
-def _find(cursor: Cursor, name: str) -> Person:
-    rows = cursor.rows("SELECT name, role, disabled, must_change, created FROM person WHERE name = ?", name)
+def _find(cursor: Cursor, name: str) -> User:
+    rows = cursor.rows("SELECT name, role, disabled, must_change, created FROM users WHERE name = ?", name)
     if not rows:
-        raise InvalidInput("there is no person of that name")
-    return _person(rows[0])
+        raise InvalidInput("there is no user of that name")
+    return _user(rows[0])
 
 
-def _person(row: Row) -> Person:
-    return Person(str(row[0]), role_of(str(row[1])), bool(row[2]), bool(row[3]), str(row[4]))
+def _user(row: Row) -> User:
+    return User(str(row[0]), role_of(str(row[1])), bool(row[2]), bool(row[3]), str(row[4]))

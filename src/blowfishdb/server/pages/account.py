@@ -10,33 +10,33 @@ from blowfishdb.errors import BlowfishError
 from blowfishdb.server.auth.tokens import Token
 from blowfishdb.server.auth.users import SCOPES
 from blowfishdb.server.pages.layout import PASSWORD, heading, icon_button, notice, page
-from blowfishdb.server.pages.page_context import Here
+from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.result import code_block
 
 DAYS = {7: "a week", 30: "30 days", 90: "90 days", 365: "a year"}
 
 
 @page("/account", "Your account", *SCOPES, lead="Your password, and tokens with which programs act in your name.")
-async def account(here: Here) -> None:
+async def account(context: PageContext) -> None:
     """The page."""
     with ui.element("section").classes("bf-card"), ui.element("div").classes("bf-spread"):
         with ui.element("div"):
-            heading(here.visitor.name)
-            ui.label(f"Role: {here.visitor.role}").classes("bf-quiet bf-small")
+            heading(context.identity.name)
+            ui.label(f"Role: {context.identity.role}").classes("bf-quiet bf-small")
         ui.button("Change password", icon="key", on_click=lambda: ui.navigate.to(PASSWORD)).props("outline")
     with ui.element("section").classes("bf-card"):
         heading("Tokens")
-        does = "ask as you, with your budget" if "ask" in here.visitor.scopes else "do what you may do"
+        does = "ask as you, with your budget" if "ask" in context.identity.scopes else "do what you may do"
         said = f"A token lets a script or a notebook {does}. Its secret is shown once."
         ui.label(said).classes("bf-quiet bf-small").style("margin:2px 0 12px")
-        TokenList(here)
+        TokenList(context)
 
 
 class TokenList:
     """The tokens, and the form for one more."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
+    def __init__(self, context: PageContext) -> None:
+        self._context = context
         with ui.element("div").classes("bf-row"):
             self._label = ui.input("What for?", placeholder="my notebook").props("outlined dense maxlength=100")
             self._days = (
@@ -47,14 +47,14 @@ class TokenList:
         self._show()
 
     def _make(self) -> None:
-        app_state = self._here.app_state
+        app_state = self._context.app_state
         try:
-            now = self._here.check(*SCOPES)
+            now = self._context.check(*SCOPES)
             secret, token = app_state.tokens.issue(now.name, self._label.value or "", now.scopes, self._days.value)
         except BlowfishError as error:
-            self._here.tell(error)
+            self._context.tell(error)
             return
-        app_state.actions.note(
+        app_state.audit_log.note(
             now.name, "made a token", token.id, {"scopes": " ".join(token.scopes), "days": self._days.value}
         )
         self._secret.clear()
@@ -66,16 +66,16 @@ class TokenList:
 
     def _end(self, token: Token) -> None:
         try:
-            now = self._here.check(*SCOPES)
-            self._here.app_state.tokens.revoke(now.name, token.id)
+            now = self._context.check(*SCOPES)
+            self._context.app_state.tokens.revoke(now.name, token.id)
         except BlowfishError as error:
-            self._here.tell(error)
+            self._context.tell(error)
             return
-        self._here.app_state.actions.note(now.name, "ended a token", token.id)
+        self._context.app_state.audit_log.note(now.name, "ended a token", token.id)
         self._show()
 
     def _show(self) -> None:
-        found = self._here.app_state.tokens.of(self._here.visitor.name)
+        found = self._context.app_state.tokens.of(self._context.identity.name)
         self._list.clear()
         with self._list:
             if not found:

@@ -9,7 +9,7 @@ from nicegui import ui
 
 from blowfishdb.errors import BlowfishError
 from blowfishdb.server.pages.layout import empty, heading, page
-from blowfishdb.server.pages.page_context import Here
+from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.query_form import Asking, Chosen, Template, asked, usual_step
 from blowfishdb.server.pages.quote import budget_bar, figure
 from blowfishdb.session.backend import Budget
@@ -29,10 +29,10 @@ class Typical:
 
 
 @page("/budget", "Budget", "ask", lead="What you may still spend. Answers of the past stay free, whatever is left.")
-async def budget(here: Here) -> None:
+async def budget(context: PageContext) -> None:
     """The page."""
-    session = here.session()
-    names = await here.run(session.datasets)
+    session = context.session()
+    names = await context.run(session.datasets)
     if not names:
         empty(
             "account_balance_wallet",
@@ -40,12 +40,12 @@ async def budget(here: Here) -> None:
             "A curator declares one, with a budget for each analyst.",
         )
     for name in names:
-        found = await here.run(partial(session.budget, name))
+        found = await context.run(partial(session.budget, name))
         with ui.element("section").classes("bf-card"):
-            _dataset(here, found)
+            _dataset(context, found)
 
 
-def _dataset(here: Here, found: Budget) -> None:
+def _dataset(context: PageContext, found: Budget) -> None:
     with ui.element("div").classes("bf-spread"):
         heading(found.dataset)
         where = f"/explore?dataset={found.dataset}"
@@ -72,9 +72,9 @@ def _dataset(here: Here, found: Budget) -> None:
 
     async def price() -> None:
         try:
-            listed = await here.run(lambda: typical(here.session(), found.dataset, within.value))
+            listed = await context.run(lambda: typical(context.session(), found.dataset, within.value))
         except BlowfishError as error:
-            here.tell(error)
+            context.tell(error)
             return
         box.clear()
         with box:

@@ -12,7 +12,7 @@ from nicegui import ui
 
 from blowfishdb.present.words import epsilon_words, readable
 from blowfishdb.server.pages.layout import address, empty
-from blowfishdb.server.pages.page_context import Here
+from blowfishdb.server.pages.page_context import PageContext
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], label
                             _ = ui.label(cell) if isinstance(cell, str) else cell()
 
 
-def wanted_dataset(here: Here, names: Sequence[str]) -> str | None:
+def wanted_dataset(context: PageContext, names: Sequence[str]) -> str | None:
     """The dataset that the address names, else the first one; None, with a page that teaches, when there is none."""
     if not names:
         with ui.element("div").classes("bf-card"):
@@ -158,7 +158,7 @@ def wanted_dataset(here: Here, names: Sequence[str]) -> str | None:
                     "unelevated"
                 ).style("margin-top:14px")
         return None
-    asked = here.request.query_params.get("dataset", "")
+    asked = context.request.query_params.get("dataset", "")
     return asked if asked in names else names[0]
 
 
@@ -211,7 +211,7 @@ NOTES: dict[Whose, str] = {
 }
 
 
-def ask_limit(here: Here, name: str, whose: Whose, analyst: str = "") -> None:
+def ask_limit(context: PageContext, name: str, whose: Whose, analyst: str = "") -> None:
     """Asks for a number and a reason, and sets the limit."""
     title = TITLES[whose].format(name=name, analyst=analyst)
     with called(ui.dialog(), title) as dialog, ui.card().style("width:460px"):
@@ -223,7 +223,7 @@ def ask_limit(here: Here, name: str, whose: Whose, analyst: str = "") -> None:
         reason.classes("w-full").style("margin-top:10px")
 
         async def go() -> None:
-            curator = here.curator()
+            curator = context.curator()
             wanted, why = amount.value.strip() or None, reason.value.strip()
 
             def work() -> object:
@@ -233,9 +233,9 @@ def ask_limit(here: Here, name: str, whose: Whose, analyst: str = "") -> None:
                     return curator.limit_everyone(name, wanted, reason=why)
                 return curator.limit_analyst(name, analyst, wanted, reason=why)
 
-            await here.run(work)
+            await context.run(work)
             detail = {"epsilon": wanted, "reason": why, **({"analyst": analyst} if analyst else {})}
-            here.app_state.actions.note(here.visitor.name, "set a limit", name, detail)
+            context.app_state.audit_log.note(context.identity.name, "set a limit", name, detail)
             dialog.close()
             ui.navigate.reload()
 

@@ -18,7 +18,7 @@ from blowfishdb.model.policy import ROW, Person, Policy, Row
 from blowfishdb.server.pages.column_form import FIELD, ColumnEditor
 from blowfishdb.server.pages.controls import called, choice, dress
 from blowfishdb.server.pages.layout import heading, notice, page
-from blowfishdb.server.pages.page_context import Here
+from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.sources.base import ColumnType
 
 FOLDER = "uploads"
@@ -70,7 +70,7 @@ WARNING = (
 class Adding:
     """What has been said so far."""
 
-    here: Here
+    context: PageContext
     source: str = ""
     columns: list[ColumnEditor] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -107,10 +107,10 @@ class Adding:
 
 
 @page("/datasets/add", "Add a dataset", "curate", lead="Columns are read, rows are not. Nothing is inferred from data.")
-def add(here: Here) -> None:
+def add(context: PageContext) -> None:
     """Four steps on one page; later ones appear when the columns are known."""
     dress()
-    adding = Adding(here)
+    adding = Adding(context)
     with ui.element("section").classes("bf-card"):
         heading("1  Where the rows are")
         sent = ui.element("div").style("max-width:340px;margin-top:10px")
@@ -144,10 +144,10 @@ def _by_address(adding: Adding, later: ui.element) -> None:
 
     async def look(address: str) -> None:
         tables.clear()
-        curator = adding.here.curator()
+        curator = adding.context.curator()
         given = address.strip()
         if "://" in given and "#" not in given:
-            found = await adding.here.run(lambda: curator.tables(given))
+            found = await adding.context.run(lambda: curator.tables(given))
             if found:
                 with tables:
                     ui.select(
@@ -159,25 +159,25 @@ def _by_address(adding: Adding, later: ui.element) -> None:
         await read(given)
 
     async def read(address: str) -> None:
-        curator = adding.here.curator()
-        columns = await adding.here.run(lambda: curator.columns(address))
+        curator = adding.context.curator()
+        columns = await adding.context.run(lambda: curator.columns(address))
         adding.source = address
         _show_columns(adding, columns, later)
 
 
 def _by_file(adding: Adding, later: ui.element) -> None:
-    settings = adding.here.app_state.settings
+    settings = adding.context.app_state.settings
 
     async def take(event: events.UploadEventArguments) -> None:
-        who = adding.here.check("curate").name
+        who = adding.context.check("curate").name
         check_size(event.file.size(), settings.largest_upload)
         path = place_for(settings.folder, event.file.name)
         await event.file.save(path)
         path.chmod(0o600)
-        adding.here.app_state.actions.note(who, "sent a file", path.name)
+        adding.context.app_state.audit_log.note(who, "sent a file", path.name)
         address = address_of(path, settings.folder)
-        curator = adding.here.curator()
-        columns = await adding.here.run(lambda: curator.columns(address))
+        curator = adding.context.curator()
+        columns = await adding.context.run(lambda: curator.columns(address))
         adding.source = address
         _show_columns(adding, columns, later)
 
@@ -263,9 +263,9 @@ def _budget(adding: Adding) -> None:
 def _finish(adding: Adding) -> None:
     async def go() -> None:
         dataset = adding.dataset()
-        curator = adding.here.curator()
-        await adding.here.run(lambda: curator.add(dataset))
-        adding.here.app_state.actions.note(adding.here.check("curate").name, "added a dataset", dataset.name)
+        curator = adding.context.curator()
+        await adding.context.run(lambda: curator.add(dataset))
+        adding.context.app_state.audit_log.note(adding.context.check("curate").name, "added a dataset", dataset.name)
         ui.navigate.to(f"/policies?dataset={quote(dataset.name)}")
 
     with ui.element("section").classes("bf-card").style("margin-top:16px"), ui.element("div").classes("bf-spread"):
@@ -279,18 +279,18 @@ def _finish(adding: Adding) -> None:
 
 def _ask_to_look(adding: Adding, editor: ColumnEditor) -> None:
     """Explains why reading bounds from the data matters, and reads them only after that."""
-    here = adding.here
+    context = adding.context
 
     async def read() -> None:
         dialog.close()
-        curator = here.curator()
-        here.app_state.actions.note(
-            here.check("curate").name,
+        curator = context.curator()
+        context.app_state.audit_log.note(
+            context.check("curate").name,
             "read a column's bounds",
             without_user(adding.source)[:200],
             {"column": editor.name},
         )
-        seen = await here.run(lambda: curator.look_at_column(adding.source, editor.name))
+        seen = await context.run(lambda: curator.look_at_column(adding.source, editor.name))
         editor.fill(seen)
 
     title = f"Read {editor.name} from the data?"

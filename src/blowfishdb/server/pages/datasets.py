@@ -13,14 +13,14 @@ from blowfishdb.ledger import Account
 from blowfishdb.model.policy import Policy
 from blowfishdb.server.pages.controls import Column, ask_reason, budget_bar, called, dress, pill, plain_table
 from blowfishdb.server.pages.layout import empty, heading, notice, page
-from blowfishdb.server.pages.page_context import Here, sentence
+from blowfishdb.server.pages.page_context import PageContext, sentence
 
 
 @page("/datasets", "Datasets", "curate", lead="What is connected, what the public may know of it, and what is left.")
-async def datasets(here: Here) -> None:
+async def datasets(context: PageContext) -> None:
     """One card for each dataset."""
     dress()
-    curator = here.curator()
+    curator = context.curator()
     names = curator.datasets()
     with ui.element("div").classes("bf-row bf-actions"):
         ui.button("Add a dataset", icon="add", on_click=lambda: ui.navigate.to("/datasets/add")).props(
@@ -37,17 +37,17 @@ async def datasets(here: Here) -> None:
     for name in names:
         dataset = curator.dataset(name)
         try:
-            account = await here.run(partial(curator.account, name))
+            account = await context.run(partial(curator.account, name))
         except BlowfishError as error:
             with ui.element("section").classes("bf-card"):
                 heading(name)
                 notice(sentence(error.message), "is-bad", "error")
             continue
-        _card(here, dataset, account)
+        _card(context, dataset, account)
 
 
-def _card(here: Here, dataset: Dataset, account: Account) -> None:
-    pause = here.app_state.pauses.of(dataset.name)
+def _card(context: PageContext, dataset: Dataset, account: Account) -> None:
+    pause = context.app_state.pauses.of(dataset.name)
     with called(ui.element("section").classes("bf-card"), dataset.name):
         with ui.element("div").classes("bf-spread"):
             with ui.element("div").classes("bf-row"):
@@ -55,7 +55,7 @@ def _card(here: Here, dataset: Dataset, account: Account) -> None:
                 pill(f"policy version {account.policy_version}", "is-brand")
                 if pause is not None:
                     pill("paused", "is-accent")
-            _links(here, dataset.name, is_paused=pause is not None)
+            _links(context, dataset.name, is_paused=pause is not None)
         ui.label(dataset.source).classes("bf-mono bf-quiet").style("margin-top:4px;overflow-wrap:anywhere")
         if pause is not None:
             notice(f"Paused by {pause.by}: {pause.reason}", "is-accent", "pause_circle").style("margin-top:10px")
@@ -65,37 +65,37 @@ def _card(here: Here, dataset: Dataset, account: Account) -> None:
         plain_table([Column("Attribute"), Column("The public may know"), Column("Hidden")], rows, "Attributes")
 
 
-def _links(here: Here, name: str, *, is_paused: bool) -> None:
+def _links(context: PageContext, name: str, *, is_paused: bool) -> None:
     place = quote(name)
     with ui.element("div").classes("bf-row").style("gap:4px"):
         for label, icon, path in (
             ("Policy", "hub", "/policies"),
             ("Trade-off", "balance", "/trade-off"),
-            ("Log", "receipt_long", "/books"),
+            ("Log", "receipt_long", "/ledger"),
         ):
             target = f"{path}?dataset={place}"
             ui.button(label, icon=icon, on_click=lambda target=target: ui.navigate.to(target)).props(
                 "flat dense no-caps"
             )
-        pause_button(here, name, is_paused=is_paused)
+        pause_button(context, name, is_paused=is_paused)
         more = ui.button(icon="more_vert").props("flat dense")
         with called(more, f"More about {name}", f"more-{name}"), ui.menu():
-            _upkeep(here, name)
+            _upkeep(context, name)
 
 
-def _upkeep(here: Here, name: str) -> None:
+def _upkeep(context: PageContext, name: str) -> None:
     """What is done seldom: noting new rows, and taking a dataset out."""
 
     async def refreshed(description: str) -> None:
-        curator = here.curator()
-        await here.run(lambda: curator.refreshed(name, description, numbers_hold=True))
-        here.app_state.actions.note(here.visitor.name, "noted refreshed rows", name)
+        curator = context.curator()
+        await context.run(lambda: curator.refreshed(name, description, numbers_hold=True))
+        context.app_state.audit_log.note(context.identity.name, "noted refreshed rows", name)
         ui.notify("Noted: answers about the old rows no longer replay.", position="top")
 
     async def remove(reason: str) -> None:
-        curator = here.curator()
-        await here.run(lambda: curator.remove(name))
-        here.app_state.actions.note(here.visitor.name, "removed a dataset", name, {"reason": reason})
+        curator = context.curator()
+        await context.run(lambda: curator.remove(name))
+        context.app_state.audit_log.note(context.identity.name, "removed a dataset", name, {"reason": reason})
         ui.navigate.to("/datasets")
 
     fresh = (
@@ -113,19 +113,19 @@ def _upkeep(here: Here, name: str) -> None:
     )
 
 
-def pause_button(here: Here, name: str, *, is_paused: bool) -> None:
+def pause_button(context: PageContext, name: str, *, is_paused: bool) -> None:
     """Pauses a dataset, with a reason that analysts read, or lets it go on."""
 
     async def pause(reason: str) -> None:
-        who = here.check("curate").name
-        await here.run(lambda: here.app_state.pauses.pause(name, by=who, reason=reason))
-        here.app_state.actions.note(who, "paused a dataset", name, {"reason": reason})
+        who = context.check("curate").name
+        await context.run(lambda: context.app_state.pauses.pause(name, by=who, reason=reason))
+        context.app_state.audit_log.note(who, "paused a dataset", name, {"reason": reason})
         ui.navigate.reload()
 
     async def go_on() -> None:
-        who = here.check("curate").name
-        await here.run(lambda: here.app_state.pauses.resume(name))
-        here.app_state.actions.note(who, "let a dataset go on", name)
+        who = context.check("curate").name
+        await context.run(lambda: context.app_state.pauses.resume(name))
+        context.app_state.audit_log.note(who, "let a dataset go on", name)
         ui.navigate.reload()
 
     if is_paused:

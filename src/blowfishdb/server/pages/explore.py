@@ -14,8 +14,8 @@ from blowfishdb.engine.preview import Preview
 from blowfishdb.errors import BlowfishError, NotSignedIn
 from blowfishdb.server.pages.history import all_past
 from blowfishdb.server.pages.layout import empty, page
-from blowfishdb.server.pages.page_context import Here
-from blowfishdb.server.pages.query_form import AccuracyForm, Asking, QuestionForm, Wanted
+from blowfishdb.server.pages.page_context import PageContext
+from blowfishdb.server.pages.query_form import AccuracyForm, Asking, QueryForm, Wanted
 from blowfishdb.server.pages.quote import (
     Priced,
     Ready,
@@ -35,22 +35,22 @@ PAUSE = 0.15
 
 
 @page("/explore", "Explore", "ask", lead="Ask a question and see its price before anything is spent or read.")
-async def explore(here: Here) -> None:
+async def explore(context: PageContext) -> None:
     """The page."""
-    session = here.session()
-    names = await here.run(session.datasets)
+    session = context.session()
+    names = await context.run(session.datasets)
     if not names:
         empty("storage", "There is no dataset yet", "A curator declares one; then it can be asked here.")
         return
-    wanted = here.request.query_params.get("dataset", names[0])
-    Explorer(here, names, wanted if wanted in names else names[0], session)
+    wanted = context.request.query_params.get("dataset", names[0])
+    Explorer(context, names, wanted if wanted in names else names[0], session)
 
 
 class Explorer:
     """The state of one open page."""
 
-    def __init__(self, here: Here, names: list[str], dataset: str, session: Session) -> None:
-        self._here, self._turn = here, 0
+    def __init__(self, context: PageContext, names: list[str], dataset: str, session: Session) -> None:
+        self._context, self._turn = context, 0
         self._quoted: tuple[Ready, Preview] | None = None
         self._past: list[Past] | None = None
         self._is_running = self._is_pricing = False
@@ -85,11 +85,11 @@ class Explorer:
     def _build_form(self, session: Session, dataset: str) -> None:
         self._form_box.clear()
         with self._form_box:
-            self._form = QuestionForm(dataset, session[dataset].domain, self._changed)
+            self._form = QueryForm(dataset, session[dataset].domain, self._changed)
         self._changed()
 
     def _choose_dataset(self, name: str) -> None:
-        self._build_form(self._here.session(), name)
+        self._build_form(self._context.session(), name)
 
     def _changed(self) -> None:
         """Asks for a new price soon; a later change makes an earlier one void."""
@@ -113,7 +113,7 @@ class Explorer:
     async def _requote(self, turn: int) -> None:
         asking, wanted, sql = self._form.asking, self._accuracy.wanted, self._form.sql
         try:
-            found = await self._here.run(partial(self._price, asking, wanted, sql))
+            found = await self._context.run(partial(self._price, asking, wanted, sql))
         except BlowfishError as error:
             self._show(turn, error, partial(show_refusal, error))
             return
@@ -122,8 +122,8 @@ class Explorer:
         self._show(turn, None, partial(show_quote, found, self._confirm))
 
     def _price(self, asking: Asking, wanted: Wanted, sql: str) -> Priced:
-        session = self._here.session()
-        asked = ready(session, asking, wanted, sql, self._here.app_state.settings.url)
+        session = self._context.session()
+        asked = ready(session, asking, wanted, sql, self._context.app_state.settings.url)
         preview = asked.preview()
         if self._past is None:
             self._past = all_past(session)
@@ -143,7 +143,7 @@ class Explorer:
         self._quote_card.classes(remove="is-stale")
         if isinstance(error, NotSignedIn):
             with self._root:
-                self._here.tell(error)
+                self._context.tell(error)
             return
         self._quote_box.clear()
         with self._quote_box:
@@ -164,10 +164,10 @@ class Explorer:
         with self._result_box:
             hear, stop = progress_bar()
         try:
-            answer = await self._here.run(partial(self._released, asked, hear))
+            answer = await self._context.run(partial(self._released, asked, hear))
             self._finish(stop, partial(self._answer, answer, asked.code))
         except NotSignedIn as error:
-            self._finish(stop, partial(self._here.tell, error))
+            self._finish(stop, partial(self._context.tell, error))
         except BlowfishError as error:
             self._finish(stop, partial(show_failure, error))
         self._is_running = False
@@ -176,11 +176,11 @@ class Explorer:
             self._changed()
 
     def _released(self, asked: Ready, hear: Progress) -> Answer:
-        self._here.note_question("asked for an answer", asked.question.dataset)
+        self._context.note_question("asked for an answer", asked.question.dataset)
         return asked.release(hear)
 
     def _answer(self, answer: Answer, code: str) -> None:
-        show_answer(self._here, answer, code)
+        show_answer(self._context, answer, code)
         ui.run_javascript("document.getElementById('answer').scrollIntoView({behavior: 'smooth', block: 'nearest'})")
 
     def _finish(self, stop: Callable[[], None], draw: Callable[[], None]) -> None:

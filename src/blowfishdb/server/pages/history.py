@@ -16,7 +16,7 @@ from blowfishdb.present.chart_echarts import chart_of, height_of, top_of
 from blowfishdb.present.table import row_labels
 from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words, percent
 from blowfishdb.server.pages.layout import empty, heading, page, paragraph
-from blowfishdb.server.pages.page_context import Here
+from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.quote import answer_link, answer_name, figure
 from blowfishdb.server.pages.result import code_block, reopening, show_answer
 from blowfishdb.session.backend import Past
@@ -32,10 +32,10 @@ TICKED = """<q-checkbox v-model="props.selected" :aria-label="'Compare ' + props
 
 
 @page("/history", "History", "ask", lead="Everything you asked. To open an answer again, or to compare two, is free.")
-async def history(here: Here) -> None:
+async def history(context: PageContext) -> None:
     """The list."""
-    session = here.session()
-    found = await here.run(lambda: all_past(session))
+    session = context.session()
+    found = await context.run(lambda: all_past(session))
     if not found:
         with ui.element("section").classes("bf-card"):
             empty(
@@ -117,16 +117,16 @@ def named(name: str) -> tuple[str, int]:
 
 
 @page("/history/answer", "An answer of the past", "ask")
-async def one_answer(here: Here) -> None:
+async def one_answer(context: PageContext) -> None:
     """One answer, opened again."""
-    session = here.session()
-    dataset, number = named(here.request.query_params.get("of", ""))
-    found = await here.run(lambda: session.reopen(dataset, number))
+    session = context.session()
+    dataset, number = named(context.request.query_params.get("of", ""))
+    found = await context.run(lambda: session.reopen(dataset, number))
     ui.link("← All answers", "/history").classes("bf-small")
     with ui.element("section").classes("bf-card").style("margin-top:10px"):
-        code = reopening(dataset, number, here.app_state.settings.url)
+        code = reopening(dataset, number, context.app_state.settings.url)
         if isinstance(found, Answer):
-            show_answer(here, found, code)
+            show_answer(context, found, code)
         elif isinstance(found, Synopsis):
             paragraph(f"A synopsis of {', '.join(found.artefact.names)}. Anybody may ask it, free.")
             where = f"/synopses/ask?{urlencode({'of': f'{number} {dataset}'})}"
@@ -141,11 +141,11 @@ ROWS_PER_PAGE = 25
 
 
 @page("/history/compare", "Two answers side by side", "ask", lead="On the same scale. Comparing is free.")
-async def compare(here: Here) -> None:
+async def compare(context: PageContext) -> None:
     """The two that the link names."""
-    session = here.session()
-    names = [named(here.request.query_params.get(which, "")) for which in ("one", "two")]
-    found = [await here.run(partial(session.reopen, dataset, number)) for dataset, number in names]
+    session = context.session()
+    names = [named(context.request.query_params.get(which, "")) for which in ("one", "two")]
+    found = [await context.run(partial(session.reopen, dataset, number)) for dataset, number in names]
     answers = [one for one in found if isinstance(one, Answer)]
     ui.link("← All answers", "/history").classes("bf-small")
     if len(answers) != len(names):

@@ -17,9 +17,9 @@ from nicegui import app, ui
 
 from blowfishdb.errors import BlowfishError, NotSignedIn
 from blowfishdb.present.released import software_version
-from blowfishdb.server.access import app_state_of, secret_of, visitor_of
-from blowfishdb.server.auth.users import Scope, Visitor
-from blowfishdb.server.pages.page_context import Here, sentence
+from blowfishdb.server.access import app_state_of, identity_of, secret_of
+from blowfishdb.server.auth.users import Identity, Scope
+from blowfishdb.server.pages.page_context import PageContext, sentence
 from blowfishdb.server.problems import status_of
 
 ASSETS = Path(__file__).parent / "assets"
@@ -81,7 +81,7 @@ def refusal_page(title: str, said: str, status: int) -> HTMLResponse:
     )
 
 
-Builder: TypeAlias = Callable[[Here], None] | Callable[[Here], Awaitable[None]]
+Builder: TypeAlias = Callable[[PageContext], None] | Callable[[PageContext], Awaitable[None]]
 SIGN_IN = "/sign-in"
 PASSWORD = "/password"  # a path
 LONGEST_BUILD = 60.0
@@ -110,28 +110,28 @@ NAVIGATION = (
     _place("/datasets", "Datasets", "storage", "curate"),
     _place("/policies", "Policies", "hub", "curate", "audit"),
     _place("/trade-off", "Trade-off", "balance", "curate"),
-    _place("/books", "Budget and log", "receipt_long", "curate", "audit"),
-    _place("/people", "People", "group", "curate"),
+    _place("/ledger", "Budget and log", "receipt_long", "curate", "audit"),
+    _place("/users", "People", "group", "curate"),
 )
 """What each role finds at the side."""
-HOMES = {"analyst": "/explore", "curator": "/datasets", "auditor": "/books"}
+HOMES = {"analyst": "/explore", "curator": "/datasets", "auditor": "/ledger"}
 """Where each role lands."""
 
 
-def places_of(visitor: Visitor) -> list[Place]:
-    """The navigation of one visitor."""
-    return [place for place in NAVIGATION if place.scopes & visitor.scopes]
+def places_of(identity: Identity) -> list[Place]:
+    """The navigation of one user."""
+    return [place for place in NAVIGATION if place.scopes & identity.scopes]
 
 
-def home_of(visitor: Visitor) -> str:
+def home_of(identity: Identity) -> str:
     """Where somebody lands after signing in."""
-    if visitor.must_change:
+    if identity.must_change:
         return PASSWORD
-    return HOMES[visitor.role]
+    return HOMES[identity.role]
 
 
 def page(path: str, title: str, *scopes: Scope, lead: str = "") -> Callable[[Builder], Builder]:
-    """Registers a page for visitors with one of the scopes: others are sent to sign in, or refused."""
+    """Registers a page for users with one of the scopes: others are sent to sign in, or refused."""
 
     def register(build: Builder) -> Builder:
         @ui.page(path, title=f"{title} · BlowfishDB", language="en-US", response_timeout=LONGEST_BUILD)
@@ -156,17 +156,17 @@ def page(path: str, title: str, *scopes: Scope, lead: str = "") -> Callable[[Bui
     return register
 
 
-def _entered(request: Request, scopes: tuple[Scope, ...]) -> Here | Response:
-    """The visitor's place, or what they see instead."""
-    visitor, secret = visitor_of(request), secret_of(request)
-    if visitor is None or secret is None:
+def _entered(request: Request, scopes: tuple[Scope, ...]) -> PageContext | Response:
+    """The user's page, or what they see instead."""
+    identity, secret = identity_of(request), secret_of(request)
+    if identity is None or secret is None:
         return _to_sign_in(request)
-    if visitor.must_change:
+    if identity.must_change:
         return RedirectResponse(PASSWORD)
-    if not visitor.scopes & set(scopes):
-        return refusal_page("Not for you", f"This page is not for the role {visitor.role}; ask a curator.", 403)
-    request.scope["state"]["who"] = visitor.name
-    return Here(request, app_state_of(request), visitor, secret)
+    if not identity.scopes & set(scopes):
+        return refusal_page("Not for you", f"This page is not for the role {identity.role}; ask a curator.", 403)
+    request.scope["state"]["who"] = identity.name
+    return PageContext(request, app_state_of(request), identity, secret)
 
 
 def _to_sign_in(request: Request) -> Response:
@@ -176,22 +176,22 @@ def _to_sign_in(request: Request) -> Response:
 
 
 @contextmanager
-def _frame(here: Here, title: str, lead: str) -> Iterator[None]:
+def _frame(context: PageContext, title: str, lead: str) -> Iterator[None]:
     """The navigation, the heading, and room for the page."""
-    dark = add_theme(here.request)
-    ui.on_exception(here.tell)
+    dark = add_theme(context.request)
+    ui.on_exception(context.tell)
     # The framework wraps every page in a main of its own; ours is the one to announce.
     ui.query("main.q-page").props("role=presentation")
-    with ui.element("div").classes("bf-shell w-full"):
+    with ui.element("div").classes("bf-layout w-full"):
         ui.link("Skip to the page", "#page").classes("bf-skip")
         with ui.element("nav").classes("bf-side").props('aria-label="Pages"'):
             with ui.link(target="/").classes("bf-brand").props('aria-label="BlowfishDB, first page"'):
                 ui.html(MARK, sanitize=False, tag="i")
                 ui.html("BlowfishDB", sanitize=False, tag="span")
-            for place in places_of(here.visitor):
-                _entry(place, is_current=here.request.url.path.startswith(place.path))
+            for place in places_of(context.identity):
+                _entry(place, is_current=context.request.url.path.startswith(place.path))
             ui.element("div").classes("bf-grow")
-            _person(here, dark)
+            _user(context, dark)
         with ui.element("main").classes("bf-main").props('id=page tabindex="-1"'):
             with ui.element("header").classes("bf-head"), ui.element("div"):
                 heading(title, 1)
@@ -208,7 +208,7 @@ def _entry(place: Place, *, is_current: bool) -> None:
         link.props('aria-current="page"')
 
 
-def _person(here: Here, dark: ui.dark_mode) -> None:
+def _user(context: PageContext, dark: ui.dark_mode) -> None:
     """Who is signed in, the theme, and the way out."""
 
     async def change_theme() -> None:
@@ -217,14 +217,14 @@ def _person(here: Here, dark: ui.dark_mode) -> None:
         remember_theme(dark=not now)
 
     def leave() -> None:
-        here.app_state.visits.sign_out(here.secret)
-        here.app_state.actions.note(here.visitor.name, "signed out")
+        context.app_state.logins.sign_out(context.secret)
+        context.app_state.audit_log.note(context.identity.name, "signed out")
         ui.navigate.to(SIGN_IN)
 
     with ui.element("div").classes("bf-who"):
         with ui.link(target="/account").classes("bf-who-name"):
-            ui.label(here.visitor.name).props('data-testid="who"').classes("bf-who-own")
-            ui.html(here.visitor.role, sanitize=False, tag="span")
+            ui.label(context.identity.name).props('data-testid="who"').classes("bf-who-own")
+            ui.html(context.identity.role, sanitize=False, tag="span")
             ui.label("Your account").classes("bf-unseen")
         icon_button("contrast", "Light or dark", change_theme)
         icon_button("logout", "Sign out", leave)

@@ -29,7 +29,7 @@ from blowfishdb.server.pages.controls import (
 )
 from blowfishdb.server.pages.datasets import pause_button
 from blowfishdb.server.pages.layout import empty, heading, notice, page
-from blowfishdb.server.pages.page_context import Here
+from blowfishdb.server.pages.page_context import PageContext
 
 KINDS = {
     "account": "opened the account",
@@ -71,7 +71,7 @@ def _question(fields: Mapping[str, object]) -> str:
 SHOWN = 100
 NUMBER, WHEN = Column("No.", is_number=True, is_spare=True), Column("When (UTC)", is_time=True)
 LOG = (NUMBER, WHEN, Column("Who"), Column("What"), Column("Epsilon", is_number=True))
-ACTIONS = (
+AUDIT_LOG = (
     NUMBER,
     WHEN,
     Column("Who"),
@@ -81,32 +81,32 @@ ACTIONS = (
 )
 
 
-@page("/books", "Budget and log", "curate", "audit", lead="Who asked what, what it cost, and what is left.")
-async def books(here: Here) -> None:
-    """The budget of one dataset, its log, and everybody's actions."""
+@page("/ledger", "Budget and log", "curate", "audit", lead="Who asked what, what it cost, and what is left.")
+async def ledger(context: PageContext) -> None:
+    """The budget of one dataset, its log, and the audit log."""
     dress()
-    curator = here.auditor()
-    name = wanted_dataset(here, curator.datasets())
+    curator = context.auditor()
+    name = wanted_dataset(context, curator.datasets())
     if name is None:
         return
-    account = await here.run(lambda: curator.account(name))
+    account = await context.run(lambda: curator.account(name))
     with ui.element("div").classes("bf-row bf-actions"):
         ui.link("Its policy", f"/policies?dataset={quote(name)}").style("margin-right:6px")
-        dataset_choice("/books", curator.datasets(), name)
+        dataset_choice("/ledger", curator.datasets(), name)
     with ui.element("div").classes("bf-two"):
         with ui.element("section").classes("bf-card"):
-            _budget(here, name, account)
+            _budget(context, name, account)
         with ui.element("section").classes("bf-card"):
-            _verification(here, name)
+            _verification(context, name)
     with ui.element("section").classes("bf-card").style("margin-top:16px"):
-        _analysts(here, name, await here.run(lambda: curator.analysts(name)))
+        _analysts(context, name, await context.run(lambda: curator.analysts(name)))
     with ui.element("section").classes("bf-card"):
-        await _logs(here, curator, name)
+        await _logs(context, curator, name)
 
 
-def _budget(here: Here, name: str, account: Account) -> None:
-    pause = here.app_state.pauses.of(name)
-    is_curator = "curate" in here.visitor.scopes
+def _budget(context: PageContext, name: str, account: Account) -> None:
+    pause = context.app_state.pauses.of(name)
+    is_curator = "curate" in context.identity.scopes
     with ui.element("div").classes("bf-spread"):
         heading(f"Budget of {name}")
         if pause is not None:
@@ -121,33 +121,33 @@ def _budget(here: Here, name: str, account: Account) -> None:
         notice(f"Paused by {pause.by}: {pause.reason}", "is-accent", "pause_circle").style("margin-top:10px")
     if is_curator:
         with ui.element("div").classes("bf-row").style("margin-top:12px;gap:4px"):
-            ui.button("Raise it …", icon="add_circle", on_click=lambda: ask_limit(here, name, "all")).props(
+            ui.button("Raise it …", icon="add_circle", on_click=lambda: ask_limit(context, name, "all")).props(
                 "flat dense"
             )
-            ui.button("Limit everyone …", icon="groups", on_click=lambda: ask_limit(here, name, "everyone")).props(
+            ui.button("Limit everyone …", icon="groups", on_click=lambda: ask_limit(context, name, "everyone")).props(
                 "flat dense"
             )
-            pause_button(here, name, is_paused=pause is not None)
+            pause_button(context, name, is_paused=pause is not None)
 
 
-def _verification(here: Here, name: str) -> None:
-    heading("Are the books sound?")
+def _verification(context: PageContext, name: str) -> None:
+    heading("Is the ledger sound?")
     ui.label("Every entry is chained to the one before it. A check recomputes all hashes and all balances.").classes(
         "bf-small bf-quiet"
     ).style("margin:4px 0 12px")
     room = ui.element("div").props("aria-live=polite").style("margin-bottom:12px")
 
     async def check() -> None:
-        curator = here.auditor()
+        curator = context.auditor()
         room.clear()
         with room:
             ui.spinner(size="28px")
-        found = await here.run(curator.verify)
-        fault = await here.run(here.app_state.actions.first_fault)
+        found = await context.run(curator.verify)
+        fault = await context.run(context.app_state.audit_log.first_fault)
         room.clear()
         with room:
             if found.fault is None and fault is None:
-                notice(f"Sound: {found.entries:,} entries and the log of actions, as recomputed.", "", "verified")
+                notice(f"Sound: {found.entries:,} entries and the audit log, as recomputed.", "", "verified")
                 ui.label(f"head {found.head}").classes("bf-mono bf-quiet").style(
                     "overflow-wrap:anywhere;margin-top:6px"
                 )
@@ -155,21 +155,21 @@ def _verification(here: Here, name: str) -> None:
                 where = "" if found.fault.sequence is None else f" at entry {found.fault.sequence}"
                 notice(f"Not sound{where}: {found.fault.reason}.", "is-bad", "gpp_bad")
             else:
-                notice(f"The log of actions was changed at line {fault}.", "is-bad", "gpp_bad")
+                notice(f"The audit log was changed at line {fault}.", "is-bad", "gpp_bad")
 
     with ui.element("div").classes("bf-row"):
-        ui.button("Check the books", icon="fact_check", on_click=check).props('unelevated data-testid="verify"')
+        ui.button("Check the ledger", icon="fact_check", on_click=check).props('unelevated data-testid="verify"')
         ui.button(
             "Export", icon="download", on_click=lambda: ui.navigate.to(f"/api/v1/ledger/export?dataset={quote(name)}")
         ).props('flat data-testid="export"')
 
 
-def _analysts(here: Here, name: str, budgets: list[AnalystBudget]) -> None:
+def _analysts(context: PageContext, name: str, budgets: list[AnalystBudget]) -> None:
     heading("Analysts")
     if not budgets:
         ui.label("Nobody has asked yet.").classes("bf-quiet").style("margin-top:6px")
         return
-    is_curator = "curate" in here.visitor.scopes
+    is_curator = "curate" in context.identity.scopes
     limit = Column("Limit", is_spare=is_curator)
     columns = [Column("Analyst"), Column("Spent"), limit, *([Column("")] if is_curator else [])]
     rows: list[list[Cell]] = []
@@ -179,7 +179,7 @@ def _analysts(here: Here, name: str, budgets: list[AnalystBudget]) -> None:
             _bar_of(budget),
             "of their own" if budget.is_individual else "as everyone",
         ]
-        rows.append([*cells, *([_buttons(here, name, budget.analyst)] if is_curator else [])])
+        rows.append([*cells, *([_buttons(context, name, budget.analyst)] if is_curator else [])])
     plain_table(columns, rows, "Analysts")
 
 
@@ -191,19 +191,19 @@ def _bar_of(budget: AnalystBudget) -> Cell:
     return draw
 
 
-def _buttons(here: Here, name: str, analyst: str) -> Cell:
+def _buttons(context: PageContext, name: str, analyst: str) -> Cell:
     async def revoke(reason: str) -> None:
-        curator = here.curator()
-        await here.run(lambda: curator.limit_analyst(name, analyst, 0, reason=reason))
-        here.app_state.actions.note(
-            here.visitor.name, "revoked an analyst", name, {"analyst": analyst, "reason": reason}
+        curator = context.curator()
+        await context.run(lambda: curator.limit_analyst(name, analyst, 0, reason=reason))
+        context.app_state.audit_log.note(
+            context.identity.name, "revoked an analyst", name, {"analyst": analyst, "reason": reason}
         )
         ui.navigate.reload()
 
     def draw() -> None:
         said = f"{analyst} can ask nothing more of {name}. Earlier answers stay readable."
         with ui.element("div").classes("bf-row").style("gap:2px;justify-content:flex-end"):
-            ui.button("Limit …", on_click=lambda: ask_limit(here, name, "analyst", analyst)).props("flat dense")
+            ui.button("Limit …", on_click=lambda: ask_limit(context, name, "analyst", analyst)).props("flat dense")
             button = ui.button(
                 "Revoke …",
                 on_click=lambda: ask_reason(f"Revoke {analyst}?", said, "Revoke", revoke, is_grave=True),
@@ -213,23 +213,23 @@ def _buttons(here: Here, name: str, analyst: str) -> Cell:
     return draw
 
 
-async def _logs(here: Here, curator: Curator, name: str) -> None:
+async def _logs(context: PageContext, curator: Curator, name: str) -> None:
     # An answer that is stored follows its charge; the charge tells more.
     told = (entry for entry in curator.entries(name) if entry.kind != "answer")
-    found = await here.run(lambda: deque(told, maxlen=SHOWN))
-    actions = await here.run(lambda: here.app_state.actions.last(SHOWN))
+    found = await context.run(lambda: deque(told, maxlen=SHOWN))
+    audit_log = await context.run(lambda: context.app_state.audit_log.last(SHOWN))
     with ui.tabs().props("dense align=left no-caps inline-label") as tabs:
-        ledger = ui.tab("What the data lost", icon="receipt_long")
-        doing = ui.tab("What people did", icon="history_edu")
-    with ui.tab_panels(tabs, value=ledger).classes("w-full"):
-        with ui.tab_panel(ledger):
+        losses = ui.tab("What the data lost", icon="receipt_long")
+        doing = ui.tab("What users did", icon="history_edu")
+    with ui.tab_panels(tabs, value=losses).classes("w-full"):
+        with ui.tab_panel(losses):
             _entries(list(reversed(found)))
         with ui.tab_panel(doing):
             rows = [
                 [str(one.number), _time(one.at), one.who, one.action, one.target, _detail(one.detail)]
-                for one in reversed(actions)
+                for one in reversed(audit_log)
             ]
-            plain_table(ACTIONS, rows, "Actions")
+            plain_table(AUDIT_LOG, rows, "Audit log")
 
 
 def _entries(entries: list[Entry]) -> None:

@@ -1,4 +1,4 @@
-"""Where a page stands: its visitor, checked again at every step, and how it works and tells of errors."""
+"""Where a page stands: its user, checked again at every step, and how it works and tells of errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nicegui import ui
 from blowfishdb.catalog.curator import Curator
 from blowfishdb.errors import BlowfishError, NotAllowed, NotSignedIn
 from blowfishdb.incidents import public_error
-from blowfishdb.server.auth.users import Scope, Visitor
+from blowfishdb.server.auth.users import Identity, Scope
 from blowfishdb.server.state import AppState
 from blowfishdb.session.session import Session
 
@@ -25,17 +25,17 @@ WORKERS = ThreadPoolExecutor(32, thread_name_prefix="page")
 
 
 @dataclass(frozen=True, eq=False)
-class Here:
-    """One open page of one visitor. A page stays open for hours, so every step checks that the visit has not ended."""
+class PageContext:
+    """One open page of one user. A page stays open for hours, so every step checks that the session has not ended."""
 
     request: Request = field(repr=False)
     app_state: AppState = field(repr=False)
-    visitor: Visitor
+    identity: Identity
     secret: str = field(repr=False)
 
-    def check(self, *scopes: Scope) -> Visitor:
-        """The visitor as they are now; NotSignedIn when the visit has ended, NotAllowed without one of the rights."""
-        now = self.app_state.visits.resume(self.secret)
+    def check(self, *scopes: Scope) -> Identity:
+        """The user as they are now; NotSignedIn when the session has ended, NotAllowed without one of the rights."""
+        now = self.app_state.logins.resume(self.secret)
         if now is None:
             raise NotSignedIn
         if now.must_change or not now.scopes & set(scopes):
@@ -51,7 +51,7 @@ class Here:
         return self.app_state.curator(self.check("curate").name)
 
     def auditor(self) -> Curator:
-        """The books, for those who may read them; pages of auditors only read."""
+        """The ledger, for those who may read them; pages of auditors only read."""
         return self.app_state.curator(self.check("audit").name)
 
     async def run(self, work: Callable[[], Result]) -> Result:
@@ -62,11 +62,11 @@ class Here:
         return result[0]
 
     def note_question(self, action: str, dataset: str) -> None:
-        """Writes into the audit log that an answer was asked for, before it is; NotSignedIn when the visit ended."""
-        self.app_state.actions.note(self.check("ask").name, action, dataset)
+        """Writes into the audit log that an answer was asked for, before it is; NotSignedIn when the session ended."""
+        self.app_state.audit_log.note(self.check("ask").name, action, dataset)
 
     def tell(self, error: Exception) -> None:
-        """Shows an error to the visitor; of the unexpected, only an incident number."""
+        """Shows an error to the user; of the unexpected, only an incident number."""
         shown = public_error(error)
         if isinstance(shown, NotSignedIn):
             _ended(self.request.url.path)
@@ -95,9 +95,9 @@ def _outcome(work: Callable[[], Result]) -> tuple[tuple[Result, ...], BlowfishEr
 
 
 def _ended(path: str) -> None:
-    """Says that the visit is over; what is on the page stays readable until they go on."""
-    with ui.dialog().props('persistent aria-label="Your visit has ended"') as dialog, ui.card():
-        ui.label("Your visit has ended").classes("bf-title")
+    """Says that the session is over; what is on the page stays readable until they go on."""
+    with ui.dialog().props('persistent aria-label="Your session has ended"') as dialog, ui.card():
+        ui.label("Your session has ended").classes("bf-title")
         ui.label("Nothing was charged. Sign in again to go on; your answers are kept in the history.").classes(
             "bf-quiet"
         )

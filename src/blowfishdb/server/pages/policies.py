@@ -26,7 +26,7 @@ from blowfishdb.present.graph_picture import to_svg
 from blowfishdb.server.pages.controls import ask_reason, choice, dataset_choice, dress, figure, pill, wanted_dataset
 from blowfishdb.server.pages.family_form import FamilyEditor, FamilyForm, form_of, kinds_for, read_form
 from blowfishdb.server.pages.layout import heading, notice, page
-from blowfishdb.server.pages.page_context import Here, sentence
+from blowfishdb.server.pages.page_context import PageContext, sentence
 from blowfishdb.server.rest.datasets import policy_tag
 
 CURVE_POINTS = 40
@@ -97,7 +97,7 @@ PAUSE = 0.25
 class Draft:
     """The policy as it is being edited, beside the one in force."""
 
-    here: Here
+    context: PageContext
     dataset: Dataset
     forms: dict[str, FamilyForm]
     composition: Composition
@@ -130,11 +130,11 @@ class Draft:
 
 
 @page("/policies", "Policies", "curate", "audit", lead="What is hidden, what is not, and what a change would do.")
-async def policies(here: Here) -> None:
+async def policies(context: PageContext) -> None:
     """The editor of one dataset's policy; auditors read it."""
     dress()
-    curator = here.auditor()
-    name = wanted_dataset(here, curator.datasets())
+    curator = context.auditor()
+    name = wanted_dataset(context, curator.datasets())
     if name is None:
         return
     dataset = curator.dataset(name)
@@ -143,13 +143,13 @@ async def policies(here: Here) -> None:
     if not own:
         notice("All attributes of this dataset are hidden together; a document changes that.")
         return
-    asked = here.request.query_params
+    asked = context.request.query_params
     shown = asked.get("attribute", "") if asked.get("attribute") in own else own[0]
     forms = {one: form_of(policy.family(one)) for one in own}
     if asked.get("kind") in kinds_for(dataset.domain[shown]):
         forms[shown] = FamilyForm(asked["kind"], asked.get("text", "")[:LONGEST_TEXT])
     draft = Draft(
-        here,
+        context,
         dataset,
         forms,
         policy.composition,
@@ -164,7 +164,7 @@ async def policies(here: Here) -> None:
         with ui.element("div"):
             with ui.element("section").classes("bf-card"):
                 _attributes(draft)
-            if "curate" in here.visitor.scopes:
+            if "curate" in context.identity.scopes:
                 with ui.element("section").classes("bf-card"):
                     _change_card(draft)
         with ui.element("div"):
@@ -178,7 +178,7 @@ async def policies(here: Here) -> None:
 
 def _attributes(draft: Draft) -> None:
     """The left side: one attribute at a time, then what holds for whole records."""
-    is_curator = "curate" in draft.here.visitor.scopes
+    is_curator = "curate" in draft.context.identity.scopes
     heading("What is hidden")
     ui.label("of").classes("bf-label")
     ui.select(list(draft.forms), value=draft.shown, on_change=lambda event: choose(str(event.value))).props(
@@ -224,7 +224,7 @@ def _whole_record(draft: Draft) -> None:
     ui.textarea(
         value=draft.constraints,
         placeholder="count(age < 18) = 120\nmarginal(ward)",
-        on_change=lambda event: _set(draft, "facts", str(event.value or "")),
+        on_change=lambda event: _set(draft, "constraints", str(event.value or "")),
     ).props('outlined dense autogrow debounce=300 aria-label="Public facts" data-testid="facts"').classes("w-full")
     ui.label("Counts that everybody knows already. They tie records together, and what ties costs.").classes(
         "bf-small bf-quiet"
@@ -264,8 +264,8 @@ def _change_card(draft: Draft) -> None:
     draft.parts["change"] = ui.element("div").props("aria-live=polite").style("margin-top:8px")
 
     async def save(reason: str) -> None:
-        here, name = draft.here, draft.dataset.name
-        curator = here.curator()
+        context, name = draft.context, draft.dataset.name
+        curator = context.curator()
         new = draft.policy()
 
         def work() -> VersionChange:
@@ -274,8 +274,10 @@ def _change_card(draft: Draft) -> None:
                 raise VersionMismatch("policy", policy_tag(before.policy))
             return curator.set_policy(name, new, reason=reason, seen=account.policy_version)
 
-        change = await here.run(work)
-        here.app_state.actions.note(here.visitor.name, "changed a policy", name, {"version": change.next_version})
+        change = await context.run(work)
+        context.app_state.audit_log.note(
+            context.identity.name, "changed a policy", name, {"version": change.next_version}
+        )
         ui.navigate.to(f"/policies?dataset={quote(name)}&attribute={quote(draft.shown)}")
 
     said = "It is in force for every answer from now on, and the reason is kept in the ledger."
@@ -300,10 +302,10 @@ async def _refresh(draft: Draft) -> None:
     found: tuple[VersionChange, Stretch] | None = None
     refusal = ""
     try:
-        curator = draft.here.auditor()
+        curator = draft.context.auditor()
         policy = draft.policy()
         if policy != draft.dataset.policy:
-            found = await draft.here.run(partial(curator.what_would_change, name, policy=policy))
+            found = await draft.context.run(partial(curator.what_would_change, name, policy=policy))
     except InvalidInput as error:
         refusal = sentence(error.message)
     if draft.round != own:

@@ -355,7 +355,7 @@ ORDERED: tuple[Template, ...] = ("cdf", "ranges")
 MOST_ATTRIBUTES = 4
 
 
-class QuestionForm:
+class QueryForm:
     """Controls over one domain. `on_change` hears of every change; `asking` is what they say now."""
 
     def __init__(

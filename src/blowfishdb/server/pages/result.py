@@ -21,7 +21,7 @@ from blowfishdb.present.table import column_names, row_labels
 from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words
 from blowfishdb.server.pages.controls import choice
 from blowfishdb.server.pages.layout import heading, notice
-from blowfishdb.server.pages.page_context import Here
+from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.query_form import Asking, Wanted
 
 FORMATS: dict[str, str] = {
@@ -93,11 +93,11 @@ PER_PAGE = 25
 CONSISTENT, RAW = "Consistent", "As measured"
 
 
-def show_answer(here: Here, answer: Answer, code: str, *, free: bool = False) -> None:
+def show_answer(context: PageContext, answer: Answer, code: str, *, free: bool = False) -> None:
     """Fills the card around it with the answer."""
     with ui.element("div").classes("bf-top"):
         heading(answer.title)
-        _downloads(here, answer)
+        _downloads(context, answer)
     _pills(answer, free=free)
     if answer.caveat:
         notice(answer.caveat, "" if free else "is-accent").style("margin-top:12px")
@@ -225,18 +225,18 @@ def copy_button(text: str, label: str) -> ui.button:
     return ui.button(label, icon="content_copy", on_click=copy).props("flat dense").style("align-self:flex-start")
 
 
-def _downloads(here: Here, answer: Answer) -> None:
+def _downloads(context: PageContext, answer: Answer) -> None:
     with ui.button("Download", icon="download").props("outline dense padding='6px 12px'"), ui.menu():
         for ending, words in FORMATS.items():
-            ui.menu_item(words, on_click=_saving(here, answer, ending)).props("role=menuitem")
+            ui.menu_item(words, on_click=_saving(context, answer, ending)).props("role=menuitem")
 
 
-def _saving(here: Here, answer: Answer, ending: str) -> Callable[[], object]:
+def _saving(context: PageContext, answer: Answer, ending: str) -> Callable[[], object]:
     async def save() -> None:
         try:
-            content = await here.run(lambda: file_of(answer, ending))
+            content = await context.run(lambda: file_of(answer, ending))
         except BlowfishError as error:
-            here.tell(error)
+            context.tell(error)
             return
         ui.download(content, name_of(answer, ending))
 

@@ -8,7 +8,7 @@ from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 from nicegui import app
 
-from blowfishdb.server.access import app_state_of, visitor_of
+from blowfishdb.server.access import app_state_of, identity_of
 from blowfishdb.server.pages.layout import PASSWORD, SIGN_IN, home_of, plain_page, refusal_page
 
 OTHER_WAY = '<p class="bf-small"><a href="/api/v1/sessions/oidc">Sign in with your organisation</a></p>'
@@ -24,10 +24,10 @@ def local_path(wanted: str) -> str:
 
 @app.get(SIGN_IN)
 def sign_in(request: Request) -> Response:
-    """The form that begins a visit."""
-    visitor = visitor_of(request)
-    if visitor is not None:
-        return RedirectResponse(home_of(visitor))
+    """The form that begins a login session."""
+    identity = identity_of(request)
+    if identity is not None:
+        return RedirectResponse(home_of(identity))
     then = escape(local_path(request.query_params.get("then", "/")), quote=True)
     body = (
         f'<form class="bf-card" action="/api/v1/sessions" data-method="POST" data-then="{then}">'
@@ -44,18 +44,18 @@ def sign_in(request: Request) -> Response:
 @app.get(PASSWORD)
 def change_password(request: Request) -> Response:
     """The form that replaces a password; a first password must be replaced before anything else."""
-    visitor = visitor_of(request)
-    if visitor is None:
+    identity = identity_of(request)
+    if identity is None:
         return RedirectResponse(f"{SIGN_IN}?then={PASSWORD}")
     why = (
         "Your first password was made for you. Choose one that only you know."
-        if visitor.must_change
-        else "All your other visits end when you change it."
+        if identity.must_change
+        else "All your other sessions end when you change it."
     )
-    proof = escape(visitor.proof or "", quote=True)
+    csrf_token = escape(identity.csrf_token or "", quote=True)
     body = (
         f'<form class="bf-card" action="/api/v1/sessions/current/password" data-method="PUT" data-then="/" '
-        f'data-proof="{proof}"><h1>Choose a password</h1><p class="bf-quiet bf-small">{why}</p>'
+        f'data-csrf-token="{csrf_token}"><h1>Choose a password</h1><p class="bf-quiet bf-small">{why}</p>'
         '<label for="password">The one in use now</label>'
         '<input id="password" name="password" type="password" autocomplete="current-password" required autofocus>'
         '<label for="new">The new one, of at least 12 characters</label>'
@@ -63,7 +63,7 @@ def change_password(request: Request) -> Response:
         '<label for="again">The new one again</label>'
         '<input id="again" name="again" type="password" autocomplete="new-password" required minlength="12">'
         '<button type="submit">Change it</button><p class="bf-said" role="alert"></p>'
-        f"{'' if visitor.must_change else BACK}</form>"
+        f"{'' if identity.must_change else BACK}</form>"
     )
     return plain_page("Choose a password", body)
 
@@ -77,6 +77,6 @@ async def nowhere(_: Request, error: Exception) -> Response:
 
 @app.get("/")
 def start(request: Request) -> Response:
-    """Sends a visitor to their own first page."""
-    visitor = visitor_of(request)
-    return RedirectResponse(SIGN_IN if visitor is None else home_of(visitor))
+    """Sends a user to their own first page."""
+    identity = identity_of(request)
+    return RedirectResponse(SIGN_IN if identity is None else home_of(identity))

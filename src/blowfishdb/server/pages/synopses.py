@@ -14,8 +14,8 @@ from blowfishdb.errors import BlowfishError, NotSignedIn
 from blowfishdb.server.pages.controls import Column, Tile, plain_table
 from blowfishdb.server.pages.history import named
 from blowfishdb.server.pages.layout import empty, heading, page, paragraph
-from blowfishdb.server.pages.page_context import Here
-from blowfishdb.server.pages.query_form import TILES, Asking, QuestionForm, asked
+from blowfishdb.server.pages.page_context import PageContext
+from blowfishdb.server.pages.query_form import TILES, Asking, QueryForm, asked
 from blowfishdb.server.pages.quote import confirmed, figure, progress_bar, show_failure, show_refusal
 from blowfishdb.server.pages.result import show_answer, synopsis_snippet
 from blowfishdb.session.backend import Published
@@ -27,10 +27,10 @@ ASKED = [tile for tile in TILES if tile.value != "sql"]
 
 
 @page("/synopses", "Synopses", "ask", lead="Noisy tables that were paid for once. Asking them costs nothing.")
-async def synopses(here: Here) -> None:
+async def synopses(context: PageContext) -> None:
     """The list."""
-    session = here.session()
-    found = await here.run(lambda: all_published(session))
+    session = context.session()
+    found = await context.run(lambda: all_published(session))
     with ui.element("div").classes("bf-row bf-ends bf-beside-head"):
         ui.button("Publish one", icon="add", on_click=lambda: ui.navigate.to("/synopses/publish")).props("outline")
     if not found:
@@ -72,23 +72,23 @@ def _card(one: Published) -> None:
     "ask",
     lead="Every answer is computed from the published table alone: no charge, no data read.",
 )
-async def ask_synopsis(here: Here) -> None:
+async def ask_synopsis(context: PageContext) -> None:
     """One synopsis, to ask."""
-    session = here.session()
-    dataset, number = named(here.request.query_params.get("of", ""))
-    found = await here.run(lambda: session.synopsis(dataset, number))
+    session = context.session()
+    dataset, number = named(context.request.query_params.get("of", ""))
+    found = await context.run(lambda: session.synopsis(dataset, number))
     ui.link("← All synopses", "/synopses").classes("bf-small")
-    Reader(here, dataset, number, found)
+    Reader(context, dataset, number, found)
 
 
 class Reader:
     """The state of one open page: the controls, and the answer that follows them."""
 
-    def __init__(self, here: Here, dataset: str, number: int, synopsis: Synopsis) -> None:
-        self._here, self._number, self._synopsis, self._turn = here, number, synopsis, 0
+    def __init__(self, context: PageContext, dataset: str, number: int, synopsis: Synopsis) -> None:
+        self._context, self._number, self._synopsis, self._turn = context, number, synopsis, 0
         with ui.element("div").classes("bf-explore").style("margin-top:10px") as self._root:
             with ui.element("section").classes("bf-card").props('aria-label="Question"'):
-                self._form = QuestionForm(dataset, synopsis.domain, self._changed, ASKED)
+                self._form = QueryForm(dataset, synopsis.domain, self._changed, ASKED)
             with ui.element("section").classes("bf-card bf-result").props('aria-label="Answer" aria-live="polite"'):
                 self._box = ui.element("div")
         self._changed()
@@ -102,10 +102,10 @@ class Reader:
         if turn != self._turn:
             return
         try:
-            answer, code = await self._here.run(partial(self._read, self._form.asking))
+            answer, code = await self._context.run(partial(self._read, self._form.asking))
         except NotSignedIn as error:
             with self._root:
-                self._here.tell(error)
+                self._context.tell(error)
             return
         except BlowfishError as error:
             self._box.clear()
@@ -115,11 +115,11 @@ class Reader:
         if turn == self._turn and not self._root.is_deleted:
             self._box.clear()
             with self._box:
-                show_answer(self._here, answer, code, free=True)
+                show_answer(self._context, answer, code, free=True)
 
     def _read(self, asking: Asking) -> tuple[Answer, str]:
-        self._here.check("ask")
-        url = self._here.app_state.settings.url
+        self._context.check("ask")
+        url = self._context.app_state.settings.url
         return asked(asking, self._synopsis), synopsis_snippet(asking, self._synopsis.domain, self._number, url)
 
 
@@ -131,27 +131,27 @@ LEAD = "You pay once. From then on everybody may ask it anything over its attrib
 
 
 @page("/synopses/publish", "Publish a synopsis", "ask", lead=LEAD)
-async def publish(here: Here) -> None:
+async def publish(context: PageContext) -> None:
     """The page."""
-    session = here.session()
-    names = await here.run(session.datasets)
+    session = context.session()
+    names = await context.run(session.datasets)
     ui.link("← All synopses", "/synopses").classes("bf-small")
     if not names:
         empty("storage", "There is no dataset yet", "A curator declares one; then it can be published from.")
         return
-    Publisher(here, names, session)
+    Publisher(context, names, session)
 
 
 class Publisher:
     """The state of one open page."""
 
-    def __init__(self, here: Here, names: list[str], session: Session) -> None:
-        self._here = here
+    def __init__(self, context: PageContext, names: list[str], session: Session) -> None:
+        self._context = context
         with ui.element("div").classes("bf-explore").style("margin-top:10px") as self._root:
             with ui.element("section").classes("bf-card").props('aria-label="Synopsis"'):
                 data = ui.select(names, value=names[0], label="Dataset").props("outlined dense options-dense")
                 data.classes("w-full").style("margin-bottom:14px")
-                data.on_value_change(lambda e: self._build(self._here.session(), e.value))
+                data.on_value_change(lambda e: self._build(self._context.session(), e.value))
                 self._form_box = ui.element("div")
                 self._epsilon = ui.input("Spend epsilon", value="0.1").props("outlined dense").style("margin-top:16px")
                 self._button = ui.button("Publish", icon="publish", on_click=self._publish).props("unelevated")
@@ -169,10 +169,10 @@ class Publisher:
     def _build(self, session: Session, dataset: str) -> None:
         self._form_box.clear()
         with self._form_box:
-            self._form = QuestionForm(dataset, session[dataset].domain, lambda: None, KINDS)
+            self._form = QueryForm(dataset, session[dataset].domain, lambda: None, KINDS)
 
     def _asked(self, asking: Asking) -> Question:
-        table = self._here.session()[asking.dataset]
+        table = self._context.session()[asking.dataset]
         for condition in asking.conditions(table.domain):
             table = table.where(condition)
         return table.histogram(*asking.axes())
@@ -185,7 +185,7 @@ class Publisher:
         asking, epsilon = self._form.asking, (self._epsilon.value or "").strip()
         self._button.disable()
         try:
-            question, preview = await self._here.run(partial(self._price, asking, epsilon))
+            question, preview = await self._context.run(partial(self._price, asking, epsilon))
             with self._root:
                 agreed = await confirmed(
                     f"{preview.title} of {preview.dataset}, {preview.cells:,} cells.",
@@ -197,7 +197,7 @@ class Publisher:
                 await self._run(question, epsilon)
         except NotSignedIn as error:
             with self._root:
-                self._here.tell(error)
+                self._context.tell(error)
         except BlowfishError as error:
             self._box.clear()
             with self._box:
@@ -209,8 +209,8 @@ class Publisher:
         with self._box:
             hear, stop = progress_bar()
         try:
-            await self._here.run(partial(self._here.note_question, "asked for a synopsis", question.dataset))
-            await self._here.run(lambda: question.publish(epsilon=epsilon, progress=hear))
+            await self._context.run(partial(self._context.note_question, "asked for a synopsis", question.dataset))
+            await self._context.run(lambda: question.publish(epsilon=epsilon, progress=hear))
         finally:
             stop()
         with self._root:

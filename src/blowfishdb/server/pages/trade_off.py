@@ -18,7 +18,7 @@ from blowfishdb.model.query import Kind, Query, query
 from blowfishdb.present.chart_echarts import WORDS, Options, line_chart
 from blowfishdb.server.pages.controls import choice, dataset_choice, dress, wanted_dataset
 from blowfishdb.server.pages.layout import empty, heading, notice, page
-from blowfishdb.server.pages.page_context import Here
+from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.query_form import is_calendar, steps_of, usual_step
 from blowfishdb.server.pages.trade_off_curves import (
     BLOCKS,
@@ -51,7 +51,7 @@ BATCH = 3
 class Board:
     """What is compared: a question about one attribute, and how good or how dear it may be."""
 
-    here: Here
+    context: PageContext
     dataset: Dataset
     attribute: str
     kind: Kind = "histogram"
@@ -91,11 +91,11 @@ class Board:
 
 
 @page("/trade-off", "Trade-off", "curate", lead="What accuracy costs under each policy. No data is read for this.")
-def trade_off(here: Here) -> None:
+def trade_off(context: PageContext) -> None:
     """Controls at the left, curves at the right, and the chosen point below them."""
     dress()
-    curator = here.curator()
-    name = wanted_dataset(here, curator.datasets())
+    curator = context.curator()
+    name = wanted_dataset(context, curator.datasets())
     if name is None:
         return
     dataset = curator.dataset(name)
@@ -104,8 +104,8 @@ def trade_off(here: Here) -> None:
         notice("All attributes of this dataset are hidden together: there is no single one to compare.")
         return
     ordered = [one for one in names if dataset.domain[one].ordered]
-    wanted = here.request.query_params.get("attribute", "")
-    board = Board(here, dataset, wanted if wanted in names else (ordered or names)[0])
+    wanted = context.request.query_params.get("attribute", "")
+    board = Board(context, dataset, wanted if wanted in names else (ordered or names)[0])
     board.step = usual_step(dataset.domain[board.attribute])
     with ui.element("div").classes("bf-row bf-actions"):
         dataset_choice("/trade-off", curator.datasets(), name)
@@ -234,7 +234,7 @@ async def _quote_all(board: Board) -> None:
     asked, domain = board.asked(), board.dataset.domain
     for number, point in enumerate(board.points, 1):
         policy = board.policy(point)
-        found = await board.here.run(partial(OFFERS.offer, domain, policy, asked, USUAL_BETA))
+        found = await board.context.run(partial(OFFERS.offer, domain, policy, asked, USUAL_BETA))
         if board.round != own:
             return
         board.offers[point] = found
@@ -305,7 +305,7 @@ async def _look_closer(board: Board, point: Point) -> None:
     """Shows one policy: its price, its risk and an example."""
     board.parts["point"].clear()
     view = PointView(
-        board.here,
+        board.context,
         board.dataset,
         board.attribute,
         _named(point),

@@ -33,7 +33,7 @@ from blowfishdb.present.words import question_words
 from blowfishdb.server.pages.controls import called, figure, pill
 from blowfishdb.server.pages.family_form import form_of
 from blowfishdb.server.pages.layout import heading, notice
-from blowfishdb.server.pages.page_context import Here, sentence
+from blowfishdb.server.pages.page_context import PageContext, sentence
 from blowfishdb.server.pages.policies import LONGEST_TEXT
 
 ROWS = 20_000
@@ -85,7 +85,7 @@ WARNING = (
 class PointView:
     """A policy for one attribute and a question under it."""
 
-    here: Here
+    context: PageContext
     dataset: Dataset
     attribute: str
     said: str
@@ -97,7 +97,7 @@ class PointView:
 async def show_point(view: PointView) -> None:
     """The card of a point."""
     domain = view.dataset.domain
-    (price,) = await view.here.run(lambda: what_if(domain, {view.said: view.policy}, view.asked, view.target))
+    (price,) = await view.context.run(lambda: what_if(domain, {view.said: view.policy}, view.asked, view.target))
     with ui.element("div").classes("bf-pair"):
         with ui.element("section").classes("bf-card").props('data-testid="point"'):
             _price(view, price)
@@ -185,7 +185,7 @@ async def _example(view: PointView) -> None:
 
     async def draw(counts: Ints | None) -> None:
         try:
-            found = await view.here.run(lambda: example(domain, view.policy, view.asked, view.target, counts))
+            found = await view.context.run(lambda: example(domain, view.policy, view.asked, view.target, counts))
         except BlowfishError as error:
             with room:
                 notice(sentence(error.message), "is-accent", "block")
@@ -203,16 +203,16 @@ async def _example(view: PointView) -> None:
 
     async def look() -> None:
         dialog.close()
-        curator = view.here.curator()
-        here, name = view.here, view.dataset.name
-        here.app_state.actions.note(
-            here.check("curate").name,
+        curator = view.context.curator()
+        context, name = view.context, view.dataset.name
+        context.app_state.audit_log.note(
+            context.check("curate").name,
             "looked at true answers",
             name,
             {"question": question_words(view.asked)[:200], "policy": view.said[:200]},
         )
         compiled = compile_query(domain, view.policy, view.asked)
-        await draw(await here.run(lambda: curator.true_counts(name, compiled)))
+        await draw(await context.run(lambda: curator.true_counts(name, compiled)))
 
     with called(ui.dialog(), "Show true answers?") as dialog, ui.card().style("width:520px"):
         ui.label("Show true answers?").classes("bf-title")

@@ -5,35 +5,35 @@ from __future__ import annotations
 from nicegui import ui
 
 from blowfishdb.errors import InvalidInput
-from blowfishdb.server.auth.users import ROLES, Person, new_password
+from blowfishdb.server.auth.users import ROLES, User, new_password
 from blowfishdb.server.pages.controls import Cell, Column, called, dress, pill, plain_table
 from blowfishdb.server.pages.layout import heading, page
-from blowfishdb.server.pages.page_context import Here
+from blowfishdb.server.pages.page_context import PageContext
 
 DUTIES = {
-    "curator": "declares datasets and policies, keeps budgets and people; sees no answers of analysts",
-    "analyst": "asks questions and spends budget; sees no data and no books",
-    "auditor": "reads policies, the ledger and the log of actions; changes nothing",
+    "curator": "declares datasets and policies, keeps budgets and users; sees no answers of analysts",
+    "analyst": "asks questions and spends budget; sees no data and no ledger",
+    "auditor": "reads policies, the ledger and the audit log; changes nothing",
 }
 
 
-@page("/people", "People", "curate", lead="Who may do what. Passwords are made for one use and shown once.")
-async def people(here: Here) -> None:
+@page("/users", "People", "curate", lead="Who may do what. Passwords are made for one use and shown once.")
+async def users(context: PageContext) -> None:
     """Everybody, and the form for one more."""
     dress()
-    here.check("curate")
-    everybody = await here.run(here.app_state.people.all)
+    context.check("curate")
+    everybody = await context.run(context.app_state.users.all)
     with ui.element("section").classes("bf-card"):
         heading("Let somebody in")
-        _form(here)
+        _form(context)
     with ui.element("section").classes("bf-card"):
-        heading(f"{len(everybody)} people")
+        heading(f"{len(everybody)} users")
         since = Column("Since (UTC)", is_time=True, is_spare=True)
         columns = [Column("Name"), Column("Role"), Column("State"), since, Column("")]
-        plain_table(columns, [_row(here, person) for person in everybody], "People")
+        plain_table(columns, [_row(context, user) for user in everybody], "Users")
 
 
-def _form(here: Here) -> None:
+def _form(context: PageContext) -> None:
     row = ui.element("div").classes("bf-row").style("margin-top:12px;align-items:flex-start")
     said = ui.label(DUTIES["analyst"]).classes("bf-small bf-quiet").style("margin-top:8px")
     with row:
@@ -47,48 +47,48 @@ def _form(here: Here) -> None:
         role.style("width:150px")
 
         async def add() -> None:
-            who, password = here.check("curate").name, new_password()
+            who, password = context.check("curate").name, new_password()
             wanted, duty = name.value.strip(), str(role.value)
-            made = await here.run(lambda: here.app_state.people.add(wanted, duty, password))
-            here.app_state.actions.note(who, "added a person", made.name, {"role": made.role})
+            made = await context.run(lambda: context.app_state.users.add(wanted, duty, password))
+            context.app_state.audit_log.note(who, "added a user", made.name, {"role": made.role})
             _show_password(made.name, password)
 
-        ui.button("Add", icon="person_add", on_click=add).props('unelevated data-testid="add-person"')
+        ui.button("Add", icon="person_add", on_click=add).props('unelevated data-testid="add-user"')
 
 
-def _row(here: Here, person: Person) -> list[Cell]:
+def _row(context: PageContext, user: User) -> list[Cell]:
     def state() -> None:
-        if person.is_disabled:
+        if user.is_disabled:
             pill("shut out", "is-bad")
-        elif person.must_change:
+        elif user.must_change:
             pill("first password", "is-accent")
         else:
             pill("active", "is-good")
 
-    return [person.name, person.role, state, person.created[:16].replace("T", " "), lambda: _buttons(here, person)]
+    return [user.name, user.role, state, user.created[:16].replace("T", " "), lambda: _buttons(context, user)]
 
 
-def _buttons(here: Here, person: Person) -> None:
+def _buttons(context: PageContext, user: User) -> None:
     async def disable() -> None:
-        who = here.check("curate").name
-        if who == person.name:
+        who = context.check("curate").name
+        if who == user.name:
             raise InvalidInput("nobody shuts themselves out: ask another curator")
-        await here.run(lambda: here.app_state.people.disable(person.name, disabled=not person.is_disabled))
-        here.app_state.actions.note(who, "enabled a person" if person.is_disabled else "disabled a person", person.name)
+        await context.run(lambda: context.app_state.users.disable(user.name, disabled=not user.is_disabled))
+        context.app_state.audit_log.note(who, "enabled a user" if user.is_disabled else "disabled a user", user.name)
         ui.navigate.reload()
 
     async def renew() -> None:
-        who, password = here.check("curate").name, new_password()
-        await here.run(lambda: here.app_state.people.set_password(person.name, password, must_change=True))
-        here.app_state.actions.note(who, "gave a new password", person.name)
-        _show_password(person.name, password)
+        who, password = context.check("curate").name, new_password()
+        await context.run(lambda: context.app_state.users.set_password(user.name, password, must_change=True))
+        context.app_state.audit_log.note(who, "gave a new password", user.name)
+        _show_password(user.name, password)
 
     with ui.element("div").classes("bf-row").style("gap:2px;justify-content:flex-end"):
-        if person.name != here.visitor.name:
+        if user.name != context.identity.name:
             ui.button("New password", on_click=renew).props("flat dense")
-            word, colour = ("Let in again", "primary") if person.is_disabled else ("Shut out", "negative")
+            word, colour = ("Let in again", "primary") if user.is_disabled else ("Shut out", "negative")
             button = ui.button(word, on_click=disable).props(f"flat dense color={colour}")
-            called(button, test_id=f"disable-{person.name}")
+            called(button, test_id=f"disable-{user.name}")
         else:
             ui.label("you").classes("bf-quiet bf-small").style("padding:6px 8px")
 
@@ -98,10 +98,10 @@ def _show_password(name: str, password: str) -> None:
     title = f"The first password of {name}"
     with called(ui.dialog().props("persistent"), title) as dialog, ui.card().style("width:440px"):
         ui.label(title).classes("bf-title")
-        ui.label("It is shown this once and must be changed at the first visit. Pass it on in person.").classes(
+        ui.label("It is shown this once and must be changed at the first sign-in. Pass it on in person.").classes(
             "bf-small bf-quiet"
         ).style("margin:4px 0 12px")
         ui.label(password).classes("bf-code").props('data-testid="password"')
         with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin-top:18px"):
-            ui.button("Done", on_click=lambda: ui.navigate.to("/people")).props('unelevated data-testid="done"')
+            ui.button("Done", on_click=lambda: ui.navigate.to("/users")).props('unelevated data-testid="done"')
     dialog.open()

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from blowfishdb.ledger import AnalystBudget
-from blowfishdb.server.access import Analyst, Auditor, Keeper, app_state_of
+from blowfishdb.server.access import Analyst, Auditor, DataCurator, app_state_of
 from blowfishdb.server.rest.queries import Strict
 from blowfishdb.session.remote import write_budget
 
@@ -29,15 +29,15 @@ class NewTotal(Strict):
 
 
 @router.get("/budget")
-def own(name: str, visitor: Analyst, request: Request) -> dict[str, Any]:
+def own(name: str, identity: Analyst, request: Request) -> dict[str, Any]:
     """What one spent and may still spend."""
-    return write_budget(app_state_of(request).backend(visitor.name).budget(name))
+    return write_budget(app_state_of(request).backend(identity.name).budget(name))
 
 
 @router.get("/budgets")
-def all_budgets(name: str, visitor: Auditor, request: Request) -> dict[str, Any]:
+def all_budgets(name: str, identity: Auditor, request: Request) -> dict[str, Any]:
     """What the data may lose and has lost, and each analyst's part."""
-    curator = app_state_of(request).curator(visitor.name)
+    curator = app_state_of(request).curator(identity.name)
     account = curator.account(name)
     return {
         "dataset": name,
@@ -51,30 +51,30 @@ def all_budgets(name: str, visitor: Auditor, request: Request) -> dict[str, Any]
 
 
 @router.put("/budgets")
-def renew(name: str, sent: NewTotal, visitor: Keeper, request: Request) -> dict[str, Any]:
+def renew(name: str, sent: NewTotal, identity: DataCurator, request: Request) -> dict[str, Any]:
     """Raises what the data may lose in all; what was spent stays spent."""
     app_state = app_state_of(request)
-    account = app_state.curator(visitor.name).renew(name, sent.epsilon, reason=sent.reason)
-    app_state.actions.note(visitor.name, "renewed a budget", name, {"epsilon": str(account.limit)})
+    account = app_state.curator(identity.name).renew(name, sent.epsilon, reason=sent.reason)
+    app_state.audit_log.note(identity.name, "renewed a budget", name, {"epsilon": str(account.limit)})
     return {"dataset": name, "limit": str(account.limit), "remaining": str(account.remaining)}
 
 
 @router.put("/budgets/everyone")
-def limit_everyone(name: str, sent: NewLimit, visitor: Keeper, request: Request) -> dict[str, Any]:
+def limit_everyone(name: str, sent: NewLimit, identity: DataCurator, request: Request) -> dict[str, Any]:
     """Sets what each analyst without a limit of their own may spend."""
     app_state = app_state_of(request)
-    account = app_state.curator(visitor.name).limit_everyone(name, sent.epsilon, reason=sent.reason)
-    app_state.actions.note(visitor.name, "limited every analyst", name, {"epsilon": sent.epsilon})
+    account = app_state.curator(identity.name).limit_everyone(name, sent.epsilon, reason=sent.reason)
+    app_state.audit_log.note(identity.name, "limited every analyst", name, {"epsilon": sent.epsilon})
     limit = account.analyst_limit
     return {"dataset": name, "per_analyst": None if limit is None else str(limit)}
 
 
 @router.put("/budgets/analysts/{analyst}")
-def limit_analyst(name: str, analyst: str, sent: NewLimit, visitor: Keeper, request: Request) -> dict[str, Any]:
+def limit_analyst(name: str, analyst: str, sent: NewLimit, identity: DataCurator, request: Request) -> dict[str, Any]:
     """Gives one analyst a limit of their own, or takes it away."""
     app_state = app_state_of(request)
-    budget = app_state.curator(visitor.name).limit_analyst(name, analyst, sent.epsilon, reason=sent.reason)
-    app_state.actions.note(visitor.name, "limited an analyst", name, {"analyst": analyst, "epsilon": sent.epsilon})
+    budget = app_state.curator(identity.name).limit_analyst(name, analyst, sent.epsilon, reason=sent.reason)
+    app_state.audit_log.note(identity.name, "limited an analyst", name, {"analyst": analyst, "epsilon": sent.epsilon})
     return _analyst(budget)
 
 

@@ -19,31 +19,31 @@ router = APIRouter(prefix="/ledger", tags=["ledger"])
 
 @router.get("/entries")
 def entries(
-    visitor: Auditor,
+    identity: Auditor,
     request: Request,
     dataset: str | None = None,
     after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     most: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> list[dict[str, Any]]:
     """Entries in order, after a number; all, or those of one dataset."""
-    found = app_state_of(request).curator(visitor.name).entries(dataset, after=after)
+    found = app_state_of(request).curator(identity.name).entries(dataset, after=after)
     return [entry_content(entry) for entry in islice(found, most)]
 
 
 @router.get("/verification")
-def verification(visitor: Auditor, request: Request) -> dict[str, Any]:
+def verification(identity: Auditor, request: Request) -> dict[str, Any]:
     """Recomputes every hash and every balance."""
-    found = app_state_of(request).curator(visitor.name).verify()
+    found = app_state_of(request).curator(identity.name).verify()
     fault = None if found.fault is None else {"sequence": found.fault.sequence, "reason": found.fault.reason}
     return {"sound": found.is_sound, "entries": found.entries, "head": found.head, "fault": fault}
 
 
 @router.get("/export", response_class=StreamingResponse)
-def export(visitor: Auditor, request: Request, dataset: str | None = None) -> StreamingResponse:
+def export(identity: Auditor, request: Request, dataset: str | None = None) -> StreamingResponse:
     """Every entry with its hashes, one JSON object per line."""
     app_state = app_state_of(request)
-    app_state.actions.note(visitor.name, "exported the ledger", dataset or "")
-    found = app_state.curator(visitor.name).entries(dataset)
+    app_state.audit_log.note(identity.name, "exported the ledger", dataset or "")
+    found = app_state.curator(identity.name).entries(dataset)
 
     def lines() -> Iterator[str]:
         for entry in found:
@@ -65,23 +65,23 @@ def entry_content(entry: Entry) -> dict[str, Any]:
     }
 
 
-audit_log_router = APIRouter(prefix="/actions", tags=["audit log"])
+audit_log_router = APIRouter(prefix="/audit-log", tags=["audit log"])
 
 
 @audit_log_router.get("", dependencies=[AUDITING])
-def actions(
+def audit_log(
     request: Request,
     after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     most: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> list[dict[str, Any]]:
     """Lines after a number, oldest first."""
-    return [asdict(action) for action in app_state_of(request).actions.lines(after=after, most=most)]
+    return [asdict(entry) for entry in app_state_of(request).audit_log.lines(after=after, most=most)]
 
 
 @audit_log_router.get("/verification", dependencies=[AUDITING])
 def audit_log_verification(request: Request) -> dict[str, Any]:
     """Whether a line is missing or was changed."""
-    fault = app_state_of(request).actions.first_fault()
+    fault = app_state_of(request).audit_log.first_fault()
     return {"sound": fault is None, "fault": fault}
 
 
@@ -96,7 +96,7 @@ def health() -> dict[str, str]:
 
 @health_router.get("/ready")
 def ready(request: Request) -> dict[str, str]:
-    """The ledger and the database of people answer too; a problem with status 503 otherwise."""
+    """The ledger and the database of users answer too; a problem with status 503 otherwise."""
     app_state_of(request).check_ready()
     return {"status": "ready"}
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from blowfishdb.errors import InvalidInput, SignInRefused
 from blowfishdb.server.access import Anybody, address_of, app_state_of, drop_cookie, secret_of, set_cookie
 from blowfishdb.server.auth.oidc import Provider, address_to_ask, name_from, new_attempt, read_attempt
-from blowfishdb.server.auth.users import Visitor
+from blowfishdb.server.auth.users import Identity
 from blowfishdb.server.state import AppState
 
 ATTEMPT = "blowfish_attempt"
@@ -36,33 +36,33 @@ class NewPassword(BaseModel):
 
 
 class Me(BaseModel):
-    """Who is signed in. `proof` goes with every change made with the cookie."""
+    """Who is signed in. `csrf_token` goes with every change made with the cookie."""
 
     name: str
     role: str
     scopes: list[str]
-    proof: str | None
+    csrf_token: str | None
     must_change: bool
 
 
 @router.post("")
 def sign_in(sent: SignIn, request: Request, response: Response) -> Me:
-    """Begins a visit: sets the cookie and gives the proof."""
+    """Begins a login session: sets the cookie and gives the CSRF token."""
     app_state = app_state_of(request)
     try:
-        visit = app_state.visits.sign_in(sent.name, sent.password, address_of(request))
+        login = app_state.logins.sign_in(sent.name, sent.password, address_of(request))
     except SignInRefused:
-        app_state.actions.note(sent.name[:100], "sign-in refused", address_of(request))
+        app_state.audit_log.note(sent.name[:100], "sign-in refused", address_of(request))
         raise
-    app_state.actions.note(sent.name, "signed in", address_of(request))
-    set_cookie(response, visit, app_state)
-    return described(visit.visitor)
+    app_state.audit_log.note(sent.name, "signed in", address_of(request))
+    set_cookie(response, login, app_state)
+    return described(login.identity)
 
 
 @router.get("/current")
-def who(visitor: Anybody) -> Me:
+def who(identity: Anybody) -> Me:
     """Who is signed in."""
-    return described(visitor)
+    return described(identity)
 
 
 @router.get("/oidc", response_class=RedirectResponse, status_code=303)
@@ -84,43 +84,43 @@ def ask_provider(request: Request) -> RedirectResponse:
 
 @router.get("/oidc/callback", response_class=RedirectResponse, status_code=303)
 def back_from_provider(request: Request, state: str = "", code: str = "") -> RedirectResponse:
-    """Begins a visit of whoever the provider names, if a curator gave them an account."""
+    """Begins a login session of whoever the provider names, if a curator gave them an account."""
     app_state = app_state_of(request)
     provider = _provider(app_state)
     attempt = read_attempt(request.cookies.get(ATTEMPT, ""))
     name = name_from(provider, attempt, state=state, code=code)
     try:
-        visit = app_state.visits.begin(name)
+        login = app_state.logins.begin(name)
     except (InvalidInput, SignInRefused):
-        app_state.actions.note(name[:100], "sign-in refused", address_of(request))
+        app_state.audit_log.note(name[:100], "sign-in refused", address_of(request))
         raise SignInRefused(0) from None
-    app_state.actions.note(name, "signed in", address_of(request), {"by": "oidc"})
+    app_state.audit_log.note(name, "signed in", address_of(request), {"by": "oidc"})
     answer = RedirectResponse("/", 303)
     answer.delete_cookie(ATTEMPT, path="/api/v1/sessions/oidc")
-    set_cookie(answer, visit, app_state)
+    set_cookie(answer, login, app_state)
     return answer
 
 
 @router.delete("/current", status_code=204)
-def sign_out(visitor: Anybody, request: Request, response: Response) -> None:
-    """Ends the visit."""
+def sign_out(identity: Anybody, request: Request, response: Response) -> None:
+    """Ends the login session."""
     app_state, secret = app_state_of(request), secret_of(request)
     if secret is not None:
-        app_state.visits.sign_out(secret)
-    app_state.actions.note(visitor.name, "signed out")
+        app_state.logins.sign_out(secret)
+    app_state.audit_log.note(identity.name, "signed out")
     drop_cookie(response, app_state)
 
 
 @router.put("/current/password")
-def change_password(sent: NewPassword, visitor: Anybody, request: Request, response: Response) -> Me:
-    """Changes one's own password; every other visit ends, and this one begins anew."""
+def change_password(sent: NewPassword, identity: Anybody, request: Request, response: Response) -> Me:
+    """Changes one's own password; every other login session ends, and this one begins anew."""
     app_state = app_state_of(request)
-    app_state.visits.check_password(visitor.name, sent.password, address_of(request))
-    app_state.people.set_password(visitor.name, sent.new_password)
-    app_state.actions.note(visitor.name, "changed own password")
-    visit = app_state.visits.begin(visitor.name)
-    set_cookie(response, visit, app_state)
-    return described(visit.visitor)
+    app_state.logins.check_password(identity.name, sent.password, address_of(request))
+    app_state.users.set_password(identity.name, sent.new_password)
+    app_state.audit_log.note(identity.name, "changed own password")
+    login = app_state.logins.begin(identity.name)
+    set_cookie(response, login, app_state)
+    return described(login.identity)
 
 
 def _provider(app_state: AppState) -> Provider:
@@ -130,12 +130,12 @@ def _provider(app_state: AppState) -> Provider:
     return found
 
 
-def described(visitor: Visitor) -> Me:
-    """The visitor as the page sees them."""
+def described(identity: Identity) -> Me:
+    """The user as the page sees them."""
     return Me(
-        name=visitor.name,
-        role=visitor.role,
-        scopes=[] if visitor.must_change else sorted(visitor.scopes),
-        proof=visitor.proof,
-        must_change=visitor.must_change,
+        name=identity.name,
+        role=identity.role,
+        scopes=[] if identity.must_change else sorted(identity.scopes),
+        csrf_token=identity.csrf_token,
+        must_change=identity.must_change,
     )

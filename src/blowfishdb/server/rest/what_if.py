@@ -16,11 +16,11 @@ from blowfishdb.engine.serialize import read_query, read_target
 from blowfishdb.errors import PolicyError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
-from blowfishdb.server.access import Keeper, Member, app_state_of
+from blowfishdb.server.access import DataCurator, Member, app_state_of
 from blowfishdb.server.rest.datasets import read_policy_for
 from blowfishdb.server.rest.queries import Strict
 
-router = APIRouter(prefix="/datasets/{name}", tags=["looking ahead"])
+router = APIRouter(prefix="/datasets/{name}", tags=["what-if"])
 
 
 class WantedPair(Strict):
@@ -34,7 +34,7 @@ class WantedPair(Strict):
 class WhatIf(Strict):
     """One question under several policies."""
 
-    question: dict[str, Any]
+    query: dict[str, Any]
     accuracy_target: dict[str, Any]
     policies: dict[str, dict[str, Any]] = Field(min_length=1, max_length=40)
     pairs: list[WantedPair] = Field(default_factory=list, max_length=40)
@@ -59,23 +59,23 @@ class Declared:
 
 
 @router.post("/what-if")
-def what_if(name: str, sent: WhatIf, visitor: Keeper, request: Request) -> list[dict[str, Any]]:
+def what_if(name: str, sent: WhatIf, identity: DataCurator, request: Request) -> list[dict[str, Any]]:
     """What a question would cost under each policy, and an adversary's odds on each pair. Reads no data."""
-    curator = app_state_of(request).curator(visitor.name)
+    curator = app_state_of(request).curator(identity.name)
     domain = curator.dataset(name).domain
     policies = {label: read_policy_for(domain, policy) for label, policy in sent.policies.items()}
     pairs = [
         Pair(pair.attribute, _value(domain, pair.attribute, pair.one), _value(domain, pair.attribute, pair.two))
         for pair in sent.pairs
     ]
-    found = curator.what_if(name, policies, read_query(sent.question), read_target(sent.accuracy_target), pairs)
+    found = curator.what_if(name, policies, read_query(sent.query), read_target(sent.accuracy_target), pairs)
     return [_price(price, len(pairs)) for price in found]
 
 
 @router.post("/risk")
-def risk_of(name: str, sent: WantedRisk, visitor: Member, request: Request) -> dict[str, Any]:
+def risk_of(name: str, sent: WantedRisk, identity: Member, request: Request) -> dict[str, Any]:
     """What releases of so much epsilon can add to somebody's belief, at most. Reads no data."""
-    domain, policy = app_state_of(request).backend(visitor.name).declared(name)
+    domain, policy = app_state_of(request).backend(identity.name).declared(name)
     one, two = (_value(domain, sent.attribute, text) for text in (sent.one, sent.two))
     found = risk(Declared(domain, policy), sent.epsilon, one, two, attribute=sent.attribute)
     low, high = found.posterior(sent.prior)

@@ -19,7 +19,7 @@
     button.disabled = true;
     said.textContent = "";
     const headers = { "Content-Type": "application/json" };
-    if (form.dataset.proof) headers["X-Blowfish-Proof"] = form.dataset.proof;
+    if (form.dataset.csrfToken) headers["X-CSRF-Token"] = form.dataset.csrfToken;
     try {
       const answer = await fetch(form.action, { method: form.dataset.method, headers, body: JSON.stringify(sent) });
       const told = await answer.json();

@@ -11,8 +11,8 @@ from anyio.lowlevel import checkpoint
 
 from blowfishdb.server.auth.database import Clock, open_database
 from blowfishdb.server.auth.tokens import Tokens
-from blowfishdb.server.auth.users import People
-from blowfishdb.server.worker_pools import RELEASES_AT_ONCE, Lanes
+from blowfishdb.server.auth.users import Users
+from blowfishdb.server.worker_pools import RELEASES_AT_ONCE, WorkerPools
 
 PATIENCE = 20.0
 
@@ -25,14 +25,17 @@ def test_many_questions_of_one_person_leave_the_threads_to_others() -> None:
         free.wait(PATIENCE)
 
     async def crowd() -> list[int]:
-        lanes = Lanes()
+        worker_pools = WorkerPools()
         async with anyio.create_task_group() as group:
             for _ in range(3 * RELEASES_AT_ONCE):
-                group.start_soon(lanes.release, "ana", slow)
+                group.start_soon(worker_pools.release, "ana", slow)
             while not running:
                 await checkpoint()
             with anyio.fail_after(PATIENCE / 2):
-                found = [await lanes.release("bob", lambda: len(running)), await lanes.quote("cleo", lambda: 7)]
+                found = [
+                    await worker_pools.release("bob", lambda: len(running)),
+                    await worker_pools.quote("cleo", lambda: 7),
+                ]
             free.set()
         return found
 
@@ -52,10 +55,10 @@ def test_no_more_of_a_kind_run_at_once_than_its_threads() -> None:
             now[0] -= 1
 
     async def crowd() -> None:
-        lanes = Lanes(quotes=anyio.CapacityLimiter(3))
+        worker_pools = WorkerPools(quotes=anyio.CapacityLimiter(3))
         async with anyio.create_task_group() as group:
             for number in range(30):
-                group.start_soon(lanes.quote, str(number), counted)
+                group.start_soon(worker_pools.quote, str(number), counted)
 
     anyio.run(crowd)
     assert 1 <= most[0] <= 3
@@ -66,18 +69,18 @@ def test_an_error_of_the_work_is_the_error_of_the_lane() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        anyio.run(Lanes().quote, "ana", fails)
+        anyio.run(WorkerPools().quote, "ana", fails)
 
 
 def test_whoever_reads_does_not_wait_for_whoever_writes(tmp_path: Path) -> None:
-    database = open_database(f"sqlite:///{tmp_path}/people.db")
-    people = People(database, Clock())
-    people.add("ana", "analyst", None)
-    tokens = Tokens(people, database, Clock())
+    database = open_database(f"sqlite:///{tmp_path}/users.db")
+    users = Users(database, Clock())
+    users.add("ana", "analyst", None)
+    tokens = Tokens(users, database, Clock())
     secret, _ = tokens.issue("ana", "test", ["ask"], 1)
     found: list[object] = []
     with database.write() as cursor:
-        cursor.rows("UPDATE person SET disabled = 1 WHERE name = 'ana'")
+        cursor.rows("UPDATE users SET disabled = 1 WHERE name = 'ana'")
         reader = threading.Thread(target=lambda: found.append(tokens.resume(secret)))
         reader.start()
         reader.join(PATIENCE)

@@ -123,7 +123,7 @@ def test_several_servers_share_one_ledger_and_one_set_of_people(tmp_path: Path, 
     path.write_text(f'ledger = "{postgres_url}"\nmark = "blowfish.mark"\n\n[server]\nusers = "{postgres_url}"\n')
     clinic(tmp_path, visits(epsilon="1"))
     one, two = open_app_state(path), open_app_state(path)
-    one.people.add("ana", "analyst", None)
+    one.users.add("ana", "analyst", None)
     secret, _ = one.tokens.issue("ana", "t", ["ask"], 1)
     assert two.tokens.resume(secret) is not None
     refused: list[BudgetExceeded] = []
