@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,6 +25,40 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Member, Predicate, atoms, col
 from tests.model import cases
 
+Cell = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The projection as the definitions give it."""
+
+    cell_of: dict[tuple[int, ...], Cell | None]
+    edges: set[frozenset[Cell]]
+    leaving: set[Cell]
+
+
+def project(
+    domain: Domain,
+    policy: Policy,
+    axes: list[Axis],
+    where: Predicate | None,
+) -> Truth:
+    """The cells, the edges between them and the cells that a record can leave, by going through all pairs."""
+    everyone = list(oracle.records(domain))
+    placed: dict[tuple[int, ...], Cell | None] = {}
+    for record in everyone:
+        groups = [oracle.group_of(axis, domain[axis.attribute], record[axis.attribute]) for axis in axes]
+        counts = oracle.holds(where, domain, record) is True and None not in groups
+        placed[tuple(record.values())] = tuple(g for g in groups if g is not None) if counts else None
+    edges, leaving = set(), set()
+    for one, two in itertools.combinations(everyone, 2):
+        if oracle.moves(domain, policy, one, two):
+            a, b = placed[tuple(one.values())], placed[tuple(two.values())]
+            if a is not None and b is not None and a != b:
+                edges.add(frozenset((a, b)))
+            leaving |= {cell for cell in (a, b) if cell is not None and None in (a, b)}
+    return Truth(placed, edges, leaving)
+
 
 def compiled(domain: Domain, policy: Policy, axes: list[Axis], where: Predicate | None) -> Cells | None:
     try:
@@ -40,13 +77,13 @@ def compare(domain: Domain, policy: Policy, axes: list[Axis], where: Predicate |
     cells = compiled(domain, policy, axes, where)
     if cells is None:
         return
-    truth = oracle.project(domain, policy, axis_order(axes, cells), where)
+    truth = project(domain, policy, axis_order(axes, cells), where)
     if cells.attributes:
         table = np.array(list(truth.cell_of), dtype=np.int64).reshape(len(truth.cell_of), -1)
         placed = cells.cell_of({name: table[:, i] for i, name in enumerate(domain.names)})
     else:
         placed = np.zeros(len(truth.cell_of), dtype=np.int64)
-    number: dict[oracle.Cell | None, int] = {}
+    number: dict[Cell | None, int] = {}
     for cell, found in zip(truth.cell_of.values(), placed.tolist(), strict=True):
         assert number.setdefault(cell, found) == found
     assert number.get(None, ZERO) == ZERO

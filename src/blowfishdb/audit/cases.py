@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from blowfishdb.accuracy import ranking
-from blowfishdb.audit.definitions import Change, Record, Setting
+from blowfishdb.audit.definitions import Adjacency, Change, Record
 from blowfishdb.audit.scratch import TableRow, raw_values
 from blowfishdb.catalog import Dataset, read_config
 from blowfishdb.engine.compile import DatasetHandle
@@ -55,11 +55,11 @@ class Case:
     """The accuracy that is asked for in place of a price."""
 
     @cached_property
-    def setting(self) -> Setting:
+    def adjacency(self) -> Adjacency:
         """The declaration and the question, for the definitions to work on."""
         is_points = isinstance(self.asked, PointQuery)
         axes = self.asked.columns if isinstance(self.asked, PointQuery) else self.asked.axes
-        return Setting(self.domain, self.policy, axes, self.asked.where, by_value=is_points)
+        return Adjacency(self.domain, self.policy, axes, self.asked.where, by_value=is_points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +144,7 @@ class Pair:
     records_after: list[Record]
 
 
-def crowd(setting: Setting, base: Sequence[Record], change: Change, number: int, turn: int) -> list[Record]:
+def crowd(adjacency: Adjacency, base: Sequence[Record], change: Change, number: int, turn: int) -> list[Record]:
     """The records beside the first changes of a case: so that a count becomes 0, that nobody else is there, and so on.
 
     Later changes happen among the given records.
@@ -154,35 +154,35 @@ def crowd(setting: Setting, base: Sequence[Record], change: Change, number: int,
     if number > 2:
         return list(base)
     wanted = COUNTS[turn % len(COUNTS)] if number else (0, 3)
-    places = {setting.place(record) for record in (*change.before, *change.after)}
-    elsewhere = [record for record in base if setting.place(record) not in places]
+    places = {adjacency.place(record) for record in (*change.before, *change.after)}
+    elsewhere = [record for record in base if adjacency.place(record) not in places]
     ends = zip((change.before[0], change.after[0]), wanted, strict=True)
     return [*elsewhere, *(record for record, times in ends if record is not None for _ in range(times))]
 
 
-def table_pair(setting: Setting, base: Sequence[Record], change: Change, random: np.random.Generator) -> Pair:
+def table_pair(adjacency: Adjacency, base: Sequence[Record], change: Change, random: np.random.Generator) -> Pair:
     """The two tables of a change over the same other records; those are spelled alike in both."""
-    keep = [_row(setting, record, random) for record in base]
-    if isinstance(setting.policy.unit, Person):
-        return _people(setting, setting.policy.unit, base, keep, change, random)
+    keep = [_row(adjacency, record, random) for record in base]
+    if isinstance(adjacency.policy.unit, Person):
+        return _people(adjacency, adjacency.policy.unit, base, keep, change, random)
     sides: list[tuple[list[TableRow], list[Record]]] = []
     for moved in (change.before, change.after):
         there = [record for record in moved if record is not None]
-        sides.append(([*keep, *(_row(setting, record, random) for record in there)], [*base, *there]))
+        sides.append(([*keep, *(_row(adjacency, record, random) for record in there)], [*base, *there]))
     (rows, records), (other_rows, other_records) = sides
     return Pair(rows, other_rows, records, other_records)
 
 
-def _row(setting: Setting, record: Record, random: np.random.Generator) -> TableRow:
+def _row(adjacency: Adjacency, record: Record, random: np.random.Generator) -> TableRow:
     found: TableRow = {}
     for name, code in record.items():
-        options = raw_values(setting.applied[name], code)
+        options = raw_values(adjacency.applied[name], code)
         found[name] = options[int(random.integers(len(options)))]
     return found
 
 
 def _people(
-    setting: Setting,
+    adjacency: Adjacency,
     unit: Person,
     base: Sequence[Record],
     keep: list[TableRow],
@@ -209,7 +209,7 @@ def _people(
     for (moved,) in (change.before, change.after):
         own = [] if moved is None else [moved] * each
         rows = [
-            {**_row(setting, record, random), unit.id: "the one", unit.order_by: place}
+            {**_row(adjacency, record, random), unit.id: "the one", unit.order_by: place}
             for place, record in enumerate(own)
         ]
         sides.append(([*others, *rows], [*kept, *own[: unit.at_most]]))

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import shortest_path
 
 from blowfishdb.accuracy import ranking
 from blowfishdb.audit.cases import Case, made_ready
-from blowfishdb.audit.definitions import Setting, moves, sample_records
+from blowfishdb.audit.definitions import Adjacency, moves, sample_records
 from blowfishdb.audit.made_up import COMPOSITIONS, made_up, made_up_policy, one_of
 from blowfishdb.audit.report import Line, judged
 from blowfishdb.audit.scratch import scratch
@@ -59,7 +59,7 @@ def declaration_lines(*, quick: bool, seed: int) -> list[Line]:
     ]
 
 
-def _stretch_troubles(random: np.random.Generator, asked: Setting) -> list[str]:
+def _stretch_troubles(random: np.random.Generator, asked: Adjacency) -> list[str]:
     """Between two values that the new policy joins lie as many old steps as past loss is multiplied by, at most."""
     declared = asked.domain
     old, new = _connected(random, declared), made_up_policy(random, declared, with_constraints=False)
@@ -70,7 +70,7 @@ def _stretch_troubles(random: np.random.Generator, asked: Setting) -> list[str]:
     except BlowfishError:
         return []
     everyone = sample_records(
-        Setting(declared, old, tuple(Axis(name) for name in declared.names), None),
+        Adjacency(declared, old, tuple(Axis(name) for name in declared.names), None),
         np.random.default_rng(1),
         MOST_RECORDS,
     )
@@ -93,7 +93,7 @@ def _connected(random: np.random.Generator, declared: Domain) -> Policy:
     return Policy(families, one_of(random, COMPOSITIONS), one_of(random, ("public", "public", "secret")))
 
 
-def _joined(policy: Policy, asked: Setting, everyone: list[dict[str, int]]) -> Bools:
+def _joined(policy: Policy, asked: Adjacency, everyone: list[dict[str, int]]) -> Bools:
     """Which two records an edge joins, absence the last of them."""
     declared, size = policy.applied(asked.domain), len(everyone)
     found = np.zeros((size + 1, size + 1), dtype=np.bool_)

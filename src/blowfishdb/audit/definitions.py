@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import itertools
 import math
 from collections import defaultdict
@@ -24,12 +25,13 @@ from blowfishdb.model.constraints import (
 )
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
 from blowfishdb.model.families import Custom, Family, Full, Line, Partition, Public, Threshold
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Atom, Axis, Both, Comparison, Either, IsNull, Member, Negation, Predicate, atoms
+from blowfishdb.model.workload import Rows
+from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
 
 Record = dict[str, int]
-Cell = tuple[int, ...]
-OUTSIDE = "outside"
 
 
 def codes(attribute: Attribute) -> list[int]:
@@ -228,43 +230,10 @@ def period_of(unit: str, attribute: Attribute, code: int) -> int:
     return int(periods_of_days(days, unit)[0])
 
 
-@dataclass(frozen=True)
-class Truth:
-    """The projection as the definitions give it."""
-
-    cell_of: dict[tuple[int, ...], Cell | None]
-    edges: set[frozenset[Cell]]
-    leaving: set[Cell]
-
-
 def records(domain: Domain) -> Iterator[Record]:
     """Every record of the domain."""
     for combination in itertools.product(*(codes(domain[name]) for name in domain)):
         yield dict(zip(domain.names, combination, strict=True))
-
-
-def project(
-    domain: Domain,
-    policy: Policy,
-    axes: list[Axis],
-    where: Predicate | None,
-    neighbours: Callable[[Domain, Policy, Record, Record], bool] = moves,
-) -> Truth:
-    """The cells, the edges between them and the cells that a record can leave, by going through all pairs."""
-    everyone = list(records(domain))
-    placed: dict[tuple[int, ...], Cell | None] = {}
-    for record in everyone:
-        groups = [group_of(axis, domain[axis.attribute], record[axis.attribute]) for axis in axes]
-        counts = holds(where, domain, record) is True and None not in groups
-        placed[tuple(record.values())] = tuple(g for g in groups if g is not None) if counts else None
-    edges, leaving = set(), set()
-    for one, two in itertools.combinations(everyone, 2):
-        if neighbours(domain, policy, one, two):
-            a, b = placed[tuple(one.values())], placed[tuple(two.values())]
-            if a is not None and b is not None and a != b:
-                edges.add(frozenset((a, b)))
-            leaving |= {cell for cell in (a, b) if cell is not None and None in (a, b)}
-    return Truth(placed, edges, leaving)
 
 
 Pair = tuple[Record | None, Record | None]
@@ -341,6 +310,46 @@ def _minus(step: Told) -> Told:
     return tuple(-entry for entry in step)
 
 
+Step = tuple[int, int]
+"""The cells that a record leaves and enters; -1 where it does not count."""
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyRows:
+    """What each cell adds to every row, zeros in the last line for what does not count, and the noise of the rows."""
+
+    columns: Ints
+    weights: Ints
+    unit: Fraction
+
+    @classmethod
+    def of(cls, plan: Plan) -> NoisyRows:
+        """The measured rows of a plan, written out densely."""
+        rows = np.concatenate([dense_rows(part) for part in plan.parts])
+        return cls(np.pad(rows.T, ((0, 1), (0, 0))), plan.weights, plan.unit)
+
+    @classmethod
+    def exact(cls, rows: Rows) -> NoisyRows:
+        """Rows as if each were measured with noise of scale 1: what loses anything then shows without noise."""
+        columns = np.pad(rows.dense().T, ((0, 1), (0, 0)))
+        return cls(columns, np.ones(columns.shape[1], dtype=np.int64), Fraction(1))
+
+    def losses(self, changes: Sequence[Sequence[Step]]) -> list[Fraction]:
+        """The loss of each change; all its steps happen at once."""
+        moved = np.zeros((len(changes), self.columns.shape[1]), dtype=np.int64)
+        for turn in range(max(map(len, changes), default=0)):
+            # Changes of fewer records than others stay where they are.
+            ends = np.array([steps[turn] if turn < len(steps) else (0, 0) for steps in changes])
+            moved += self.columns[ends[:, 1]] - self.columns[ends[:, 0]]
+        return [Fraction(int(loss)) / self.unit for loss in np.abs(moved) @ self.weights]
+
+
+def dense_rows(part: Measurement | KroneckerMeasurement) -> Ints:
+    """The rows of one part of a plan as a matrix, one column per cell."""
+    factors = part.factors if isinstance(part, KroneckerMeasurement) else (part,)
+    return np.asarray(functools.reduce(np.kron, [factor.rows.dense() for factor in factors]), dtype=np.int64)
+
+
 Place = Hashable
 """Where the question counts a record: its groups, or None where it does not count."""
 MOST_RECORDS = 64
@@ -356,8 +365,8 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
-    """What is declared and asked: enough to say which records exist, where they count, and which moves are hidden."""
+class Adjacency:
+    """The neighbours of one query under one policy: which records exist, where they count, which moves are hidden."""
 
     domain: Domain
     policy: Policy
@@ -397,24 +406,24 @@ class Setting:
         return None if None in groups else groups
 
 
-def sample_records(setting: Setting, random: np.random.Generator, most: int = MOST_RECORDS) -> list[Record]:
+def sample_records(adjacency: Adjacency, random: np.random.Generator, most: int = MOST_RECORDS) -> list[Record]:
     """All records over the attributes that matter, or a sample of them; other attributes stay at their first value."""
-    own = {name: codes(setting.applied[name]) for name in setting.used} if setting.applied.size <= 10**5 else {}
-    still = dict.fromkeys(setting.domain.names, 0)
+    own = {name: codes(adjacency.applied[name]) for name in adjacency.used} if adjacency.applied.size <= 10**5 else {}
+    still = dict.fromkeys(adjacency.domain.names, 0)
     if own and int(np.prod([len(listed) for listed in own.values()], dtype=object)) <= most:
         combinations: Iterable[tuple[int, ...]] = itertools.product(*own.values())
         return [{**still, **dict(zip(own, chosen, strict=True))} for chosen in combinations]
-    if not setting.used:
+    if not adjacency.used:
         return [still]
-    found = {_key(record): record for record in _corners(setting, still, random, most)}
+    found = {_key(record): record for record in _corners(adjacency, still, random, most)}
     return list(found.values())
 
 
-def _corners(setting: Setting, still: Record, random: np.random.Generator, most: int) -> list[Record]:
+def _corners(adjacency: Adjacency, still: Record, random: np.random.Generator, most: int) -> list[Record]:
     """Ends, special cells and random values of every attribute, mixed; then the values beside them."""
     ends: dict[str, list[int]] = {}
-    for name in setting.used:
-        attribute = setting.applied[name]
+    for name in adjacency.used:
+        attribute = adjacency.applied[name]
         special = [slot.code for slot in attribute.slots]
         inner = [int(random.integers(attribute.size)) for _ in range(4)]
         ends[name] = [0, attribute.size - 1, *inner, *special]
@@ -422,25 +431,25 @@ def _corners(setting: Setting, still: Record, random: np.random.Generator, most:
     for _ in range(most // 2):
         record = {**still, **{name: int(random.choice(ends[name])) for name in ends}}
         found.append(record)
-        name = setting.used[int(random.integers(len(setting.used)))]
-        partner = far_partner(setting, record, name, random)
+        name = adjacency.used[int(random.integers(len(adjacency.used)))]
+        partner = far_partner(adjacency, record, name, random)
         found.append({**record, name: partner})
     return found
 
 
-def far_partner(setting: Setting, record: Record, name: str, random: np.random.Generator) -> int:
+def far_partner(adjacency: Adjacency, record: Record, name: str, random: np.random.Generator) -> int:
     """The furthest value of one attribute that one hidden step reaches, among some that are tried."""
-    attribute, here = setting.applied[name], record[name]
+    attribute, here = adjacency.applied[name], record[name]
     tried = [int(code) for code in random.integers(0, attribute.size, 8)]
     steps = [here + side * 2**power for power in range(attribute.size.bit_length()) for side in (1, -1)]
     options = [code for code in (*tried, *steps) if 0 <= code < attribute.size and code != here]
-    reached = [code for code in options if moves(setting.applied, setting.policy, record, {**record, name: code})]
+    reached = [code for code in options if moves(adjacency.applied, adjacency.policy, record, {**record, name: code})]
     if not reached:
         return here
     furthest: int = max(reached, key=lambda code: abs(code - here))
     side = 1 if furthest > here else -1
     while 0 <= furthest + side < attribute.size and moves(
-        setting.applied, setting.policy, record, {**record, name: furthest + side}
+        adjacency.applied, adjacency.policy, record, {**record, name: furthest + side}
     ):
         furthest += side
     return furthest
@@ -450,32 +459,34 @@ def _key(record: Record) -> tuple[int, ...]:
     return tuple(record.values())
 
 
-def changes(setting: Setting, everyone: Sequence[Record], most_together: int = 3) -> list[Change]:
+def changes(adjacency: Adjacency, everyone: Sequence[Record], most_together: int = 3) -> list[Change]:
     """One change for every pair of places that a hidden move joins, and sets of changes where facts tie records."""
-    if setting.policy.parsed_constraints and _constraints_bind(setting, everyone):
-        hidden = setting.policy.presence != "public"
+    if adjacency.policy.parsed_constraints and _constraints_bind(adjacency, everyone):
+        hidden = adjacency.policy.presence != "public"
         vertices: list[Record | None] = [*everyone, *([None] if hidden else [])]
-        sets = minimal_sets(setting.applied, setting.policy.parsed_constraints, vertices, most_together, setting.place)
+        sets = minimal_sets(
+            adjacency.applied, adjacency.policy.parsed_constraints, vertices, most_together, adjacency.place
+        )
         return [Change(tuple(before for before, _ in pairs), tuple(after for _, after in pairs)) for pairs in sets]
     found: dict[frozenset[Place], Change] = {}
-    placed = [(record, setting.place(record)) for record in everyone]
+    placed = [(record, adjacency.place(record)) for record in everyone]
     for (one, here), (two, there) in itertools.combinations(placed, 2):
         ends = frozenset((here, there))
-        if len(ends) == 2 and ends not in found and moves(setting.applied, setting.policy, one, two):
+        if len(ends) == 2 and ends not in found and moves(adjacency.applied, adjacency.policy, one, two):
             found[ends] = Change((one,), (two,))
     listed = list(found.values())
-    if setting.policy.presence != "public":
-        counted = {setting.place(one): one for one in everyone if setting.place(one) is not None}
+    if adjacency.policy.presence != "public":
+        counted = {adjacency.place(one): one for one in everyone if adjacency.place(one) is not None}
         listed += [Change((one,), (None,)) for one in counted.values()]
     return listed
 
 
-def _constraints_bind(setting: Setting, everyone: Sequence[Record]) -> bool:
+def _constraints_bind(adjacency: Adjacency, everyone: Sequence[Record]) -> bool:
     """Whether a hidden change of one record changes a fact."""
-    told = signatures(setting.applied, setting.policy.parsed_constraints, [*everyone, None])
-    if setting.policy.presence != "public" and any(entries != told[-1] for entries in told):
+    told = signatures(adjacency.applied, adjacency.policy.parsed_constraints, [*everyone, None])
+    if adjacency.policy.presence != "public" and any(entries != told[-1] for entries in told):
         return True
     return any(
-        told[i] != told[j] and moves(setting.applied, setting.policy, everyone[i], everyone[j])
+        told[i] != told[j] and moves(adjacency.applied, adjacency.policy, everyone[i], everyone[j])
         for i, j in itertools.combinations(range(len(everyone)), 2)
     )

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from blowfishdb.audit.cases import Case, Pair, Ready, made_ready, table_pair
-from blowfishdb.audit.definitions import Change, Setting, changes, moves, sample_records
+from blowfishdb.audit.definitions import Adjacency, Change, changes, moves, sample_records
 from blowfishdb.audit.replay import INCIDENT, Outcome, released
 from blowfishdb.audit.report import Line, amount, judged
 from blowfishdb.audit.scratch import READ, SECRET, Scratch, Watch, scratch, watched_engine
@@ -62,10 +62,10 @@ TELLTALE = 31_337_031
 def drills(case: Case, seed: int) -> list[Line]:
     """The lines of all drills on one case."""
     random = np.random.default_rng([seed, 11])
-    setting = case.setting
-    everyone = sample_records(setting, random)
+    adjacency = case.adjacency
+    everyone = sample_records(adjacency, random)
     base = [everyone[int(i)] for i in random.integers(len(everyone), size=case.rows)]
-    pair = table_pair(setting, base, changes(setting, everyone)[0], random)
+    pair = table_pair(adjacency, base, changes(adjacency, everyone)[0], random)
     limit = case.epsilon * Fraction(5, 2)
     with scratch(case.domain, case.policy, case.accounting, limit) as world, watched_stages() as recorder:
         ready = made_ready(case, world.handle, case.asked)
@@ -449,12 +449,12 @@ def replay_account(case: Case, seed: int) -> list[Line]:
     """Releases all questions of a case; sums what each change loses, and compares the worst with what was charged."""
     random = np.random.default_rng([seed, 7])
     asked = [question for question in (case.asked, *case.further) if not isinstance(question, PointQuery)]
-    setting = _all_of(case, asked)
-    everyone = sample_records(setting, random)
+    adjacency = _all_of(case, asked)
+    everyone = sample_records(adjacency, random)
     listed = [
         Change((one,), (two,))
         for one, two in itertools.combinations(everyone, 2)
-        if moves(setting.applied, setting.policy, one, two)
+        if moves(adjacency.applied, adjacency.policy, one, two)
     ]
     if case.policy.presence != "public":
         listed += [Change((one,), (None,)) for one in everyone]
@@ -462,10 +462,10 @@ def replay_account(case: Case, seed: int) -> list[Line]:
     troubles: list[str] = []
     with scratch(case.domain, case.policy, case.accounting) as world, watched_stages() as recorder:
         base = [everyone[int(i)] for i in random.integers(len(everyone), size=case.rows)]
-        world.fill(table_pair(setting, base, listed[0], random).before)
+        world.fill(table_pair(adjacency, base, listed[0], random).before)
         for number, question in enumerate(asked):
             ready = made_ready(case, world.handle, question)
-            moved = moved_by_all(recorder, ready.payable, listed, setting)
+            moved = moved_by_all(recorder, ready.payable, listed, adjacency)
             if moved is None:
                 troubles.append("a release of an account has no fixed plan")
                 continue
@@ -483,11 +483,11 @@ def replay_account(case: Case, seed: int) -> list[Line]:
     return [judged("replay", case.name, "account", troubles, said, len(listed))]
 
 
-def _all_of(case: Case, asked: list[Query]) -> Setting:
-    """One setting that looks at every attribute of every question."""
+def _all_of(case: Case, asked: list[Query]) -> Adjacency:
+    """One adjacency that looks at every attribute of every question."""
     axes = {axis.attribute: axis for question in asked for axis in question.axes}
     where = next((question.where for question in asked if question.where is not None), None)
-    return Setting(case.domain, case.policy, tuple(axes.values()), where)
+    return Adjacency(case.domain, case.policy, tuple(axes.values()), where)
 
 
 DECLARED = domain({"kind": categorical(["a", "b"], outside="b")})

@@ -12,9 +12,9 @@ from typing import TypeVar
 import numpy as np
 
 from blowfishdb.audit.cases import LIMITS, LISTS, limited
-from blowfishdb.audit.definitions import Setting, changes, sample_records
+from blowfishdb.audit.definitions import Adjacency, NoisyRows, Step, changes, sample_records
 from blowfishdb.audit.report import Line, amount, judged
-from blowfishdb.audit.stages import cells_of_records
+from blowfishdb.audit.stages import steps_of
 from blowfishdb.errors import BlowfishError
 from blowfishdb.model.cellgraph import CellGraph, Composition, Presence
 from blowfishdb.model.cells import compile_cells
@@ -47,7 +47,7 @@ def one_of(random: np.random.Generator, options: Sequence[Option]) -> Option:
     return options[int(random.integers(len(options)))]
 
 
-def made_up(random: np.random.Generator, *, numeric: bool = False) -> Setting:
+def made_up(random: np.random.Generator, *, numeric: bool = False) -> Adjacency:
     """A domain of one to three attributes, a policy on it and a question; with `numeric`, about columns of numbers."""
     number = int(random.integers(1, 3 if numeric else 4))
     names = ("x", "y", "z")[:number]
@@ -56,10 +56,10 @@ def made_up(random: np.random.Generator, *, numeric: bool = False) -> Setting:
     asked = names if numeric else names[: int(random.integers(0 if number > 1 else 1, number + 1))]
     axes = tuple(Axis(name) if numeric else _axis(random, name, declared[name]) for name in asked)
     where = _condition(random, declared) if random.random() < 0.5 else None
-    return Setting(declared, policy, axes, where, by_value=numeric)
+    return Adjacency(declared, policy, axes, where, by_value=numeric)
 
 
-def made_up_places(random: np.random.Generator) -> Setting:
+def made_up_places(random: np.random.Generator) -> Adjacency:
     """Places on a map: two columns of uneven bins under one joint threshold, which is shared out among them."""
     declared = Domain(
         tuple(
@@ -68,7 +68,7 @@ def made_up_places(random: np.random.Generator) -> Setting:
     )
     theta, metric = int(random.integers(17, 33)), one_of(random, METRICS)
     policy = Policy(joint=[grid(["x", "y"], theta, metric)], presence=one_of(random, PRESENCES))
-    return Setting(declared, policy, (Axis("x"), Axis("y")), None)
+    return Adjacency(declared, policy, (Axis("x"), Axis("y")), None)
 
 
 def made_up_policy(random: np.random.Generator, declared: Domain, *, with_constraints: bool) -> Policy:
@@ -174,9 +174,9 @@ def certificate_lines(*, quick: bool, seed: int) -> Iterator[Line]:
     for number, (way, limits) in enumerate(WAYS.items()):
         random, tried, troubles = np.random.default_rng([seed, number, 23]), 0, list[str]()
         for place in range(settings):
-            setting = made_up_places(random) if place % 6 == 0 else made_up(random)
+            adjacency = made_up_places(random) if place % 6 == 0 else made_up(random)
             with limited(limits):
-                known = _Known.of(setting, is_listed=not limits)
+                known = _Known.of(adjacency, is_listed=not limits)
                 if known is None:
                     continue
                 for turn in range(PLANS):
@@ -190,33 +190,28 @@ def certificate_lines(*, quick: bool, seed: int) -> Iterator[Line]:
 class _Known:
     """A made-up question: its graph, and the cells between which the records of every hidden change move."""
 
-    setting: Setting
+    adjacency: Adjacency
     graph: CellGraph
-    steps: list[list[tuple[int, int]]]
+    steps: list[list[Step]]
     is_plain: bool
     """Whether the graph is the policy itself: nothing filtered, no facts, all records known, all edges listed."""
 
     @classmethod
-    def of(cls, setting: Setting, *, is_listed: bool) -> _Known | None:
+    def of(cls, adjacency: Adjacency, *, is_listed: bool) -> _Known | None:
         """None where the question is refused."""
         try:
-            cells = compile_cells(setting.domain, setting.policy, setting.axes, setting.where)
+            cells = compile_cells(adjacency.domain, adjacency.policy, adjacency.axes, adjacency.where)
         except BlowfishError:
             return None
-        everyone = sample_records(setting, np.random.default_rng(1), MOST_RECORDS)
-        placed = cells_of_records(cells, everyone)
-        where = {id(record): cell for record, cell in zip(everyone, placed, strict=True)} | {id(None): -1}
-        steps = [
-            [(where[id(old)], where[id(new)]) for old, new in zip(change.before, change.after, strict=True)]
-            for change in changes(setting, everyone)
-        ]
+        everyone = sample_records(adjacency, np.random.default_rng(1), MOST_RECORDS)
+        steps = steps_of(cells, changes(adjacency, everyone))
         is_plain = (
             is_listed
-            and setting.where is None
-            and not setting.policy.parsed_constraints
-            and setting.is_complete(everyone)
+            and adjacency.where is None
+            and not adjacency.policy.parsed_constraints
+            and adjacency.is_complete(everyone)
         )
-        return cls(setting, cells.graph, steps, is_plain)
+        return cls(adjacency, cells.graph, steps, is_plain)
 
     def troubles(self, random: np.random.Generator, *, in_buckets: bool) -> Iterator[str]:
         """What is wrong with the certificate of one plan, in cells or in buckets of them."""
@@ -239,7 +234,7 @@ class _Known:
 
     def leaving_troubles(self) -> Iterator[str]:
         """Cells that a hidden change leaves for what does not count must be known to do so."""
-        if self.setting.policy.parsed_constraints:
+        if self.adjacency.policy.parsed_constraints:
             return
         left = {max(step) for steps in self.steps for step in steps if min(step) < 0}
         if not left <= set(np.flatnonzero(self.graph.to_zero).tolist()):
@@ -256,18 +251,12 @@ class _Known:
 
     def _worst(self, plan: Plan, bucket: Ints) -> Fraction:
         """The loss by the definition: what all rows of a person, or all moves of a change, add up to."""
-        columns = np.concatenate([_columns(part) for part in plan.parts], axis=0)
-        columns = np.concatenate([columns, np.zeros((columns.shape[0], 1), dtype=np.int64)], axis=1)[:, bucket]
-        moved = np.zeros((columns.shape[0], len(self.steps)), dtype=np.int64)
-        for turn in range(max(map(len, self.steps), default=0)):
-            # Changes of fewer records than others stay where they are.
-            ends = np.array([steps[turn] if turn < len(steps) else (0, 0) for steps in self.steps])
-            moved += columns[:, ends[:, 1]] - columns[:, ends[:, 0]]
-        worst = int((plan.weights @ np.abs(moved)).max(initial=0))
-        return Fraction(worst * self.setting.policy.rows_per_person)
+        rows = NoisyRows.of(plan)
+        losses = replace(rows, columns=rows.columns[bucket]).losses(self.steps)
+        return self.adjacency.policy.rows_per_person * max(losses, default=Fraction(0))
 
     def _said(self, graph: CellGraph) -> str:
-        policy = self.setting.policy
+        policy = self.adjacency.policy
         families = {**policy.attributes, **{"+".join(joint.attributes): joint for joint in policy.joint}}
         return f"{graph.shape} cells, {policy.composition}, presence {policy.presence}, {families}"
 
@@ -275,14 +264,6 @@ class _Known:
 def _noisy(plan: Plan) -> Measurement:
     """The exact rows of a plan as if they were measured."""
     return Measurement(plan.exact or Identity(plan.cells), np.ones(1, dtype=np.int64))
-
-
-def _columns(part: Measurement | KroneckerMeasurement) -> Ints:
-    factors = part.factors if isinstance(part, KroneckerMeasurement) else (part,)
-    whole = factors[0].rows.dense()
-    for factor in factors[1:]:
-        whole = np.kron(whole, factor.rows.dense())
-    return np.asarray(whole, dtype=np.int64)
 
 
 def _buckets(random: np.random.Generator, cells: int) -> Ints:
@@ -338,12 +319,12 @@ def point_lines(*, quick: bool, seed: int) -> list[Line]:
     random, tried, troubles = np.random.default_rng([seed, 29]), 0, list[str]()
     usual = certificate.SHARES, certificate.LEAST_SHARES
     for number in range(60 if quick else 200):
-        setting = replace(made_up_places(random), by_value=True) if number % 4 == 0 else made_up(random, numeric=True)
+        adjacency = replace(made_up_places(random), by_value=True) if number % 4 == 0 else made_up(random, numeric=True)
         try:
             # A joint threshold is shared out finely, as it is for short columns, or coarsely, as for long ones.
             certificate.SHARES = certificate.LEAST_SHARES = (usual[0], 2, 1)[number % 3]
-            points = compile_points(setting.domain, setting.policy, setting.axes, setting.where)
-            pairs = _moves(setting, points)
+            points = compile_points(adjacency.domain, adjacency.policy, adjacency.axes, adjacency.where)
+            pairs = _moves(adjacency, points)
             for _ in range(POINT_PLANS):
                 troubles += _troubles(random, points, pairs)
                 tried += 1
@@ -354,14 +335,14 @@ def point_lines(*, quick: bool, seed: int) -> list[Line]:
     return [judged("exact", "made-up weights on nodes", "every edge", troubles, "none certified too low", tried)]
 
 
-def _moves(setting: Setting, points: Points) -> list[tuple[Ints | None, Ints | None]]:
+def _moves(adjacency: Adjacency, points: Points) -> list[tuple[Ints | None, Ints | None]]:
     """The points that every hidden change of one record leads from and to; None for what does not count."""
-    everyone = sample_records(setting, np.random.default_rng(1), MOST_POINT_RECORDS)
-    asked = [axis.attribute for axis in setting.axes]
+    everyone = sample_records(adjacency, np.random.default_rng(1), MOST_POINT_RECORDS)
+    asked = [axis.attribute for axis in adjacency.axes]
     order = [asked.index(name) for name in points.axes]
     found = []
-    for change in changes(setting, everyone):
-        ends = [setting.place(record) for record in (change.before[0], change.after[0])]
+    for change in changes(adjacency, everyone):
+        ends = [adjacency.place(record) for record in (change.before[0], change.after[0])]
         one, two = (np.array([place[k] for k in order]) if isinstance(place, tuple) else None for place in ends)
         found.append((one, two))
     return found

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
 from blowfishdb.accuracy import ranking
 from blowfishdb.audit.cases import Case
-from blowfishdb.audit.definitions import Record, changes, moves, records, sample_records, signatures
+from blowfishdb.audit.definitions import NoisyRows, Record, changes, moves, records, sample_records, signatures
 from blowfishdb.audit.report import Line, amount, judged
 from blowfishdb.audit.scratch import scratch
 from blowfishdb.audit.stages import cells_of_records, steps_of
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import DatasetHandle, compile_query
+from blowfishdb.engine.points import PointQuery
 from blowfishdb.engine.request import Prepared, make_request, prepare
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError, PolicyError
@@ -31,7 +31,7 @@ from blowfishdb.model.policy import Policy, person
 from blowfishdb.model.predicate import Column, Predicate
 from blowfishdb.model.query import Query, query
 from blowfishdb.model.workload import Identity
-from blowfishdb.plan.certificate import Certificate, certify
+from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
 from blowfishdb.session.local import Remembered
 
@@ -65,103 +65,58 @@ QUESTIONS: dict[str, Query] = {
 }
 
 
-@dataclass(frozen=True)
-class Asked:
-    """One question of one dataset, and the steps between cells that every hidden change makes, by the definitions."""
-
-    name: str
-    domain: Domain
-    policy: Policy
-    asked: Query
-
-    @cached_property
-    def steps(self) -> list[list[tuple[int, int]]]:
-        setting = Case(self.name, self.domain, self.policy, self.asked).setting
-        cells = compile_query(self.domain, self.policy, self.asked).cells
-        everyone = sample_records(setting, np.random.default_rng(0))
-        return [steps_of(cells, change) for change in changes(setting, everyone)]
-
-
 def process_lines() -> list[Line]:
     """The same questions in several orders, nothing forgotten in between."""
     pairs = itertools.product(DECLARATIONS.items(), QUESTIONS.items())
-    listed = [Asked(f"{said}, {what}", *declared, asked) for (said, declared), (what, asked) in pairs]
-    by_question = [
-        listed[place] for start in range(len(QUESTIONS)) for place in range(start, len(listed), len(QUESTIONS))
-    ]
-    orders = {"by dataset": listed, "backwards": listed[::-1], "by question": by_question}
+    cases = [Case(f"{said}, {what}", *declared, asked) for (said, declared), (what, asked) in pairs]
+    by_question = [case for start in range(len(QUESTIONS)) for case in cases[start :: len(QUESTIONS)]]
+    orders = {"by dataset": cases, "backwards": cases[::-1], "by question": by_question}
+    fine = "no plan is taken for another"
     with scratch(USUAL, NEAR) as world:
         return [
             judged(
-                "exact",
-                f"one process, {said}",
-                "own policy",
-                list(_troubles(world.handle, order)),
-                "no plan is taken for another",
-                len(order),
+                "exact", f"one process, {name}", "own policy", list(_troubles(world.handle, order)), fine, len(order)
             )
-            for said, order in orders.items()
+            for name, order in orders.items()
         ]
 
 
-def _troubles(handle: DatasetHandle, order: Sequence[Asked]) -> Iterator[str]:
+def _troubles(handle: DatasetHandle, order: Sequence[Case]) -> Iterator[str]:
     """What is wrong with the releases; all datasets have one account and one version, so only declarations differ."""
     ranking.forget()
     quotes = Remembered()
-    for one in order:
-        own = replace(handle, domain=one.domain, policy=one.policy)
+    for case in order:
         try:
-            trouble = _trouble(quotes, own, one)
+            trouble = _trouble(quotes, replace(handle, domain=case.domain, policy=case.policy), case)
         except BlowfishError as refusal:
             trouble = f"is refused: {refusal.message[:120]}"
         if trouble:
-            yield f"{one.name}: {trouble}"
+            yield f"{case.name}: {trouble}"
 
 
-def _trouble(quotes: Remembered, handle: DatasetHandle, one: Asked) -> str:
-    request = make_request(handle, one.asked, PRICE)
-    ready = quotes.quote(ANALYST, request.text, one.domain, one.policy, lambda: prepare(handle, request))
+def _trouble(quotes: Remembered, handle: DatasetHandle, case: Case) -> str:
+    """What is wrong with a quote or its release, by the definitions: a change that costs more, or none that does."""
+    if isinstance(case.asked, PointQuery):
+        return "weights on points have no cells"
+    request = make_request(handle, case.asked, PRICE)
+    ready = quotes.quote(ANALYST, request.text, case.domain, case.policy, lambda: prepare(handle, request))
     plan = ready.best.plan if isinstance(ready, Prepared) else None
     if not isinstance(ready, Prepared) or not isinstance(plan, Plan):
         return "no fixed plan is offered"
-    wrong = _wrong(plan, ready.best.certificate, one)
-    if wrong:
-        return wrong
-    counts = np.zeros(ready.compiled.problem.graph.cells, dtype=np.int64)
-    released = Answer.from_json(ready.payload(counts, handle)).certificate
-    return "" if released == ready.best.certificate else "the release carries another certificate than its quote"
-
-
-def _wrong(plan: Plan, proof: Certificate, one: Asked) -> str:
-    """What the definitions hold against a certificate: a change that costs more, or none that costs so much."""
-    losses = [_loss(plan, steps) for steps in one.steps]
-    worst = one.policy.rows_per_person * max((loss for loss in losses if loss is not None), default=Fraction(0))
-    if None in losses:
+    proof, cells = ready.best.certificate, compile_query(case.domain, case.policy, case.asked).cells
+    everyone = sample_records(case.adjacency, np.random.default_rng(0))
+    steps = steps_of(cells, changes(case.adjacency, everyone))
+    if plan.exact is not None and any(NoisyRows.exact(plan.exact).losses(steps)):
         return "a hidden change shows exactly"
+    losses = NoisyRows.of(plan).losses(steps) if plan.parts else []
+    worst = case.policy.rows_per_person * max(losses, default=Fraction(0))
     if worst > proof.epsilon:
         return f"a hidden change loses {amount(worst)}, certified {amount(proof.epsilon)}"
     if proof.is_tight and worst < proof.epsilon:
         return f"certified as tight at {amount(proof.epsilon)}, and no hidden change loses more than {amount(worst)}"
-    return ""
-
-
-def _loss(plan: Plan, steps: Sequence[tuple[int, int]]) -> Fraction | None:
-    """What records that move between these cells lose together; None where it is seen without any noise."""
-    if plan.exact is not None and _moved(plan.exact.dense(), steps).any():
-        return None
-    lost = 0
-    for part in plan.parts:
-        rows, weights = np.ones((1, 1), dtype=np.int64), np.ones(1, dtype=np.int64)
-        for factor in (part,) if isinstance(part, Measurement) else part.factors:
-            rows, weights = np.kron(rows, factor.rows.dense()), np.kron(weights, factor.weights)
-        lost += int(np.abs(_moved(rows, steps)) @ weights)
-    return Fraction(lost) / plan.unit
-
-
-def _moved(rows: Ints, steps: Sequence[tuple[int, int]]) -> Ints:
-    """How far each row moves; cell -1 is one that no row counts."""
-    columns = np.concatenate([rows.T, np.zeros((1, rows.shape[0]), dtype=np.int64)])
-    return sum((columns[new] - columns[old] for old, new in steps), np.zeros(rows.shape[0], dtype=np.int64))
+    counts = np.zeros(ready.compiled.problem.graph.cells, dtype=np.int64)
+    released = Answer.from_json(ready.payload(counts, handle)).certificate
+    return "" if released == proof else "the release carries another certificate than its quote"
 
 
 SPARE = 1

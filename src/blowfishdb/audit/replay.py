@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.audit.cases import Case, Pair, Ready, certified_as, crowd, made_ready, table_pair
-from blowfishdb.audit.definitions import MOST_RECORDS, Change, Place, Record, Setting, changes, sample_records
+from blowfishdb.audit.definitions import MOST_RECORDS, Adjacency, Change, Place, Record, changes, sample_records
 from blowfishdb.audit.report import Line, amount, clean, judged, not_tested, violation
 from blowfishdb.audit.scratch import CHARGED, READ, Scratch, listening, opened, scratch, sealed
 from blowfishdb.audit.selections import SLACK
@@ -23,7 +23,7 @@ from blowfishdb.audit.stages import (
     Moved,
     Recorder,
     as_counts,
-    cell_of,
+    cells_of_records,
     moved_by_all,
     moved_by_stages,
     watched_stages,
@@ -179,27 +179,29 @@ def cells_of(payable: Payable) -> Cells | None:
     return inner.compiled.cells if isinstance(inner, Prepared | PreparedProgram) else None
 
 
-def placing_troubles(setting: Setting, payable: Payable, everyone: Sequence[Record]) -> list[str]:
+def placing_troubles(adjacency: Adjacency, payable: Payable, everyone: Sequence[Record]) -> list[str]:
     """Records in the same groups must share a cell, records in different groups must not, and left out is left out."""
     cells = cells_of(payable)
     if cells is None:
         return []
     cell_at: dict[Place, int] = {None: -1}
     place_at: dict[int, Place] = {-1: None}
-    for record in everyone:
-        place, cell = setting.place(record), cell_of(cells, record)
+    for record, cell in zip(everyone, cells_of_records(cells, everyone), strict=True):
+        place = adjacency.place(record)
         if cell_at.setdefault(place, cell) != cell or place_at.setdefault(cell, place) != place:
             return [f"the record {tuple(record.values())} is placed in another cell than the definitions say"]
     return []
 
 
-def source_troubles(world: Scratch, setting: Setting, payable: Payable, counting: Counting, pair: Pair) -> list[str]:
+def source_troubles(
+    world: Scratch, adjacency: Adjacency, payable: Payable, counting: Counting, pair: Pair
+) -> list[str]:
     """The source must count what the made-up rows hold, cell by cell."""
     found: list[str] = []
     for rows, records in ((pair.before, pair.records_before), (pair.after, pair.records_after)):
         world.fill(rows)
         if isinstance(payable, PointRelease):
-            found += _point_troubles(world, setting, payable, records)
+            found += _point_troubles(world, adjacency, payable, records)
             continue
         cells = cells_of(payable)
         if cells is not None and not np.array_equal(opened(counting.run(None)), as_counts(cells, records)):
@@ -207,16 +209,16 @@ def source_troubles(world: Scratch, setting: Setting, payable: Payable, counting
     return found
 
 
-def _point_troubles(world: Scratch, setting: Setting, payable: PointRelease, records: list[Record]) -> list[str]:
+def _point_troubles(world: Scratch, adjacency: Adjacency, payable: PointRelease, records: list[Record]) -> list[str]:
     """Points may come back in any order, and one point in several rows."""
     points, numbers = world.handle.source.prepare_points(payable.points, world.handle.policy.unit).run(None)
     got: Counter[Place] = Counter()
     for point, number in zip(points.tolist(), numbers.tolist(), strict=True):
         got[tuple(point)] += number
-    names = [axis.attribute for axis in setting.axes]
+    names = [axis.attribute for axis in adjacency.axes]
     order = [names.index(name) for name in payable.points.axes]
     wanted: Counter[Place] = Counter()
-    for place in (setting.place(record) for record in records):
+    for place in (adjacency.place(record) for record in records):
         if isinstance(place, tuple):
             wanted[tuple(place[number] for number in order)] += 1
     return [] if got == wanted else ["the source counts other points than the table holds"]
@@ -262,14 +264,14 @@ class _Replay:
     random: np.random.Generator
 
     def lines(self) -> list[Line]:
-        setting = self.case.setting
-        everyone = sample_records(setting, self.random, self.effort.records)
-        listed = changes(setting, everyone)
+        adjacency = self.case.adjacency
+        everyone = sample_records(adjacency, self.random, self.effort.records)
+        listed = changes(adjacency, everyone)
         payable, price = self.ready.payable, self.price
-        moved = moved_by_all(self.recorder, payable, listed, setting)
+        moved = moved_by_all(self.recorder, payable, listed, adjacency)
         found: list[Line] = []
         if moved is not None:
-            found.append(self._all_changes(moved, price, complete=setting.is_complete(everyone)))
+            found.append(self._all_changes(moved, price, complete=adjacency.is_complete(everyone)))
         chosen = self._chosen(listed, moved)
         if not chosen:
             return [*found, clean("replay", self.case.name, "release", "no record can change anything that is counted")]
@@ -277,13 +279,13 @@ class _Replay:
         if isinstance(stages, dict):
             self.recorder.allowed = {name: float(Fraction(spent)) for name, spent in stages.items()}
         moving, public, charging, counting = list[str](), list[str](), list[str](), list[str]()
-        counting += placing_troubles(setting, payable, everyone)
+        counting += placing_troubles(adjacency, payable, everyone)
         worst: Fraction | float = Fraction(0)
         runs: list[list[Looked]] = []
         base = [everyone[int(i)] for i in self.random.integers(len(everyone), size=self.case.rows)]
         for number, change in enumerate(chosen):
-            others = crowd(setting, base, change, number, len(self.case.name))
-            pair = table_pair(setting, others, change, self.random)
+            others = crowd(adjacency, base, change, number, len(self.case.name))
+            pair = table_pair(adjacency, others, change, self.random)
             if number == 0:
                 first, second = self._both_charged(pair)
                 charging += [*charge_troubles(self.ready, self.case, first), *first.troubles]
@@ -292,7 +294,7 @@ class _Replay:
             public += public_troubles(first, second)
             runs.append(first.looked)
             if number < 3:
-                counting += source_troubles(self.world, setting, payable, self._statement(), pair)
+                counting += source_troubles(self.world, adjacency, payable, self._statement(), pair)
             loss: Fraction | float = Fraction(0)
             for step in self.recorder.replayed:
                 public += step.troubles
@@ -305,7 +307,7 @@ class _Replay:
         name, tried = self.case.name, len(chosen)
         return [
             *found,
-            *self._every_stage(runs, listed, setting),
+            *self._every_stage(runs, listed, adjacency),
             judged("replay", name, "movement", moving, f"loss {amount(worst)} of {amount(price)} charged", tried),
             judged("replay", name, "public outputs", public, "the same once noisy outputs are", tried),
             judged("replay", name, "charge", charging, f"{amount(price)}: certificate, entry, account agree", tried),
@@ -355,7 +357,7 @@ class _Replay:
         exact = ", attained" if worst == price else ""
         return clean("replay", name, check, f"loss {amount(worst)} of {amount(price)} charged{exact}", tried)
 
-    def _every_stage(self, runs: list[list[Looked]], listed: list[Change], setting: Setting) -> list[Line]:
+    def _every_stage(self, runs: list[list[Looked]], listed: list[Change], adjacency: Adjacency) -> list[Line]:
         """What all changes lose in the rows of every stage, and what selections may cost beside, for each run."""
         inner = self.ready.payable.inner if isinstance(self.ready.payable, PreparedSynopsis) else self.ready.payable
         if not isinstance(inner, PreparedProgram):
@@ -365,7 +367,7 @@ class _Replay:
         for looked in runs:
             chosen = sum((allowed[stage.name] for stage in looked if stage.plan is None), Fraction(0))
             losses = moved_by_stages(
-                self.recorder, looked, inner.compiled.cells, listed, setting.policy.rows_per_person
+                self.recorder, looked, inner.compiled.cells, listed, adjacency.policy.rows_per_person
             )
             most = max(losses, default=Fraction(0))
             worst = max(worst, most + chosen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import LinearConstraint, milp
 
-from blowfishdb.audit.definitions import Change, Record, Setting
+from blowfishdb.audit.definitions import Adjacency, Change, NoisyRows, Record, Step
 from blowfishdb.audit.scratch import opened, sealed
 from blowfishdb.audit.selections import Selected, WrongSign, selection_loss
 from blowfishdb.audit.tape import Draw, Function, Tape, replaced, taped
@@ -291,7 +291,7 @@ class Moved:
     """What the certificate says when it is computed once more."""
 
 
-def moved_by_all(recorder: Recorder, payable: Payable, listed: list[Change], setting: Setting) -> Moved | None:
+def moved_by_all(recorder: Recorder, payable: Payable, listed: list[Change], adjacency: Adjacency) -> Moved | None:
     """The loss of every change; None where what is measured depends on earlier outputs or on edges."""
     inner = payable.inner if isinstance(payable, PreparedSynopsis) else payable
     if not isinstance(inner, Prepared):
@@ -301,12 +301,11 @@ def moved_by_all(recorder: Recorder, payable: Payable, listed: list[Change], set
         return None
     certified = CertifiedPlan(plan, cells.graph)
     rows = _rows(recorder, plan, certified)
-    if not rows.scales.size:
+    if not rows.weights.size:
         return Moved(listed, [Fraction(0) for _ in listed], False, proof.epsilon)
-    each = setting.policy.rows_per_person
-    losses = [each * rows.loss(steps_of(cells, change)) for change in listed]
+    losses = [adjacency.policy.rows_per_person * loss for loss in rows.losses(steps_of(cells, listed))]
     return Moved(
-        listed, losses, proof.is_tight and not setting.policy.parsed_constraints, certified.certificate.epsilon
+        listed, losses, proof.is_tight and not adjacency.policy.parsed_constraints, certified.certificate.epsilon
     )
 
 
@@ -314,14 +313,14 @@ def moved_by_stages(
     recorder: Recorder, looked: Sequence[Looked], cells: Cells, listed: list[Change], each: int
 ) -> list[Fraction]:
     """The loss of every change over the fixed rows of all stages that measured some, in buckets or in cells."""
-    losses = [Fraction(0)] * len(listed)
+    losses, moved = [Fraction(0)] * len(listed), steps_of(cells, listed)
     for stage in looked:
         if not isinstance(stage.plan, Plan) or cells.graph.cells > MOST_CELLS:
             continue
         rows = _rows(recorder, stage.plan, CertifiedPlan(stage.plan, _hides_nothing(stage.plan.cells)))
-        for place, change in enumerate(listed):
-            steps = [(stage.bucket(old), stage.bucket(new)) for old, new in steps_of(cells, change)]
-            losses[place] += each * rows.loss(steps)
+        if rows.weights.size:
+            in_buckets = [[(stage.bucket(old), stage.bucket(new)) for old, new in steps] for steps in moved]
+            losses = [loss + each * more for loss, more in zip(losses, rows.losses(in_buckets), strict=True)]
     return losses
 
 
@@ -330,23 +329,7 @@ def _hides_nothing(cells: int) -> CellGraph:
     return CellGraph((WindowGraph(np.arange(cells), np.empty(0, dtype=np.int64)),), "record", np.array(False), "public")
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """What each cell adds to every row, 0 in the last line for absence; and the noise that the rows get."""
-
-    columns: Ints
-    scales: Ints
-    unit: Fraction
-
-    def loss(self, steps: Iterable[tuple[int, int]]) -> Fraction:
-        """What moves between these cells, all at once, lose."""
-        if not self.scales.size:
-            return Fraction(0)
-        moved = sum((self.columns[new] - self.columns[old] for old, new in steps), np.zeros_like(self.columns[0]))
-        return Fraction(int(np.abs(moved) @ self.scales)) / self.unit
-
-
-def _rows(recorder: Recorder, plan: Plan, certified: CertifiedPlan) -> _Rows:
+def _rows(recorder: Recorder, plan: Plan, certified: CertifiedPlan) -> NoisyRows:
     """The rows as the engine measures them, a cell at a time."""
     recorder.quiet()
     columns = np.zeros((plan.cells + 1, plan.weights.size), dtype=np.int64)
@@ -357,34 +340,31 @@ def _rows(recorder: Recorder, plan: Plan, certified: CertifiedPlan) -> _Rows:
         columns[cell] = measure(certified, only).noisy
         for draw in recorder.tape.take():
             scales, unit = draw.weights, draw.unit
-    return _Rows(columns, scales, unit)
+    return NoisyRows(columns, scales, unit)
 
 
-def steps_of(cells: Cells, change: Change) -> list[tuple[int, int]]:
-    """The cells between which the records of a change move."""
-    return [(cell_of(cells, old), cell_of(cells, new)) for old, new in zip(change.before, change.after, strict=True)]
-
-
-def cell_of(cells: Cells, record: Record | None) -> int:
-    """The flat cell of a record; -1, the last row of a table of columns, where it does not count."""
-    if record is None:
-        return -1
-    if not cells.attributes:
-        return 0
-    return int(cells.cell_of({name: np.array([record[name]]) for name in cells.attributes})[0])
+def steps_of(cells: Cells, changes: Sequence[Change]) -> list[list[Step]]:
+    """The cells between which the records of each change move."""
+    ends = [record for change in changes for record in (*change.before, *change.after)]
+    placed = iter(cells_of_records(cells, [record for record in ends if record is not None]))
+    found = []
+    for change in changes:
+        before, after = (
+            [-1 if record is None else next(placed) for record in side] for side in (change.before, change.after)
+        )
+        found.append(list(zip(before, after, strict=True)))
+    return found
 
 
 def cells_of_records(cells: Cells, records: Sequence[Record]) -> list[int]:
-    """The flat cell of each record, all at once."""
+    """The flat cell of each record; -1 for a record that does not count."""
     if not cells.attributes:
         return [0] * len(records)
-    found = cells.cell_of({name: np.array([record[name] for record in records]) for name in cells.attributes})
-    return [int(cell) for cell in found]
+    codes = {name: np.array([record[name] for record in records], dtype=np.int64) for name in cells.attributes}
+    return [int(cell) for cell in cells.cell_of(codes)]
 
 
-def as_counts(cells: Cells, records: list[Record]) -> Ints:
+def as_counts(cells: Cells, records: Sequence[Record]) -> Ints:
     """How many of the records each cell counts."""
-    counts = np.zeros(cells.graph.cells + 1, dtype=np.int64)
-    for record in records:
-        counts[cell_of(cells, record)] += 1
-    return counts[:-1]
+    placed = np.array(cells_of_records(cells, records), dtype=np.int64)
+    return np.bincount(placed[placed >= 0], minlength=cells.graph.cells)

@@ -13,6 +13,7 @@ from scipy import stats
 
 from blowfishdb.audit.battery import CDF, FAMILIES, ONE, RANGES
 from blowfishdb.audit.cases import Case, made_ready
+from blowfishdb.audit.definitions import dense_rows
 from blowfishdb.audit.noise import NoiseLaw
 from blowfishdb.audit.replay import released
 from blowfishdb.audit.report import Line, amount, clean, judged, violation
@@ -32,7 +33,7 @@ from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import query
 from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
-from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
+from blowfishdb.plan.plan import Plan
 from blowfishdb.plan.program import WORD_BITS, Selection
 
 
@@ -236,7 +237,7 @@ def residuals(*, quick: bool) -> Iterator[Line]:
 
 def _residual(case: Case, payable: Prepared, plan: Plan, rows_wanted: int) -> Line:
     counts = np.arange(plan.cells, dtype=np.int64)
-    truth = np.concatenate([_rows_of(part, counts) for part in plan.parts])
+    truth = np.concatenate([dense_rows(part) @ counts for part in plan.parts])
     times = max(1, rows_wanted // plan.weights.size)
     noise = np.stack([measure(payable.outline.certified, counts).noisy for _ in range(times)]) - truth
     laws = [NoiseLaw(float(plan.unit) / int(weight)) for weight in plan.weights]
@@ -248,16 +249,6 @@ def _residual(case: Case, payable: Prepared, plan: Plan, rows_wanted: int) -> Li
     said = f"noise {1 + score * math.sqrt(variance) / mean:.4g} times what the charge claims"
     check = violation if chance < LEVEL else clean
     return check("statistical", case.name, "noise on rows", said, int(noise.size))
-
-
-def _rows_of(part: Measurement | KroneckerMeasurement, counts: Ints) -> Ints:
-    """The rows of a part, written out densely and multiplied by hand."""
-    factors = part.factors if isinstance(part, KroneckerMeasurement) else (part,)
-    matrices = [factor.rows.dense() for factor in factors]
-    whole = matrices[0]
-    for matrix in matrices[1:]:
-        whole = np.kron(whole, matrix)
-    return np.asarray(whole @ counts, dtype=np.int64)
 
 
 def selections(*, quick: bool) -> Iterator[Line]:
