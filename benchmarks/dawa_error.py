@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.harness import Row
 from benchmarks.histograms import read_histograms
-from blowfishdb.mechanisms import optimized
+from blowfishdb.mechanisms import hierarchy, optimized
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.model.numbers import Floats, Ints
@@ -115,7 +115,7 @@ def best_independent(workload: Intervals, epsilon: Fraction) -> float:
     """The expected mean absolute error of the better of two data-independent plans (sums of noise: nearly normal)."""
     problem = Problem(one_record(workload.cells), workload)
     errors = []
-    for mechanism in (optimized, optimized):
+    for mechanism in (optimized, hierarchy):
         strategy = mechanism.propose(problem)
         plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, epsilon)
         spread = strategy.answer_variances(variance(float(plan.unit) / plan.weights))

@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 import numpy as np
 from scipy.special import erf
 
-from blowfishdb.mechanisms import optimized
+from blowfishdb.mechanisms import hierarchy, optimized
 from blowfishdb.mechanisms.data_aware.buckets import Buckets, plan_buckets
 from blowfishdb.mechanisms.data_aware.partition import CutRule, GateRule, l1_refinement, uneven_limit
 from blowfishdb.mechanisms.strategy import row_variances
@@ -144,7 +144,7 @@ def blind_error(cells: int, workload: str) -> float:
     """The error at epsilon 1 of the better of two data-independent plans."""
     problem = problem_of(cells, workload)
     errors = [kept_error(cells, workload)]
-    for mechanism in (optimized, optimized):
+    for mechanism in (optimized, hierarchy):
         strategy = mechanism.propose(problem)
         plan, _ = calibrate(strategy.plan(Fraction(1)), problem.graph, Fraction(1))
         spread = strategy.answer_variances(row_variances(plan))

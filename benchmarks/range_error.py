@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import Row, measure
-from blowfishdb.mechanisms import identity, optimized
+from blowfishdb.mechanisms import hierarchy, identity, optimized
 from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
 from blowfishdb.mechanisms.identity import IdentityStrategy
 from blowfishdb.model.workload import AllRanges
@@ -37,7 +37,7 @@ def run(data: Path | None) -> Iterator[Row]:
     problem = Problem(one_record(CELLS), AllRanges(CELLS))
     proposals: tuple[Callable[[Problem], EstimatingStrategy | IdentityStrategy], ...] = (
         optimized.propose,
-        optimized.propose,
+        hierarchy.propose,
         identity.propose,
     )
     for propose in proposals:

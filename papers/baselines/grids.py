@@ -83,7 +83,7 @@ class UniformGrid:
         tree = cut(tree, tree.leaves, np.full((1, 2), side))
         asked = bucket_counts(problem.graph, tree.labels, grid_stage)
         values, variances = asked.read((yield asked.ask))
-        return tree_finding(problem, tree, views.for_points(tree.nodes).add(tree.leaves, values, variances))
+        return tree_finding(problem, tree, views.for_nodes(tree.nodes).add(tree.leaves, values, variances))
 
 
 # Adaptive grid: a coarse grid is counted first, then each of its boxes is cut as finely as its count deserves.
@@ -121,11 +121,11 @@ class AdaptiveGrid:
         tree = cut(tree, tree.leaves, np.full((1, 2), side))
         asked = bucket_counts(graph, tree.labels, coarse_stage)
         values, variances = asked.read((yield asked.ask))
-        views = views.for_points(tree.nodes).add(tree.leaves, values, variances)
+        views = views.for_nodes(tree.nodes).add(tree.leaves, values, variances)
         coarse = least_squares(tree, views).values[tree.leaves]
         deserved = records_per_noise(1.0, graph, fine_stage.epsilon) * np.maximum(coarse, 0.0) / RECORDS_PER_FINE_BOX
         sides = np.maximum(1, np.ceil(np.sqrt(deserved))).astype(np.int64)
         tree = cut(tree, tree.leaves, np.stack([sides, sides], axis=1))
         asked = bucket_counts(graph, tree.labels, fine_stage)
         values, variances = asked.read((yield asked.ask))
-        return tree_finding(problem, tree, views.for_points(tree.nodes).add(tree.leaves, values, variances))
+        return tree_finding(problem, tree, views.for_nodes(tree.nodes).add(tree.leaves, values, variances))

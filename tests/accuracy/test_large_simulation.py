@@ -11,7 +11,7 @@ from blowfishdb.accuracy.intervals import Assessment
 from blowfishdb.accuracy.kernels import GROUPS, LANES, decode_largest, fill_laplace
 from blowfishdb.accuracy.quote import accuracy_at, quote
 from blowfishdb.accuracy.simulation import FEWEST_SAMPLES, LargeSimulation, tree_noise
-from blowfishdb.mechanisms import optimized, ordered_hierarchical
+from blowfishdb.mechanisms import hierarchy, ordered_hierarchical
 from blowfishdb.mechanisms.axis import read_axis
 from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
 from blowfishdb.mechanisms.optimized import TreeShape
@@ -94,8 +94,8 @@ def test_the_kernel_finds_the_largest_error_of_the_decoded_noise(workload, graph
 @pytest.mark.parametrize(
     ("propose", "workload", "theta", "alpha"),
     [
-        (optimized.propose, Prefix(200), 199, 3000.0),
-        (optimized.propose, Prefix(200), 199, 130.0),
+        (hierarchy.propose, Prefix(200), 199, 3000.0),
+        (hierarchy.propose, Prefix(200), 199, 130.0),
         (ordered_hierarchical.propose, AllRanges(100), 5, 500.0),
         (ordered_hierarchical.propose, Identity(100), 5, 60.0),
     ],
@@ -119,14 +119,14 @@ def test_promises_hold_for_whole_number_noise_and_less_does_not(propose, workloa
 
 
 def test_too_little_noise_is_not_served():
-    simulation = simulated(certified(on_threshold(Prefix(50), 49), optimized.propose))
+    simulation = simulated(certified(on_threshold(Prefix(50), 49), hierarchy.propose))
     assert simulation.least_epsilon(1.0, 0.1) is None
     assert simulation.alpha(Fraction(1000), 0.1) is None
 
 
 def test_a_short_simulation_goes_on_where_noise_is_too_small(monkeypatch):
     monkeypatch.setattr(large_simulation, "FEWEST_VARIABLES", 50)
-    certified_candidate = certified(on_threshold(Prefix(200), 199), optimized.propose)
+    certified_candidate = certified(on_threshold(Prefix(200), 199), hierarchy.propose)
     highest = simulated(certified_candidate).highest
     found = [
         Assessment(certified_candidate, "simultaneous").least_epsilon(alpha, 0.1, simulate=True)
@@ -145,7 +145,7 @@ def test_the_stated_confidence_holds_over_many_seeds(monkeypatch):
     monkeypatch.setattr(large_simulation, "EFFORT", 0)
     monkeypatch.setattr(large_simulation, "FEWEST_SAMPLES", 136)
     monkeypatch.setattr(large_simulation, "ROUNDING", 1.0)
-    certified_candidate = certified(on_threshold(Prefix(30), 29), optimized.propose)
+    certified_candidate = certified(on_threshold(Prefix(30), 29), hierarchy.propose)
     many = simulated(certified_candidate, "truth")
     seeds = np.random.default_rng(1).integers(0, 2**32, (200_000, 3), dtype=np.uint32)
     scales = certified_candidate.scales(Fraction(1))
@@ -161,7 +161,7 @@ def test_the_stated_confidence_holds_over_many_seeds(monkeypatch):
 
 def test_the_least_number_of_samples_serves_the_usual_beta(monkeypatch):
     monkeypatch.setattr(large_simulation, "EFFORT", 0)
-    simulation = simulated(certified(on_threshold(Prefix(30), 29), optimized.propose))
+    simulation = simulated(certified(on_threshold(Prefix(30), 29), hierarchy.propose))
     assert simulation.samples == FEWEST_SAMPLES and simulation.can_show(0.05) and not simulation.can_show(0.017)
 
 
@@ -178,14 +178,14 @@ def test_long_axes_cost_little_more_than_a_larger_simulation_finds(theta, monkey
 
 def test_small_betas_get_a_proven_bound_on_long_axes():
     problem = on_threshold(Prefix(20_000), 19_999)
-    found = accuracy_at(problem, Fraction(1, 2), 1e-5, {"hierarchy": optimized.propose}).best
+    found = accuracy_at(problem, Fraction(1, 2), 1e-5, {"hierarchy": hierarchy.propose}).best
     assert found.method == "bound"
-    usual = accuracy_at(problem, Fraction(1, 2), 0.05, {"hierarchy": optimized.propose}).best
+    usual = accuracy_at(problem, Fraction(1, 2), 0.05, {"hierarchy": hierarchy.propose}).best
     assert usual.method == "simulated" and usual.alpha < found.alpha
 
 
 def test_least_squares_keeps_its_weights_where_rounding_hardly_matters():
-    certified_candidate = certified(on_threshold(Prefix(300), 299), optimized.propose)
+    certified_candidate = certified(on_threshold(Prefix(300), 299), hierarchy.propose)
     axis = read_axis("test", certified_candidate.problem)
     strategy = EstimatingStrategy(
         "test", certified_candidate.problem, TreeShape((5, 25)).build(axis, np.array([0.1, 0.3, 0.6, 0]))

@@ -12,7 +12,7 @@ from blowfishdb.accuracy.candidates import certified
 from blowfishdb.accuracy.intervals import Assessment, intervals
 from blowfishdb.accuracy.quote import accuracy_at, quote
 from blowfishdb.errors import AccuracyError, Declined
-from blowfishdb.mechanisms import identity, optimized, ordered
+from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs import EdgeGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix
@@ -22,7 +22,7 @@ from tests.accuracy.cases import fresh_errors, on_threshold, significantly_above
 
 SIMPLE = {"identity": identity.propose, "ordered": ordered.propose}
 NO_UNIVERSAL_VERTEX = np.empty(0, dtype=np.int64)
-HIERARCHY = {"hierarchy": optimized.propose}
+HIERARCHY = {"hierarchy": hierarchy.propose}
 TREES = {**SIMPLE, **HIERARCHY, "optimized": optimized.propose}
 PROBLEMS = [on_threshold(Identity(12), 1), on_threshold(Prefix(12), 3), on_threshold(AllRanges(10), 2)]
 
@@ -177,7 +177,7 @@ def test_bounds_from_variances_alone_hold(monkeypatch):
     monkeypatch.setattr("blowfishdb.accuracy.candidates.WRITTEN_OUT", 0)
     problem = on_threshold(Prefix(30), 29)
     for alpha in (2.0, 40.0):
-        certified_candidate = certified(problem, optimized.propose)
+        certified_candidate = certified(problem, hierarchy.propose)
         epsilon = Bound(certified_candidate, True).least_epsilon(alpha, 0.05)
         plan, _ = certified_candidate.at(epsilon)
         errors = np.abs(fresh_errors(problem, certified_candidate.strategy, plan, 10_000, seed=5)).max(axis=0)

@@ -11,7 +11,7 @@ from blowfishdb.accuracy import simulation
 from blowfishdb.accuracy.candidates import certified
 from blowfishdb.accuracy.simulation import Simulation, allowed_failures
 from blowfishdb.accuracy.tails import ExactTails
-from blowfishdb.mechanisms import identity, optimized, ordered
+from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix
 from blowfishdb.noise import distribution
 from tests.accuracy.cases import fresh_errors, on_threshold, significantly_above
@@ -116,7 +116,7 @@ def test_listed_ranges_are_read_off_the_prefixes_where_most_pairs_of_ends_are_as
 
 
 def test_samples_do_not_depend_on_the_demand_and_repeat():
-    certified_candidate = certified(on_threshold(Prefix(30), 3), optimized.propose)
+    certified_candidate = certified(on_threshold(Prefix(30), 3), hierarchy.propose)
     first, second = Simulation(certified_candidate, True, "a"), Simulation(certified_candidate, True, "a")
     assert first.least_epsilon(20.0, 0.05) == second.least_epsilon(20.0, 0.05)
     assert np.array_equal(first._draws, second._draws)

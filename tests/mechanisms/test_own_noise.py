@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.mechanisms import edge_transform, identity, kronecker, optimized
+from blowfishdb.mechanisms import edge_transform, hierarchy, identity, kronecker, optimized
 from blowfishdb.mechanisms.cell_noise import own_variances
 from blowfishdb.mechanisms.strategy import Strategy, squared
 from blowfishdb.model.cellgraph import CellGraph
@@ -40,7 +40,7 @@ def both(strategy: Strategy) -> tuple[Floats, Floats]:
 
 
 @pytest.mark.parametrize("theta", [4, 20, 59])
-@pytest.mark.parametrize("propose", [optimized.propose, optimized.propose], ids=["optimized", "hierarchy"])
+@pytest.mark.parametrize("propose", [optimized.propose, hierarchy.propose], ids=["optimized", "hierarchy"])
 def test_least_squares_vary_no_more(propose: Callable[[Problem], Strategy], theta: int) -> None:
     found, bound = both(propose(Problem(line(theta), ranges())))
     assert np.all(found <= bound * (1 + 1e-9))

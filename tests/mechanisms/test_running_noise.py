@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.mechanisms import cell_noise, edge_transform, identity, optimized, ordered
+from blowfishdb.mechanisms import cell_noise, edge_transform, hierarchy, identity, optimized, ordered
 from blowfishdb.mechanisms.cell_noise import running_variances
 from blowfishdb.mechanisms.strategy import Strategy, row_variances
 from blowfishdb.model.cellgraph import CellGraph
@@ -17,7 +17,7 @@ from blowfishdb.model.workload import Identity, Prefix
 from blowfishdb.plan.plan import Problem
 
 CELLS = 300
-PROPOSALS = [edge_transform.propose, optimized.propose, identity.propose, optimized.propose, ordered.propose]
+PROPOSALS = [edge_transform.propose, hierarchy.propose, identity.propose, optimized.propose, ordered.propose]
 
 
 def line(theta: int, presence: str = "public") -> CellGraph:

@@ -14,7 +14,7 @@ from blowfishdb.accuracy.bounds import Bound, Glance
 from blowfishdb.accuracy.candidates import Candidate, CertifiedCandidate, Guarantee, certified_strategy
 from blowfishdb.accuracy.intervals import Assessment
 from blowfishdb.errors import BlowfishError, CannotCertify, Declined, TooLarge
-from blowfishdb.mechanisms import edge_transform, identity, optimized, ordered, ordered_hierarchical, spanning_tree
+from blowfishdb.mechanisms import edge_transform, hierarchy, identity, optimized, ordered, ordered_hierarchical, spanning_tree
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs import WindowGraph
@@ -176,7 +176,7 @@ QUICKLY_PROVEN = 20_000_000
 """Answers times edges; on an axis noise on single edges gains a few percent at most, and is looked at up to here."""
 UNASKED = "noise on single edges pays for few answers under short windows; ask for it by name to see its price"
 ON_EDGES = frozenset({edge_transform.NAME, spanning_tree.NAME})
-PLAIN_TREES = frozenset({optimized.NAME, ordered_hierarchical.NAME})
+PLAIN_TREES = frozenset({hierarchy.NAME, ordered_hierarchical.NAME})
 
 
 def contenders(problem: Problem, mechanisms: Mapping[str, Mechanism]) -> Mapping[str, Mechanism]:

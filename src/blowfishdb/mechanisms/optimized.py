@@ -1,4 +1,4 @@
-"""Optimized and hierarchy: the shape and shares of the loss with the least expected squared error on one axis."""
+"""Optimized: the shape and shares of the loss with the least expected squared error on one axis."""
 
 from __future__ import annotations
 
@@ -409,17 +409,3 @@ def propose(problem: Problem) -> EstimatingStrategy:
     chosen = [(choose(each, problem.workload), each) for each in axes]
     best, used = min(chosen, key=lambda entry: entry[0].error)
     return EstimatingStrategy(NAME, problem, best.shape.build(used, best.shares))
-
-
-HIERARCHY = "hierarchy"
-
-
-def propose_hierarchy(problem: Problem) -> EstimatingStrategy:
-    """Serves one ordered attribute under any policy on it."""
-    axis = read_axis(HIERARCHY, problem)
-    longest = int((axis.run_ends - axis.runs).max())
-    free = bool(np.all(axis.free)) and axis.universal.size == 0
-    best = level_plans(problem.workload, longest, free=free, equal=True)[0]
-    tree = grow(axis, axis.runs, best.sizes, roots=True)
-    shares = np.full(len(tree.levels) + 2, 1.0 / (len(tree.levels) + 1))
-    return EstimatingStrategy(HIERARCHY, problem, TreeCorrection(tree, shares))

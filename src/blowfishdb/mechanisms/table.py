@@ -8,6 +8,7 @@ from types import MappingProxyType
 from blowfishdb.mechanisms import (
     direct,
     edge_transform,
+    hierarchy,
     identity,
     kronecker,
     marginals,
@@ -23,7 +24,7 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
         identity.NAME: identity.propose,
         direct.NAME: direct.propose,
         ordered.NAME: ordered.propose,
-        optimized.HIERARCHY: optimized.propose_hierarchy,
+        hierarchy.NAME: hierarchy.propose,
         ordered_hierarchical.NAME: ordered_hierarchical.propose,
         optimized.NAME: optimized.propose,
         kronecker.NAME: kronecker.propose,

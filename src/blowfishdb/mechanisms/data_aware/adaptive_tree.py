@@ -81,7 +81,7 @@ class AdaptiveTree:
             if allowance is not program.allowances[-1]:
                 unit = noise_unit(problem.graph, program.epsilon)
                 tree = cut_where_records_are(tree, views, unit, self.rule)
-                views = views.for_points(tree.nodes)
+                views = views.for_nodes(tree.nodes)
         return tree, views
 
     def _stages(self, shape: tuple[int, ...]) -> int:

@@ -64,7 +64,7 @@ def script_2d(problem: Problem, program: Program) -> Script:
     buckets = tree.labels[curve.positions]
     asked = bucket_counts(graph, buckets, refine)
     values, variances = asked.read((yield asked.ask))
-    views = views.for_points(tree.nodes).add(tree.leaves, values, variances)
+    views = views.for_nodes(tree.nodes).add(tree.leaves, values, variances)
     estimate = least_squares(tree, views)
     cells = not_negative(estimate).cells[curve.positions]
     answers = np.asarray(workload.dot(cells), dtype=np.float64)

@@ -166,7 +166,7 @@ class NodeViews:
     def none(nodes: int) -> NodeViews:
         return NodeViews(np.zeros(nodes), np.full(nodes, np.inf))
 
-    def for_points(self, nodes: int) -> NodeViews:
+    def for_nodes(self, nodes: int) -> NodeViews:
         """The same views when the tree has grown to so many nodes."""
         missing = nodes - self.values.size
         return NodeViews(
