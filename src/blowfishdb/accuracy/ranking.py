@@ -14,7 +14,15 @@ from blowfishdb.accuracy.bounds import Bound, Glance
 from blowfishdb.accuracy.candidates import Candidate, CertifiedCandidate, Guarantee, certified_strategy
 from blowfishdb.accuracy.intervals import Assessment
 from blowfishdb.errors import BlowfishError, CannotCertify, Declined, TooLarge
-from blowfishdb.mechanisms import edge_transform, hierarchy, identity, optimized, ordered, ordered_hierarchical, spanning_tree
+from blowfishdb.mechanisms import (
+    edge_transform,
+    hierarchy,
+    identity,
+    optimized,
+    ordered,
+    ordered_hierarchical,
+    spanning_tree,
+)
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs import WindowGraph
