@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.mechanisms.axis import grow, hats, read_axis
-from blowfishdb.mechanisms.axis_estimate import CoarseCorrection, EstimatingStrategy
-from blowfishdb.mechanisms.trees import TreeCorrection
+from blowfishdb.mechanisms.axis_estimate import CoarseCorrection, EstimatingStrategy, TreeCorrection
 from tests.mechanisms.one_dim import dense_decoder, problems, threshold
 
 

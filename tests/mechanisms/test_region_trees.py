@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import PlanError
+from blowfishdb.inference.trees import combined
 from blowfishdb.mechanisms.data_aware.regions import (
     NodeViews,
     RegionTree,
     answer_variances,
-    combined,
     cut,
     halvings,
     leaf_bound,
@@ -178,12 +178,14 @@ def test_counts_without_negative_ones_add_up_and_are_the_nearest(shape: tuple[in
     found = not_negative(estimate).values
     assert found.min() >= 0
     inner = np.flatnonzero(~tree.is_leaf)
+    below_of = np.empty(tree.nodes)
+    below_of[np.concatenate(tree.levels[0])] = np.concatenate(estimate.solver.below)
     below = np.bincount(tree.parent[1:], weights=found[1:], minlength=tree.nodes)
     assert below[inner] == pytest.approx(found[inner], abs=1e-6)
     for node in inner[:5]:
         children = np.flatnonzero(tree.parent == node)
         # At the nearest point what was moved, per variance, is the same for all that stay above 0, and less elsewhere.
-        moved = (found[children] - estimate.values[children]) / estimate.below[children]
+        moved = (found[children] - estimate.values[children]) / below_of[children]
         above = found[children] > 1e-6
         if np.any(above):
             assert np.ptp(moved[above]) == pytest.approx(0, abs=1e-6)

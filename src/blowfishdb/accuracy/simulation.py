@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr
 
 from blowfishdb.accuracy.candidates import Candidate, EstimatesCells, first_passing, round_up
-from blowfishdb.mechanisms.axis_estimate import STEADY_SCALE, EstimatingStrategy
-from blowfishdb.mechanisms.trees import TreeCorrection, chain_system
+from blowfishdb.mechanisms.axis_estimate import STEADY_SCALE, EstimatingStrategy, TreeCorrection
 from blowfishdb.model.numbers import Floats, Ints, distinct
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, sums_before
 
@@ -220,32 +219,33 @@ def tree_noise(tree: TreeCorrection, workload: Rows, scales: Floats, variances: 
     from blowfishdb.accuracy.kernels import CELLS, PREFIXES, RANGES, factor_chain
 
     kind = CELLS if isinstance(workload, Identity) else PREFIXES if isinstance(workload, Prefix) else RANGES
-    shape, up = tree.tree, tree.upward(variances)
+    shape, solver = tree.tree, tree.solver(variances)
     variable = tree.split(np.arange(scales.size))
     levels = np.concatenate([[0], np.cumsum([level.starts.size for level in shape.levels])])
-    below = [shape.axis.cells, *(level.starts.size for level in shape.levels)]
-    first = np.concatenate(
-        [np.append(level.first_child, size) for level, size in zip(shape.levels, below, strict=False)]
-    )
-    pulls = [
-        own / np.repeat(total, np.diff(np.append(level.first_child, own.size)))
-        for level, own, total in zip(shape.levels, up.own, up.sums, strict=False)
-    ]
     measured = np.concatenate([level.measured for level in shape.levels])
     node_variable = _placed(np.concatenate(variable[1:-1]), np.flatnonzero(measured), measured.size)
-    trust = 1.0 - np.concatenate(up.own[1:]) / np.concatenate(up.sums)
     sum_variable = _placed(variable[-1], np.flatnonzero(shape.summed), shape.blocks.size)
     padded = np.append(scales, 0.0)
-    chain = tree.chain(up.own[-1], variances)
-    diagonal, beside = chain_system(chain)
+    chain = tree.chain(solver, variances)
+    diagonal, beside = chain.system
     step, pivot = factor_chain(diagonal, beside)
     small = np.float32
     cell_scales = np.zeros(shape.axis.cells, dtype=small)
     cell_scales[tree.noisy] = scales[variable[0]]
-    cells = (_placed(variable[0], tree.noisy, shape.axis.cells), cell_scales, pulls[0].astype(small))
-    nodes = (node_variable, padded[node_variable], trust, np.concatenate([*pulls[1:], np.zeros(below[-1])]))
-    links = (1.0 / chain.own, beside, 1.0 / chain.noise, ~chain.pinned, chain.links, step, pivot, padded[sum_variable])
-    return TreeNoise(scales.size, kind, (cells, levels, first, nodes, links, sum_variable))
+    cells = (_placed(variable[0], tree.noisy, shape.axis.cells), cell_scales, solver.shares[0].astype(small))
+    shares = np.concatenate([*solver.shares[1:], np.zeros(shape.blocks.size)])
+    nodes = (node_variable, padded[node_variable], np.concatenate(solver.trust), shares)
+    links = (
+        1.0 / chain.below,
+        beside,
+        1.0 / chain.noise,
+        ~chain.pinned,
+        chain.links,
+        step,
+        pivot,
+        padded[sum_variable],
+    )
+    return TreeNoise(scales.size, kind, (cells, levels, np.concatenate(shape.nodes.starts), nodes, links, sum_variable))
 
 
 def _placed(variables: Ints, places: Ints, size: int) -> Ints:

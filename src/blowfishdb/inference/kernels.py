@@ -1,6 +1,8 @@
-"""The compiled loop of isotonic regression in a band."""
+"""Loops that callers compile for long inputs: isotonic regression in a band, and variances along a chain."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -34,3 +36,20 @@ def pool(values: Floats, weights: Floats, low: Floats, high: Floats) -> Floats:
         for i in range(start[b], end):
             result[i] = level[b]
     return result
+
+
+def filter_and_smooth(below: Any, hold: Any, opens: Any, pinned: Any, links: Any, variance: Any, gain: Any) -> None:
+    """Variances of the running sums along a chain, and how much of each one the next one explains (from 1s).
+
+    All are lists, which plain Python reads fastest, or arrays, for the compiler.
+    """
+    before = 0.0
+    for i in range(len(below)):
+        ahead = (0.0 if opens[i] else before) + below[i]
+        before = 0.0 if pinned[i] else ahead / (1.0 + ahead * hold[i])
+        variance[i] = before
+    for i in range(len(below) - 2, -1, -1):
+        if links[i]:
+            filtered = variance[i]
+            gain[i] = filtered / (filtered + below[i + 1])
+            variance[i] = filtered * (1.0 - gain[i]) + gain[i] ** 2 * variance[i + 1]

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, vstack
 
 from blowfishdb.errors import Declined
+from blowfishdb.inference.trees import Tree
 from blowfishdb.mechanisms.strategy import column_energies
 from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.model.graphs import WindowGraph
@@ -473,6 +474,16 @@ class BlockTree:
     axis: Axis
     levels: tuple[Level, ...]
     summed: Bools
+
+    @cached_property
+    def nodes(self) -> Tree:
+        """The cells and nodes as levels of parents."""
+        below = [self.axis.cells, *(level.starts.size for level in self.levels)]
+        parents = (
+            np.repeat(np.arange(level.first_child.size), np.diff(np.append(level.first_child, size)))
+            for level, size in zip(self.levels, below, strict=False)
+        )
+        return Tree(tuple(parents), below[-1])
 
     @property
     def blocks(self) -> Ints:

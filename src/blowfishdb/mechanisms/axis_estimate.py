@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, vstack
 
-from blowfishdb.mechanisms.axis import Axis
+from blowfishdb.inference.trees import Chain, TreeSolver, range_variances
+from blowfishdb.mechanisms.axis import Axis, BlockTree
 from blowfishdb.mechanisms.strategy import chosen_rows, spread_choice
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import AllRanges, Intervals, Rows, Sparse, are_most_pairs
@@ -26,6 +28,9 @@ costs next to nothing, and then the coefficients of the answers are the same at 
 
 CHUNK = 256
 """Queries that are not intervals are answered this many at a time."""
+
+
+Number = TypeVar("Number", np.float64, np.int64)
 
 
 class Estimator(Protocol):
@@ -284,4 +289,85 @@ class CoarseCorrection:
         found = spread, np.linalg.inv(np.linalg.cholesky(system))
         self._last_whitened.clear()
         self._last_whitened[key] = found
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class TreeCorrection:
+    """Noisy cells under a measured tree of blocks, with running sums between blocks.
+
+    `shares` holds the part of the loss that the cells, each level and the running sums take.
+    """
+
+    tree: BlockTree
+    shares: Floats
+
+    @cached_property
+    def parts(self) -> tuple[Measurement, ...]:
+        """The noisy cells, each level, the running sums."""
+        return self.tree.parts(self.shares)
+
+    @cached_property
+    def exact(self) -> Intervals | None:
+        """The free totals."""
+        return self.tree.axis.totals
+
+    @cached_property
+    def noisy(self) -> Ints:
+        """The cells of the first part."""
+        return self.tree.axis.noisy
+
+    def estimate(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """The best linear unbiased estimate of every cell."""
+        *values, sums = self.split(measured)
+        solver = self.solver(variances)
+        chain = self.chain(solver, variances)
+        return solver.estimate(self._by_node(values, 0.0), lambda blocks: chain.solve(blocks, sums, exact))[0]
+
+    def range_variances(self, low: Ints, high: Ints, variances: Floats) -> Floats:
+        """The variance of the estimated sum of each range; spans are independent, so a range adds up its pieces."""
+        solver = self.solver(variances)
+        chain, axis = self.chain(solver, variances), self.tree.axis
+        ends = axis.span_ends
+
+        def within(start: Ints, stop: Ints) -> Floats:
+            return range_variances(solver, chain, start, stop, np.isin(stop, ends))
+
+        first = np.searchsorted(axis.spans, low, side="right") - 1
+        last = np.searchsorted(axis.spans, np.maximum(high - 1, low), side="right") - 1
+        crosses = last > first
+        if not np.any(crosses):
+            return within(low, high)
+        totals = np.concatenate([[0.0], np.cumsum(within(axis.spans, ends))])
+        between = np.where(crosses, totals[last] - totals[np.minimum(first + 1, last)], 0.0)
+        head = within(low, np.where(crosses, ends[first], high))
+        return head + between + within(np.where(crosses, axis.spans[last], high), high)
+
+    def split(self, values: NDArray[Number]) -> list[NDArray[Number]]:
+        """Values of the noisy rows by group: cells, levels, running sums; empty groups included."""
+        tree: BlockTree = self.tree
+        counts = [self.noisy.size, *(int(level.measured.sum()) for level in tree.levels), int(tree.summed.sum())]
+        return np.split(values, np.cumsum(counts)[:-1])
+
+    def solver(self, variances: Floats) -> TreeSolver:
+        """Least squares below the running sums; a cell that is exact counts as if of variance 1, which cancels out."""
+        noise = self._by_node(self.split(variances)[:-1], np.inf)
+        noise[0][np.isinf(noise[0])] = 1.0
+        return TreeSolver(self.tree.nodes, tuple(noise))
+
+    def chain(self, solver: TreeSolver, variances: Floats) -> Chain:
+        """The blocks with what their subtrees tell of them, and the running sums between them."""
+        tree = self.tree
+        noise = np.full(tree.blocks.size, np.inf)
+        noise[tree.summed] = self.split(variances)[-1]
+        free = np.cumsum(tree.axis.free) - 1
+        return Chain(solver.below[-1], noise, tree.opens_span, tree.pinned, free[tree.span_of_block])
+
+    def _by_node(self, values: list[Floats], default: float) -> list[Floats]:
+        """The values of cells and measured nodes as one array for each level, `default` where nothing is measured."""
+        sizes = [self.tree.axis.cells, *(level.starts.size for level in self.tree.levels)]
+        places = [self.noisy, *(level.measured for level in self.tree.levels)]
+        found = [np.full((size, *values[0].shape[1:]), default) for size in sizes]
+        for level, place, given in zip(found, places, values, strict=True):
+            level[place] = given
         return found

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from blowfishdb.mechanisms.axis import grow, read_axis
-from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
+from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, TreeCorrection
 from blowfishdb.mechanisms.optimized import level_plans
-from blowfishdb.mechanisms.trees import TreeCorrection
 from blowfishdb.plan.plan import Problem
 
 NAME = "hierarchy"

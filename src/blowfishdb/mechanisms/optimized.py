@@ -36,9 +36,8 @@ from blowfishdb.mechanisms.axis import (
     typical_window,
     whole_weights,
 )
-from blowfishdb.mechanisms.axis_estimate import CoarseCorrection, EstimatingStrategy
+from blowfishdb.mechanisms.axis_estimate import CoarseCorrection, EstimatingStrategy, TreeCorrection
 from blowfishdb.mechanisms.strategy import spread_choice
-from blowfishdb.mechanisms.trees import TreeCorrection
 from blowfishdb.model.numbers import Floats, Ints, distinct
 from blowfishdb.model.workload import AllRanges, Intervals, Rows
 from blowfishdb.model.workload_products import as_intervals

@@ -8,9 +8,8 @@ import numpy as np
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.axis import Axis, even_axis, like, read_axis, typical_window
-from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, total_variance
+from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, TreeCorrection, total_variance
 from blowfishdb.mechanisms.optimized import TreeShape
-from blowfishdb.mechanisms.trees import TreeCorrection
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.workload import Rows
 from blowfishdb.plan.plan import Problem

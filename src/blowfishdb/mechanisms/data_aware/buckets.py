@@ -11,13 +11,12 @@ import numpy as np
 from blowfishdb.errors import CannotCertify, Declined, PlanError, TooLarge
 from blowfishdb.mechanisms import edge_transform, identity, optimized, ordered, spanning_tree
 from blowfishdb.mechanisms.axis import GRID, Axis, balanced_shares, grow, read_axis
-from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, Estimator, covariance_dot
+from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, Estimator, TreeCorrection, covariance_dot
 from blowfishdb.mechanisms.cell_noise import own_variances
 from blowfishdb.mechanisms.data_aware.hats import HatSolver
 from blowfishdb.mechanisms.identity import IdentityStrategy
 from blowfishdb.mechanisms.optimized import LevelPlan, SmoothShape, TreeShape, block_energy, choose, probe
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy, chosen_rows, row_variances
-from blowfishdb.mechanisms.trees import TreeCorrection
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs import WindowGraph
 from blowfishdb.model.numbers import Floats, Ints, as_ints

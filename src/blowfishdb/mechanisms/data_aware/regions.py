@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -11,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from blowfishdb.errors import Declined, PlanError
+from blowfishdb.inference.trees import Tree, TreeSolver, combined
 from blowfishdb.mechanisms import identity
 from blowfishdb.mechanisms.data_aware.script import Finding, measured_rows
 from blowfishdb.mechanisms.products import as_boxes
@@ -84,11 +86,16 @@ class RegionTree:
         return np.split(order, np.cumsum(np.bincount(self.depth))[:-1])
 
     @cached_property
-    def children(self) -> tuple[Ints, Ints]:
-        """The nodes in order of their parents, and for each node where its children start there (one end mark more)."""
-        order = np.argsort(self.parent[1:], kind="stable") + 1
-        counts = np.bincount(self.parent[1:], minlength=self.nodes)
-        return order, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    def levels(self) -> tuple[list[Ints], Tree]:
+        """The nodes of each depth, the deepest first, siblings side by side; and the tree of their places there."""
+        place = np.zeros(self.nodes, dtype=np.int64)
+        levels, parents = [self.by_depth[0]], []
+        for nodes in self.by_depth[1:]:
+            order = np.argsort(place[self.parent[nodes]], kind="stable")
+            place[nodes[order]] = np.arange(nodes.size)
+            levels.append(nodes[order])
+            parents.append(place[self.parent[nodes[order]]])
+        return levels[::-1], Tree(tuple(parents[::-1]), 1)
 
     @cached_property
     def labels(self) -> Ints:
@@ -187,28 +194,13 @@ class NodeViews:
         return self.add(np.zeros(1, dtype=np.int64), np.array([total]), np.zeros(1))
 
 
-def combined(first: Floats, first_variance: Floats, second: Floats, second_variance: Floats) -> tuple[Floats, Floats]:
-    """The inverse-variance mean of two independent views and its variance; variances may be 0 or infinite."""
-    known = np.isfinite(first_variance)
-    spread = np.where(known, first_variance, 1.0)
-    with np.errstate(invalid="ignore"):
-        share = np.where(spread > 0, spread / (spread + second_variance), np.where(second_variance > 0, 0.0, 1.0))
-    share = np.where(known, share, 1.0)
-    return first + share * (second - first), np.where(known, spread * (1.0 - share), second_variance)
-
-
 @dataclass(frozen=True, eq=False)
 class TreeEstimate:
-    """The least squares count of every region.
-
-    `below` is the variance of each node's count as its own subtree tells it, `summed` that of the sum over its
-    children; given the count of a parent, its children share the correction in proportion to `below`.
-    """
+    """The least squares count of every region, and the solver that gave it."""
 
     tree: RegionTree
     values: Floats
-    below: Floats
-    summed: Floats
+    solver: TreeSolver
 
     @cached_property
     def cells(self) -> Floats:
@@ -219,24 +211,24 @@ class TreeEstimate:
 
 def least_squares(tree: RegionTree, views: NodeViews) -> TreeEstimate:
     """The counts with the least weighted sum of squares such that children add up to their parents."""
-    leaves = tree.leaves
-    if not np.all(np.isfinite(views.variances[leaves])):
+    if not np.all(np.isfinite(views.variances[tree.leaves])):
         raise PlanError("every leaf has to be measured at least once")
-    values, below, summed = views.values.copy(), views.variances.copy(), np.zeros(tree.nodes)
-    sums = np.zeros(tree.nodes)
-    for nodes in reversed(tree.by_depth[1:]):
-        parents = tree.parent[nodes]
-        totals = np.bincount(parents, weights=values[nodes], minlength=tree.nodes)
-        spreads = np.bincount(parents, weights=below[nodes], minlength=tree.nodes)
-        above = tree.by_depth[int(tree.depth[nodes[0]]) - 1]
-        inner = above[~tree.is_leaf[above]]
-        sums[inner], summed[inner] = totals[inner], spreads[inner]
-        values[inner], below[inner] = combined(sums[inner], summed[inner], views.values[inner], views.variances[inner])
-    for nodes in tree.by_depth[1:]:
-        parents = tree.parent[nodes]
-        share = np.divide(below[nodes], summed[parents], out=np.zeros(nodes.size), where=summed[parents] > 0)
-        values[nodes] += share * (values[parents] - sums[parents])
-    return TreeEstimate(tree, values, below, summed)
+    levels, nodes = tree.levels
+    solver = TreeSolver(nodes, tuple(views.variances[level] for level in levels))
+    return TreeEstimate(tree, _by_number(tree, solver.estimate([views.values[level] for level in levels])), solver)
+
+
+def not_negative(estimate: TreeEstimate) -> TreeEstimate:
+    """The estimate with no count below 0."""
+    values = estimate.solver.not_negative([estimate.values[level] for level in estimate.tree.levels[0]])
+    return replace(estimate, values=_by_number(estimate.tree, values))
+
+
+def _by_number(tree: RegionTree, values: Sequence[Floats]) -> Floats:
+    """The values of all levels in the order of the nodes."""
+    found = np.empty(tree.nodes)
+    found[np.concatenate(tree.levels[0])] = np.concatenate(values)
+    return found
 
 
 VISITS = 200_000_000
@@ -284,9 +276,15 @@ def answer_variances(workload: Rows, estimate: TreeEstimate, views: NodeViews) -
 
 def cover_variances(cover: Cover, estimate: TreeEstimate, axes: int) -> Floats:
     """The variance of each query of the cover, exact; `axes` tells how large the borders of the queries are."""
-    size = max(1, VISITS_AT_ONCE // visits(estimate.tree, axes))
+    tree, levels = estimate.tree, estimate.tree.levels[0]
+
+    def covered(queries: Ints, level: int, places: Ints) -> Floats:
+        nodes = levels[level][places]
+        return np.asarray(cover.cells(queries, nodes) / tree.areas[nodes])
+
+    size = max(1, VISITS_AT_ONCE // visits(tree, axes))
     chunks = [
-        _exact(estimate, cover, np.arange(start, min(start + size, cover.queries)))
+        estimate.solver.variances_of(covered, np.arange(start, min(start + size, cover.queries)))
         for start in range(0, cover.queries, size)
     ]
     return np.concatenate(chunks)
@@ -313,67 +311,6 @@ def _boxes(workload: Rows, shape: tuple[int, ...]) -> Rectangles | None:
         if spans is not None:
             return Rectangles(shape, spans.low[:, None], spans.high[:, None])
     return as_boxes(workload, shape)
-
-
-def _exact(estimate: TreeEstimate, cover: Cover, asked: Ints) -> Floats:
-    """Given a parent's count its children vary around their shares of it (docs/proofs/region-trees.md)."""
-    tree = estimate.tree
-    order, starts = tree.children
-    queries, node, up = asked, np.zeros(asked.size, dtype=np.int64), np.arange(asked.size)
-    levels = []
-    while node.size:
-        share = cover.cells(queries, node) / tree.areas[node]
-        kept = share > 0
-        queries, node, share = queries[kept], node[kept], share[kept]
-        levels.append((queries, node, up[kept], share))
-        opened = np.flatnonzero((share < 1) & ~tree.is_leaf[node])
-        count = starts[node[opened] + 1] - starts[node[opened]]
-        place = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count - starts[node[opened]], count)
-        node, queries, up = order[place], np.repeat(queries[opened], count), np.repeat(opened, count)
-    result = np.zeros(asked.size)
-    for depth in range(len(levels) - 1, 0, -1):
-        _, node, up, weight = levels[depth]
-        query_above, node_above, _, weight_above = levels[depth - 1]
-        spread = weight * estimate.below[node]
-        opened = np.flatnonzero(np.bincount(up, minlength=node_above.size))
-        mixed = np.bincount(up, weights=spread, minlength=node_above.size)[opened]
-        squares = np.bincount(up, weights=weight * spread, minlength=node_above.size)[opened]
-        total = estimate.summed[node_above[opened]]
-        mean = np.divide(mixed, total, out=np.zeros(opened.size), where=total > 0)
-        np.add.at(result, query_above[opened] - asked[0], np.maximum(squares - mixed * mean, 0.0))
-        weight_above[opened] = mean
-    if levels:
-        query_above, node_above, _, weight_above = levels[0]
-        result[query_above - asked[0]] += weight_above**2 * estimate.below[node_above]
-    return result
-
-
-def not_negative(estimate: TreeEstimate) -> TreeEstimate:
-    """The estimate with no count below 0; children add up to their parents unless exact counts among them say more.
-
-    Given the count of a region, the counts of its children are replaced by the nearest ones that are not negative and
-    add up to it, distances in units of their variances: no further from any true counts that add up to the same.
-    """
-    tree, values = estimate.tree, estimate.values.copy()
-    values[0] = max(values[0], 0.0)
-    for nodes in tree.by_depth[1:]:
-        values[nodes] = _shared(values[nodes], estimate.below[nodes], values, tree.parent[nodes])
-    return replace(estimate, values=values)
-
-
-def _shared(counts: Floats, spreads: Floats, totals: Floats, parents: Ints) -> Floats:
-    """For each parent the counts nearest to its children's, in units of their variances, that add up to its total."""
-    weights = np.where(np.bincount(parents, spreads, totals.size)[parents] > 0, spreads, 1.0)
-    is_open = np.ones(counts.size, dtype=np.bool_)
-    while True:
-        missing = totals - np.bincount(parents, np.where(is_open, counts, 0.0), totals.size)
-        shares = np.bincount(parents, np.where(is_open, weights, 0.0), totals.size)
-        step = np.divide(missing, shares, out=np.zeros(totals.size), where=shares > 0)
-        moved = counts + step[parents] * weights
-        below = is_open & (moved < 0.0)
-        if not np.any(below):
-            return np.where(is_open, np.maximum(moved, 0.0), 0.0)
-        is_open &= ~below
 
 
 HALVINGS = 4
