@@ -161,9 +161,11 @@ def test_sharpening_gives_the_weights_back() -> None:
     table = synthetic(1)
     released = weights_of(table, bf.Policy(), prepared(table, bf.Policy(), "1000"))
     points, weights = sharpened(released)
-    nodes = np.stack(np.meshgrid(*(column.nodes for column in released.columns), indexing="ij"), axis=-1).reshape(-1, 4)
+    grid_points = np.stack(
+        np.meshgrid(*(column.grid_points for column in released.columns), indexing="ij"), axis=-1
+    ).reshape(-1, 4)
     assert weights.sum() == pytest.approx(1000)
-    middle = (cleaned(released).ravel() @ nodes) / 1000
+    middle = (cleaned(released).ravel() @ grid_points) / 1000
     assert (weights @ points) / weights.sum() == pytest.approx(middle, abs=0.02)
 
 

@@ -60,7 +60,7 @@ def exact_rows_unchecked(patch: pytest.MonkeyPatch) -> None:
 
 def rounding_forgotten(patch: pytest.MonkeyPatch) -> None:
     """Weights on nodes keep no margin for being rounded."""
-    usual = certificate.node_loss
+    usual = certificate.point_loss
 
     def short(plan: Any, graph: Any) -> int:
         loss = usual(plan, graph)

@@ -56,7 +56,7 @@ class Drawn:
         shape = SHAPES[int(self.random.integers(len(SHAPES)))]
         names = ("x", "y", "z")[: len(shape)]
         domain = Domain(tuple((name, self.attribute(size)) for name, size in zip(names, shape, strict=True)))
-        policy = replace(self.policy(domain), constraints=self.parsed_constraints(domain))
+        policy = replace(self.policy(domain), constraints=self.constraints(domain))
         axes = [self.axis(name, domain[name]) for name in names if self.chance(0.6)]
         where = self.condition(domain, 2) if self.chance(0.35) else None
         return Case(domain, policy, tuple(axes), where)
@@ -108,7 +108,7 @@ class Drawn:
         assert isinstance(attribute, Integers)
         return attribute.low + code
 
-    def parsed_constraints(self, domain: Domain) -> tuple[Constraint, ...]:
+    def constraints(self, domain: Domain) -> tuple[Constraint, ...]:
         found: dict[Constraint, None] = {}
         for _ in range(int(self.random.integers(1, 5))):
             found[self.constraint(domain)] = None

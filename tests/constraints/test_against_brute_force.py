@@ -24,7 +24,7 @@ def most_records(case: Case) -> int:
     """How many records there can be: what a fact gives, where presence is public."""
     known = [
         constraint.value
-        for constraint in case.policy.parsed_constraints
+        for constraint in case.policy.constraints
         if isinstance(constraint, RowsConstraint) and constraint.value is not None
     ]
     return min(MOST, *known) if known and case.policy.presence == "public" else MOST
@@ -46,13 +46,13 @@ def test_no_neighbouring_table_loses_more_than_the_certificate(seed: int, monkey
             continue
         rows, weights = drawn.rows(cells.graph.cells)
         certificate = certify(Plan(Fraction(1), (Measurement(rows, weights),)), cells.graph)
-        applied, known = case.policy.applied(case.domain), case.policy.parsed_constraints
+        applied, known = case.policy.applied(case.domain), case.policy.constraints
         found = brute.columns(applied, case.policy, cells, rows.dense())
         real = brute.true_loss(applied, case.policy, known, found, weights, most_records(case))
         assert certificate.epsilon >= real, case
-        together = cells.graph.together
+        together = cells.graph.constraint_moves
         seen["unbound" if together is None else together.case] += 1
-        assert (certificate.together == "") == (together is None)
+        assert (certificate.constraint_note == "") == (together is None)
         if together is not None and certificate.is_tight:
             assert certificate.epsilon == real, case
     assert min(seen[kind] for kind in ("unbound", "atoms", "general")) >= 4

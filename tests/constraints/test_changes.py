@@ -85,7 +85,7 @@ def test_no_neighbour_under_new_facts_lost_more_than_what_is_carried_over() -> N
             charged = certify(Plan(ONE, (Measurement(rows, weights),)), cells.graph).epsilon
             applied = new.applied(case.domain)
             found = brute.columns(applied, new, cells, rows.dense())
-            assert brute.true_loss(applied, new, new.parsed_constraints, found, weights, 4) <= stretch * charged
+            assert brute.true_loss(applied, new, new.constraints, found, weights, 4) <= stretch * charged
     assert checked >= 30
 
 
@@ -130,4 +130,4 @@ def test_the_histogram_of_a_partition_costs_twice_the_atoms_of_two_cells_or_more
     found = brute.columns(domain, policy, cells, Identity(int(ends[-1])).dense())
     weights = np.ones(int(ends[-1]), dtype=np.int64)
     if found.shape[0] <= 5:
-        assert brute.true_loss(domain, policy, policy.parsed_constraints, found, weights, 4) == 2 * atoms
+        assert brute.true_loss(domain, policy, policy.constraints, found, weights, 4) == 2 * atoms

@@ -22,7 +22,7 @@ CASES = 40
 
 def paper_sensitivity(case: Case) -> int:
     """S(h, P) of the histogram over every value, from the definition."""
-    applied, constraints = case.policy.applied(case.domain), case.policy.parsed_constraints
+    applied, constraints = case.policy.applied(case.domain), case.policy.constraints
     told = brute.signatures(applied, case.policy, constraints)
     joined = {frozenset(edge) for edge in brute.edges(applied, case.policy)}
     counts = [column.astype(bool).tolist().__getitem__ for column in told.T]
@@ -35,7 +35,7 @@ def test_neighbours_of_the_papers_definition_are_covered() -> None:
         case = drawn.case()
         few = any(
             isinstance(constraint, RowsConstraint) and (constraint.value or RECORDS) < RECORDS
-            for constraint in case.policy.parsed_constraints
+            for constraint in case.policy.constraints
         )
         if few or case.policy.presence != "public" or case.domain.size > 4:
             continue
@@ -46,5 +46,5 @@ def test_neighbours_of_the_papers_definition_are_covered() -> None:
         certificate = certify(Plan(Fraction(1), (Measurement(Identity(graph.cells), np.array(1)),)), graph)
         assert paper_sensitivity(case) <= certificate.epsilon, case
         checked += 1
-        bound += graph.together is not None
+        bound += graph.constraint_moves is not None
     assert bound >= CASES // 4

@@ -45,10 +45,10 @@ def preview(policy: Policy, asked: Query = COSTS) -> Preview:
 def test_a_preview_says_which_case_applies_and_includes_the_price() -> None:
     free, atoms = preview(Policy()), preview(Policy(constraints=["marginal(ward)"]))
     overlap = preview(Policy(constraints=["count(ward = 'A')", "count(cost < 3)"]))
-    assert free.together == "" and "Public facts" not in str(free)
-    assert "up to 3 records change together" in atoms.together and "atoms" in str(atoms)
+    assert free.constraint_note == "" and "Public facts" not in str(free)
+    assert "up to 3 records change together" in atoms.constraint_note and "atoms" in str(atoms)
     assert "Graver bound" in str(overlap) and "summed over these records" in str(overlap)
-    assert atoms.to_dict()["together"] == atoms.together
+    assert atoms.to_dict()["constraint_note"] == atoms.constraint_note
     assert free.alpha < atoms.alpha < overlap.alpha
     assert any("marginal(ward)" in said for said in atoms.unprotected)
     assert any("atoms" in said for said in atoms.protected)
@@ -80,7 +80,7 @@ def test_what_the_ledger_and_the_stored_answer_keep() -> None:
     ready = prepared(policy)
     assert "3 records change together" in str(ready.document()["together"])
     answer = release(ready.compiled, ready.best, np.full(10, 3))
-    assert answer.certificate.together == ready.best.certificate.together
+    assert answer.certificate.constraint_note == ready.best.certificate.constraint_note
     assert json.loads(json.dumps(ready.document()))["epsilon"] == "1"
 
 

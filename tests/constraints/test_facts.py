@@ -156,7 +156,7 @@ def test_facts_that_can_all_be_true_are_accepted_and_kept_once() -> None:
     constraints = ["count(age < 18)", special, "count(age < 18) = 2", "rows = 3", "count(age is null) = 1", "rows"]
     policy = Policy(constraints=constraints)
     policy.check(PEOPLE)
-    assert policy.parsed_constraints == (
+    assert policy.constraints == (
         read_constraint("count(age < 18) = 2"),
         special,
         RowsConstraint(3),

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import blowfishdb as bf
-from blowfishdb.engine.compile import Compiled, compile_query, known_answers
+from blowfishdb.engine.compile import Compiled, compile_query, constrained_answers
 from blowfishdb.engine.release import release
 from blowfishdb.inference.consistent import (
-    Known,
+    ConstrainedAnswers,
     consistent_cdf,
     consistent_counts,
     consistent_histogram,
@@ -88,7 +88,7 @@ def test_facts_that_a_filter_or_a_bin_divides_are_not_used() -> None:
 )
 def test_which_answers_are_known(kind: str, axes: list[object], known: dict[int, float] | None) -> None:
     asked = compiled(kind, axes, "count(age < 3) = 4", "rows = 9")
-    found = known_answers(asked)
+    found = constrained_answers(asked)
     if kind == "cdf":
         assert dict(zip(found.places.tolist(), found.values.tolist(), strict=True)) == known
     elif kind == "ranges":
@@ -99,7 +99,7 @@ def test_which_answers_are_known(kind: str, axes: list[object], known: dict[int,
         assert sorted(found.values.tolist()) == [4.0, 5.0, 9.0]
     else:
         assert found.places.size == 0
-    assert known_answers(compiled(kind, axes)).places.size == 0
+    assert constrained_answers(compiled(kind, axes)).places.size == 0
 
 
 def counted(seed: int, *, women: int = 30, men: int = 70) -> Ints:
@@ -127,7 +127,7 @@ def test_running_counts_and_ranges_meet_known_ones() -> None:
         asked = compiled(kind, ["age"], "count(age < 3) = 4", "rows = 9")
         offer = bf.accuracy_at(asked.problem, Fraction(1), 1e-9).best
         answer = release(asked, offer, counts)
-        told = known_answers(asked)
+        told = constrained_answers(asked)
         assert answer.consistent.feasible
         assert answer.consistent.values[told.places] == pytest.approx(told.values, abs=1e-9)
 
@@ -143,7 +143,7 @@ def test_known_counts_beside_special_cells() -> None:
 
 def test_what_contradicts_the_raw_answers_is_said() -> None:
     box = np.full(3, 1.0)
-    told = Known(np.array([1]), np.array([50.0]))
+    told = ConstrainedAnswers(np.array([1]), np.array([50.0]))
     raw = np.array([1.0, 2.0, 3.0])
     for found in (
         consistent_counts(raw, box, told),

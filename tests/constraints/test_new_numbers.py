@@ -25,7 +25,7 @@ def with_rows(case: Case, rows: int) -> Policy:
     return replace(
         case.policy,
         constraints=[
-            *(f for f in case.policy.parsed_constraints if not isinstance(f, RowsConstraint)),
+            *(f for f in case.policy.constraints if not isinstance(f, RowsConstraint)),
             f"rows = {rows}",
         ],
     )

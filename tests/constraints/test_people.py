@@ -46,7 +46,7 @@ def changes_of_one_person(domain: Domain, policy: Policy) -> Iterator[tuple[tupl
     """
     everyone = brute.vertices(domain, policy)
     there = [place for place, vertex in enumerate(everyone) if vertex is not brute.ABSENT]
-    told = brute.signatures(domain, policy, policy.parsed_constraints)
+    told = brute.signatures(domain, policy, policy.constraints)
     steps = {(place, place) for place in there}
     if policy.presence != "only":
         joined = [(a, b) for a, b in brute.edges(domain, policy) if a in there and b in there]
@@ -151,7 +151,7 @@ def test_a_second_row_could_make_up_for_the_first_one() -> None:
     applied, cells = alone.applied(BINARY), compile_cells(BINARY, alone, ["x"])
     one, identity = np.ones(2, dtype=np.int64), np.eye(2, dtype=np.int64)
     assert certify(Plan(Fraction(1), (Measurement(Identity(2), one),)), cells.graph).epsilon == 0
-    small = Policy({"y": bf.public()}, unit=FIRST, constraints=alone.parsed_constraints)
+    small = Policy({"y": bf.public()}, unit=FIRST, constraints=alone.constraints)
     assert worst_of_people(applied, small, cells, identity, one) == 2
     with pytest.raises(PolicyError, match="all rows"):
         compile_cells(BINARY, small, ["x"])
@@ -238,7 +238,7 @@ def test_facts_about_null_and_outside_cells(unit: object) -> None:
         applied = policy.applied(domain)
         found = brute.columns(applied, policy, cells, rows.dense())
         most = 2 if "rows = 2" in constraints and presence == "public" else 3
-        real = brute.true_loss(applied, policy, policy.parsed_constraints, found, weights, most)
+        real = brute.true_loss(applied, policy, policy.constraints, found, weights, most)
         certified = certify(Plan(Fraction(1), (Measurement(rows, weights),)), cells.graph)
         seen["sound" if certified.epsilon >= real else "loses more"] += 1
     assert not {"loses more", "exact rows move"} & set(seen), seen

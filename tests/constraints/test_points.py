@@ -15,7 +15,7 @@ from blowfishdb.model.domain import Integers
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.points import Points, compile_points
 from blowfishdb.model.predicate import Axis
-from blowfishdb.plan.certificate import certify_points, components_of, node_loss
+from blowfishdb.plan.certificate import certify_points, components_of, point_loss
 from blowfishdb.plan.points import PointAxis, PointPlan
 from tests.constraints import brute
 from tests.constraints.cases import Case, Drawn
@@ -29,13 +29,13 @@ def contributions(case: Case, points: Points, plan: PointPlan) -> tuple[Ints, In
     everyone = list(records(case.policy.applied(case.domain)))
     values, counts = points.place({name: np.array([record[name] for record in everyone]) for name in points.attributes})
     size = len(everyone) + (case.policy.presence != "public")
-    nodes = np.zeros((size, plan.nodes), dtype=np.int64)
+    grid_points = np.zeros((size, plan.grid_points), dtype=np.int64)
     blocks = np.zeros((size, int(np.prod(plan.block_shape))), dtype=np.int64)
     for vertex in np.flatnonzero(counts):
         where, weights = plan.rows_at(values[vertex : vertex + 1])
-        np.add.at(nodes[vertex], where[0], weights[0])
+        np.add.at(grid_points[vertex], where[0], weights[0])
         blocks[vertex, plan.blocks_at(values[vertex : vertex + 1])[0]] = 1
-    return nodes, blocks
+    return grid_points, blocks
 
 
 def drawn_plan(drawn: Drawn, points: Points) -> PointPlan:
@@ -61,16 +61,14 @@ def test_no_neighbouring_table_loses_more_than_the_bound(seed: int) -> None:
         except (CannotCertify, QueryError):
             continue
         plan = drawn_plan(drawn, points)
-        nodes, blocks = contributions(case, points, plan)
+        grid_points, blocks = contributions(case, points, plan)
         applied, most = case.policy.applied(case.domain), most_records(case)
-        ones = np.ones(max(nodes.shape[1], blocks.shape[1]), dtype=np.int64)
+        ones = np.ones(max(grid_points.shape[1], blocks.shape[1]), dtype=np.int64)
         real = brute.true_loss(
-            applied, case.policy, case.policy.parsed_constraints, nodes, ones[: nodes.shape[1]], most
+            applied, case.policy, case.policy.constraints, grid_points, ones[: grid_points.shape[1]], most
         )
-        assert node_loss(plan, points.graph) * points.graph.rows_per_person >= real, case
-        changed = brute.true_loss(
-            applied, case.policy, case.policy.parsed_constraints, blocks, ones[: blocks.shape[1]], most
-        )
+        assert point_loss(plan, points.graph) * points.graph.rows_per_person >= real, case
+        changed = brute.true_loss(applied, case.policy, case.policy.constraints, blocks, ones[: blocks.shape[1]], most)
         try:
             certify_points(plan, points.graph)
             assert changed == 0, case

@@ -11,7 +11,7 @@ import blowfishdb as bf
 from blowfishdb.errors import BlowfishError, CannotCertify, InfiniteLoss, PolicyError, TooLarge
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model import constraint_graph
-from blowfishdb.model.cellgraph import CellGraph, ChangedTogether
+from blowfishdb.model.cellgraph import CellGraph, ConstraintMoves
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.graphs import WindowGraph
@@ -58,7 +58,7 @@ def test_plans_of_every_mechanism_are_certified_at_least_at_their_loss(setting: 
     families = {name: bf.line() for name in domain}
     policy = Policy(families, constraints=constraints, presence=presence)  # type: ignore[arg-type]
     cells = compile_cells(domain, policy, axes, where)
-    assert cells.graph.together is not None
+    assert cells.graph.constraint_moves is not None
     size, served = cells.graph.cells, 0
     for workload in (Identity(size), Prefix(size), AllRanges(size)):
         for mechanism in MECHANISMS.values():
@@ -77,12 +77,12 @@ def test_plans_of_every_mechanism_are_certified_at_least_at_their_loss(setting: 
             dense = np.concatenate([np.empty((0, size), dtype=np.int64), *(part.dense() for part in rows)])
             found = brute.columns(domain, policy, cells, dense)
             assert certificate.epsilon * plan.unit >= brute.true_loss(
-                domain, policy, policy.parsed_constraints, found, plan.weights, 4
+                domain, policy, policy.constraints, found, plan.weights, 4
             )
             if plan.exact is not None:
                 found = brute.columns(domain, policy, cells, plan.exact.dense())
                 ones = np.ones(found.shape[1], dtype=np.int64)
-                assert brute.true_loss(domain, policy, policy.parsed_constraints, found, ones, 4) == 0
+                assert brute.true_loss(domain, policy, policy.constraints, found, ones, 4) == 0
     assert served >= 3
 
 
@@ -90,7 +90,7 @@ def test_a_certificate_that_forgets_the_facts_is_below_the_truth() -> None:
     policy = Policy(constraints=["marginal(y)"])
     cells = compile_cells(SMALL, policy, ["x"])
     found = brute.columns(SMALL, policy, cells, Identity(3).dense())
-    real = brute.true_loss(SMALL, policy, policy.parsed_constraints, found, np.ones(3, dtype=np.int64), 4)
+    real = brute.true_loss(SMALL, policy, policy.constraints, found, np.ones(3, dtype=np.int64), 4)
     assert certify(identity(3), cells.graph).epsilon == real == 4
     assert certify(identity(3), compile_cells(SMALL, Policy(), ["x"]).graph).epsilon == 2 < real
 
@@ -99,18 +99,21 @@ def test_calibrated_and_rescaled_plans_include_the_facts() -> None:
     graph = graph_of(SMALL, "marginal(y)", axes=["x"])
     plan, certificate = calibrate(identity(3), graph, Fraction(1, 2))
     assert (plan.unit, certificate.epsilon) == (8, Fraction(1, 2))
-    assert "2 records change together" in certificate.together and "atoms" in certificate.together
+    assert "2 records change together" in certificate.constraint_note and "atoms" in certificate.constraint_note
     again, proof = rescaled(plan, certificate, Fraction(1, 4))
     proof.verify(again, graph)
-    assert again.unit == 16 and proof.together == certificate.together
-    assert "Graver bound" in certify(identity(3), graph_of(SMALL, "marginal(y)", "count(x < 1)", axes=["x"])).together
+    assert again.unit == 16 and proof.constraint_note == certificate.constraint_note
+    assert (
+        "Graver bound"
+        in certify(identity(3), graph_of(SMALL, "marginal(y)", "count(x < 1)", axes=["x"])).constraint_note
+    )
 
 
 def test_what_the_facts_tell_is_exact_and_free_and_nothing_else_is() -> None:
     told = graph_of(SMALL, "marginal(y)", axes=["y"])
     exact = Plan(ONE, (), Identity(2))
     proof = certify(exact, told)
-    assert proof.epsilon == 0 and "follow from what is public" in proof.together
+    assert proof.epsilon == 0 and "follow from what is public" in proof.constraint_note
     assert (
         certify(
             Plan(ONE, (), Sparse(np.ones((1, 3), dtype=np.int64))), graph_of(SMALL, "marginal(y)", axes=["x"])
@@ -193,7 +196,7 @@ def test_a_selection_costs_as_much_for_every_record_that_changes() -> None:
 def test_buckets_of_cells_keep_the_facts() -> None:
     graph = graph_of(SMALL, "marginal(y)", axes=["x", "y"])
     merged = merge_graph(graph, np.array([0, 1, 0, 1, 2, 1]))
-    assert merged.together is not None and merged.together.groups == 1
+    assert merged.constraint_moves is not None and merged.constraint_moves.groups == 1
     assert certify(identity(3), merged).epsilon == 2
     crossed = merge_graph(graph, np.array([0, 0, 1, 1, 2, 2]))
     assert certify(identity(3), crossed).epsilon == 4
@@ -222,10 +225,10 @@ def test_very_many_atoms_are_counted_and_priced() -> None:
     constraints = ["marginal(a, b)"]
     assert certify(identity(4), graph_of(wide, *constraints, axes=["c"])).epsilon == 2 * 120_000
     by_a = graph_of(wide, *constraints, axes=["a", "c"])
-    assert by_a.together is not None and by_a.together.groups == 400
+    assert by_a.constraint_moves is not None and by_a.constraint_moves.groups == 400
     assert certify(identity(1600), by_a).epsilon == 2 * 120_000
     everything = graph_of(wide, *constraints, axes=["a", "b", "c"])
-    assert everything.together is not None and everything.together.groups == 120_000
+    assert everything.constraint_moves is not None and everything.constraint_moves.groups == 120_000
     assert certify(identity(480_000), everything).epsilon == 2 * 120_000
     capped = graph_of(wide, *constraints, "rows = 5", axes=["c"])
     assert certify(identity(4), capped).epsilon == 10
@@ -245,14 +248,14 @@ def test_groups_that_would_list_too_many_cells_become_one(monkeypatch: pytest.Mo
 
 def test_values_are_checked_when_made() -> None:
     starts, members, zero = np.array([0, 2]), np.array([0, 1]), np.array([False])
-    good = ChangedTogether("atoms", starts, members, zero, np.array([3]), 3)
+    good = ConstraintMoves("atoms", starts, members, zero, np.array([3]), 3)
     axis = WindowGraph(np.array([1, 1]), np.empty(0, dtype=np.int64))
-    assert CellGraph((axis,), "record", np.array(False), "public", 3, good).together is good
+    assert CellGraph((axis,), "record", np.array(False), "public", 3, good).constraint_moves is good
     for make in (
-        lambda: ChangedTogether("atoms", np.array([0, 3]), members, zero, np.array([3]), 3),
-        lambda: ChangedTogether("atoms", starts, members, zero, np.array([3, 1]), 3),
-        lambda: ChangedTogether("atoms", starts, members, zero, np.array([0]), 3),
-        lambda: ChangedTogether("atoms", starts, members, zero, np.array([3]), 0),
+        lambda: ConstraintMoves("atoms", np.array([0, 3]), members, zero, np.array([3]), 3),
+        lambda: ConstraintMoves("atoms", starts, members, zero, np.array([3, 1]), 3),
+        lambda: ConstraintMoves("atoms", starts, members, zero, np.array([0]), 3),
+        lambda: ConstraintMoves("atoms", starts, members, zero, np.array([3]), 0),
         lambda: CellGraph((axis,), "record", np.array(False), "public", 1, good),
         lambda: CellGraph((axis,), "record", np.array(False), "secret", 3, good),
     ):

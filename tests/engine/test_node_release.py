@@ -109,12 +109,12 @@ def test_noise_has_the_scale_that_was_charged(tmp_path: Path) -> None:
     assert isinstance(counting, PointCount)
     counts = counting.run()
     plan = ready.best.plan
-    truth = counts[: plan.nodes].reshape(plan.shape) / plan.total
+    truth = counts[: plan.grid_points].reshape(plan.shape) / plan.total
     assert truth.sum() == pytest.approx(500, rel=1e-3)
     noise = np.concatenate(
         [
             (PointWeights.from_json(ready.payload(counts, handle)).weights - truth).ravel()
-            for _ in range(4000 // plan.nodes + 1)
+            for _ in range(4000 // plan.grid_points + 1)
         ]
     )
     assert plan.unit is not None
@@ -129,7 +129,7 @@ def test_noise_has_the_scale_that_was_charged(tmp_path: Path) -> None:
 def test_the_choice_follows_what_is_public_and_every_offer_costs_what_was_asked() -> None:
     points = compile_points(DOMAIN, POLICY, ASKED.columns)
     few, many = (offers(points, Fraction(1, 2), rows, 3) for rows in (100, 100_000))
-    assert few[0].plan.nodes < many[0].plan.nodes
+    assert few[0].plan.grid_points < many[0].plan.grid_points
     for offer in (*few, *many):
         assert offer.certificate.epsilon == (Fraction(1, 2) if offer.plan.unit is not None else 0)
         assert certify_points(offer.plan, points.graph) == offer.certificate
@@ -153,7 +153,7 @@ def test_many_blocks_and_many_columns_are_no_trouble() -> None:
     points = compile_points(wide, bf.Policy({"x": cuts, "y": bf.public()}), (Axis("x"), Axis("y")))
     best = offers(points, Fraction(1), 1000, 4)[0]
     assert (best.plan.unit, best.certificate.epsilon) == (None, 0)
-    assert best.plan.nodes <= 2**20
+    assert best.plan.grid_points <= 2**20
     names = [f"c{place}" for place in range(8)]
     many = bf.domain({name: bf.integers(0, 29, null=0) for name in names})
     thirds = bf.Policy({name: bf.partition(cuts=[10, 20]) for name in names})

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blowfishdb.model.cellgraph import ChangedTogether, Factor
+from blowfishdb.model.cellgraph import ConstraintMoves, Factor
 from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.numbers import Bools
 from blowfishdb.model.projection import dilate
@@ -48,7 +48,7 @@ def test_merged_groups_hold_the_buckets_of_all_their_cells(seed: int) -> None:
     groups = [rng.choice(SIZE, rng.integers(1, 6), replace=False) for _ in range(4)]
     starts = np.concatenate([[0], np.cumsum([group.size for group in groups])])
     with_zero = rng.random(4) < 0.5
-    whole = ChangedTogether("atoms", starts, np.concatenate(groups), with_zero, np.arange(1, 5), 3)
+    whole = ConstraintMoves("atoms", starts, np.concatenate(groups), with_zero, np.arange(1, 5), 3)
     buckets = np.unique(rng.integers(0, 5, SIZE), return_inverse=True)[1]
     merged = whole.merged(buckets)
     found = [set(part.tolist()) for part in np.split(merged.members, merged.starts[1:-1])] if merged.groups else []
@@ -58,7 +58,7 @@ def test_merged_groups_hold_the_buckets_of_all_their_cells(seed: int) -> None:
         if len(set(buckets[group].tolist())) + zero >= 2
     ]
     assert list(zip(found, merged.with_zero.tolist(), merged.times.tolist(), strict=True)) == wanted
-    assert merged.moves == 3
+    assert merged.most == 3
 
 
 def test_a_block_is_reached_whole() -> None:

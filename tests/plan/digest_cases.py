@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.sparse import csr_array
 
-from blowfishdb.model.cellgraph import CellGraph, ChangedTogether
+from blowfishdb.model.cellgraph import CellGraph, ConstraintMoves
 from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, GridGraph, WindowGraph
 from blowfishdb.model.points import PointGraph
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse
@@ -27,13 +27,13 @@ def joint(first: bool, second: bool) -> GridGraph:
     return GridGraph((PLACES, PLACES), (PLACES, PLACES), 1, "l1", universal)
 
 
-def cells(*factors: object, together: ChangedTogether | None = None) -> CellGraph:
+def cells(*factors: object, constraint_moves: ConstraintMoves | None = None) -> CellGraph:
     """The policy graph of these factors."""
-    moves = 1 if together is None else together.moves
-    return CellGraph(factors, "record", np.array(False), "public", moves, together)  # type: ignore[arg-type]
+    moves = 1 if constraint_moves is None else constraint_moves.most
+    return CellGraph(factors, "record", np.array(False), "public", moves, constraint_moves)  # type: ignore[arg-type]
 
 
-TIED = ChangedTogether(
+TIED = ConstraintMoves(
     "atoms", np.array([0, 2, 5]), np.array([0, 1, 2, 3, 4]), np.array([False, True]), np.array([1, 2]), 3
 )
 GRAPHS = {
@@ -43,7 +43,7 @@ GRAPHS = {
     "listed edges": cells(EdgeGraph(5, np.array([[0, 1], [2, 4]]))),
     "cliques": cells(CliqueGraph(np.array([0, 0, 1, 1, 0]))),
     "two factors": cells(LINE, CliqueGraph(np.array([0, 0, 1]))),
-    "records that change together": cells(LINE, together=TIED),
+    "records that change together": cells(LINE, constraint_moves=TIED),
 }
 ROWS = {
     "identity": Identity(6),

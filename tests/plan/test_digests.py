@@ -14,7 +14,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import DigestMismatch, InfiniteLoss
-from blowfishdb.model.cellgraph import ChangedTogether
+from blowfishdb.model.cellgraph import ConstraintMoves
 from blowfishdb.model.encoding import VERSION, version_of
 from blowfishdb.model.workload import Identity, Prefix, Sparse
 from blowfishdb.plan import encoding_1
@@ -33,8 +33,8 @@ def test_the_first_encoding_gives_what_it_gave() -> None:
     assert {name: encoding_1.plan_digest(plan) for name, plan in PLANS.items()} == FROZEN["plans"]
     assert PROGRAM.digest_1() == FROZEN["program"]
     assert encoding_1.point_graph_digest(POINTS) == FROZEN["points"]
-    assert encoding_1.node_plan_digest(NODES) == FROZEN["nodes"]
-    assert encoding_1.node_plan_digest(EXACT_NODES) == FROZEN["exact nodes"]
+    assert encoding_1.point_plan_digest(NODES) == FROZEN["nodes"]
+    assert encoding_1.point_plan_digest(EXACT_NODES) == FROZEN["exact nodes"]
 
 
 def test_all_things_have_a_digest_of_their_own() -> None:
@@ -138,6 +138,6 @@ def test_facts_are_told_apart_by_every_part() -> None:
         replace(TIED, members=np.array([0, 1, 2, 4, 3])),
         replace(TIED, with_zero=np.array([True, True])),
         replace(TIED, times=np.array([2, 1])),
-        ChangedTogether("atoms", np.array([0, 3, 5]), TIED.members, TIED.with_zero, TIED.times, 3),
+        ConstraintMoves("atoms", np.array([0, 3, 5]), TIED.members, TIED.with_zero, TIED.times, 3),
     ]
     assert len({constraints.fingerprint() for constraints in (TIED, *others)}) == 1 + len(others)

@@ -383,7 +383,7 @@ class Adjacency:
     def used(self) -> tuple[str, ...]:
         """The attributes that the question or a public fact looks at."""
         named = [axis.attribute for axis in self.axes] + [atom.attribute for atom in atoms(self.where)]
-        for constraint in self.policy.parsed_constraints:
+        for constraint in self.policy.constraints:
             if isinstance(constraint, MarginalConstraint):
                 named += constraint.attributes
             elif not isinstance(constraint, RowsConstraint):
@@ -461,11 +461,11 @@ def _key(record: Record) -> tuple[int, ...]:
 
 def changes(adjacency: Adjacency, everyone: Sequence[Record], most_together: int = 3) -> list[Change]:
     """One change for every pair of places that a hidden move joins, and sets of changes where facts tie records."""
-    if adjacency.policy.parsed_constraints and _constraints_bind(adjacency, everyone):
+    if adjacency.policy.constraints and _constraints_bind(adjacency, everyone):
         hidden = adjacency.policy.presence != "public"
         vertices: list[Record | None] = [*everyone, *([None] if hidden else [])]
         sets = minimal_sets(
-            adjacency.applied, adjacency.policy.parsed_constraints, vertices, most_together, adjacency.place
+            adjacency.applied, adjacency.policy.constraints, vertices, most_together, adjacency.place
         )
         return [Change(tuple(before for before, _ in pairs), tuple(after for _, after in pairs)) for pairs in sets]
     found: dict[frozenset[Place], Change] = {}
@@ -483,7 +483,7 @@ def changes(adjacency: Adjacency, everyone: Sequence[Record], most_together: int
 
 def _constraints_bind(adjacency: Adjacency, everyone: Sequence[Record]) -> bool:
     """Whether a hidden change of one record changes a fact."""
-    told = signatures(adjacency.applied, adjacency.policy.parsed_constraints, [*everyone, None])
+    told = signatures(adjacency.applied, adjacency.policy.constraints, [*everyone, None])
     if adjacency.policy.presence != "public" and any(entries != told[-1] for entries in told):
         return True
     return any(

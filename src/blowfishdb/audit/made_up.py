@@ -208,7 +208,7 @@ class _Known:
         is_plain = (
             is_listed
             and adjacency.where is None
-            and not adjacency.policy.parsed_constraints
+            and not adjacency.policy.constraints
             and adjacency.is_complete(everyone)
         )
         return cls(adjacency, cells.graph, steps, is_plain)
@@ -234,7 +234,7 @@ class _Known:
 
     def leaving_troubles(self) -> Iterator[str]:
         """Cells that a hidden change leaves for what does not count must be known to do so."""
-        if self.adjacency.policy.parsed_constraints:
+        if self.adjacency.policy.constraints:
             return
         left = {max(step) for steps in self.steps for step in steps if min(step) < 0}
         if not left <= set(np.flatnonzero(self.graph.to_zero).tolist()):
@@ -350,14 +350,14 @@ def _moves(adjacency: Adjacency, points: Points) -> list[tuple[Ints | None, Ints
 
 def _troubles(random: np.random.Generator, points: Points, pairs: list[tuple[Ints | None, Ints | None]]) -> list[str]:
     plan, each = _plan(random, points.graph.plain), points.graph.rows_per_person
-    nothing = np.zeros(plan.nodes + math.prod(plan.block_shape), dtype=np.int64)
+    nothing = np.zeros(plan.grid_points + math.prod(plan.block_shape), dtype=np.int64)
     shown: dict[bytes, Ints] = {}
     moved = []
     for ends in pairs:
         one, two = (nothing if end is None else _weights(plan, end, shown) for end in ends)
         moved.append(np.abs(one - two))
-    loss = each * max((int(change[: plan.nodes].sum()) for change in moved), default=0)
-    tells = any(change[plan.nodes :].any() for change in moved)
+    loss = each * max((int(change[: plan.grid_points].sum()) for change in moved), default=0)
+    tells = any(change[plan.grid_points :].any() for change in moved)
     found = list[str]()
     with suppress(BlowfishError):
         priced, proof = certificate.calibrate_points(replace(plan, blocks=()), points.graph, Fraction(1))
@@ -377,10 +377,10 @@ def _weights(plan: PointPlan, point: Ints, known: dict[bytes, Ints]) -> Ints:
     """What one point adds to every node, and to the counts of the blocks."""
     key = point.tobytes()
     if key not in known:
-        found = np.zeros(plan.nodes + math.prod(plan.block_shape), dtype=np.int64)
-        nodes, weights = plan.rows_at(point.reshape(1, -1))
-        np.add.at(found, nodes.reshape(-1), weights.reshape(-1))
-        found[plan.nodes + int(plan.blocks_at(point.reshape(1, -1))[0])] += 1
+        found = np.zeros(plan.grid_points + math.prod(plan.block_shape), dtype=np.int64)
+        grid_points, weights = plan.rows_at(point.reshape(1, -1))
+        np.add.at(found, grid_points.reshape(-1), weights.reshape(-1))
+        found[plan.grid_points + int(plan.blocks_at(point.reshape(1, -1))[0])] += 1
         known[key] = found
     return known[key]
 

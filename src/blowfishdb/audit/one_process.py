@@ -154,7 +154,7 @@ def _worst(declared: Domain, policy: Policy, cells: Cells) -> int:
     """The most by which the counts of the first rows change, over all changes of one person that keep the facts."""
     applied = policy.applied(declared)
     everyone = list(records(applied))
-    told = np.array(signatures(applied, policy.parsed_constraints, everyone))
+    told = np.array(signatures(applied, policy.constraints, everyone))
     columns = np.eye(cells.graph.cells + 1, dtype=np.int64)[cells_of_records(cells, everyone)][:, :-1]
     worst = 0
     for before, after in _changes(applied, policy, everyone):

@@ -305,7 +305,7 @@ def moved_by_all(recorder: Recorder, payable: Payable, listed: list[Change], adj
         return Moved(listed, [Fraction(0) for _ in listed], False, proof.epsilon)
     losses = [adjacency.policy.rows_per_person * loss for loss in rows.losses(steps_of(cells, listed))]
     return Moved(
-        listed, losses, proof.is_tight and not adjacency.policy.parsed_constraints, certified.certificate.epsilon
+        listed, losses, proof.is_tight and not adjacency.policy.constraints, certified.certificate.epsilon
     )
 
 

@@ -256,7 +256,7 @@ class Curator:
                 "First put a policy in force that keeps these constraints and hides only values which they count "
                 "alike, if past loss carries over"
             )
-        given = numbers_given(in_force.policy.parsed_constraints)
+        given = numbers_given(in_force.policy.constraints)
         if given and not numbers_hold:
             raise ChangeRefused(
                 f"the policy gives numbers of the old rows: {constraint_list(given)}. Prices and answers rest on them: "

@@ -91,8 +91,8 @@ def _constraints_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch | 
         if after is None or steps.factor is None:
             return Stretch(None, f"public facts now make records change together by any step; {steps.why}")
         return Stretch(steps.factor * after, f"up to {after:,} records change together under the new public facts")
-    if {without_values(constraint) for constraint in old.parsed_constraints} != {
-        without_values(constraint) for constraint in new.parsed_constraints
+    if {without_values(constraint) for constraint in old.constraints} != {
+        without_values(constraint) for constraint in new.constraints
     }:
         return Stretch(None, "past releases were priced for other public facts, and may have told those exactly")
     if new.presence != "public" and old.presence == "public":

@@ -122,7 +122,7 @@ def _document(answer: Released) -> dict[str, Any]:
             "is_tight": proof.is_tight,
             "plan_digest": proof.plan_digest,
             "graph_digest": proof.graph_digest,
-            "together": proof.together,
+            "together": proof.constraint_note,
         },
         "tables": [_table(table) for table in answer.tables],
         "values": answer.values,
@@ -167,7 +167,7 @@ def _from_document(written: Mapping[str, Any], make: type[Kept]) -> Kept:
         is_tight=_truth(proof["is_tight"]),
         plan_digest=plan_digest,
         graph_digest=_text(proof["graph_digest"]),
-        together=_text(proof.get("together", "")),
+        constraint_note=_text(proof.get("together", "")),
         again=again,
     )
     if _text(written["epsilon"]) != str(certificate.epsilon):

@@ -10,10 +10,10 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.errors import PolicyError
-from blowfishdb.inference.consistent import NOTHING_KNOWN, Known
+from blowfishdb.inference.consistent import NO_CONSTRAINED_ANSWERS, ConstrainedAnswers
 from blowfishdb.ledger.values import SUM
 from blowfishdb.model.calendar import Dates, Timestamps
-from blowfishdb.model.cells import NO_PART, Cells, KnownParts, compile_cells, known_parts
+from blowfishdb.model.cells import NO_PART, Cells, ConstrainedParts, compile_cells, constrained_parts
 from blowfishdb.model.domain import Bins, Domain, Integers
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Bools, Floats, Ints
@@ -64,7 +64,7 @@ class Compiled:
     cells: Cells
     problem: Problem
     measure: Measure | None = None
-    known: KnownParts | None = None
+    known: ConstrainedParts | None = None
 
     @property
     def answers(self) -> int:
@@ -84,7 +84,7 @@ def compile_query(domain: Domain, policy: Policy, asked: Query) -> Compiled:
     cells = compile_cells(domain, policy, asked.axes, asked.where)
     measure = measure_of(cells) if asked.kind in ("sum", "mean") else None
     problem = Problem(cells.graph, workload(asked, cells))
-    return Compiled(asked, cells, problem, measure, known_parts(domain, policy, cells))
+    return Compiled(asked, cells, problem, measure, constrained_parts(domain, policy, cells))
 
 
 NAMED_ANSWERS = 2_000_000
@@ -167,11 +167,11 @@ MOST_ENTRIES = 2**24
 """Answers, or cells, times known parts, up to which it is looked for answers that are sums of parts."""
 
 
-def known_answers(compiled: Compiled) -> Known:
+def constrained_answers(compiled: Compiled) -> ConstrainedAnswers:
     """The answers that add up whole known parts and nothing else; rows of 0 and 1 only."""
     known, rows = compiled.known, compiled.problem.workload
     if known is None or compiled.measure is not None or max(rows.shape) * (known.count + 1) > MOST_ENTRIES:
-        return NOTHING_KNOWN
+        return NO_CONSTRAINED_ANSWERS
     member = np.zeros((known.labels.size, known.count + 1), dtype=np.int64)
     # The last column gathers the cells that are in no part.
     member[np.arange(known.labels.size), known.labels] = 1
@@ -179,16 +179,16 @@ def known_answers(compiled: Compiled) -> Known:
     whole = (held == 0) | (held == member.sum(axis=0))
     told = np.flatnonzero(np.all(whole, axis=1) & (held[:, NO_PART] == 0))
     taken = (held[told, :-1] > 0).astype(np.float64)
-    return Known(told, taken @ known.totals.astype(np.float64))
+    return ConstrainedAnswers(told, taken @ known.totals.astype(np.float64))
 
 
-def chosen(known: Known, start: int, stop: int) -> Known:
+def chosen(known: ConstrainedAnswers, start: int, stop: int) -> ConstrainedAnswers:
     """The known ones among the answers [start, stop), numbered from start."""
     own = (known.places >= start) & (known.places < stop)
-    return Known(known.places[own] - start, known.values[own])
+    return ConstrainedAnswers(known.places[own] - start, known.values[own])
 
 
-def with_total(known: KnownParts, total: float | None) -> tuple[Ints, Floats]:
+def with_total(known: ConstrainedParts, total: float | None) -> tuple[Ints, Floats]:
     """Labels and totals of the parts; with a known total the cells in no part are one more."""
     totals = known.totals.astype(np.float64)
     free = known.labels == NO_PART

@@ -63,7 +63,7 @@ def program_certificate(program: Program, compiled: Compiled, version: int = VER
     own = program.digest(), graph.digest()
     if version != VERSION:
         own = program.digest_1(), encoding_1.graph_digest(graph)
-    return Certificate(program.epsilon, None, False, *own, reason(graph.together))
+    return Certificate(program.epsilon, None, False, *own, reason(graph.constraint_moves))
 
 
 def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:
@@ -86,8 +86,8 @@ def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:
         said.append("How many rows there are, and whether somebody's row is among them.")
     if not isinstance(unit, Person):
         said.append("Somebody with several rows is protected less: each row counts on its own.")
-    if policy.parsed_constraints:
-        said.append(f"What is declared public: {constraint_list(policy.parsed_constraints)}.")
+    if policy.constraints:
+        said.append(f"What is declared public: {constraint_list(policy.constraints)}.")
     return tuple(said)
 
 
@@ -137,7 +137,7 @@ def _cell(compiled: Compiled, flat: int) -> str:
 
 def _nowhere(compiled: Compiled, cell: int) -> str:
     graph = compiled.problem.graph
-    if graph.together is not None:
+    if graph.constraint_moves is not None:
         return "one that does not count or is not there"
     rejected = "a record outside the filter" if graph.outside[cell] and graph.has_value_edges else ""
     absent = "an absent one" if graph.presence != "public" else ""

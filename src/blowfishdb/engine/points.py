@@ -38,23 +38,23 @@ class PointColumn:
     """
 
     name: str
-    nodes: Floats
+    grid_points: Floats
     point_blocks: Ints
     samples: Floats
     places: Floats
     sample_blocks: Ints
 
     def __post_init__(self) -> None:
-        if self.nodes.size != self.point_blocks.size or self.nodes.size == 0:
+        if self.grid_points.size != self.point_blocks.size or self.grid_points.size == 0:
             raise InvalidInput("every node has a position and a block")
         if not self.samples.size == self.places.size == self.sample_blocks.size > 0:
             raise InvalidInput("every sample value has a position, a place and a block")
-        if self.places.min() < 0 or self.places.max() > self.nodes.size - 1:
+        if self.places.min() < 0 or self.places.max() > self.grid_points.size - 1:
             raise InvalidInput("sample values lie among the nodes")
 
     def shares(self) -> Floats:
         """The part of its weight that each sample value gives to each node: nodes by samples."""
-        return np.maximum(0.0, 1.0 - np.abs(np.arange(self.nodes.size)[:, None] - self.places[None, :]))
+        return np.maximum(0.0, 1.0 - np.abs(np.arange(self.grid_points.size)[:, None] - self.places[None, :]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,7 +80,7 @@ class PointWeights:
     graph_digest: str
 
     def __post_init__(self) -> None:
-        if self.weights.shape != tuple(column.nodes.size for column in self.columns):
+        if self.weights.shape != tuple(column.grid_points.size for column in self.columns):
             raise InvalidInput("weights have one axis per column, with one entry per node")
         blocks = tuple(int(column.point_blocks.max()) + 1 for column in self.columns)
         if self.block_counts is not None and self.block_counts.shape != blocks:
@@ -101,7 +101,7 @@ class PointWeights:
         columns = [
             {
                 "name": column.name,
-                "nodes": column.nodes.tolist(),
+                "nodes": column.grid_points.tolist(),
                 "node_blocks": column.point_blocks.tolist(),
                 "samples": column.samples.tolist(),
                 "places": column.places.tolist(),
@@ -156,7 +156,7 @@ class PointWeights:
                 title=written["title"],
                 kind=written["kind"],
                 columns=columns,
-                weights=_floats(written["weights"]).reshape([column.nodes.size for column in columns]),
+                weights=_floats(written["weights"]).reshape([column.grid_points.size for column in columns]),
                 block_counts=None if counts is None else _floats(counts).reshape(blocks),
                 scale=float(written["scale"]),
                 epsilon=Fraction(written["epsilon"]),
@@ -255,7 +255,7 @@ class PointRelease:
 
     def digest_1(self) -> str:
         """The same in the first encoding."""
-        return encoding_1.node_plan_digest(self.best.plan)
+        return encoding_1.point_plan_digest(self.best.plan)
 
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps."""
@@ -311,7 +311,7 @@ class PointPreview:
     """One grid that was considered: nodes by column, the scale of its noise in records, and the predicted excess."""
 
     kind: str
-    nodes: tuple[int, ...]
+    grid_points: tuple[int, ...]
     scale: float
     epsilon: Fraction
     predicted_excess: float
@@ -338,11 +338,11 @@ class PointCount:
         """Counts the points and adds up what they give to the nodes around them."""
         points, numbers = self.tally.run(deadline)
         check_sum("weights on nodes", int(numbers.sum()) * 2 * self.plan.total)
-        sums = np.zeros(self.plan.nodes, dtype=np.int64)
+        sums = np.zeros(self.plan.grid_points, dtype=np.int64)
         for start in range(0, numbers.size, AT_ONCE):
             some = slice(start, start + AT_ONCE)
-            nodes, weights = self.plan.rows_at(points[some])
-            np.add.at(sums, nodes, weights * numbers[some, None])
+            grid_points, weights = self.plan.rows_at(points[some])
+            np.add.at(sums, grid_points, weights * numbers[some, None])
         if not self.plan.blocks:
             return sums
         blocks = np.zeros(int(np.prod(self.plan.block_shape)), dtype=np.int64)
@@ -352,17 +352,17 @@ class PointCount:
 
 def _measured(plan: PointPlan, counts: Ints) -> tuple[Ints, Ints]:
     """The weights with their noise, and the exact counts of the blocks."""
-    sums, blocks = counts[: plan.nodes], counts[plan.nodes :]
-    return sums if plan.unit is None else sums + sample(plan.unit, 1, plan.nodes), blocks
+    sums, blocks = counts[: plan.grid_points], counts[plan.grid_points :]
+    return sums if plan.unit is None else sums + sample(plan.unit, 1, plan.grid_points), blocks
 
 
 def _column(points: Points, best: Offer, place: int) -> PointColumn:
     """One column of the grid with evenly spread sample values for what lies between its nodes."""
     axis, blocks = best.plan.axes[place], best.grid.point_blocks[place]
     values = points.positions(place)
-    each = (SAMPLES / best.plan.nodes) ** (1.0 / len(points.axes))
+    each = (SAMPLES / best.plan.grid_points) ** (1.0 / len(points.axes))
     nearest = axis.places // axis.steps
-    labels = blocks[np.minimum(nearest, axis.nodes - 1)]
+    labels = blocks[np.minimum(nearest, axis.grid_points - 1)]
     chosen = []
     for label in range(int(blocks.max()) + 1):
         own = np.flatnonzero(labels == label)
@@ -371,7 +371,7 @@ def _column(points: Points, best: Offer, place: int) -> PointColumn:
     kept = np.concatenate(chosen)
     return PointColumn(
         name=points.axes[place],
-        nodes=best.grid.positions[place],
+        grid_points=best.grid.positions[place],
         point_blocks=blocks,
         samples=values[kept],
         places=axis.places[kept] / axis.steps,

@@ -291,7 +291,7 @@ class Preview:
     protected: tuple[str, ...]
     unprotected: tuple[str, ...]
     dear: tuple[DearColumn, ...]
-    together: str = ""
+    constraint_note: str = ""
     left: Fraction | None = None
     statement: str = ""
     """The statement that runs it, where it was asked in SQL."""
@@ -356,7 +356,7 @@ class Preview:
             "declined": dict(self.declined),
             "why": self.why,
             "worst_pair": self.worst_pair,
-            "together": self.together,
+            "constraint_note": self.constraint_note,
             "protected": list(self.protected),
             "not_protected": list(self.unprotected),
             "dear_columns": [
@@ -409,9 +409,9 @@ class Preview:
     def notes(self) -> list[str]:
         """What there is to say below the offers, a sentence or two each."""
         said = [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
-        if self.together:
+        if self.constraint_note:
             summed = ". The price is summed over these records" if self.epsilon else ""
-            said.append(f"Public facts: {self.together}{summed}.")
+            said.append(f"Public facts: {self.constraint_note}{summed}.")
         unit = "cost" if self.target.epsilon is None else "be within"
         for dear in self.dear:
             others = (("public", dear.if_public), ("partitioned where the filter cuts", dear.if_partitioned))
@@ -448,7 +448,7 @@ def make_preview(name: str, domain: Domain, policy: Policy, prepared: Prepared |
         protected=explain(domain, policy),
         unprotected=not_protected(domain, policy),
         dear=dear_columns(domain, policy, compiled, target, best),
-        together=best.certificate.together,
+        constraint_note=best.certificate.constraint_note,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from blowfishdb.accuracy.intervals import HalfWidths, intervals
 from blowfishdb.accuracy.quote import Quote
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.compile import Compiled, answer_tables, chosen, known_answers, with_total
+from blowfishdb.engine.compile import Compiled, answer_tables, chosen, constrained_answers, with_total
 from blowfishdb.engine.measure import measure
 from blowfishdb.errors import QueryError
 from blowfishdb.inference.consistent import (
@@ -220,7 +220,7 @@ def consistent_answers(compiled: Compiled, raw: Floats, widths: HalfWidths, tota
         if compiled.known is None:
             return consistent_histogram(raw, box, total)
         return consistent_parts(raw, box, *with_total(compiled.known, total))
-    told = known_answers(compiled)
+    told = constrained_answers(compiled)
     if compiled.query.kind == "cdf" and plain == raw.size:
         return consistent_cdf(raw, box, total, known=told)
     if compiled.query.kind == "cdf":

@@ -150,7 +150,7 @@ class Prepared:
             "beta": best.beta,
             "witness": certificate.witness,
             "is_tight": certificate.is_tight,
-            "together": certificate.together,
+            "together": certificate.constraint_note,
             "plan": certificate.plan_digest,
             "graph": certificate.graph_digest,
         }

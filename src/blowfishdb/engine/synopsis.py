@@ -228,7 +228,7 @@ def _description(kept: Artefact) -> dict[str, Any]:
         "graph_digest": proof.graph_digest,
         "witness": None if proof.witness is None else list(proof.witness),
         "is_tight": proof.is_tight,
-        "together": proof.together,
+        "together": proof.constraint_note,
         "axes": [_axis(axis) for axis in kept.axes],
         "digest": kept.digest(),
     }
@@ -262,7 +262,7 @@ def _read_artefact(written: Mapping[str, Any], counts: Floats, noise: CellNoise)
             is_tight=bool(written["is_tight"]),
             plan_digest=str(written["plan_digest"]),
             graph_digest=str(written["graph_digest"]),
-            together=str(written.get("together", "")),
+            constraint_note=str(written.get("together", "")),
         ),
         stages=tuple(Allowance(str(stage), exact(own, "epsilon")) for stage, own in written["stages"]),
         caveat=str(written["caveat"]),

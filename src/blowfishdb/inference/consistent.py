@@ -228,17 +228,19 @@ class Consistent:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class ConstrainedAnswers:
     """Answers that public facts tell: which ones, and what they are."""
 
     places: Ints
     values: Floats
 
 
-NOTHING_KNOWN = Known(np.empty(0, dtype=np.int64), np.empty(0))
+NO_CONSTRAINED_ANSWERS = ConstrainedAnswers(np.empty(0, dtype=np.int64), np.empty(0))
 
 
-def consistent_counts(raw: ArrayLike, widths: ArrayLike, known: Known = NOTHING_KNOWN) -> Consistent:
+def consistent_counts(
+    raw: ArrayLike, widths: ArrayLike, known: ConstrainedAnswers = NO_CONSTRAINED_ANSWERS
+) -> Consistent:
     """Answers >= 0, each within its raw interval; never further from a true count than the raw answer.
 
     Known answers are met exactly. This is all that marginals or ranges read off least-squares cells are given: they
@@ -290,7 +292,7 @@ def consistent_histogram(raw: ArrayLike, widths: ArrayLike, total: float | None 
 
 
 def consistent_cdf(
-    raw: ArrayLike, widths: ArrayLike, total: float | None = None, known: Known = NOTHING_KNOWN
+    raw: ArrayLike, widths: ArrayLike, total: float | None = None, known: ConstrainedAnswers = NO_CONSTRAINED_ANSWERS
 ) -> Consistent:
     """The nearest cumulative counts inside the raw box that never decrease, from 0 up to the known total.
 

@@ -135,7 +135,7 @@ def offers(points: Points, epsilon: Fraction, rows: int, clusters: int) -> tuple
                 grid = make_grid(points, blocks, kind, span / parts if span > 0.0 else math.inf, total)
             except TooLarge:
                 break
-            if grid.plan.nodes > MOST_POINTS and parts > 1:
+            if grid.plan.grid_points > MOST_POINTS and parts > 1:
                 break
             plan, certificate = calibrate_points(grid.plan, points.graph, epsilon)
             if plan.unit is not None and not MIN_SCALE <= plan.unit <= MAX_SCALE:
@@ -156,7 +156,7 @@ def predicted_excess(grid: Grid, plan: PointPlan, span: float, rows: int, cluste
     over the width that a cluster would have if all were alike. The constants were fitted once, on the benchmark's sets.
     """
     width = span * clusters ** (-1.0 / len(plan.axes))
-    stray = plan.nodes * noise_scale(plan) / rows
+    stray = plan.grid_points * noise_scale(plan) / rows
     coarse = (grid.spacing / width) ** SPACING_POWER if width > 0.0 else 0.0
     return NOISE_COST * stray, SPACING_COST[grid.kind] * coarse
 

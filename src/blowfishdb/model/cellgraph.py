@@ -17,12 +17,12 @@ Case = Literal["atoms", "general"]
 
 
 @dataclass(frozen=True, eq=False)
-class ChangedTogether:
-    """The moves that make up the difference of two neighbouring tables under public facts.
+class ConstraintMoves:
+    """The moves that make up the difference of two neighbouring tables under public constraints.
 
-    Neighbours differ by at most `moves` moves, each inside one group. Group g is the cells
+    Neighbours differ by at most `most` moves, each inside one group. Group g is the cells
     `members[starts[g]:starts[g + 1]]`, and the vertex that no row counts if `with_zero[g]`; at most `times[g]` moves
-    are inside it. Case "atoms": the groups are atoms of the facts, alike ones together. Case "general": one group
+    are inside it. Case "atoms": the groups are atoms of the constraints, alike ones together. Case "general": one group
     holds everything.
     """
 
@@ -31,7 +31,7 @@ class ChangedTogether:
     members: Ints
     with_zero: Bools
     times: Ints
-    moves: int
+    most: int
 
     def __post_init__(self) -> None:
         for name in ("starts", "members", "times"):
@@ -39,7 +39,7 @@ class ChangedTogether:
         groups = self.times.size
         if self.starts.size != groups + 1 or self.with_zero.size != groups or int(self.starts[-1]) != self.members.size:
             raise PolicyError("groups of cells need their starts, their times and their members")
-        if self.moves < 1 or (groups and int(self.times.min()) < 1):
+        if self.most < 1 or (groups and int(self.times.min()) < 1):
             raise PolicyError("a change makes at least one move, and so may each group of cells")
 
     @property
@@ -50,7 +50,7 @@ class ChangedTogether:
         """Whether one group holds all cells, so that its worst pair is the worst edge of the graph."""
         return self.groups == 1 and self.members.size == cells
 
-    def merged(self, buckets: Ints) -> ChangedTogether:
+    def merged(self, buckets: Ints) -> ConstraintMoves:
         """The same groups over buckets of cells; groups that shrink to one vertex can no longer change anything."""
         group = np.repeat(np.arange(self.groups), np.diff(self.starts))
         width = int(buckets.max()) + 1
@@ -60,20 +60,20 @@ class ChangedTogether:
     def fingerprint(self) -> bytes:
         """Bytes that determine all of this, for digests."""
         with_zero = np.asarray(self.with_zero, dtype=np.bool_)
-        return encode(("together", self.case, self.moves, self.starts, self.members, with_zero, self.times))
+        return encode(("together", self.case, self.most, self.starts, self.members, with_zero, self.times))
 
 
-def collected(like: ChangedTogether, group: Ints, member: Ints) -> ChangedTogether:
+def collected(like: ConstraintMoves, group: Ints, member: Ints) -> ConstraintMoves:
     """Groups from pairs (group, member) in order, with the other properties of `like`; single vertices are left out."""
     sizes = np.bincount(group, minlength=like.groups)
     kept = sizes + like.with_zero >= 2
-    return ChangedTogether(
+    return ConstraintMoves(
         like.case,
         np.concatenate([[0], np.cumsum(sizes[kept])]),
         member[kept[group]],
         np.asarray(like.with_zero[kept], dtype=np.bool_),
         like.times[kept],
-        like.moves,
+        like.most,
     )
 
 
@@ -96,9 +96,9 @@ class CellGraph:
 
     `record`: a move may step along every factor at once (strong product); `attribute`: along exactly one (Cartesian).
     `outside[c]` tells that some move leads from cell c to a value the filter rejects. With presence `secret` every
-    cell is also joined to absence; with `only` nothing else is. Where public facts make several records change
-    `together`, the edges are the moves that such a change is made of, and `rows_per_person` tells how many of them
-    it makes at most.
+    cell is also joined to absence; with `only` nothing else is. Where public constraints make several records
+    change together, `constraint_moves` describes such a change, the edges are its moves, and `rows_per_person` is the
+    most moves that it makes.
     """
 
     factors: tuple[Factor, ...]
@@ -106,7 +106,7 @@ class CellGraph:
     outside: Bools
     presence: Presence
     rows_per_person: int = 1
-    together: ChangedTogether | None = None
+    constraint_moves: ConstraintMoves | None = None
 
     def __post_init__(self) -> None:
         if not self.factors:
@@ -120,7 +120,8 @@ class CellGraph:
             raise PolicyError(f"presence is 'public', 'secret' or 'only', not {self.presence!r}")
         if self.rows_per_person < 1:
             raise PolicyError("a person has at least one row")
-        if self.together is not None and (self.rows_per_person != self.together.moves or self.presence != "public"):
+        moves = self.constraint_moves
+        if moves is not None and (self.rows_per_person != moves.most or self.presence != "public"):
             raise PolicyError("records that change together count as that many rows, absence among their moves")
 
     @property
@@ -203,9 +204,10 @@ class CellGraph:
     def fingerprint(self) -> bytes:
         """Bytes that determine everything above, for digests."""
         factors = tuple(factor.fingerprint() for factor in self.factors)
-        together = None if self.together is None else self.together.fingerprint()
-        own = (self.composition, self.presence, self.rows_per_person, self.outside, factors, together)
-        return encode(("cell graph", *own))
+        moves = None if self.constraint_moves is None else self.constraint_moves.fingerprint()
+        return encode(
+            ("cell graph", self.composition, self.presence, self.rows_per_person, self.outside, factors, moves)
+        )
 
     def digest(self) -> str:
         """A hash of everything above."""

@@ -181,7 +181,7 @@ MOST_PARTS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
-class KnownParts:
+class ConstrainedParts:
     """Cells with equal `labels` add up to `totals[label]`; nothing is known of those without a part (NO_PART)."""
 
     labels: Ints
@@ -192,7 +192,7 @@ class KnownParts:
         return int(self.totals.size)
 
 
-def known_parts(domain: Domain, policy: Policy, cells: Cells) -> KnownParts | None:
+def constrained_parts(domain: Domain, policy: Policy, cells: Cells) -> ConstrainedParts | None:
     """The parts of the cells whose totals the given counts tell; None where they tell nothing.
 
     Facts that cut a cell in two, that the filter divides, or that cross parts already known are not used. Facts speak
@@ -203,7 +203,7 @@ def known_parts(domain: Domain, policy: Policy, cells: Cells) -> KnownParts | No
     applied = policy.applied(domain)
     given = [
         constraint
-        for constraint in policy.parsed_constraints
+        for constraint in policy.constraints
         if (constraint.total if isinstance(constraint, MarginalConstraint) else constraint.value) is not None
     ]
     if not given:
@@ -225,7 +225,7 @@ def known_parts(domain: Domain, policy: Policy, cells: Cells) -> KnownParts | No
     ]
     for mask, value in sorted(told, key=lambda known: int(known[0].sum())):
         _add(labels, totals, mask, int(value or 0))
-    return KnownParts(labels, np.array(totals, dtype=np.int64)) if totals else None
+    return ConstrainedParts(labels, np.array(totals, dtype=np.int64)) if totals else None
 
 
 def _add(labels: Ints, totals: list[int], mask: Bools, value: int) -> None:

@@ -12,7 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from blowfishdb.errors import CannotCertify, PolicyError
-from blowfishdb.model.cellgraph import Case, CellGraph, ChangedTogether, Factor, collected
+from blowfishdb.model.cellgraph import Case, CellGraph, ConstraintMoves, Factor, collected
 from blowfishdb.model.clock import ClockWindow
 from blowfishdb.model.constraint_atoms import MANY, Atoms, Signatures, atoms_of, explicit_signatures, signatures
 from blowfishdb.model.constraints import (
@@ -37,9 +37,7 @@ def changed_constraints(domain: Domain, policy: Policy) -> tuple[str, ...]:
     """The facts that one hidden move may change, as written; said too often is sound, too seldom is not."""
     applied = policy.applied(domain)
     return tuple(
-        write_constraint(constraint)
-        for constraint in policy.parsed_constraints
-        if _may_change(applied, policy, constraint)
+        write_constraint(constraint) for constraint in policy.constraints if _may_change(applied, policy, constraint)
     )
 
 
@@ -156,17 +154,17 @@ def moves_at_once(domain: Domain, policy: Policy) -> int | None:
 
     CannotCertify when no bound is found, PolicyError where only some rows of each person count.
     """
-    if not policy.parsed_constraints:
+    if not policy.constraints:
         return None
     changed = changed_constraints(domain, policy)
     if not changed:
         return None
     _check_unit(policy, changed)
     absence = policy.presence != "public"
-    moves = _moves(policy.applied(domain), policy.parsed_constraints, absence)
-    rows = None if absence else _known_rows(policy.parsed_constraints)
+    moves = _moves(policy.applied(domain), policy.constraints, absence)
+    rows = None if absence else _known_rows(policy.constraints)
     if moves is None and rows is None:
-        raise too_many(policy.parsed_constraints)
+        raise too_many(policy.constraints)
     return max(1, min(number for number in (moves, rows) if number is not None))
 
 
@@ -189,7 +187,7 @@ def _check_unit(policy: Policy, changed: tuple[str, ...]) -> None:
 
 def is_settled(domain: Domain, policy: Policy) -> bool:
     """Whether the facts settle how many records each of their atoms has."""
-    told = signatures(policy.applied(domain), policy.parsed_constraints)
+    told = signatures(policy.applied(domain), policy.constraints)
     return atoms_of(told, absence=policy.presence != "public").settled
 
 
@@ -388,32 +386,32 @@ def constrained_graph(
     Records make up for each other by changes of any kind, so all pairs of cells that some atom holds are joined,
     whatever the policy's own graphs say (proof: docs/proofs/constraints.md).
     """
-    moves = moves_at_once(domain, policy)
-    if moves is None:
+    most = moves_at_once(domain, policy)
+    if most is None:
         return None
     cells = math.prod(axis.cells for axis in layout.values())
-    told = signatures(domain, policy.parsed_constraints, cuts)
+    told = signatures(domain, policy.constraints, cuts)
     absence = policy.presence != "public"
     found = atoms_of(told, absence=absence)
     if found.settled:
-        together = _groups(found, pieces_of(told, verdict, cuts, layout), cells, moves)
+        moves = _groups(found, pieces_of(told, verdict, cuts, layout), cells, most)
     else:
         rejects = verdict.accepted is None or not bool(verdict.accepted.all())
-        together = _everything("general", cells, rejects or absence, moves)
+        moves = _everything("general", cells, rejects or absence, most)
     shape = tuple(axis.cells for axis in layout.values()) or (1,)
     outside: Bools = np.zeros(cells, dtype=np.bool_)
-    outside[together.members[np.repeat(together.with_zero, np.diff(together.starts))]] = True
-    return CellGraph(_factors(together, shape), "record", outside, "public", together.moves, together)
+    outside[moves.members[np.repeat(moves.with_zero, np.diff(moves.starts))]] = True
+    return CellGraph(_factors(moves, shape), "record", outside, "public", moves.most, moves)
 
 
-def _everything(case: Case, cells: int, with_zero: bool, moves: int) -> ChangedTogether:
+def _everything(case: Case, cells: int, with_zero: bool, most: int) -> ConstraintMoves:
     """One group of all cells."""
     members = np.arange(cells)
-    whole = ChangedTogether(case, np.array([0, cells]), members, np.array([with_zero]), np.array([moves]), moves)
+    whole = ConstraintMoves(case, np.array([0, cells]), members, np.array([with_zero]), np.array([most]), most)
     return collected(whole, np.zeros(cells, dtype=np.int64), members)
 
 
-def _groups(found: Atoms, pieces: Pieces, cells: int, moves: int) -> ChangedTogether:
+def _groups(found: Atoms, pieces: Pieces, cells: int, most: int) -> ConstraintMoves:
     """Atoms with the same reachable vertices as one group each."""
     keys = np.unique(found.atom_of * pieces.count + pieces.piece_of)
     atom, piece = keys // pieces.count, keys % pieces.count
@@ -435,23 +433,23 @@ def _groups(found: Atoms, pieces: Pieces, cells: int, moves: int) -> ChangedToge
         listed += 0 if same in groups else int(members.size)
         groups[same] = min(MANY, groups.get(same, 0) + times)
         if listed > MOST_MEMBERS:
-            return _everything("atoms", cells, True, moves)
+            return _everything("atoms", cells, True, most)
     members_of = [np.frombuffer(held, dtype=np.int64) for held, _ in groups]
-    return ChangedTogether(
+    return ConstraintMoves(
         "atoms",
         np.concatenate([[0], np.cumsum([m.size for m in members_of], dtype=np.int64)]),
         np.concatenate([np.empty(0, dtype=np.int64), *members_of]),
         np.array([zero for _, zero in groups], dtype=np.bool_),
         np.array(list(groups.values()), dtype=np.int64),
-        max(1, min(moves, sum(groups.values()))),
+        max(1, min(most, sum(groups.values()))),
     )
 
 
-def _factors(together: ChangedTogether, shape: tuple[int, ...]) -> tuple[Factor, ...]:
+def _factors(moves: ConstraintMoves, shape: tuple[int, ...]) -> tuple[Factor, ...]:
     """For each axis, places that some group holds both of are joined, and so is whatever these join."""
-    places = np.unravel_index(together.members, shape)
-    group = np.repeat(np.arange(together.groups), np.diff(together.starts))
-    return tuple(_cliques(place, group, together.groups, size) for place, size in zip(places, shape, strict=True))
+    places = np.unravel_index(moves.members, shape)
+    group = np.repeat(np.arange(moves.groups), np.diff(moves.starts))
+    return tuple(_cliques(place, group, moves.groups, size) for place, size in zip(places, shape, strict=True))
 
 
 def _cliques(place: Ints, group: Ints, groups: int, size: int) -> Factor:

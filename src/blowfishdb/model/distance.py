@@ -188,7 +188,7 @@ def _window_stretch(old: ValueWindow, new: ValueWindow) -> int | None:
         return old.distance(0, longest)
     if isinstance(old, BlockWindow):
         return None if np.any(old.reach(index) < target) else int(np.any(target > index))
-    return _hops(old.ends, index, target)
+    return _most_steps(old.ends, index, target)
 
 
 def _clock_stretch(old: ValueWindow, new: ValueWindow) -> int | None:
@@ -215,7 +215,7 @@ def _turning_points(old: ValueWindow, new: ValueWindow) -> Ints:
     return distinct(np.concatenate([points, points[points > 0] - 1]))
 
 
-def _hops(ends: Ints, first: Ints, last: Ints) -> int | None:
+def _most_steps(ends: Ints, first: Ints, last: Ints) -> int | None:
     """The most jumps that lead from first to last or beyond, by doubling; None when some pair cannot be reached."""
     jumps = [ends]
     while len(jumps) < int(ends.size).bit_length():

@@ -280,7 +280,7 @@ def _read_policy(written: Mapping[str, Any], domain: Domain, lines: Lines) -> Po
     with _at(("policy",), lines):
         policy = read_policy(written)
     with _at(("policy", "constraints"), lines):
-        Policy(policy.attributes, constraints=policy.parsed_constraints).check(domain)
+        Policy(policy.attributes, constraints=policy.constraints).check(domain)
     with _at(("policy", "unit"), lines):
         policy.check(domain)
     return policy

@@ -40,9 +40,9 @@ MOST_NAMED = 8
 
 def explain_constraints(domain: Domain, policy: Policy) -> tuple[str, ...]:
     """One sentence or two about the facts that are declared public; CannotCertify for facts that have no bound."""
-    if not policy.parsed_constraints:
+    if not policy.constraints:
         return ()
-    said = [f"Public facts: {constraint_list(policy.parsed_constraints)}. Whoever asks may be told them exactly."]
+    said = [f"Public facts: {constraint_list(policy.constraints)}. Whoever asks may be told them exactly."]
     moves = moves_at_once(domain, policy)
     if moves is None:
         said.append("No hidden change of a record changes a public fact, so the facts cost nothing.")
@@ -50,8 +50,8 @@ def explain_constraints(domain: Domain, policy: Policy) -> tuple[str, ...]:
         said.append(_price(domain, policy, moves))
     return (
         *said,
-        *_as_read(domain, policy.parsed_constraints),
-        *(note for constraint in policy.parsed_constraints for note in _singled_out(constraint)),
+        *_as_read(domain, policy.constraints),
+        *(note for constraint in policy.constraints for note in _singled_out(constraint)),
     )
 
 

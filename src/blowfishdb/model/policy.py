@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import get_args
@@ -51,28 +51,46 @@ def person(id: str, *, at_most: int, order_by: str) -> Person:
     return Person(id, at_most, order_by)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Policy:
     """The secrets of one table. Attributes that are not named are full().
 
     composition "record": one record may change every attribute by one step at once; with full() everywhere this is
     differential privacy. "attribute": exactly one attribute changes; over d attributes a whole record then costs up
     to d times epsilon. presence "public": the number of rows is known; "secret": it is hidden as well; "only":
-    nothing but presence is hidden (classical add/remove differential privacy). `constraints` are facts about the
-    whole table that are public already, as text such as "marginal(sex, state)" or "count(age < 18) = 120".
+    nothing but presence is hidden (classical add/remove differential privacy). `constraints` are counts of the whole
+    table that are public already; texts such as "marginal(sex, state)" or "count(age < 18) = 120" are parsed.
     """
 
-    attributes: Mapping[str, Family] = field(default_factory=dict)
-    composition: Composition = "record"
-    presence: Presence = "public"
-    unit: Row | Person = ROW
-    joint: Sequence[Grid] = ()
-    constraints: Sequence[str | Constraint] = ()
+    attributes: Mapping[str, Family]
+    composition: Composition
+    presence: Presence
+    unit: Row | Person
+    joint: tuple[Grid, ...]
+    constraints: tuple[Constraint, ...]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "attributes", MappingProxyType(dict(self.attributes)))
-        object.__setattr__(self, "joint", tuple(self.joint))
-        object.__setattr__(self, "constraints", as_constraints(self.constraints))
+    def __init__(
+        self,
+        attributes: Mapping[str, Family] = MappingProxyType({}),
+        composition: Composition = "record",
+        presence: Presence = "public",
+        unit: Row | Person = ROW,
+        joint: Iterable[Grid] = (),
+        constraints: Iterable[str | Constraint] = (),
+    ) -> None:
+        parsed = as_constraints(constraints)
+        for name, value in (
+            ("attributes", MappingProxyType(dict(attributes))),
+            ("composition", composition),
+            ("presence", presence),
+            ("unit", unit),
+            ("joint", tuple(joint)),
+            ("constraints", parsed),
+        ):
+            object.__setattr__(self, name, value)
+        self._check()
+
+    def _check(self) -> None:
         for name, family in self.attributes.items():
             if not isinstance(family, get_args(Family)):
                 raise PolicyError(f"{name} needs a family such as full(), threshold(5) or public(), not {family!r}")
@@ -88,11 +106,6 @@ class Policy:
         for name in jointly:
             if jointly.count(name) > 1 or name in self.attributes:
                 raise PolicyError(f"{name} is in a joint threshold and cannot have another graph")
-
-    @property
-    def parsed_constraints(self) -> tuple[Constraint, ...]:
-        """The constraints as values."""
-        return tuple(constraint for constraint in self.constraints if not isinstance(constraint, str))
 
     @property
     def rows_per_person(self) -> int:
@@ -142,7 +155,7 @@ class Policy:
     def check(self, domain: Domain) -> None:
         """Refuses a policy that does not fit the domain, or facts that cannot all be true."""
         if self.constraints:
-            check_constraints(self.applied(domain), self.parsed_constraints)
+            check_constraints(self.applied(domain), self.constraints)
         for name in self.attributes:
             self.graph(domain, name)
         for grid in self.joint:

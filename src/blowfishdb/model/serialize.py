@@ -351,8 +351,8 @@ def write_policy(policy: Policy) -> Written:
         written["attributes"] = {name: _write_family(family) for name, family in policy.attributes.items()}
     if policy.joint:
         written["joint"] = [_write_grid(joint) for joint in policy.joint]
-    if policy.parsed_constraints:
-        written["constraints"] = [_write_constraint(constraint) for constraint in policy.parsed_constraints]
+    if policy.constraints:
+        written["constraints"] = [_write_constraint(constraint) for constraint in policy.constraints]
     return written
 
 

@@ -55,7 +55,7 @@ class Certificate:
 
     `witness` is the pair of cells (ZERO: outside the filter, or absent) on which the loss is greatest; when
     `is_tight`, no smaller epsilon is true. A bound without a witness is an upper bound. Where public facts make
-    several records change together, `together` says so: the loss is then summed over their moves, of which the
+    several records change together, `constraint_note` says so: the loss is then summed over their moves, of which the
     witness is the worst.
     """
 
@@ -64,7 +64,7 @@ class Certificate:
     is_tight: bool
     plan_digest: str
     graph_digest: str
-    together: str = ""
+    constraint_note: str = ""
     again: Callable[[], Certificate] | None = field(default=None, compare=False, repr=False)
 
     def verify(self, plan: Plan | EdgePlan | None = None, graph: CellGraph | None = None) -> None:
@@ -113,7 +113,7 @@ def certify(plan: Plan | EdgePlan, graph: CellGraph, version: int = VERSION) -> 
     own = plan.digest(), graph.digest()
     if version != VERSION:
         own = encoding_1.plan_digest(plan), encoding_1.graph_digest(graph)
-    return Certificate(epsilon, worst.edge, worst.tight, *own, reason(graph.together))
+    return Certificate(epsilon, worst.edge, worst.tight, *own, reason(graph.constraint_moves))
 
 
 def calibrate(plan: AnyPlan, graph: CellGraph, epsilon: Fraction) -> tuple[AnyPlan, Certificate]:
@@ -124,7 +124,7 @@ def calibrate(plan: AnyPlan, graph: CellGraph, epsilon: Fraction) -> tuple[AnyPl
     if worst.loss == 0:
         raise CannotCertify("no edge of the policy changes these rows: release them exactly, at no cost")
     scaled = plan.with_unit(Fraction(worst.loss) / epsilon)
-    why = reason(graph.together)
+    why = reason(graph.constraint_moves)
     return scaled, Certificate(epsilon, worst.edge, worst.tight, scaled.digest(), graph.digest(), why)
 
 
@@ -146,13 +146,13 @@ def rescaled(plan: AnyPlan, certificate: Certificate, epsilon: Fraction) -> tupl
 def worst_loss(plan: Plan | EdgePlan, graph: CellGraph) -> WorstEdge:
     """The greatest loss between neighbours when the unit is 1: all rows of a person, or all moves that facts demand."""
     single = worst_edge(plan, graph)
-    if graph.together is None:
+    if graph.constraint_moves is None:
         return replace(single, loss=single.loss * graph.rows_per_person)
     if isinstance(plan, EdgePlan) or single.loss == 0:
-        return worst_change(graph.together, single)
+        return worst_change(graph.constraint_moves, single)
     stacked = _stacked_intervals(plan) if len(graph.shape) == 1 else None
     along = None if stacked is None else partial(worst_axis_edge, *stacked)
-    return worst_change(graph.together, single, Measured(plan, _column_norms(plan), along))
+    return worst_change(graph.constraint_moves, single, Measured(plan, _column_norms(plan), along))
 
 
 def worst_edge(plan: Plan | EdgePlan, graph: CellGraph) -> WorstEdge:
@@ -230,7 +230,7 @@ SHARES, LEAST_SHARES, TABLE = 256, 16, 2**18
 def certify_points(plan: PointPlan, graph: PointGraph) -> Certificate:
     """The certificate of a plan over points; InfiniteLoss when something exact could be changed by a hidden move."""
     _check_blocks(plan, graph)
-    loss = node_loss(plan, graph) * graph.rows_per_person
+    loss = point_loss(plan, graph) * graph.rows_per_person
     if plan.unit is None and loss:
         raise InfiniteLoss("a hidden move changes these weights: measure them with noise")
     epsilon = Fraction(0) if plan.unit is None else Fraction(loss) / plan.unit
@@ -241,12 +241,12 @@ def calibrate_points(plan: PointPlan, graph: PointGraph, epsilon: Fraction) -> t
     """The plan with the noise level at which it costs `epsilon`; without noise where no hidden move changes it."""
     if not isinstance(epsilon, Fraction) or epsilon <= 0:
         raise PlanError("epsilon is a positive Fraction")
-    loss = node_loss(plan, graph) * graph.rows_per_person
+    loss = point_loss(plan, graph) * graph.rows_per_person
     scaled = plan.with_unit(Fraction(loss) / epsilon if loss else None)
     return scaled, certify_points(scaled, graph)
 
 
-def node_loss(plan: PointPlan, graph: PointGraph) -> int:
+def point_loss(plan: PointPlan, graph: PointGraph) -> int:
     """The most that one hidden move of one record changes the weights in sum, or a little more."""
     if tuple(axis.places.size for axis in plan.axes) != graph.plain:
         raise PlanError("the plan and the policy are about different columns")

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.model.cellgraph import CellGraph, ChangedTogether, Factor
+from blowfishdb.model.cellgraph import CellGraph, ConstraintMoves, Factor
 from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, GridGraph, WindowGraph
 from blowfishdb.model.points import PointGraph
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse
@@ -43,7 +43,7 @@ def program_digest(mechanism: str, stages: Iterable[tuple[str, Fraction]]) -> st
     return _hashed([b"program", mechanism.encode(), *(f"{stage} {epsilon}".encode() for stage, epsilon in stages)])
 
 
-def node_plan_digest(plan: PointPlan) -> str:
+def point_plan_digest(plan: PointPlan) -> str:
     """The digest of a plan over points."""
     axes = [f"{axis.steps}".encode() + b" " + axis.places.tobytes() for axis in plan.axes]
     head = [b"node plan", str(plan.unit).encode(), str(plan.total).encode(), str(len(plan.axes)).encode()]
@@ -54,8 +54,8 @@ def graph_digest(graph: CellGraph) -> str:
     """The digest of a policy graph on cells."""
     head = f"{graph.composition} {graph.presence} {graph.rows_per_person} {graph.shape}".encode()
     parts = [head, graph.outside.tobytes(), *(_factor(factor) for factor in graph.factors)]
-    if graph.together is not None:
-        parts.append(b"together" + _together(graph.together))
+    if graph.constraint_moves is not None:
+        parts.append(b"together" + _moves(graph.constraint_moves))
     lengths = b"".join(len(part).to_bytes(8, "big") for part in parts)
     return hashlib.sha256(lengths + b"".join(parts)).hexdigest()
 
@@ -86,9 +86,9 @@ def _factor(factor: Factor) -> bytes:
     raise TypeError(f"the first encoding has no graph {type(factor)}")
 
 
-def _together(together: ChangedTogether) -> bytes:
-    head = f"{together.case} {together.moves}".encode()
-    arrays = [together.starts, together.members, np.asarray(together.with_zero, dtype=np.bool_), together.times]
+def _moves(moves: ConstraintMoves) -> bytes:
+    head = f"{moves.case} {moves.most}".encode()
+    arrays = [moves.starts, moves.members, np.asarray(moves.with_zero, dtype=np.bool_), moves.times]
     return hashlib.sha256(b"".join([head, *(array.tobytes() for array in arrays)])).digest()
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, kron, vstack
 
 from blowfishdb.errors import CannotCertify, InfiniteLoss, PlanError, TooLarge
-from blowfishdb.model.cellgraph import ZERO, CellGraph, ChangedTogether, Factor, factor_shape
+from blowfishdb.model.cellgraph import ZERO, CellGraph, ConstraintMoves, Factor, factor_shape
 from blowfishdb.model.graphs import AxisGraph, GridGraph, WindowGraph
 from blowfishdb.model.numbers import Ints, Numbers, check_sum, total_weight
 from blowfishdb.model.workload import AllRanges, Intervals, Rows, Sparse
@@ -446,15 +446,17 @@ SWEPT_GROUPS = 64
 """So many groups of a long axis are swept one after the other, where the plan is made of intervals."""
 
 
-def reason(together: ChangedTogether | None) -> str:
-    """Why several records count as one change, in words; empty where they do not."""
-    if together is None:
+def reason(moves: ConstraintMoves | None) -> str:
+    """Why several records count as one change, in words; empty where they do not.
+
+    Certificates of the past are compared with this text, so it keeps its words.
+    """
+    if moves is None:
         return ""
-    moves = together.moves
-    if not together.groups:
+    if not moves.groups:
         return "these answers follow from what is public (atoms)"
-    records = "one record changes" if moves == 1 else f"up to {moves:,} records change together"
-    if together.case == "general":
+    records = "one record changes" if moves.most == 1 else f"up to {moves.most:,} records change together"
+    if moves.case == "general":
         return f"{records}, because the facts overlap (Graver bound)"
     return f"{records}, one in each part into which the facts split the records (atoms)"
 
@@ -468,58 +470,58 @@ class Measured:
     along: Callable[[AxisGraph], WorstEdge] | None
 
 
-def worst_change(together: ChangedTogether, single: WorstEdge, measured: Measured | None = None) -> WorstEdge:
+def worst_change(moves: ConstraintMoves, single: WorstEdge, measured: Measured | None = None) -> WorstEdge:
     """The greatest loss of moves made together, `single` being the worst of them.
 
     With the vertex plan each group is priced by its own worst pair; without, by `single`.
     """
-    worst, losses, times = single, np.array([single.loss]), [together.moves]
-    if measured is not None and not together.is_everything(measured.norms.size):
-        worst, losses = _group_losses(together, single, measured)
-        times = together.times.tolist()
-    total, left = 0, together.moves
+    worst, losses, times = single, np.array([single.loss]), [moves.most]
+    if measured is not None and not moves.is_everything(measured.norms.size):
+        worst, losses = _group_losses(moves, single, measured)
+        times = moves.times.tolist()
+    total, left = 0, moves.most
     for group in np.argsort(-losses, kind="stable").tolist():
         taken = min(left, times[group])
         total += taken * int(losses[group])
         left -= taken
     check_sum("loss of records that change together", total)
-    is_one_move = together.case == "atoms" and total == worst.loss
+    is_one_move = moves.case == "atoms" and total == worst.loss
     return WorstEdge(total, worst.edge, tight=worst.tight and is_one_move)
 
 
-def _group_losses(together: ChangedTogether, single: WorstEdge, measured: Measured) -> tuple[WorstEdge, Ints]:
+def _group_losses(moves: ConstraintMoves, single: WorstEdge, measured: Measured) -> tuple[WorstEdge, Ints]:
     """For each group at least the largest loss between two of its vertices, and the worst pair of all."""
-    sizes, norms = np.diff(together.starts), measured.norms
+    sizes, norms = np.diff(moves.starts), measured.norms
     if int((sizes * (sizes - 1) // 2).sum()) <= LISTED_PAIRS:
         try:
-            return _listed(together, measured.plan, norms)
+            return _listed(moves, measured.plan, norms)
         except TooLarge:
             pass
-    if measured.along is not None and together.groups <= SWEPT_GROUPS and _are_runs(together):
-        return _swept(together, measured.along, norms)
-    group = np.repeat(np.arange(together.groups), sizes)
-    order = np.lexsort((-norms[together.members], group))
-    largest = norms[together.members][order]
-    starts = together.starts[:-1]
+    if measured.along is not None and moves.groups <= SWEPT_GROUPS and _are_runs(moves):
+        return _swept(moves, measured.along, norms)
+    group = np.repeat(np.arange(moves.groups), sizes)
+    order = np.lexsort((-norms[moves.members], group))
+    largest = norms[moves.members][order]
+    starts = moves.starts[:-1]
     # A move between two cells loses at most what it takes to leave the one and to enter the other.
     second = np.where(sizes > 1, largest[np.minimum(starts + 1, largest.size - 1)], 0)
     losses = np.minimum(largest[starts] + second, single.loss)
     return WorstEdge(int(losses.max()), single.edge, tight=False), losses
 
 
-def _are_runs(together: ChangedTogether) -> bool:
+def _are_runs(moves: ConstraintMoves) -> bool:
     """Whether the cells of every group follow each other."""
-    steps = np.diff(together.members)
+    steps = np.diff(moves.members)
     inside = np.ones(steps.size, dtype=np.bool_)
-    inside[together.starts[1:-1] - 1] = False
+    inside[moves.starts[1:-1] - 1] = False
     return bool(np.all(steps[inside] == 1))
 
 
-def _swept(together: ChangedTogether, along: Callable[[AxisGraph], WorstEdge], norms: Ints) -> tuple[WorstEdge, Ints]:
+def _swept(moves: ConstraintMoves, along: Callable[[AxisGraph], WorstEdge], norms: Ints) -> tuple[WorstEdge, Ints]:
     """Each group as the only run of joined cells on the axis."""
     found = []
-    for start, stop, with_zero in zip(together.starts[:-1], together.starts[1:], together.with_zero, strict=True):
-        members = together.members[start:stop]
+    for start, stop, with_zero in zip(moves.starts[:-1], moves.starts[1:], moves.with_zero, strict=True):
+        members = moves.members[start:stop]
         reach = np.arange(norms.size)
         reach[members] = members[-1]
         leaving = worst_to_zero(norms, members if with_zero else members[:0])
@@ -527,25 +529,25 @@ def _swept(together: ChangedTogether, along: Callable[[AxisGraph], WorstEdge], n
     return max(found, key=lambda worst: worst.loss), np.array([worst.loss for worst in found])
 
 
-def _listed(together: ChangedTogether, plan: Plan, norms: Ints) -> tuple[WorstEdge, Ints]:
-    pairs, owner = _pairs(together)
+def _listed(moves: ConstraintMoves, plan: Plan, norms: Ints) -> tuple[WorstEdge, Ints]:
+    pairs, owner = _pairs(moves)
     losses = np.zeros(pairs.shape[0], dtype=np.int64)
     for part in plan.parts:
         losses = losses + listed_losses(part, pairs)
-    by_group = np.zeros(together.groups, dtype=np.int64)
+    by_group = np.zeros(moves.groups, dtype=np.int64)
     np.maximum.at(by_group, owner, losses)
-    leaving = np.repeat(together.with_zero, np.diff(together.starts))
-    group = np.repeat(np.arange(together.groups), np.diff(together.starts))
-    np.maximum.at(by_group, group[leaving], norms[together.members[leaving]])
-    return larger(worst_of(losses, pairs), worst_to_zero(norms, together.members[leaving])), by_group
+    leaving = np.repeat(moves.with_zero, np.diff(moves.starts))
+    group = np.repeat(np.arange(moves.groups), np.diff(moves.starts))
+    np.maximum.at(by_group, group[leaving], norms[moves.members[leaving]])
+    return larger(worst_of(losses, pairs), worst_to_zero(norms, moves.members[leaving])), by_group
 
 
-def _pairs(together: ChangedTogether) -> tuple[Ints, Ints]:
+def _pairs(moves: ConstraintMoves) -> tuple[Ints, Ints]:
     """All pairs of cells of one group, and their group."""
-    sizes = np.diff(together.starts)
-    place = np.arange(together.members.size)
-    following = np.repeat(together.starts[1:], sizes) - place - 1
+    sizes = np.diff(moves.starts)
+    place = np.arange(moves.members.size)
+    following = np.repeat(moves.starts[1:], sizes) - place - 1
     first = np.repeat(place, following)
     second = first + 1 + np.arange(first.size) - np.repeat(np.cumsum(following) - following, following)
-    pairs = np.stack([together.members[first], together.members[second]], axis=1)
-    return pairs, np.repeat(np.repeat(np.arange(together.groups), sizes), following)
+    pairs = np.stack([moves.members[first], moves.members[second]], axis=1)
+    return pairs, np.repeat(np.repeat(np.arange(moves.groups), sizes), following)

@@ -39,7 +39,7 @@ class PointAxis:
             raise PlanError("places are whole numbers from 0 on that never decrease, one per value")
 
     @property
-    def nodes(self) -> int:
+    def grid_points(self) -> int:
         return -(-int(self.places[-1]) // self.steps) + 1
 
     def kept(self, first: Ints, second: Ints) -> Ints:
@@ -74,8 +74,8 @@ class PointPlan:
         check_sum("product of the steps between nodes", self._whole)
         if self.total < 1 or self._whole % self.total:
             raise PlanError("the total weight of a record divides the product of the steps")
-        if self.nodes > MOST_POINTS:
-            raise TooLarge("nodes of a grid", self.nodes, MOST_POINTS, "Use fewer nodes.")
+        if self.grid_points > MOST_POINTS:
+            raise TooLarge("nodes of a grid", self.grid_points, MOST_POINTS, "Use fewer nodes.")
         sizes = [axis.places.size for axis in self.axes]
         if self.blocks and [labels.size for labels in self.blocks] != sizes:
             raise PlanError("blocks label every value of every column")
@@ -93,10 +93,10 @@ class PointPlan:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(axis.nodes for axis in self.axes)
+        return tuple(axis.grid_points for axis in self.axes)
 
     @property
-    def nodes(self) -> int:
+    def grid_points(self) -> int:
         return math.prod(self.shape)
 
     @property
@@ -114,18 +114,18 @@ class PointPlan:
 
     def rows_at(self, points: Ints) -> tuple[Ints, Ints]:
         """For each point (values by column) the flat nodes around it and the weight it gives to each."""
-        nodes, weights = [], []
+        grid_points, weights = [], []
         placed = [axis.places[points[:, column]] for column, axis in enumerate(self.axes)]
         for corner in itertools.product((0, 1), repeat=len(self.axes)):
             flat, weight = np.zeros(points.shape[0], dtype=np.int64), np.ones(points.shape[0], dtype=np.int64)
             for upper, axis, place in zip(corner, self.axes, placed, strict=True):
                 part = place % axis.steps
                 # A value on the last node gives the next one nothing, so it may stand for itself.
-                flat = flat * axis.nodes + np.minimum(place // axis.steps + upper, axis.nodes - 1)
+                flat = flat * axis.grid_points + np.minimum(place // axis.steps + upper, axis.grid_points - 1)
                 weight = weight * (part if upper else axis.steps - part)
-            nodes.append(flat)
+            grid_points.append(flat)
             weights.append((weight + self.rounding // 2) // self.rounding)
-        return np.stack(nodes, axis=1), np.stack(weights, axis=1)
+        return np.stack(grid_points, axis=1), np.stack(weights, axis=1)
 
     def blocks_at(self, points: Ints) -> Ints:
         """The flat block of each point."""

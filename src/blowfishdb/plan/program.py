@@ -311,9 +311,9 @@ def merge_graph(graph: CellGraph, buckets: Ints) -> CellGraph:
     count = bucket_count(graph.cells, buckets)
     outside: Bools = np.zeros(count, dtype=np.bool_)
     outside[buckets[graph.outside]] = True
-    together = None if graph.together is None else graph.together.merged(buckets)
+    constraint_moves = None if graph.constraint_moves is None else graph.constraint_moves.merged(buckets)
     axis = _axis(graph, buckets, count)
-    return CellGraph((axis,), "record", outside, graph.presence, graph.rows_per_person, together)
+    return CellGraph((axis,), "record", outside, graph.presence, graph.rows_per_person, constraint_moves)
 
 
 def merge_counts(counts: Ints, buckets: Ints) -> Ints:

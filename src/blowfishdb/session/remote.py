@@ -121,7 +121,7 @@ def read_preview(written: Mapping[str, Any]) -> Preview:
             DearColumn(dear["column"], dear["now"], dear["if_public"], dear["if_partitioned"])
             for dear in written["dear_columns"]
         ),
-        together=str(written["together"]),
+        constraint_note=str(written["constraint_note"]),
         left=_amount(written["left"]),
     )
 
@@ -143,14 +143,18 @@ def read_points(written: object) -> PointQuery:
 def write_point_preview(found: PointPreview) -> Plain:
     """A grid and those that were passed over."""
     own = _exact_as_text(asdict(replace(found, others=())))
-    return {**own, "nodes": list(found.nodes), "others": [write_point_preview(other) for other in found.others]}
+    return {
+        **own,
+        "grid_points": list(found.grid_points),
+        "others": [write_point_preview(other) for other in found.others],
+    }
 
 
 def read_point_preview(written: Mapping[str, Any]) -> PointPreview:
     """The grids that were written."""
     return PointPreview(
         kind=str(written["kind"]),
-        nodes=tuple(int(number) for number in written["nodes"]),
+        grid_points=tuple(int(number) for number in written["grid_points"]),
         scale=float(written["scale"]),
         epsilon=Fraction(written["epsilon"]),
         predicted_excess=float(written["predicted_excess"]),

@@ -16,6 +16,7 @@ from blowfishdb.engine.evidence import not_protected
 from blowfishdb.errors import BlowfishError, InvalidInput, VersionMismatch
 from blowfishdb.ledger import VersionChange
 from blowfishdb.model.cellgraph import Composition, Presence
+from blowfishdb.model.constraint_atoms import as_constraints
 from blowfishdb.model.constraints import write_constraint
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Domain
@@ -117,13 +118,13 @@ class Draft:
             if not kept:
                 families[name] = read_form(said, domain[name])
         constraints = [line.strip() for line in self.constraints.splitlines() if line.strip()]
-        texts = {write_constraint(constraint): constraint for constraint in old.parsed_constraints}
+        texts = {write_constraint(constraint): constraint for constraint in old.constraints}
         new = replace(
             old,
             attributes=families,
             composition=self.composition,
             presence=self.presence,
-            constraints=[texts.get(line, line) for line in constraints],
+            constraints=as_constraints(texts.get(line, line) for line in constraints),
         )
         new.check(domain)
         return new
@@ -154,7 +155,7 @@ async def policies(context: PageContext) -> None:
         forms,
         policy.composition,
         policy.presence,
-        "\n".join(write_constraint(constraint) for constraint in policy.parsed_constraints),
+        "\n".join(write_constraint(constraint) for constraint in policy.constraints),
         shown,
     )
     with ui.element("div").classes("bf-row bf-actions"):

@@ -19,7 +19,7 @@ from blowfishdb.model.numbers import Ints
 from blowfishdb.model.points import PointGraph, Points, compile_points
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Predicate
-from blowfishdb.plan.certificate import calibrate_points, certify_points, components_of, node_loss
+from blowfishdb.plan.certificate import calibrate_points, certify_points, components_of, point_loss
 from blowfishdb.plan.points import PointAxis, PointPlan
 from tests.model.cases import attributes, families, predicates, settings_of
 
@@ -30,7 +30,7 @@ def contributions(
     """What each record adds to the nodes and then to the blocks, from the definitions."""
     found = {}
     for record in records(domain):
-        row = np.zeros(plan.nodes + int(np.prod(plan.block_shape)) * bool(plan.blocks), dtype=np.int64)
+        row = np.zeros(plan.grid_points + int(np.prod(plan.block_shape)) * bool(plan.blocks), dtype=np.int64)
         values = [record[name] for name in points.axes]
         is_point = all(value < domain[name].size for value, name in zip(values, points.axes, strict=True))
         if is_point and holds(where, domain, record) is True:
@@ -42,12 +42,12 @@ def contributions(
                 row[np.ravel_multi_index(node, plan.shape)] = nearest
             if plan.blocks:
                 block = [int(labels[value]) for labels, value in zip(plan.blocks, values, strict=True)]
-                row[plan.nodes + np.ravel_multi_index(block, plan.block_shape)] = 1
+                row[plan.grid_points + np.ravel_multi_index(block, plan.block_shape)] = 1
         found[tuple(record.values())] = row
     return found
 
 
-def worst_moves(domain: Domain, policy: Policy, rows: dict[tuple[int, ...], Ints], nodes: int) -> tuple[int, int]:
+def worst_moves(domain: Domain, policy: Policy, rows: dict[tuple[int, ...], Ints], grid_points: int) -> tuple[int, int]:
     """The largest change of the nodes and of the blocks over all hidden moves of one record."""
     listed = list(records(domain))
     worst = [0, 0]
@@ -56,12 +56,12 @@ def worst_moves(domain: Domain, policy: Policy, rows: dict[tuple[int, ...], Ints
         changes = [np.abs(own - rows[tuple(two.values())]) for two in listed if moves(domain, policy, one, two)]
         changes += [own] if policy.presence != "public" else []
         for change in changes:
-            worst = [max(worst[0], int(change[:nodes].sum())), max(worst[1], int(change[nodes:].sum()))]
+            worst = [max(worst[0], int(change[:grid_points].sum())), max(worst[1], int(change[grid_points:].sum()))]
     return worst[0], worst[1]
 
 
 @st.composite
-def node_plans(draw: st.DrawFn, graph: PointGraph) -> PointPlan:
+def point_plans(draw: st.DrawFn, graph: PointGraph) -> PointPlan:
     axes = []
     for size in graph.plain:
         steps = draw(st.integers(1, 6))
@@ -89,11 +89,11 @@ def test_the_loss_is_never_below_the_truth(data: st.DataObject) -> None:
         points = compile_points(domain, policy, tuple(Axis(name) for name in columns), where)
     except QueryError:
         assume(False)
-    plan = data.draw(node_plans(points.graph))
+    plan = data.draw(point_plans(points.graph))
     applied = policy.applied(domain)
     rows = contributions(points, plan, applied, where)
-    worst, changed = worst_moves(applied, policy, rows, plan.nodes)
-    loss = node_loss(plan, points.graph)
+    worst, changed = worst_moves(applied, policy, rows, plan.grid_points)
+    loss = point_loss(plan, points.graph)
     assert worst <= loss
     whole = int(np.prod([axis.steps for axis in plan.axes]))
     assert loss <= 2 * whole // plan.rounding + 2 ** len(plan.axes) + 1
@@ -114,11 +114,11 @@ def test_without_rounding_one_moving_column_is_exact(data: st.DataObject) -> Non
     domain = Domain(tuple(zip("xy", declared, strict=False)))
     policy = Policy({name: data.draw(families(domain[name])) for name in domain}, composition="attribute")
     points = compile_points(domain, policy, tuple(Axis(name) for name in domain))
-    drawn = data.draw(node_plans(points.graph))
+    drawn = data.draw(point_plans(points.graph))
     plan = PointPlan(Fraction(1), drawn.axes, int(np.prod([axis.steps for axis in drawn.axes])))
     applied = policy.applied(domain)
-    worst, _ = worst_moves(applied, policy, contributions(points, plan, applied, None), plan.nodes)
-    loss = node_loss(plan, points.graph)
+    worst, _ = worst_moves(applied, policy, contributions(points, plan, applied, None), plan.grid_points)
+    loss = point_loss(plan, points.graph)
     assert worst == loss or (points.graph.can_vanish and loss == plan.total)
 
 
@@ -133,21 +133,21 @@ def test_rows_are_what_the_definition_says(data: st.DataObject) -> None:
         points = compile_points(domain, policy, tuple(Axis(name) for name in names), where)
     except QueryError:
         assume(False)
-    plan = data.draw(node_plans(points.graph))
+    plan = data.draw(point_plans(points.graph))
     applied = policy.applied(domain)
     rows = contributions(points, plan, applied, where)
     codes = {name: np.array([record[name] for record in records(applied)]) for name in applied}
     placed, counts = points.place(codes)
     at, weights = plan.rows_at(placed[counts])
-    for record, nodes, own in zip(np.flatnonzero(counts), at, weights, strict=True):
-        row = np.zeros(plan.nodes, dtype=np.int64)
-        np.add.at(row, nodes, own)
-        assert row.tolist() == list(rows.values())[record][: plan.nodes].tolist()
+    for record, grid_points, own in zip(np.flatnonzero(counts), at, weights, strict=True):
+        row = np.zeros(plan.grid_points, dtype=np.int64)
+        np.add.at(row, grid_points, own)
+        assert row.tolist() == list(rows.values())[record][: plan.grid_points].tolist()
     for record in np.flatnonzero(~counts):
         assert not list(rows.values())[record].any()
     if plan.blocks:
         flat = plan.blocks_at(placed[counts])
-        wanted = [int(np.flatnonzero(list(rows.values())[r][plan.nodes :])[0]) for r in np.flatnonzero(counts)]
+        wanted = [int(np.flatnonzero(list(rows.values())[r][plan.grid_points :])[0]) for r in np.flatnonzero(counts)]
         assert flat.tolist() == wanted
 
 
@@ -170,16 +170,16 @@ def test_an_l1_ball_costs_two_theta_over_the_spacing_and_four_columns_cost_no_mo
     """A thousand values a column: 10^12 combinations, none of them written out."""
     domain, policy = line_of(1001, 100, "a", "b", "c", "d", metric="l1")
     plan = PointPlan(Fraction(1), hats(1001, 500, 2**12, 4), 2**20)
-    loss = node_loss(plan, graph_of(domain, policy)) / 2**20
+    loss = point_loss(plan, graph_of(domain, policy)) / 2**20
     assert 2 * 100 / 500 <= loss <= 2 * 100 / 500 + 0.01
-    wide, linf = (node_loss(plan, graph_of(*line_of(1001, 100, "a", "b", "c", "d", metric=m))) for m in ("l2", "linf"))
+    wide, linf = (point_loss(plan, graph_of(*line_of(1001, 100, "a", "b", "c", "d", metric=m))) for m in ("l2", "linf"))
     assert loss < wide / 2**20 < linf / 2**20 == pytest.approx(2 * (1 - 0.8**4), abs=0.01)
 
 
 def test_counts_of_cells_cost_two_and_blocks_that_nobody_leaves_nothing() -> None:
     domain = bf.domain({"x": bf.integers(0, 99, null=0)})
     tens = PointPlan(Fraction(1), (PointAxis(1, np.arange(100) // 10),), 1)
-    assert node_loss(tens, graph_of(domain, bf.Policy({"x": bf.threshold(1)}))) == 2
+    assert point_loss(tens, graph_of(domain, bf.Policy({"x": bf.threshold(1)}))) == 2
     held = graph_of(domain, bf.Policy({"x": bf.partition(cuts=[10, 50])}))
     blocks = (np.repeat([0, 1, 2], [10, 40, 50]),)
     exact = PointPlan(Fraction(1), (PointAxis(1, blocks[0]),), 1, blocks)
@@ -206,13 +206,13 @@ def test_a_hidden_null_or_a_filter_costs_the_whole_weight_of_a_record() -> None:
     policy = bf.Policy({"x": bf.threshold(1)})
     plan = PointPlan(Fraction(1), hats(100, 50, 64, 1), 64)
     near = compile_points(domain, policy, (Axis("x"),)).graph
-    assert node_loss(plan, near) == 64
+    assert point_loss(plan, near) == 64
     clean = bf.domain({"x": bf.integers(0, 99, null_public=True), "sex": ["f", "m"]})
-    assert node_loss(plan, compile_points(clean, policy, (Axis("x"),)).graph) == 4
+    assert point_loss(plan, compile_points(clean, policy, (Axis("x"),)).graph) == 4
     women = bf.col("sex") == "f"
-    assert node_loss(plan, compile_points(clean, policy, (Axis("x"),), women).graph) == 64
+    assert point_loss(plan, compile_points(clean, policy, (Axis("x"),), women).graph) == 64
     told = bf.Policy({"x": bf.threshold(1), "sex": bf.public()})
-    assert node_loss(plan, compile_points(clean, told, (Axis("x"),), women).graph) == 4
+    assert point_loss(plan, compile_points(clean, told, (Axis("x"),), women).graph) == 4
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_a_hidden_null_or_a_filter_costs_the_whole_weight_of_a_record() -> None:
         lambda: PointPlan(Fraction(1), (PointAxis(1, np.array([0, 2**20])),), 1),
         lambda: PointPlan(Fraction(1), hats(4, 2, 2, 1), 2, (np.zeros(3, dtype=np.int64),)),
         lambda: PointPlan(Fraction(1), hats(4, 2, 2, 1), 2, (np.array([0, 0, 0, -1]),)),
-        lambda: node_loss(PointPlan(Fraction(1), hats(4, 2, 2, 1), 2), graph_of(*line_of(5, 1, "x"))),
+        lambda: point_loss(PointPlan(Fraction(1), hats(4, 2, 2, 1), 2), graph_of(*line_of(5, 1, "x"))),
         lambda: calibrate_points(
             PointPlan(Fraction(1), hats(5, 2, 2, 1), 2), graph_of(*line_of(5, 1, "x")), Fraction(0)
         ),
@@ -242,7 +242,7 @@ def test_a_joint_threshold_out_of_order_is_refused() -> None:
     for metric in ("l1", "l2", "linf"):
         wrong = PointGraph((GridGraph(places, places, 2, metric, none),), (3, 3), "record", False, "public")  # type: ignore[arg-type]
         with pytest.raises(PolicyError):
-            node_loss(PointPlan(Fraction(1), hats(3, 2, 2, 2), 4), wrong)
+            point_loss(PointPlan(Fraction(1), hats(3, 2, 2, 2), 4), wrong)
 
 
 def test_the_digest_tells_plans_and_policies_apart() -> None:
@@ -294,10 +294,10 @@ def test_every_way_to_move_is_covered_however_theta_is_shared(
     for (steps, places), (others, between) in itertools.product(PLANS, PLANS):
         axes = (PointAxis(steps, np.array(places)), PointAxis(others, np.array(between)))
         plan = PointPlan(Fraction(1), axes, steps * others)
-        rows = np.zeros((25, plan.nodes), dtype=np.int64)
+        rows = np.zeros((25, plan.grid_points), dtype=np.int64)
         np.add.at(rows, (np.arange(25)[:, None], plan.rows_at(values)[0]), plan.rows_at(values)[1])
         worst = int(np.abs(rows[first] - rows[second]).sum(axis=1).max())
-        loss = node_loss(plan, points.graph)
+        loss = point_loss(plan, points.graph)
         assert worst <= loss
         if name == "scattered blocks" or (steps == others == 1 and name not in ("l1", "l2")):
             assert worst == loss
