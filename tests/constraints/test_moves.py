@@ -34,7 +34,7 @@ PEOPLE = bf.domain(
 
 
 @pytest.mark.parametrize(
-    ("facts", "presence", "moves"),
+    ("constraints", "presence", "moves"),
     [
         (["rows"], "public", None),
         (["rows"], "secret", 1),
@@ -66,7 +66,7 @@ def test_how_many_records_change_together(constraints: list[str], presence: str,
 
 
 @pytest.mark.parametrize(
-    ("family", "fact", "changes"),
+    ("family", "constraint", "changes"),
     [
         (bf.public(), "marginal(age)", False),
         (bf.public(), "count(age < 18)", False),
@@ -116,7 +116,7 @@ def test_people_only_where_no_edge_changes_a_fact(at_most: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "nearest"),
+    ("constraints", "nearest"),
     [
         (["marginal(state)", "marginal(zip)"], r"marginal\(state, zip\)"),
         (["marginal(state)", "count(age < 18)"], r"within each cell of marginal\(state\)"),

@@ -176,7 +176,7 @@ def test_products_follow_their_definition(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reach", "hubs"),
+    ("reach", "universal"),
     [
         ([], []),
         ([0, 0], []),

@@ -134,7 +134,7 @@ def test_the_first_encoding_has_nothing_new() -> None:
 def test_facts_are_told_apart_by_every_part() -> None:
     others = [
         replace(TIED, case="general"),
-        replace(TIED, moves=2),
+        replace(TIED, most=2),
         replace(TIED, members=np.array([0, 1, 2, 4, 3])),
         replace(TIED, with_zero=np.array([True, True])),
         replace(TIED, times=np.array([2, 1])),
