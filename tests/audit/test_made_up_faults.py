@@ -66,7 +66,7 @@ def rounding_forgotten(patch: pytest.MonkeyPatch) -> None:
         loss = usual(plan, graph)
         return max(loss - 2 ** len(plan.axes), 1) if loss and plan.rounding > 1 else loss
 
-    patch.setattr(certificate, "node_loss", short)
+    patch.setattr(certificate, "point_loss", short)
 
 
 def penalty_by_counts(patch: pytest.MonkeyPatch) -> None:

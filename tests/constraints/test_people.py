@@ -171,7 +171,8 @@ def asked_of(policy: Policy, rows: Rows) -> Iterator[object]:
 
 
 @pytest.mark.parametrize(
-    "constraints", [("count(x = 1)",), ("count(x = 1 and y < 3) = 4",), ("range(y, 0, 2)",), ("marginal(x)", "rows = 7")]
+    "constraints",
+    [("count(x = 1)",), ("count(x = 1 and y < 3) = 4",), ("range(y, 0, 2)",), ("marginal(x)", "rows = 7")],
 )
 def test_every_way_to_a_release_is_refused_before_rows_are_read(constraints: tuple[str, ...]) -> None:
     rows = Rows()
