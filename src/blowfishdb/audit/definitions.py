@@ -464,9 +464,7 @@ def changes(adjacency: Adjacency, everyone: Sequence[Record], most_together: int
     if adjacency.policy.constraints and _constraints_bind(adjacency, everyone):
         hidden = adjacency.policy.presence != "public"
         vertices: list[Record | None] = [*everyone, *([None] if hidden else [])]
-        sets = minimal_sets(
-            adjacency.applied, adjacency.policy.constraints, vertices, most_together, adjacency.place
-        )
+        sets = minimal_sets(adjacency.applied, adjacency.policy.constraints, vertices, most_together, adjacency.place)
         return [Change(tuple(before for before, _ in pairs), tuple(after for _, after in pairs)) for pairs in sets]
     found: dict[frozenset[Place], Change] = {}
     placed = [(record, adjacency.place(record)) for record in everyone]

@@ -304,9 +304,7 @@ def moved_by_all(recorder: Recorder, payable: Payable, listed: list[Change], adj
     if not rows.weights.size:
         return Moved(listed, [Fraction(0) for _ in listed], False, proof.epsilon)
     losses = [adjacency.policy.rows_per_person * loss for loss in rows.losses(steps_of(cells, listed))]
-    return Moved(
-        listed, losses, proof.is_tight and not adjacency.policy.constraints, certified.certificate.epsilon
-    )
+    return Moved(listed, losses, proof.is_tight and not adjacency.policy.constraints, certified.certificate.epsilon)
 
 
 def moved_by_stages(
