@@ -135,7 +135,7 @@ HEARD = """async () => {
 """The server has heard of everything that was done on the page, and the page shows that it has."""
 
 
-def login(page: Page, place: Place, path: str) -> None:
+def open_page(page: Page, place: Place, path: str) -> None:
     """Opens a page and waits until it can be used."""
     page.goto(f"{place.url}{path}")
     page.evaluate(ARRIVED)

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, Route, WebSocket, expect
 
 import blowfishdb as bf
 from blowfishdb.engine import measure
-from tests.browser.clinic import HEARD, PASSWORD, SECRET_NOTE, WARDS, Place, follow, login, settle, shoot, sign_in
+from tests.browser.clinic import HEARD, PASSWORD, SECRET_NOTE, WARDS, Place, follow, open_page, settle, shoot, sign_in
 
 pytestmark = pytest.mark.chromium
 
@@ -137,7 +137,7 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
     session = place.app_state.session("hanna")
     sign_in(page, place, "hanna", then="/history")
     expect(page.get_by_role("heading", name="Nothing asked yet")).to_be_visible()
-    login(page, place, "/synopses")
+    open_page(page, place, "/synopses")
     shoot(page, "synopses-empty")
 
     ages = session["clinic"].histogram(bf.col("age").bins(10))
@@ -156,7 +156,7 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
     shoot(page, "synopses")
     assert "asked for a synopsis" in {action for _, action, _ in audited(place)}
     spent = session.budget("clinic").spent
-    login(page, place, "/history")
+    open_page(page, place, "/history")
     boxes = page.get_by_role("checkbox")
     expect(boxes).to_have_count(3)
     shoot(page, "history")
@@ -167,17 +167,17 @@ def test_history_compare_budget_and_synopses(page: Page, place: Place) -> None:
     expect(page.locator(".bf-chart canvas")).to_have_count(2)
     expect(page.get_by_text("with 90 % confidence")).to_be_visible()
     shoot(page, "compare")
-    login(page, place, "/history")
+    open_page(page, place, "/history")
     follow(page, page.get_by_role("link", name="Histogram of age in bins of 10", exact=True).first)
     expect(page.locator(".bf-chart canvas")).to_be_visible()
     shoot(page, "history-answer")
 
-    login(page, place, "/budget")
+    open_page(page, place, "/budget")
     expect(page.get_by_test_id("left").first).to_have_text(f"{float(1 - spent):g}")
     expect(page.get_by_text("CDF of cost")).to_be_visible()
     shoot(page, "budget")
 
-    login(page, place, "/synopses")
+    open_page(page, place, "/synopses")
     page.get_by_role("button", name="Ask it, free").first.click()
     expect(page.locator(".bf-chart canvas")).to_be_visible()
     page.get_by_role("radio", name="Cumulative").click()
@@ -354,7 +354,7 @@ def traffic_of(chromium: Browser, place: Place, identity: str) -> tuple[str, set
         page.get_by_role("menuitem", name="JSON").click()
     heard.append(Path(waiting.value.path()).read_text())
     for path in ("history", "budget", "synopses"):
-        login(page, place, f"/{path}")
+        open_page(page, place, f"/{path}")
         page.evaluate(HEARD)
     page.unroute_all(behavior="wait")
     context.close()

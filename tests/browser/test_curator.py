@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import blowfishdb as bf
 from blowfishdb.errors import BudgetExceeded, DatasetPaused
-from tests.browser.clinic import HEARD, PASSWORD, Place, login, shoot, sign_in
+from tests.browser.clinic import HEARD, PASSWORD, Place, open_page, shoot, sign_in
 
 pytestmark = pytest.mark.chromium
 KINDS = {"blood": 611, "bone": 1_283, "skin": 907}
@@ -236,7 +236,7 @@ def test_names_are_never_taken_for_markup_and_a_dataset_can_go(page: Page, lab: 
     page.get_by_test_id("finish").click()
     page.wait_for_url(re.compile("/policies"))
     for path in ("/policies", "/trade-off", "/ledger", "/datasets"):
-        login(page, lab, f"{path}?dataset=%3Cb%3Eodd%3Cb%3E")
+        open_page(page, lab, f"{path}?dataset=%3Cb%3Eodd%3Cb%3E")
         page.get_by_text("<b>odd<b>").first.wait_for()
     assert page.evaluate("window.bad") is None
     page.get_by_test_id("more-<b>odd<b>").click()
@@ -291,7 +291,7 @@ def test_auditors_read_and_change_nothing(page: Page, lab: Place) -> None:
     expect(page.get_by_role("heading", name="Budget and log")).to_be_visible()
     for test_id in ("pause", "revoke-ben"):
         assert page.get_by_test_id(test_id).count() == 0
-    login(page, lab, "/policies?dataset=depot")
+    open_page(page, lab, "/policies?dataset=depot")
     expect(page.get_by_text("values at most 10 apart")).to_be_visible()
     assert page.get_by_test_id("save").count() == page.get_by_test_id("family").count() == 0
     for path in ("/datasets/add", "/trade-off", "/users"):

@@ -9,7 +9,8 @@ from nicegui import ui
 from blowfishdb.errors import BlowfishError
 from blowfishdb.server.auth.tokens import Token
 from blowfishdb.server.auth.users import SCOPES
-from blowfishdb.server.pages.layout import PASSWORD, heading, icon_button, notice, page
+from blowfishdb.server.pages.controls import card, heading, icon_button, in_row, notice, small, spread
+from blowfishdb.server.pages.layout import PASSWORD, page
 from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.result import code_block
 
@@ -19,16 +20,16 @@ DAYS = {7: "a week", 30: "30 days", 90: "90 days", 365: "a year"}
 @page("/account", "Your account", *SCOPES, lead="Your password, and tokens with which programs act in your name.")
 async def account(context: PageContext) -> None:
     """The page."""
-    with ui.element("section").classes("bf-card"), ui.element("div").classes("bf-spread"):
+    with card(), spread():
         with ui.element("div"):
             heading(context.identity.name)
-            ui.label(f"Role: {context.identity.role}").classes("bf-quiet bf-small")
+            small(f"Role: {context.identity.role}")
         ui.button("Change password", icon="key", on_click=lambda: ui.navigate.to(PASSWORD)).props("outline")
-    with ui.element("section").classes("bf-card"):
+    with card():
         heading("Tokens")
         does = "ask as you, with your budget" if "ask" in context.identity.scopes else "do what you may do"
         said = f"A token lets a script or a notebook {does}. Its secret is shown once."
-        ui.label(said).classes("bf-quiet bf-small").style("margin:2px 0 12px")
+        small(said, "margin:2px 0 12px")
         TokenList(context)
 
 
@@ -37,7 +38,7 @@ class TokenList:
 
     def __init__(self, context: PageContext) -> None:
         self._context = context
-        with ui.element("div").classes("bf-row"):
+        with in_row():
             self._label = ui.input("What for?", placeholder="my notebook").props("outlined dense maxlength=100")
             self._days = (
                 ui.select(DAYS, value=30, label="For").props("outlined dense options-dense").style("width:130px")
@@ -79,13 +80,13 @@ class TokenList:
         self._list.clear()
         with self._list:
             if not found:
-                ui.label("You have no tokens.").classes("bf-quiet bf-small")
+                small("You have no tokens.")
             for token in found:
                 self._row(token)
 
     def _row(self, token: Token) -> None:
-        with ui.element("div").classes("bf-row").style("padding:6px 0;border-top:1px solid var(--bf-line)"):
+        with in_row().style("padding:6px 0;border-top:1px solid var(--bf-line)"):
             ui.label(token.label).style("flex:1;font-weight:560")
             ends = datetime.fromtimestamp(token.ends, UTC).date().isoformat()
-            ui.label(f"may {' and '.join(token.scopes)}, until {ends}").classes("bf-quiet bf-small")
+            small(f"may {' and '.join(token.scopes)}, until {ends}")
             icon_button("delete", f"End the token {token.id}", lambda: self._end(token))

@@ -8,7 +8,8 @@ from functools import partial
 from nicegui import ui
 
 from blowfishdb.errors import BlowfishError
-from blowfishdb.server.pages.layout import empty, heading, page
+from blowfishdb.server.pages.controls import card, empty, heading, in_row, small, spread
+from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.query_form import Asking, Chosen, Template, asked, usual_step
 from blowfishdb.server.pages.quote import budget_bar, figure
@@ -41,34 +42,34 @@ async def budget(context: PageContext) -> None:
         )
     for name in names:
         found = await context.run(partial(session.budget, name))
-        with ui.element("section").classes("bf-card"):
+        with card():
             _dataset(context, found)
 
 
 def _dataset(context: PageContext, found: Budget) -> None:
-    with ui.element("div").classes("bf-spread"):
+    with spread():
         heading(found.dataset)
         where = f"/explore?dataset={found.dataset}"
         ui.button("Explore", icon="insights", on_click=lambda: ui.navigate.to(where)).props("flat dense")
-    with ui.element("div").classes("bf-row").style("align-items:baseline;gap:10px;margin:8px 0 10px"):
+    with in_row().style("align-items:baseline;gap:10px;margin:8px 0 10px"):
         ui.label(figure(found.remaining)).classes("bf-big").props('data-testid="left"')
         ui.label("epsilon left for you").classes("bf-quiet")
     budget_bar(found)
     if found.limit is not None:
         rest, whole = figure(found.dataset_remaining), figure(found.dataset_limit)
         said = f"All analysts together have {rest} of {whole} left on this data."
-        ui.label(said).classes("bf-quiet bf-small").style("margin-top:8px")
+        small(said, "margin-top:8px")
     if found.remaining <= 0:
         said = "Your budget is used up. You can open your answers again, ask synopses, or ask the curator to renew it."
         ui.label(said).classes("bf-small").style("margin-top:8px")
         return
-    with ui.element("div").classes("bf-row").style("margin:18px 0 6px"):
+    with in_row().style("margin:18px 0 6px"):
         ui.label("What typical questions would cost, every count within ±").classes("bf-label").style("margin:0")
         within = ui.input(value="100").props('outlined dense debounce=300 aria-label="Within"').style("width:96px")
-        ui.label("with 95 % confidence").classes("bf-quiet bf-small")
+        small("with 95 % confidence")
     box = ui.element("div").style("min-height:120px").props("aria-live=polite")
     with box:
-        ui.label("Working out the prices …").classes("bf-quiet bf-small")
+        small("Working out the prices …")
 
     async def price() -> None:
         try:

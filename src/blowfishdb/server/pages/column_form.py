@@ -13,7 +13,7 @@ from blowfishdb.errors import BlowfishError, DomainError
 from blowfishdb.model.domain import CELL, CLAMP, Attribute
 from blowfishdb.model.families import full
 from blowfishdb.model.serialize import read_attribute
-from blowfishdb.server.pages.controls import called, pill
+from blowfishdb.server.pages.controls import called, in_row, pill, small
 from blowfishdb.server.pages.page_context import sentence
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.ibis_source import Seen
@@ -186,7 +186,7 @@ class ColumnEditor:
                 )
                 called(chosen.props(FIELD), f"How {self.name} is used", f"use-{self.name}")
                 chosen.style("max-width:230px")
-                self._fields = ui.element("div").classes("bf-row")
+                self._fields = in_row()
                 self._verdict = ui.element("div").props("aria-live=polite")
             self._draw()
 
@@ -273,10 +273,10 @@ class ColumnEditor:
         self._verdict.clear()
         if not self.said.is_used:
             return
-        with self._verdict, ui.element("div").classes("bf-row"):
+        with self._verdict, in_row():
             if self.is_from_data:
                 pill("read from the data", "is-accent")
             try:
-                ui.label(attribute_words(self.attribute(), full())).classes("bf-small bf-quiet")
+                small(attribute_words(self.attribute(), full()))
             except BlowfishError as error:
                 ui.label(sentence(error.message)).classes("bf-small").style("color:var(--bf-accent)")

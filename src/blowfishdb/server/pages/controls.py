@@ -11,8 +11,66 @@ from urllib.parse import quote
 from nicegui import ui
 
 from blowfishdb.present.words import epsilon_words, readable
-from blowfishdb.server.pages.layout import address, empty
 from blowfishdb.server.pages.page_context import PageContext
+
+
+def card() -> ui.element:
+    """A section of the page with a frame around it."""
+    return ui.element("section").classes("bf-card")
+
+
+def in_row() -> ui.element:
+    """Elements side by side."""
+    return ui.element("div").classes("bf-row")
+
+
+def spread() -> ui.element:
+    """Elements at the two ends of a line."""
+    return ui.element("div").classes("bf-spread")
+
+
+def small(text: str, style: str = "") -> ui.label:
+    """A remark in small quiet letters."""
+    return ui.label(text).classes("bf-quiet bf-small").style(style)
+
+
+def icon_button(icon: str, label: str, on_click: Callable[[], object]) -> ui.button:
+    """A small round button whose label is read out and shown under the pointer."""
+    button = ui.button(icon=icon, on_click=on_click).props(f'flat round dense size=sm aria-label="{label}"')
+    button.classes("bf-quiet")
+    with button:
+        ui.tooltip(label)
+    return button
+
+
+def heading(text: str, level: int = 2) -> ui.element:
+    """A heading; its text is never read as markup."""
+    element = ui.element(f"h{level}")
+    with element:
+        ui.label(text).style("display:inline")
+    return element
+
+
+def paragraph(text: str) -> ui.element:
+    """A paragraph; its text is never read as markup."""
+    return ui.label(text).classes("bf-p")
+
+
+def empty(icon: str, title: str, said: str) -> ui.element:
+    """What is shown where there is nothing yet, and what to do about it."""
+    with ui.element("div").classes("bf-empty") as box:
+        ui.icon(icon).props("aria-hidden=true")
+        heading(title)
+        paragraph(said)
+    return box
+
+
+def notice(said: str, kind: str = "", icon: str = "info") -> ui.element:
+    """A sentence that should not be missed; `kind` is "", "is-bad" or "is-accent"."""
+    with ui.element("div").classes(f"bf-notice {kind}").props('role="status"') as box:
+        ui.icon(icon).props("aria-hidden=true")
+        ui.label(said)
+    return box
 
 
 @dataclass(frozen=True)
@@ -69,11 +127,6 @@ Work = Callable[[str], Awaitable[None]]
 Element = TypeVar("Element", bound=ui.element)
 Cell: TypeAlias = str | Callable[[], object]
 """A cell of a table: text, or a function that fills it."""
-
-
-def dress() -> None:
-    """Adds the looks of curators' pages to the page that is being built."""
-    ui.add_head_html(f'<link rel="stylesheet" href="{address("curator.css")}">')
 
 
 def called(element: Element, label: str = "", test_id: str = "") -> Element:
@@ -151,7 +204,7 @@ def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], label
 def wanted_dataset(context: PageContext, names: Sequence[str]) -> str | None:
     """The dataset that the address names, else the first one; None, with a page that teaches, when there is none."""
     if not names:
-        with ui.element("div").classes("bf-card"):
+        with card():
             box = empty("storage", "No dataset yet", "Connect a table first: its domain, its policy and its budget.")
             with box:
                 ui.button("Add a dataset", icon="add", on_click=lambda: ui.navigate.to("/datasets/add")).props(
@@ -176,7 +229,7 @@ def ask_reason(title: str, said: str, action: str, work: Work, *, is_grave: bool
     """A dialog that asks why, for the record, before something is done."""
     with called(ui.dialog(), title) as dialog, ui.card().style("width:460px"):
         ui.label(title).classes("bf-title")
-        ui.label(said).classes("bf-quiet bf-small").style("margin-top:4px")
+        small(said, "margin-top:4px")
         reason = ui.input("Why, for the record").props('outlined dense autofocus maxlength=200 data-testid="reason"')
         reason.classes("w-full").style("margin-top:14px")
 
@@ -187,7 +240,7 @@ def ask_reason(title: str, said: str, action: str, work: Work, *, is_grave: bool
             dialog.close()
             await work(reason.value.strip())
 
-        with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin-top:18px"):
+        with in_row().style("justify-content:flex-end;margin-top:18px"):
             ui.button("Leave it", on_click=dialog.close).props("flat")
             ui.button(action, on_click=go).props(f'unelevated {"color=negative" if is_grave else ""} data-testid="go"')
     dialog.open()
@@ -216,7 +269,7 @@ def ask_limit(context: PageContext, name: str, whose: Whose, analyst: str = "") 
     title = TITLES[whose].format(name=name, analyst=analyst)
     with called(ui.dialog(), title) as dialog, ui.card().style("width:460px"):
         ui.label(title).classes("bf-title")
-        ui.label(NOTES[whose]).classes("bf-quiet bf-small").style("margin-top:4px")
+        small(NOTES[whose], "margin-top:4px")
         amount = ui.input("Epsilon", placeholder="0.5").props('outlined dense autofocus data-testid="amount"')
         amount.classes("w-full").style("margin-top:14px")
         reason = ui.input("Why, for the record").props('outlined dense maxlength=200 data-testid="reason"')
@@ -239,7 +292,7 @@ def ask_limit(context: PageContext, name: str, whose: Whose, analyst: str = "") 
             dialog.close()
             ui.navigate.reload()
 
-        with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin-top:18px"):
+        with in_row().style("justify-content:flex-end;margin-top:18px"):
             ui.button("Leave it", on_click=dialog.close).props("flat")
             ui.button("Set it", on_click=go).props('unelevated data-testid="go"')
     dialog.open()

@@ -16,8 +16,8 @@ from blowfishdb.errors import CatalogError, DomainError, InvalidInput, PolicyErr
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import ROW, Person, Policy, Row
 from blowfishdb.server.pages.column_form import FIELD, ColumnEditor
-from blowfishdb.server.pages.controls import called, choice, dress
-from blowfishdb.server.pages.layout import heading, notice, page
+from blowfishdb.server.pages.controls import called, card, choice, heading, in_row, notice, small, spread
+from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.sources.base import ColumnType
 
@@ -109,9 +109,8 @@ class Adding:
 @page("/datasets/add", "Add a dataset", "curate", lead="Columns are read, rows are not. Nothing is inferred from data.")
 def add(context: PageContext) -> None:
     """Four steps on one page; later ones appear when the columns are known."""
-    dress()
     adding = Adding(context)
-    with ui.element("section").classes("bf-card"):
+    with card():
         heading("1  Where the rows are")
         sent = ui.element("div").style("max-width:340px;margin-top:10px")
         rest = ui.element("div").style("margin-top:12px")
@@ -130,17 +129,18 @@ def add(context: PageContext) -> None:
 
 
 def _by_address(adding: Adding, later: ui.element) -> None:
-    with ui.element("div").classes("bf-row").style("align-items:flex-start"):
+    with in_row().style("align-items:flex-start"):
         box = ui.input("Address", placeholder="postgresql://reader:${BLOWFISH_CLINIC}@host/clinic#visits")
         box.props('outlined dense data-testid="address"').style("flex:1;min-width:320px")
         ui.button("Read the columns", icon="view_column", on_click=lambda: look(box.value)).props(
             'unelevated data-testid="read-columns"'
         )
     tables = ui.element("div").style("margin-top:10px")
-    ui.label(
+    small(
         "duckdb:///shop.duckdb#sales, sqlite, postgresql, mysql, spark, or a path such as data/people.parquet, "
-        "relative to the configuration. A password stands in the environment, written ${BLOWFISH_...} here."
-    ).classes("bf-small bf-quiet").style("margin-top:10px;max-width:84ch")
+        "relative to the configuration. A password stands in the environment, written ${BLOWFISH_...} here.",
+        "margin-top:10px;max-width:84ch",
+    )
 
     async def look(address: str) -> None:
         tables.clear()
@@ -192,7 +192,7 @@ def _by_file(adding: Adding, later: ui.element) -> None:
     drop.classes("bf-drop").style("width:100%;max-width:520px")
     choose.on("click", js_handler=f"() => getElement({drop.id}).pickFiles()")
     said = f"{', '.join(ENDINGS)}. It is kept beside the configuration, readable by the server alone."
-    ui.label(said).classes("bf-small bf-quiet").style("margin-top:8px")
+    small(said, "margin-top:8px")
 
 
 def _show_columns(adding: Adding, columns: Mapping[str, ColumnType], later: ui.element) -> None:
@@ -202,18 +202,19 @@ def _show_columns(adding: Adding, columns: Mapping[str, ColumnType], later: ui.e
     adding.names = list(columns)
     later.clear()
     with later:
-        with ui.element("section").classes("bf-card"):
+        with card():
             heading("2  What the public may know of each column")
-            ui.label(
+            small(
                 f"{len(columns)} columns, no rows read. Say what anybody may know anyway; a column without a domain is "
-                "not used."
-            ).classes("bf-small bf-quiet").style("margin:4px 0 8px")
+                "not used.",
+                "margin:4px 0 8px",
+            )
             for editor in adding.columns:
                 editor.build()
         with ui.element("div").classes("bf-two").style("margin-top:16px"):
-            with ui.element("section").classes("bf-card"):
+            with card():
                 _whose(adding)
-            with ui.element("section").classes("bf-card"):
+            with card():
                 _budget(adding)
         _finish(adding)
 
@@ -221,16 +222,14 @@ def _show_columns(adding: Adding, columns: Mapping[str, ColumnType], later: ui.e
 def _whose(adding: Adding) -> None:
     heading("3  Whose rows these are")
     ways = ui.element("div").style("margin-top:10px")
-    fields = ui.element("div").classes("bf-row").style("margin-top:12px")
+    fields = in_row().style("margin-top:12px")
 
     def show(unit: str) -> None:
         adding.unit = unit
         fields.clear()
         with fields:
             if unit == "row":
-                ui.label("Each row is protected on its own. Somebody with several rows is protected less.").classes(
-                    "bf-small bf-quiet"
-                )
+                small("Each row is protected on its own. Somebody with several rows is protected less.")
                 return
             ui.select(adding.names, label="Tells people apart").props(FIELD).style("width:170px").bind_value(
                 adding, "person"
@@ -247,17 +246,18 @@ def _whose(adding: Adding) -> None:
 
 def _budget(adding: Adding) -> None:
     heading("4  What it may lose")
-    with ui.element("div").classes("bf-row").style("margin-top:12px"):
+    with in_row().style("margin-top:12px"):
         ui.input("Epsilon in all").props(f'{FIELD} data-testid="epsilon"').style("width:150px").bind_value(
             adding, "epsilon"
         )
         ui.input("Each analyst", placeholder="all of it").props(FIELD).style("width:150px").bind_value(
             adding, "per_analyst"
         )
-    ui.label(
+    small(
         "The smaller, the better protected: with epsilon 1 in all, an observer's odds between two hidden neighbours "
-        "change at most 2.7-fold, over all answers together."
-    ).classes("bf-small bf-quiet").style("margin-top:8px")
+        "change at most 2.7-fold, over all answers together.",
+        "margin-top:8px",
+    )
 
 
 def _finish(adding: Adding) -> None:
@@ -268,12 +268,12 @@ def _finish(adding: Adding) -> None:
         adding.context.app_state.audit_log.note(adding.context.check("curate").name, "added a dataset", dataset.name)
         ui.navigate.to(f"/policies?dataset={quote(dataset.name)}")
 
-    with ui.element("section").classes("bf-card").style("margin-top:16px"), ui.element("div").classes("bf-spread"):
-        with ui.element("div").classes("bf-row"):
+    with card().style("margin-top:16px"), spread():
+        with in_row():
             ui.input("Name for analysts", placeholder="visits").props(f'{FIELD} data-testid="name"').style(
                 "width:220px"
             ).bind_value(adding, "name")
-            ui.label("It starts with everything secret; the policy comes next.").classes("bf-small bf-quiet")
+            small("It starts with everything secret; the policy comes next.")
         ui.button("Add it", icon="check", on_click=go).props('unelevated data-testid="finish"')
 
 
@@ -297,10 +297,11 @@ def _ask_to_look(adding: Adding, editor: ColumnEditor) -> None:
     with called(ui.dialog(), title) as dialog, ui.card().style("width:520px"):
         ui.label(title).classes("bf-title")
         notice(WARNING, "is-accent", "warning").style("margin-top:12px")
-        ui.label(
-            "What is read is only filled in here, marked, and yours to change. The look itself is logged."
-        ).classes("bf-small bf-quiet").style("margin-top:12px")
-        with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin-top:18px"):
+        small(
+            "What is read is only filled in here, marked, and yours to change. The look itself is logged.",
+            "margin-top:12px",
+        )
+        with in_row().style("justify-content:flex-end;margin-top:18px"):
             ui.button("Leave it", on_click=dialog.close).props("flat")
             ui.button("I understand, read it", on_click=read).props('unelevated data-testid="look-anyway"')
     dialog.open()

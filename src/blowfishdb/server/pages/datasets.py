@@ -11,15 +11,27 @@ from blowfishdb.catalog.dataset import Dataset, attribute_words, family_words
 from blowfishdb.errors import BlowfishError
 from blowfishdb.ledger import Account
 from blowfishdb.model.policy import Policy
-from blowfishdb.server.pages.controls import Column, ask_reason, budget_bar, called, dress, pill, plain_table
-from blowfishdb.server.pages.layout import empty, heading, notice, page
+from blowfishdb.server.pages.controls import (
+    Column,
+    ask_reason,
+    budget_bar,
+    called,
+    card,
+    empty,
+    heading,
+    in_row,
+    notice,
+    pill,
+    plain_table,
+    spread,
+)
+from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext, sentence
 
 
 @page("/datasets", "Datasets", "curate", lead="What is connected, what the public may know of it, and what is left.")
 async def datasets(context: PageContext) -> None:
     """One card for each dataset."""
-    dress()
     curator = context.curator()
     names = curator.datasets()
     with ui.element("div").classes("bf-row bf-actions"):
@@ -27,7 +39,7 @@ async def datasets(context: PageContext) -> None:
             'unelevated data-testid="add"'
         )
     if not names:
-        with ui.element("div").classes("bf-card"):
+        with card():
             empty(
                 "storage",
                 "Nothing is connected yet",
@@ -39,7 +51,7 @@ async def datasets(context: PageContext) -> None:
         try:
             account = await context.run(partial(curator.account, name))
         except BlowfishError as error:
-            with ui.element("section").classes("bf-card"):
+            with card():
                 heading(name)
                 notice(sentence(error.message), "is-bad", "error")
             continue
@@ -48,9 +60,9 @@ async def datasets(context: PageContext) -> None:
 
 def _card(context: PageContext, dataset: Dataset, account: Account) -> None:
     pause = context.app_state.pauses.of(dataset.name)
-    with called(ui.element("section").classes("bf-card"), dataset.name):
-        with ui.element("div").classes("bf-spread"):
-            with ui.element("div").classes("bf-row"):
+    with called(card(), dataset.name):
+        with spread():
+            with in_row():
                 heading(dataset.name).classes("bf-title")
                 pill(f"policy version {account.policy_version}", "is-brand")
                 if pause is not None:
@@ -67,7 +79,7 @@ def _card(context: PageContext, dataset: Dataset, account: Account) -> None:
 
 def _links(context: PageContext, name: str, *, is_paused: bool) -> None:
     place = quote(name)
-    with ui.element("div").classes("bf-row").style("gap:4px"):
+    with in_row().style("gap:4px"):
         for label, icon, path in (
             ("Policy", "hub", "/policies"),
             ("Trade-off", "balance", "/trade-off"),

@@ -12,8 +12,9 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.preview import Preview
 from blowfishdb.errors import BlowfishError, NotSignedIn
+from blowfishdb.server.pages.controls import card, empty
 from blowfishdb.server.pages.history import all_past
-from blowfishdb.server.pages.layout import empty, page
+from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.query_form import AccuracyForm, Asking, QueryForm, Wanted
 from blowfishdb.server.pages.quote import (
@@ -55,7 +56,7 @@ class Explorer:
         self._past: list[Past] | None = None
         self._is_running = self._is_pricing = False
         with ui.element("div").classes("bf-explore") as self._root:
-            with ui.element("section").classes("bf-card").props('aria-label="Question"'):
+            with card().props('aria-label="Question"'):
                 data = ui.select(names, value=dataset, label="Dataset").props("outlined dense options-dense")
                 data.classes("w-full").style("margin-bottom:14px")
                 data.on_value_change(lambda e: self._choose_dataset(e.value))
@@ -63,12 +64,8 @@ class Explorer:
                 ui.separator().style("margin:16px 0 14px")
                 self._accuracy = AccuracyForm(self._changed)
             with ui.element("div").style("min-width:0"):
-                with (
-                    ui.element("section")
-                    .classes("bf-card bf-quote")
-                    .props('aria-label="Price" aria-live="polite"') as card
-                ):
-                    self._quote_card = card
+                self._quote_card = card().classes("bf-quote").props('aria-label="Price" aria-live="polite"')
+                with self._quote_card:
                     self._quote_box = ui.element("div").classes("bf-quote-body")
                 with ui.element("section").classes("bf-card bf-result").props('aria-label="Answer"'):
                     self._result_box = ui.element("div").props("id=answer")

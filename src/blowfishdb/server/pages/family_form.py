@@ -27,7 +27,7 @@ from blowfishdb.model.families import (
     show_theta,
     threshold,
 )
-from blowfishdb.server.pages.controls import Tile, tiles
+from blowfishdb.server.pages.controls import Tile, small, tiles
 
 LONGEST = 200_000
 
@@ -164,7 +164,7 @@ class FamilyEditor:
         }
         with self._field:
             if self.said.kind not in labels:
-                ui.label(TIPS[self.said.kind]).classes("bf-small bf-quiet")
+                small(TIPS[self.said.kind])
                 return
             is_long = self.said.kind in ("blocks", "custom")
             make = ui.textarea if is_long else ui.input

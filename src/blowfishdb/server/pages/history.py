@@ -15,7 +15,8 @@ from blowfishdb.errors import InvalidInput
 from blowfishdb.present.chart_echarts import chart_of, height_of, top_of
 from blowfishdb.present.table import row_labels
 from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words, percent
-from blowfishdb.server.pages.layout import empty, heading, page, paragraph
+from blowfishdb.server.pages.controls import card, empty, heading, in_row, paragraph, small, spread
+from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.quote import answer_link, answer_name, figure
 from blowfishdb.server.pages.result import code_block, reopening, show_answer
@@ -37,16 +38,16 @@ async def history(context: PageContext) -> None:
     session = context.session()
     found = await context.run(lambda: all_past(session))
     if not found:
-        with ui.element("section").classes("bf-card"):
+        with card():
             empty(
                 "history", "Nothing asked yet", "Your answers will be listed here, to open, compare and download again."
             )
-            with ui.element("div").classes("bf-row").style("justify-content:center;margin-bottom:20px"):
+            with in_row().style("justify-content:center;margin-bottom:20px"):
                 ui.button("Ask something", on_click=lambda: ui.navigate.to("/explore")).props("unelevated")
         return
-    with ui.element("section").classes("bf-card"):
-        with ui.element("div").classes("bf-spread"):
-            said = ui.label("Tick two answers to compare them.").classes("bf-quiet bf-small")
+    with card():
+        with spread():
+            said = small("Tick two answers to compare them.")
             button = ui.button("Compare", icon="compare", on_click=lambda: ui.navigate.to(compared(chosen)))
             button.props("unelevated").set_enabled(False)
         chosen: list[str] = []
@@ -123,7 +124,7 @@ async def one_answer(context: PageContext) -> None:
     dataset, number = named(context.request.query_params.get("of", ""))
     found = await context.run(lambda: session.reopen(dataset, number))
     ui.link("← All answers", "/history").classes("bf-small")
-    with ui.element("section").classes("bf-card").style("margin-top:10px"):
+    with card().style("margin-top:10px"):
         code = reopening(dataset, number, context.app_state.settings.url)
         if isinstance(found, Answer):
             show_answer(context, found, code)
@@ -159,9 +160,9 @@ async def compare(context: PageContext) -> None:
     top = top_of(first, second) if first.is_counts and second.is_counts else None
     with ui.element("div").classes("bf-two").style("margin-top:10px"):
         for answer in answers:
-            with ui.element("section").classes("bf-card"):
+            with card():
                 heading(answer.title)
-                with ui.element("div").classes("bf-row").style("gap:6px;margin:6px 0 8px"):
+                with in_row().style("gap:6px;margin:6px 0 8px"):
                     ui.label(accuracy_words(answer)).classes("bf-pill is-accent")
                     ui.label(f"epsilon {epsilon_words(answer.epsilon)}").classes("bf-pill is-brand")
                     ui.label(f"{answer.mechanism}, {answer.released[:10]}").classes("bf-pill")
@@ -169,7 +170,7 @@ async def compare(context: PageContext) -> None:
                     f"height:{min(height_of(answer), 640)}px"
                 )
     if first.tables == second.tables and first.kind == second.kind:
-        with ui.element("section").classes("bf-card").style("margin-top:16px"):
+        with card().style("margin-top:16px"):
             _together(first, second)
 
 
@@ -181,7 +182,7 @@ def _together(first: Answer, second: Answer) -> None:
         f"Each true value lies in both intervals, with {sure} confidence for all of them at once, as long as the data "
         "has not changed in between."
     )
-    ui.label(said).classes("bf-quiet bf-small").style("margin:4px 0 10px")
+    small(said, "margin:4px 0 10px")
     digits = digits_of(first)
     size = min(first.raw.size, MOST_ROWS)
     rows = []

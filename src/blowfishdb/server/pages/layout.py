@@ -19,6 +19,7 @@ from blowfishdb.errors import BlowfishError, NotSignedIn
 from blowfishdb.present.released import software_version
 from blowfishdb.server.access import app_state_of, identity_of, secret_of
 from blowfishdb.server.auth.users import Identity, Scope
+from blowfishdb.server.pages.controls import heading, icon_button, paragraph
 from blowfishdb.server.pages.page_context import PageContext, sentence
 from blowfishdb.server.problems import status_of
 
@@ -44,15 +45,9 @@ def address(asset: str) -> str:
     return f"{HOME}/{asset}?{software_version()}"
 
 
-def wears_dark(request: Request) -> bool | None:
+def chosen_theme(request: Request) -> bool | None:
     """Whether this browser chose the dark theme; None while it follows the system."""
     return {"dark": True, "light": False}.get(request.cookies.get(THEME_COOKIE, ""))
-
-
-def add_theme(request: Request) -> ui.dark_mode:
-    """Dresses the page that is being built."""
-    ui.add_head_html(f'<link rel="stylesheet" href="{address("theme.css")}">')
-    return ui.dark_mode(wears_dark(request))
 
 
 def remember_theme(*, dark: bool) -> None:
@@ -111,7 +106,7 @@ NAVIGATION = (
     _place("/policies", "Policies", "hub", "curate", "audit"),
     _place("/trade-off", "Trade-off", "balance", "curate"),
     _place("/ledger", "Budget and log", "receipt_long", "curate", "audit"),
-    _place("/users", "People", "group", "curate"),
+    _place("/users", "Users", "group", "curate"),
 )
 """What each role finds at the side."""
 HOMES = {"analyst": "/explore", "curator": "/datasets", "auditor": "/ledger"}
@@ -140,7 +135,7 @@ def page(path: str, title: str, *scopes: Scope, lead: str = "") -> Callable[[Bui
             if isinstance(found, Response):
                 return found
             try:
-                with _frame(found, title, lead):
+                with _frame(found, title, lead, is_curators="ask" not in scopes):
                     working = build(found)
                     if inspect.isawaitable(working):
                         await working
@@ -176,9 +171,12 @@ def _to_sign_in(request: Request) -> Response:
 
 
 @contextmanager
-def _frame(context: PageContext, title: str, lead: str) -> Iterator[None]:
+def _frame(context: PageContext, title: str, lead: str, *, is_curators: bool) -> Iterator[None]:
     """The navigation, the heading, and room for the page."""
-    dark = add_theme(context.request)
+    ui.add_head_html(f'<link rel="stylesheet" href="{address("theme.css")}">')
+    if is_curators:
+        ui.add_head_html(f'<link rel="stylesheet" href="{address("curator.css")}">')
+    dark = ui.dark_mode(chosen_theme(context.request))
     ui.on_exception(context.tell)
     # The framework wraps every page in a main of its own; ours is the one to announce.
     ui.query("main.q-page").props("role=presentation")
@@ -228,42 +226,3 @@ def _user(context: PageContext, dark: ui.dark_mode) -> None:
             ui.label("Your account").classes("bf-unseen")
         icon_button("contrast", "Light or dark", change_theme)
         icon_button("logout", "Sign out", leave)
-
-
-def icon_button(icon: str, label: str, on_click: Callable[[], object]) -> ui.button:
-    """A small round button whose label is read out and shown under the pointer."""
-    button = ui.button(icon=icon, on_click=on_click).props(f'flat round dense size=sm aria-label="{label}"')
-    button.classes("bf-quiet")
-    with button:
-        ui.tooltip(label)
-    return button
-
-
-def heading(text: str, level: int = 2) -> ui.element:
-    """A heading; its text is never read as markup."""
-    element = ui.element(f"h{level}")
-    with element:
-        ui.label(text).style("display:inline")
-    return element
-
-
-def paragraph(text: str) -> ui.element:
-    """A paragraph; its text is never read as markup."""
-    return ui.label(text).classes("bf-p")
-
-
-def empty(icon: str, title: str, said: str) -> ui.element:
-    """What is shown where there is nothing yet, and what to do about it."""
-    with ui.element("div").classes("bf-empty") as box:
-        ui.icon(icon).props("aria-hidden=true")
-        heading(title)
-        paragraph(said)
-    return box
-
-
-def notice(said: str, kind: str = "", icon: str = "info") -> ui.element:
-    """A sentence that should not be missed; `kind` is "", "is-bad" or "is-accent"."""
-    with ui.element("div").classes(f"bf-notice {kind}").props('role="status"') as box:
-        ui.icon(icon).props("aria-hidden=true")
-        ui.label(said)
-    return box

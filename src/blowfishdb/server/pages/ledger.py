@@ -20,15 +20,21 @@ from blowfishdb.server.pages.controls import (
     ask_reason,
     budget_bar,
     called,
+    card,
     dataset_choice,
-    dress,
+    empty,
     figure,
+    heading,
+    in_row,
+    notice,
     pill,
     plain_table,
+    small,
+    spread,
     wanted_dataset,
 )
 from blowfishdb.server.pages.datasets import pause_button
-from blowfishdb.server.pages.layout import empty, heading, notice, page
+from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext
 
 KINDS = {
@@ -84,7 +90,6 @@ AUDIT_LOG = (
 @page("/ledger", "Budget and log", "curate", "audit", lead="Who asked what, what it cost, and what is left.")
 async def ledger(context: PageContext) -> None:
     """The budget of one dataset, its log, and the audit log."""
-    dress()
     curator = context.auditor()
     name = wanted_dataset(context, curator.datasets())
     if name is None:
@@ -94,33 +99,33 @@ async def ledger(context: PageContext) -> None:
         ui.link("Its policy", f"/policies?dataset={quote(name)}").style("margin-right:6px")
         dataset_choice("/ledger", curator.datasets(), name)
     with ui.element("div").classes("bf-two"):
-        with ui.element("section").classes("bf-card"):
+        with card():
             _budget(context, name, account)
-        with ui.element("section").classes("bf-card"):
+        with card():
             _verification(context, name)
-    with ui.element("section").classes("bf-card").style("margin-top:16px"):
+    with card().style("margin-top:16px"):
         _analysts(context, name, await context.run(lambda: curator.analysts(name)))
-    with ui.element("section").classes("bf-card"):
+    with card():
         await _logs(context, curator, name)
 
 
 def _budget(context: PageContext, name: str, account: Account) -> None:
     pause = context.app_state.pauses.of(name)
     is_curator = "curate" in context.identity.scopes
-    with ui.element("div").classes("bf-spread"):
+    with spread():
         heading(f"Budget of {name}")
         if pause is not None:
             pill("paused", "is-accent")
-    with ui.element("div").classes("bf-row").style("align-items:baseline;margin:10px 0"):
+    with in_row().style("align-items:baseline;margin:10px 0"):
         ui.label(figure(account.remaining)).classes("bf-big").props('data-testid="left"')
         ui.label(f"epsilon left of {figure(account.limit)}; {account.charges:,} answers charged").classes("bf-quiet")
     budget_bar(account.spent, account.limit, f"Budget of {name}")
     own = "only the limit in all" if account.analyst_limit is None else f"epsilon {figure(account.analyst_limit)}"
-    ui.label(f"Each analyst may spend: {own}.").classes("bf-small bf-quiet").style("margin-top:8px")
+    small(f"Each analyst may spend: {own}.", "margin-top:8px")
     if pause is not None:
         notice(f"Paused by {pause.by}: {pause.reason}", "is-accent", "pause_circle").style("margin-top:10px")
     if is_curator:
-        with ui.element("div").classes("bf-row").style("margin-top:12px;gap:4px"):
+        with in_row().style("margin-top:12px;gap:4px"):
             ui.button("Raise it …", icon="add_circle", on_click=lambda: ask_limit(context, name, "all")).props(
                 "flat dense"
             )
@@ -132,9 +137,10 @@ def _budget(context: PageContext, name: str, account: Account) -> None:
 
 def _verification(context: PageContext, name: str) -> None:
     heading("Is the ledger sound?")
-    ui.label("Every entry is chained to the one before it. A check recomputes all hashes and all balances.").classes(
-        "bf-small bf-quiet"
-    ).style("margin:4px 0 12px")
+    small(
+        "Every entry is chained to the one before it. A check recomputes all hashes and all balances.",
+        "margin:4px 0 12px",
+    )
     room = ui.element("div").props("aria-live=polite").style("margin-bottom:12px")
 
     async def check() -> None:
@@ -157,7 +163,7 @@ def _verification(context: PageContext, name: str) -> None:
             else:
                 notice(f"The audit log was changed at line {fault}.", "is-bad", "gpp_bad")
 
-    with ui.element("div").classes("bf-row"):
+    with in_row():
         ui.button("Check the ledger", icon="fact_check", on_click=check).props('unelevated data-testid="verify"')
         ui.button(
             "Export", icon="download", on_click=lambda: ui.navigate.to(f"/api/v1/ledger/export?dataset={quote(name)}")
@@ -202,7 +208,7 @@ def _buttons(context: PageContext, name: str, analyst: str) -> Cell:
 
     def draw() -> None:
         said = f"{analyst} can ask nothing more of {name}. Earlier answers stay readable."
-        with ui.element("div").classes("bf-row").style("gap:2px;justify-content:flex-end"):
+        with in_row().style("gap:2px;justify-content:flex-end"):
             ui.button("Limit …", on_click=lambda: ask_limit(context, name, "analyst", analyst)).props("flat dense")
             button = ui.button(
                 "Revoke …",
@@ -245,9 +251,7 @@ def _entries(entries: list[Entry]) -> None:
         rows.append([str(entry.sequence), _time(str(fields.get("at", ""))), who, entry_words(entry), cost])
     plain_table(LOG, rows, "Ledger entries")
     if len(entries) == SHOWN:
-        ui.label(f"The newest {SHOWN} entries; the export has them all.").classes("bf-small bf-quiet").style(
-            "margin-top:8px"
-        )
+        small(f"The newest {SHOWN} entries; the export has them all.", "margin-top:8px")
 
 
 def _time(text: str) -> str:

@@ -24,9 +24,22 @@ from blowfishdb.model.explain import explain, view_graph
 from blowfishdb.model.policy import Policy
 from blowfishdb.present.chart_echarts import line_chart
 from blowfishdb.present.graph_picture import to_svg
-from blowfishdb.server.pages.controls import ask_reason, choice, dataset_choice, dress, figure, pill, wanted_dataset
+from blowfishdb.server.pages.controls import (
+    ask_reason,
+    card,
+    choice,
+    dataset_choice,
+    figure,
+    heading,
+    in_row,
+    notice,
+    pill,
+    small,
+    spread,
+    wanted_dataset,
+)
 from blowfishdb.server.pages.family_form import FamilyEditor, FamilyForm, form_of, kinds_for, read_form
-from blowfishdb.server.pages.layout import heading, notice, page
+from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext, sentence
 from blowfishdb.server.rest.datasets import policy_tag
 
@@ -74,9 +87,7 @@ def _distance_curve(domain: Domain, policy: Policy, name: str, around: str) -> N
     options["grid"]["top"] = 34
     ui.echart(options).style("height:210px").props('role=img aria-label="Steps between one value and the others"')
     if None in steps:
-        ui.label("Where the curve has a gap, the two are not hidden from each other at all.").classes(
-            "bf-small bf-quiet"
-        )
+        small("Where the curve has a gap, the two are not hidden from each other at all.")
 
 
 COMPOSITIONS = {"record": "All at once", "attribute": "One at a time"}
@@ -133,7 +144,6 @@ class Draft:
 @page("/policies", "Policies", "curate", "audit", lead="What is hidden, what is not, and what a change would do.")
 async def policies(context: PageContext) -> None:
     """The editor of one dataset's policy; auditors read it."""
-    dress()
     curator = context.auditor()
     name = wanted_dataset(context, curator.datasets())
     if name is None:
@@ -163,15 +173,15 @@ async def policies(context: PageContext) -> None:
     draft.parts["timer"] = ui.element("div")
     with ui.element("div").classes("bf-editor"):
         with ui.element("div"):
-            with ui.element("section").classes("bf-card"):
+            with card():
                 _attributes(draft)
             if "curate" in context.identity.scopes:
-                with ui.element("section").classes("bf-card"):
+                with card():
                     _change_card(draft)
         with ui.element("div"):
-            with ui.element("section").classes("bf-card"):
+            with card():
                 _picture_card(draft)
-            with ui.element("section").classes("bf-card"):
+            with card():
                 heading("In words")
                 draft.parts["words"] = ui.element("div").props("aria-live=polite")
     await _refresh(draft)
@@ -227,9 +237,7 @@ def _whole_record(draft: Draft) -> None:
         placeholder="count(age < 18) = 120\nmarginal(ward)",
         on_change=lambda event: _set(draft, "constraints", str(event.value or "")),
     ).props('outlined dense autogrow debounce=300 aria-label="Public facts" data-testid="facts"').classes("w-full")
-    ui.label("Counts that everybody knows already. They tie records together, and what ties costs.").classes(
-        "bf-small bf-quiet"
-    ).style("margin-top:4px")
+    small("Counts that everybody knows already. They tie records together, and what ties costs.", "margin-top:4px")
 
 
 def _choice(draft: Draft, part: str, options: dict[str, str]) -> None:
@@ -240,7 +248,7 @@ def _choice(draft: Draft, part: str, options: dict[str, str]) -> None:
         _set(draft, part, value)
 
     room = ui.element("div")
-    said = ui.label(CONSEQUENCES[str(getattr(draft, part))]).classes("bf-small bf-quiet").style("margin-top:4px")
+    said = small(CONSEQUENCES[str(getattr(draft, part))], "margin-top:4px")
     with room:
         choice(options, str(getattr(draft, part)), chosen, part.capitalize())
 
@@ -251,7 +259,7 @@ def _set(draft: Draft, part: str, value: str) -> None:
 
 
 def _picture_card(draft: Draft) -> None:
-    with ui.element("div").classes("bf-spread"):
+    with spread():
         draft.parts["title"] = ui.element("div")
 
         ui.input("Around this value", on_change=lambda event: _set(draft, "around", str(event.value or ""))).props(
@@ -345,7 +353,7 @@ def _words(draft: Draft, policy: Policy) -> None:
 
 
 def _sentences(title: str, icon: str, kind: str, said: Sequence[str]) -> None:
-    with ui.element("div").classes("bf-row").style("gap:7px"):
+    with in_row().style("gap:7px"):
         ui.icon(icon).style(f"color:var(--bf-{kind});font-size:19px").props("aria-hidden=true")
         ui.label(title).style("font-weight:620")
     with ui.element("ul").classes("bf-list"):
@@ -379,5 +387,5 @@ def _change(found: tuple[VersionChange, Stretch] | None, refusal: str) -> bool:
             f"Version {change.next_version}. Past loss counts {figure(change.stretch)} times: epsilon "
             f"{figure(change.spent_before)} spent becomes {figure(change.spent_after)} of {figure(change.limit)}."
         ).style("font-weight:560")
-    ui.label(sentence(stretch.why)).classes("bf-small bf-quiet").style("margin-top:2px")
+    small(sentence(stretch.why), "margin-top:2px")
     return True

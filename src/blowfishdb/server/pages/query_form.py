@@ -21,8 +21,7 @@ from blowfishdb.model.calendar import NESTS, Dates, Timestamps
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.numbers import show
 from blowfishdb.model.predicate import Axis, Both, Comparison, Member, Negation, Predicate
-from blowfishdb.server.pages.controls import Tile, choice, tiles
-from blowfishdb.server.pages.layout import icon_button
+from blowfishdb.server.pages.controls import Tile, choice, icon_button, small, spread, tiles
 
 UNITS_OF = frozenset(NESTS)
 COMFORTABLE = 24
@@ -268,7 +267,7 @@ class FilterForm:
         self, domain: Domain, filters: tuple[Filtered, ...], on_change: Callable[[tuple[Filtered, ...]], object]
     ) -> None:
         self._domain, self._filters, self._on_change = domain, list(filters), on_change
-        with ui.element("div").classes("bf-spread").style("margin-top:12px"):
+        with spread().style("margin-top:12px"):
             ui.label("Filter").classes("bf-label").style("margin:0")
             self._button = ui.button("Add", icon="filter_alt", on_click=self._add).props("flat dense size=sm")
         self._box = ui.element("div").classes("bf-stack")
@@ -279,7 +278,7 @@ class FilterForm:
         self._button.set_enabled(len(self._filters) < MOST_FILTERS)
         with self._box:
             if not self._filters:
-                ui.label("All records.").classes("bf-quiet bf-small")
+                small("All records.")
             for place in range(len(self._filters)):
                 self._row(place)
 
@@ -299,7 +298,7 @@ class FilterForm:
                             lambda e: self._put(place, replace(self._filters[place], condition=e.value))
                         )
                     else:
-                        ui.label("from … to, both included").classes("bf-quiet bf-small").style("align-self:center")
+                        small("from … to, both included", "align-self:center")
                 if isinstance(attribute, Categorical):
                     self._values(place, attribute)
                 else:
@@ -367,7 +366,7 @@ class QueryForm:
         self._domain, self._on_change = domain, on_change
         self._tips = {tile.value: tile.tip for tile in offered}
         tiles(offered, "histogram", self._choose_template, "What to ask")
-        self._said = ui.label(offered[0].tip).classes("bf-quiet bf-small").style("margin-top:8px")
+        self._said = small(offered[0].tip, "margin-top:8px")
         self._box = ui.element("div")
         self._build()
 
@@ -401,9 +400,7 @@ class QueryForm:
                 return
             usable = self._usable(self._domain, self.asking.template)
             if not usable or (self.asking.template in ("heat", "marginals") and len(usable) < PAIR):
-                ui.label("This dataset has no attribute for that.").classes("bf-quiet bf-small").style(
-                    "margin-top:14px"
-                )
+                small("This dataset has no attribute for that.", "margin-top:14px")
                 return
             for place in range(len(self.asking.chosen)):
                 self._attribute(place, usable)
@@ -487,7 +484,7 @@ class QueryForm:
         area = ui.textarea("Statement", value=self.sql).props("outlined autogrow debounce=300 spellcheck=false")
         area.classes("w-full").style("margin-top:14px").props('input-class="bf-mono"')
         said = "SELECT, one of COUNT(*), SUM, AVG, MEDIAN, CDF, QUANTILES, WHERE and GROUP BY; bin(x, 10) makes bins."
-        ui.label(said).classes("bf-quiet bf-small").style("margin-top:6px")
+        small(said, "margin-top:6px")
 
         def write(text: str | None) -> None:
             self.sql = text or ""

@@ -16,7 +16,7 @@ from blowfishdb.engine.preview import Offer, Preview
 from blowfishdb.engine.target import Number
 from blowfishdb.errors import BlowfishError
 from blowfishdb.present.words import epsilon_words, readable
-from blowfishdb.server.pages.layout import heading, notice
+from blowfishdb.server.pages.controls import heading, in_row, notice, small
 from blowfishdb.server.pages.page_context import sentence
 from blowfishdb.server.pages.query_form import Asking, Wanted, asked
 from blowfishdb.server.pages.result import snippet, sql_snippet
@@ -124,10 +124,10 @@ def show_quote(priced: Priced, on_run: Callable[[], object]) -> None:
     with ui.element("div").classes("bf-top"):
         with ui.element("div"):
             ui.label(preview.title).classes("bf-title")
-            ui.label(_promise(preview)).classes("bf-quiet bf-small").props('data-testid="promise"')
+            small(_promise(preview)).props('data-testid="promise"')
         run = ui.button("Run", icon="play_arrow", on_click=on_run).props('unelevated data-testid="run"')
         run.set_enabled(after is None or after >= 0)
-    with ui.element("div").classes("bf-row").style("align-items:baseline;gap:10px;margin:12px 0 10px"):
+    with in_row().style("align-items:baseline;gap:10px;margin:12px 0 10px"):
         ui.label(figure(preview.epsilon)).classes("bf-big").props('data-testid="price"')
         ui.label("epsilon" if preview.epsilon else "epsilon: free and exact").classes("bf-quiet")
         if after is not None and after < 0:
@@ -149,11 +149,9 @@ def show_quote(priced: Priced, on_run: Callable[[], object]) -> None:
         for said in preview.protected:
             ui.label(said).classes("bf-small").style("margin-bottom:4px")
         if preview.unprotected:
-            ui.label("Not protected: " + " ".join(preview.unprotected)).classes("bf-small bf-quiet")
+            small("Not protected: " + " ".join(preview.unprotected))
         if preview.worst_pair:
-            ui.label(f"Hardest pair to hide: {preview.worst_pair.replace('<->', '↔')}.").classes(
-                "bf-small bf-quiet"
-            ).style("margin-top:4px")
+            small(f"Hardest pair to hide: {preview.worst_pair.replace('<->', '↔')}.", "margin-top:4px")
 
 
 def answer_link(past: Past) -> str:
@@ -233,7 +231,7 @@ def _offers(preview: Preview) -> None:
         said = [sentence(preview.why)]
         if more > 0:
             said.append(f"{more} more would be dearer still." if by_price else f"{more} more would be less accurate.")
-        ui.label(" ".join(said)).classes("bf-small bf-quiet").style("margin-top:6px")
+        small(" ".join(said), "margin-top:6px")
 
 
 def _size(offer: Offer, *, by_price: bool) -> float:
@@ -280,7 +278,7 @@ async def confirmed(
         ui.label(what).style("margin-top:6px")
         if more is not None:
             more()
-        ui.label(said).classes("bf-quiet bf-small").style("margin-top:8px")
+        small(said, "margin-top:8px")
         with ui.element("div").classes("bf-row bf-ends"):
             ui.button("Cancel", on_click=lambda: dialog.submit("no")).props("flat")
             spend = ui.button(f"Spend {figure(price)} and run", on_click=lambda: dialog.submit("yes"))

@@ -19,8 +19,7 @@ from blowfishdb.present.chart_echarts import chart_of, height_of
 from blowfishdb.present.page import note_parts
 from blowfishdb.present.table import column_names, row_labels
 from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words
-from blowfishdb.server.pages.controls import choice
-from blowfishdb.server.pages.layout import heading, notice
+from blowfishdb.server.pages.controls import choice, heading, in_row, notice, small
 from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.query_form import Asking, Wanted
 
@@ -117,7 +116,7 @@ def show_answer(context: PageContext, answer: Answer, code: str, *, free: bool =
 
 def _pills(answer: Answer, *, free: bool) -> None:
     cost = "free: read off a synopsis" if free else f"epsilon {epsilon_words(answer.epsilon)}"
-    with ui.element("div").classes("bf-row").style("gap:6px;margin-top:6px"):
+    with in_row().style("gap:6px;margin-top:6px"):
         for text, kind in (
             (accuracy_words(answer), "is-accent"),
             (cost, "is-brand"),
@@ -181,7 +180,7 @@ def _table(answer: Answer) -> None:
     table = ui.table(columns=columns, rows=rows, row_key="id", pagination=PER_PAGE).props("flat dense")
     table.classes("w-full").props("" if size > PER_PAGE else "hide-bottom").props('aria-label="The numbers"')
     if answer.raw.size > size:
-        ui.label(f"The first {size:,} of {answer.raw.size:,} rows; a file holds them all.").classes("bf-quiet bf-small")
+        small(f"The first {size:,} of {answer.raw.size:,} rows; a file holds them all.")
 
 
 def _meaning(answer: Answer) -> None:
@@ -204,7 +203,7 @@ def _meaning(answer: Answer) -> None:
                 with ui.element("dd").style("margin:0;overflow-wrap:anywhere").classes("bf-mono"):
                     ui.label(value)
         said = "The JSON file holds the whole certificate; anybody can check it offline with bf.Answer.from_json."
-        ui.label(said).classes("bf-quiet bf-small")
+        small(said)
 
 
 def code_block(code: str) -> None:

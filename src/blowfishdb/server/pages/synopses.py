@@ -11,9 +11,9 @@ from nicegui import background_tasks, ui
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.synopsis_answers import COLUMNS, Synopsis, SynopsisPreview
 from blowfishdb.errors import BlowfishError, NotSignedIn
-from blowfishdb.server.pages.controls import Column, Tile, plain_table
+from blowfishdb.server.pages.controls import Column, Tile, card, empty, heading, in_row, paragraph, plain_table
 from blowfishdb.server.pages.history import named
-from blowfishdb.server.pages.layout import empty, heading, page, paragraph
+from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.query_form import TILES, Asking, QueryForm, asked
 from blowfishdb.server.pages.quote import confirmed, figure, progress_bar, show_failure, show_refusal
@@ -34,7 +34,7 @@ async def synopses(context: PageContext) -> None:
     with ui.element("div").classes("bf-row bf-ends bf-beside-head"):
         ui.button("Publish one", icon="add", on_click=lambda: ui.navigate.to("/synopses/publish")).props("outline")
     if not found:
-        with ui.element("section").classes("bf-card"):
+        with card():
             empty(
                 "auto_awesome_mosaic",
                 "No synopsis is published yet",
@@ -53,9 +53,9 @@ def all_published(session: Session) -> list[Published]:
 
 def _card(one: Published) -> None:
     where = f"/synopses/ask?{urlencode({'of': f'{one.number} {one.dataset}'})}"
-    with ui.element("section").classes("bf-card"):
+    with card():
         heading(one.title)
-        with ui.element("div").classes("bf-row").style("gap:6px;margin:8px 0 14px"):
+        with in_row().style("gap:6px;margin:8px 0 14px"):
             for text, kind in (
                 (one.dataset, "is-brand"),
                 (f"epsilon {figure(one.epsilon)}, paid", ""),
@@ -87,7 +87,7 @@ class Reader:
     def __init__(self, context: PageContext, dataset: str, number: int, synopsis: Synopsis) -> None:
         self._context, self._number, self._synopsis, self._turn = context, number, synopsis, 0
         with ui.element("div").classes("bf-explore").style("margin-top:10px") as self._root:
-            with ui.element("section").classes("bf-card").props('aria-label="Question"'):
+            with card().props('aria-label="Question"'):
                 self._form = QueryForm(dataset, synopsis.domain, self._changed, ASKED)
             with ui.element("section").classes("bf-card bf-result").props('aria-label="Answer" aria-live="polite"'):
                 self._box = ui.element("div")
@@ -148,7 +148,7 @@ class Publisher:
     def __init__(self, context: PageContext, names: list[str], session: Session) -> None:
         self._context = context
         with ui.element("div").classes("bf-explore").style("margin-top:10px") as self._root:
-            with ui.element("section").classes("bf-card").props('aria-label="Synopsis"'):
+            with card().props('aria-label="Synopsis"'):
                 data = ui.select(names, value=names[0], label="Dataset").props("outlined dense options-dense")
                 data.classes("w-full").style("margin-bottom:14px")
                 data.on_value_change(lambda e: self._build(self._context.session(), e.value))
@@ -156,7 +156,7 @@ class Publisher:
                 self._epsilon = ui.input("Spend epsilon", value="0.1").props("outlined dense").style("margin-top:16px")
                 self._button = ui.button("Publish", icon="publish", on_click=self._publish).props("unelevated")
                 self._button.style("margin-top:16px")
-            with ui.element("section").classes("bf-card"):
+            with card():
                 self._box = ui.element("div")
         with self._box:
             heading("What a synopsis is good for")

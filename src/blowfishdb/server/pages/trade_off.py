@@ -16,8 +16,19 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import col
 from blowfishdb.model.query import Kind, Query, query
 from blowfishdb.present.chart_echarts import WORDS, Options, line_chart
-from blowfishdb.server.pages.controls import choice, dataset_choice, dress, wanted_dataset
-from blowfishdb.server.pages.layout import empty, heading, notice, page
+from blowfishdb.server.pages.controls import (
+    card,
+    choice,
+    dataset_choice,
+    empty,
+    heading,
+    in_row,
+    notice,
+    small,
+    spread,
+    wanted_dataset,
+)
+from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.query_form import is_calendar, steps_of, usual_step
 from blowfishdb.server.pages.trade_off_curves import (
@@ -93,7 +104,6 @@ class Board:
 @page("/trade-off", "Trade-off", "curate", lead="What accuracy costs under each policy. No data is read for this.")
 def trade_off(context: PageContext) -> None:
     """Controls at the left, curves at the right, and the chosen point below them."""
-    dress()
     curator = context.curator()
     name = wanted_dataset(context, curator.datasets())
     if name is None:
@@ -111,13 +121,13 @@ def trade_off(context: PageContext) -> None:
         dataset_choice("/trade-off", curator.datasets(), name)
     board.parts["timer"] = ui.element("div")
     with ui.element("div").classes("bf-explore"):
-        with ui.element("section").classes("bf-card"):
+        with card():
             _controls(board, names)
         with ui.element("div"):
-            with ui.element("section").classes("bf-card"):
+            with card():
                 _chart_card(board)
             board.parts["point"] = ui.element("div").style("margin-top:16px")
-    with board.parts["point"], ui.element("div").classes("bf-card"):
+    with board.parts["point"], card():
         empty("ads_click", "Choose a point", "Click one on a curve: its exact price, the risk, and an example answer.")
     _draw_curves(board)
     _soon(board)
@@ -158,10 +168,11 @@ def _controls(board: Board, names: list[str]) -> None:
     choice(GOALS, board.goal, lambda goal: _set_goal(board, goal), "What the curves show")
     board.parts["slider"] = ui.element("div").style("margin-top:18px")
     _draw_slider(board)
-    ui.label(
+    small(
         "Curves are quoted at two prices and follow the law of their noise between them; the point that you click is "
-        "quoted exactly. Every answer holds at once, with 95 % confidence."
-    ).classes("bf-small bf-quiet").style("margin-top:18px")
+        "quoted exactly. Every answer holds at once, with 95 % confidence.",
+        "margin-top:18px",
+    )
 
 
 def _set_goal(board: Board, goal: str) -> None:
@@ -196,14 +207,14 @@ def _said(board: Board) -> str:
 
 
 def _chart_card(board: Board) -> None:
-    with ui.element("div").classes("bf-spread"):
+    with spread():
         board.parts["title"] = ui.element("div")
-        board.parts["busy"] = ui.label("").classes("bf-small bf-quiet").props("aria-live=polite")
+        board.parts["busy"] = small("").props("aria-live=polite")
     chart = ui.echart(line_chart([""], {}, "", ""), on_point_click=lambda event: _choose(board, event))
     chart.classes("bf-chart").props('role=img aria-label="Price against theta" data-testid="curves"')
     board.parts["chart"] = chart
-    board.parts["closer"] = ui.element("div").classes("bf-row").style("margin-top:6px")
-    board.parts["zero"] = ui.label(AT_ZERO).classes("bf-small bf-quiet").style("margin-top:8px")
+    board.parts["closer"] = in_row().style("margin-top:6px")
+    board.parts["zero"] = small(AT_ZERO, "margin-top:8px")
 
 
 def _draw_closer(board: Board) -> None:
@@ -214,7 +225,7 @@ def _draw_closer(board: Board) -> None:
         ui.select(
             named, label="Look closer at", on_change=lambda event: _look_closer(board, board.points[int(event.value)])
         ).props('outlined dense options-dense data-testid="closer"').style("width:240px")
-        ui.label("or click a point").classes("bf-small bf-quiet")
+        small("or click a point")
 
 
 def _soon(board: Board) -> None:

@@ -30,9 +30,8 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.present.chart_echarts import Options, chart_of
 from blowfishdb.present.words import question_words
-from blowfishdb.server.pages.controls import called, figure, pill
+from blowfishdb.server.pages.controls import called, card, figure, heading, in_row, notice, pill, small, spread
 from blowfishdb.server.pages.family_form import form_of
-from blowfishdb.server.pages.layout import heading, notice
 from blowfishdb.server.pages.page_context import PageContext, sentence
 from blowfishdb.server.pages.policies import LONGEST_TEXT
 
@@ -99,11 +98,11 @@ async def show_point(view: PointView) -> None:
     domain = view.dataset.domain
     (price,) = await view.context.run(lambda: what_if(domain, {view.said: view.policy}, view.asked, view.target))
     with ui.element("div").classes("bf-pair"):
-        with ui.element("section").classes("bf-card").props('data-testid="point"'):
+        with card().props('data-testid="point"'):
             _price(view, price)
             if price.epsilon is not None:
                 _meter(view, price.epsilon)
-        with ui.element("section").classes("bf-card"):
+        with card():
             heading("An answer would look like this")
             await _example(view)
 
@@ -113,7 +112,7 @@ def _price(view: PointView, price: PolicyPrice) -> None:
     if price.epsilon is None or price.alpha is None:
         notice(sentence(price.refusal), "is-accent", "block").style("margin-top:10px")
         return
-    with ui.element("div").classes("bf-row").style("margin:8px 0 2px;align-items:baseline"):
+    with in_row().style("margin:8px 0 2px;align-items:baseline"):
         ui.label(figure(price.epsilon)).classes("bf-big")
         ui.label(f"epsilon: every count within {figure(price.alpha)}, by {price.mechanism}").classes("bf-quiet")
     said = form_of(view.policy.family(view.attribute))
@@ -169,13 +168,13 @@ def _gauge(found: Risk) -> None:
     sure = found.posterior()[1]
     kind = "is-good" if sure < 0.65 else "is-accent" if sure < 0.9 else "is-bad"
     with ui.element("div").classes("bf-gauge").props('role=group data-testid="gauge"'):
-        with ui.element("div").classes("bf-spread"):
+        with spread():
             ui.label(f"{found.one} or {found.two}?").style("font-weight:560")
             pill("not hidden" if found.steps is None else f"at most {100 * sure:.3g} % sure", kind)
         with ui.element("div").classes("bf-meter"):
             ui.element("div").classes(kind).style(f"width:{100 * sure:.1f}%")
             ui.element("i")
-        ui.label(sentence(found.words()[0])).classes("bf-small bf-quiet")
+        small(sentence(found.words()[0]))
 
 
 async def _example(view: PointView) -> None:
@@ -192,11 +191,11 @@ async def _example(view: PointView) -> None:
             return
         room.clear()
         with room:
-            with ui.element("div").classes("bf-row").style("margin-top:6px"):
+            with in_row().style("margin-top:6px"):
                 pill(
                     *(("made-up data", "is-good") if counts is None else ("true counts: for your eyes only", "is-bad"))
                 )
-                ui.label("bars: the noisy answer · dots: without noise").classes("bf-small bf-quiet")
+                small("bars: the noisy answer · dots: without noise")
             ui.echart(_with_truth(found)).style("height:300px;width:100%").props(
                 'role=img aria-label="An example answer" data-testid="example"'
             )
@@ -217,13 +216,13 @@ async def _example(view: PointView) -> None:
     with called(ui.dialog(), "Show true answers?") as dialog, ui.card().style("width:520px"):
         ui.label("Show true answers?").classes("bf-title")
         notice(WARNING, "is-bad", "warning").style("margin-top:12px")
-        with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin-top:18px"):
+        with in_row().style("justify-content:flex-end;margin-top:18px"):
             ui.button("Leave it", on_click=dialog.close).props("flat")
             ui.button("I understand, show them", on_click=look).props(
                 'unelevated color=negative data-testid="show-truth"'
             )
     await draw(None)
-    with ui.element("div").classes("bf-row").style("margin-top:6px"):
+    with in_row().style("margin-top:6px"):
         ui.button("Draw again", icon="refresh", on_click=lambda: draw(None)).props("flat dense")
         ui.button("Show true answers …", icon="visibility", on_click=dialog.open).props(
             'flat dense data-testid="truth"'

@@ -6,8 +6,8 @@ from nicegui import ui
 
 from blowfishdb.errors import InvalidInput
 from blowfishdb.server.auth.users import ROLES, User, new_password
-from blowfishdb.server.pages.controls import Cell, Column, called, dress, pill, plain_table
-from blowfishdb.server.pages.layout import heading, page
+from blowfishdb.server.pages.controls import Cell, Column, called, card, heading, in_row, pill, plain_table, small
+from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext
 
 DUTIES = {
@@ -17,16 +17,15 @@ DUTIES = {
 }
 
 
-@page("/users", "People", "curate", lead="Who may do what. Passwords are made for one use and shown once.")
+@page("/users", "Users", "curate", lead="Who may do what. Passwords are made for one use and shown once.")
 async def users(context: PageContext) -> None:
     """Everybody, and the form for one more."""
-    dress()
     context.check("curate")
     everybody = await context.run(context.app_state.users.all)
-    with ui.element("section").classes("bf-card"):
+    with card():
         heading("Let somebody in")
         _form(context)
-    with ui.element("section").classes("bf-card"):
+    with card():
         heading(f"{len(everybody)} users")
         since = Column("Since (UTC)", is_time=True, is_spare=True)
         columns = [Column("Name"), Column("Role"), Column("State"), since, Column("")]
@@ -34,8 +33,8 @@ async def users(context: PageContext) -> None:
 
 
 def _form(context: PageContext) -> None:
-    row = ui.element("div").classes("bf-row").style("margin-top:12px;align-items:flex-start")
-    said = ui.label(DUTIES["analyst"]).classes("bf-small bf-quiet").style("margin-top:8px")
+    row = in_row().style("margin-top:12px;align-items:flex-start")
+    said = small(DUTIES["analyst"], "margin-top:8px")
     with row:
         name = ui.input("Name").props('outlined dense maxlength=100 data-testid="new-name"').style("width:220px")
         role = ui.select(
@@ -83,14 +82,14 @@ def _buttons(context: PageContext, user: User) -> None:
         context.app_state.audit_log.note(who, "gave a new password", user.name)
         _show_password(user.name, password)
 
-    with ui.element("div").classes("bf-row").style("gap:2px;justify-content:flex-end"):
+    with in_row().style("gap:2px;justify-content:flex-end"):
         if user.name != context.identity.name:
             ui.button("New password", on_click=renew).props("flat dense")
             word, colour = ("Let in again", "primary") if user.is_disabled else ("Shut out", "negative")
             button = ui.button(word, on_click=disable).props(f"flat dense color={colour}")
             called(button, test_id=f"disable-{user.name}")
         else:
-            ui.label("you").classes("bf-quiet bf-small").style("padding:6px 8px")
+            small("you", "padding:6px 8px")
 
 
 def _show_password(name: str, password: str) -> None:
@@ -98,10 +97,10 @@ def _show_password(name: str, password: str) -> None:
     title = f"The first password of {name}"
     with called(ui.dialog().props("persistent"), title) as dialog, ui.card().style("width:440px"):
         ui.label(title).classes("bf-title")
-        ui.label("It is shown this once and must be changed at the first sign-in. Pass it on in person.").classes(
-            "bf-small bf-quiet"
-        ).style("margin:4px 0 12px")
+        small(
+            "It is shown this once and must be changed at the first sign-in. Pass it on in person.", "margin:4px 0 12px"
+        )
         ui.label(password).classes("bf-code").props('data-testid="password"')
-        with ui.element("div").classes("bf-row").style("justify-content:flex-end;margin-top:18px"):
+        with in_row().style("justify-content:flex-end;margin-top:18px"):
             ui.button("Done", on_click=lambda: ui.navigate.to("/users")).props('unelevated data-testid="done"')
     dialog.open()
