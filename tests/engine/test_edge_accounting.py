@@ -19,7 +19,7 @@ from blowfishdb.engine.compile import DatasetHandle, check_parallel
 from blowfishdb.engine.request import Prepared, make_request, prepare
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError, PolicyError
-from blowfishdb.ledger.values import EdgeBooks
+from blowfishdb.ledger.values import ClassLosses
 from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.predicate import Predicate
@@ -91,7 +91,7 @@ def true_losses(policy: bf.Policy, found: Prepared) -> np.ndarray:
 
 def accounted(history: History) -> tuple[Fraction, float]:
     """The worst class of the books, and the worst edge in truth."""
-    held, books = handle(history), EdgeBooks()
+    held, books = handle(history), ClassLosses()
     total: np.ndarray | float = 0.0
     for asked, epsilon in history.asked:
         found = ready(held, asked, epsilon)

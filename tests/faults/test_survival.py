@@ -39,7 +39,7 @@ def test_deaths_happen_inside_the_ledger_and_limits_run_out(lab: Lab) -> None:
     assert lab.verdict("deaths", place, done["deaths"], done["unsettled"]).is_good
 
 
-def test_damaged_books_give_no_answer(lab: Lab) -> None:
+def test_damaged_ledgers_give_no_answer(lab: Lab) -> None:
     bench, tried = _bench(lab, SQLITE), Tried()
     for name in ("what the data spent set to nothing", "an entry in the middle deleted", "a balance that is no number"):
         bench.attempt(tried, name, partial(damage_rows, bench.place, SQL[name]))

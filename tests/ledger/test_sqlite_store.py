@@ -73,7 +73,7 @@ def test_a_full_disk_refuses_the_charge_and_the_next_one_works(place: Place) -> 
         assert ledger.verify().is_sound
 
 
-def test_an_old_ledger_is_migrated_and_keeps_its_books(place: Place, tmp_path: Path) -> None:
+def test_an_old_ledger_is_migrated_and_keeps_its_balances(place: Place, tmp_path: Path) -> None:
     old = sqlite3.connect(tmp_path / "ledger.db")
     old.executescript(OLD.read_text())
     assert old.execute("PRAGMA user_version").fetchone() == (1,)
@@ -148,7 +148,7 @@ def test_a_forked_child_must_open_its_own(place: Place) -> None:
         account = opened(ledger, 1)
         store = ledger.store
         assert isinstance(store, SqliteStore)
-        elsewhere = SqliteStore(store.path, store.patience, store._writer, _process=os.getpid() + 1)
+        elsewhere = SqliteStore(store.patience, store.path, store._writer, _process=os.getpid() + 1)
         for use in (elsewhere.read, elsewhere.write):
             with pytest.raises(LedgerUnavailable, match="forked"), use():
                 pytest.fail("used after a fork")

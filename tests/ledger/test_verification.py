@@ -1,4 +1,4 @@
-"""The books can be proven: every change behind the ledger's back is found, and where."""
+"""The balances can be proven: every change behind the ledger's back is found, and where."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ DAMAGES: list[tuple[Damage, int | None, str]] = [
 ]
 
 
-def test_sound_books_are_sound(ledger: Ledger) -> None:
+def test_a_sound_ledger_is_sound(ledger: Ledger) -> None:
     busy_ledger(ledger)
     found = ledger.verify()
     assert (found.is_sound, found.entries, found.head) == (True, 9, ledger.head().hash)

@@ -1,4 +1,4 @@
-"""The books are looked at before a ledger is used: damage behind its back stops charges and replays, typed."""
+"""Balances are checked before a ledger is used: damage behind its back stops charges and replays, typed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from blowfishdb.errors import LedgerCorrupt, LedgerRolledBack
 from blowfishdb.ledger import Account, Ledger, verification
 from blowfishdb.ledger.values import Head
 from blowfishdb.ledger.verification import (
-    Books,
-    BooksWatch,
     Checkpoint,
+    LedgerState,
+    LedgerWatch,
     read_checkpoint,
     verify_since,
     write_checkpoint,
@@ -64,7 +64,7 @@ def test_damage_under_a_running_ledger_is_found_at_the_next_look(
     """Whoever asks is told that, and not what: other people's names and balances are for the curator's log."""
     seconds = [0.0]
     with place.open() as first:
-        ledger = Ledger(first.store, first.mark, first.id, BooksWatch(Path("nowhere"), clock=lambda: seconds[0]))
+        ledger = Ledger(first.store, first.mark, first.id, LedgerWatch(Path("nowhere"), clock=lambda: seconds[0]))
         account = opened(ledger, 1)
         ledger.charge(charge_of(account, "1/10", "a"))
         damaged(ledger, "UPDATE account SET spent_units = '0'")
@@ -78,7 +78,7 @@ def test_damage_under_a_running_ledger_is_found_at_the_next_look(
 
 
 def test_a_missing_balance_is_not_opened_again_at_nothing(ledger: Ledger) -> None:
-    """Found at once, without waiting for the next look at the books."""
+    """Found at once, without waiting for the next check."""
     account = opened(ledger, 1, Fraction(1, 2))
     ledger.charge(charge_of(account, "1/2", "a"))
     damaged(ledger, "DELETE FROM analyst")
@@ -130,28 +130,28 @@ def test_a_checkpoint_reads_back_and_saves_the_way(place: Place, tmp_path: Path)
 def test_a_checkpoint_that_was_changed_or_belongs_elsewhere_is_not_believed(ledger: Ledger, tmp_path: Path) -> None:
     opened(ledger, 1)
     path = tmp_path / "kept"
-    write_checkpoint(path, Checkpoint(Head(ledger.id, 2, "x"), Books()))
+    write_checkpoint(path, Checkpoint(Head(ledger.id, 2, "x"), LedgerState()))
     path.write_text(path.read_text().replace('\\"answers\\": 0', '\\"answers\\": 1'))
     assert read_checkpoint(path) is None
     path.write_text("{}")
     assert read_checkpoint(path) is None
     with ledger.store.read() as cursor:
-        fault = verify_since(cursor, None, Checkpoint(Head("another", 1, "x"), Books()))[0].fault
+        fault = verify_since(cursor, None, Checkpoint(Head("another", 1, "x"), LedgerState()))[0].fault
     assert fault is not None
-    write_checkpoint(path, Checkpoint(Head(ledger.id, 2, "not its hash"), Books()))
-    BooksWatch(path).check_if_due(ledger.store, lambda: None)
-    write_checkpoint(tmp_path / "no folder" / "books", Checkpoint(ledger.head(), Books()))
+    write_checkpoint(path, Checkpoint(Head(ledger.id, 2, "not its hash"), LedgerState()))
+    LedgerWatch(path).check_if_due(ledger.store, lambda: None)
+    write_checkpoint(tmp_path / "no folder" / "checkpoint", Checkpoint(ledger.head(), LedgerState()))
 
 
 def test_a_wrong_checkpoint_stops_no_sound_ledger(ledger: Ledger, tmp_path: Path) -> None:
     path = tmp_path / "kept"
     opened(ledger, 1)
-    write_checkpoint(path, Checkpoint(ledger.head(), Books()))
+    write_checkpoint(path, Checkpoint(ledger.head(), LedgerState()))
     assert path.stat().st_mode & 0o077 == 0
-    BooksWatch(path).check_if_due(ledger.store, lambda: None)
+    LedgerWatch(path).check_if_due(ledger.store, lambda: None)
     damaged(ledger, "UPDATE account SET limit_top = '50'")
     with pytest.raises(LedgerCorrupt):
-        BooksWatch(path).check_if_due(ledger.store, lambda: None)
+        LedgerWatch(path).check_if_due(ledger.store, lambda: None)
 
 
 def test_checkpoints_are_kept_as_the_ledger_grows(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

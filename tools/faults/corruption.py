@@ -1,4 +1,4 @@
-"""Damaged ledgers: whatever was changed behind the ledger's back, no answer comes from books that are wrong."""
+"""Damaged ledgers: whatever was changed behind the ledger's back, no answer comes from balances that are wrong."""
 
 from __future__ import annotations
 

@@ -6,24 +6,26 @@ from fractions import Fraction
 
 from blowfishdb.errors import BudgetExceeded, DigestMismatch, KeyReused, LedgerCorrupt, StaleVersion, TooLarge
 from blowfishdb.ledger.records import (
+    ANALYST_COLUMNS,
     APPENDED,
     DEBITED,
-    ENTRY_COLUMNS,
     Cursor,
     Field,
     StepHook,
+    Value,
     append,
     append_body,
     digest,
-    entry_of,
+    limit_values,
     load_account,
     load_analyst,
-    load_analyst_balance,
     load_balance,
-    load_edge_books,
+    load_entries,
     load_entry,
+    load_losses,
     receipt_of,
-    save_edge_books,
+    save_balance,
+    save_losses,
     whole,
 )
 from blowfishdb.ledger.values import (
@@ -33,7 +35,7 @@ from blowfishdb.ledger.values import (
     AnalystBudget,
     Balance,
     Charge,
-    EdgeBooks,
+    ClassLosses,
     Receipt,
     Replay,
     in_classes,
@@ -48,42 +50,40 @@ def post_charge(cursor: Cursor, charge: Charge, body: str, reached: StepHook) ->
     account = load_account(cursor, charge.account)
     _check_versions(account, charge)
     analyst = ensure_analyst(cursor, account, charge.analyst)
-    spent, own = _balances(cursor, account, charge)
-    is_own_limit_passed = charge.epsilon > 0 and analyst.limit is not None and own.value > analyst.limit
-    if spent.value > account.limit or is_own_limit_passed:
+    spent, by_analyst = _balances(cursor, account, charge)
+    is_analyst_over = charge.epsilon > 0 and analyst.limit is not None and by_analyst.value > analyst.limit
+    if spent.value > account.limit or is_analyst_over:
         raise BudgetExceeded(charge.epsilon, account.remaining, analyst.remaining)
-    _debit(cursor, charge, spent, own)
+    save_balance(cursor, spent, charge.account)
+    save_balance(cursor, by_analyst, charge.account, charge.analyst)
+    cursor.rows("UPDATE account SET charges = charges + 1 WHERE id = ?", charge.account)
     reached(DEBITED)
     entry = append_body(cursor, "charge", charge.account, body, charge)
     reached(APPENDED)
     return Receipt(entry.sequence, charge, entry.previous_hash, entry.hash)
 
 
-def _balances(cursor: Cursor, account: Account, charge: Charge) -> tuple[Balance, Balance]:
+def _balances(cursor: Cursor, account: Account, charge: Charge) -> list[Balance]:
     """What the account and the analyst will have spent; where classes of edges are told apart, the worst of them."""
+    spenders = (None, charge.analyst)
     if account.accounting == SUM:
-        spent = load_balance(cursor, charge.account).plus(charge.epsilon)
-        return spent, load_analyst_balance(cursor, charge.account, charge.analyst).plus(charge.epsilon)
-    found, losses = [], in_classes(account.accounting, charge.losses)
-    for analyst in (None, charge.analyst):
-        before = load_edge_books(cursor, charge.account, analyst) or EdgeBooks()
-        books = before.plus(charge.epsilon, losses)
-        save_edge_books(cursor, books, charge.account, analyst)
-        found.append(NOTHING.plus(books.worst))
-    return found[0], found[1]
+        return [load_balance(cursor, account.id, analyst).plus(charge.epsilon) for analyst in spenders]
+    balances, losses = [], in_classes(account.accounting, charge.losses)
+    for analyst in spenders:
+        before = load_losses(cursor, account.id, analyst) or ClassLosses()
+        after = before.plus(charge.epsilon, losses)
+        save_losses(cursor, after, account.id, analyst)
+        balances.append(NOTHING.plus(after.worst))
+    return balances
 
 
 def find_by_key(cursor: Cursor, charge: Charge) -> Receipt | None:
     """The receipt that this key already has; KeyReused when it paid for another request."""
-    rows = cursor.rows(
-        f"SELECT {ENTRY_COLUMNS} FROM entry WHERE account = ? AND analyst = ? AND charge_key = ?",
-        charge.account,
-        charge.analyst,
-        charge.key,
-    )
-    if not rows:
+    condition = "account = ? AND analyst = ? AND charge_key = ?"
+    entries = load_entries(cursor, condition, charge.account, charge.analyst, charge.key)
+    if not entries:
         return None
-    receipt = receipt_of(entry_of(rows[0]))
+    receipt = receipt_of(entries[0])
     if receipt.charge.request_digest != charge.request_digest:
         raise KeyReused(charge.key)
     return receipt
@@ -97,8 +97,7 @@ def ensure_analyst(cursor: Cursor, account: Account, name: str) -> AnalystBudget
     if cursor.rows("SELECT 1 FROM entry WHERE account = ? AND analyst = ? LIMIT 1", account.id, name):
         raise LedgerCorrupt("an analyst who was charged has no balance any more")
     cursor.rows(
-        "INSERT INTO analyst (account, name, spent_units, spent_grid, limit_top, limit_bottom, is_individual)"
-        " VALUES (?, ?, ?, ?, ?, ?, 0)",
+        f"INSERT INTO analyst ({ANALYST_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, 0)",
         account.id,
         name,
         str(NOTHING.units),
@@ -106,11 +105,6 @@ def ensure_analyst(cursor: Cursor, account: Account, name: str) -> AnalystBudget
         *limit_values(account.analyst_limit),
     )
     return AnalystBudget(account.id, name, Fraction(0), account.analyst_limit, is_individual=False)
-
-
-def limit_values(limit: Fraction | None) -> tuple[str | None, str | None]:
-    """A limit as the two values that the tables hold."""
-    return (None, None) if limit is None else (str(limit.numerator), str(limit.denominator))
 
 
 def _check_versions(account: Account, charge: Charge) -> None:
@@ -124,23 +118,9 @@ def _check_versions(account: Account, charge: Charge) -> None:
             raise StaleVersion(what, quoted, current)
 
 
-def _debit(cursor: Cursor, charge: Charge, spent: Balance, own: Balance) -> None:
-    cursor.rows(
-        "UPDATE account SET spent_units = ?, spent_grid = ?, charges = charges + 1 WHERE id = ?",
-        str(spent.units),
-        str(spent.grid),
-        charge.account,
-    )
-    cursor.rows(
-        "UPDATE analyst SET spent_units = ?, spent_grid = ? WHERE account = ? AND name = ?",
-        str(own.units),
-        str(own.grid),
-        charge.account,
-        charge.analyst,
-    )
-
-
 LARGEST_ANSWER = 256 * 2**20
+CHARGED = "kind = 'charge'"
+ANSWERED = f"{CHARGED} AND EXISTS (SELECT 1 FROM answer WHERE answer.charge = entry.sequence)"
 
 
 def store_answer(cursor: Cursor, receipt: Receipt, payload: bytes, stamp: dict[str, Field]) -> bytes:
@@ -177,14 +157,9 @@ def replay(cursor: Cursor, account: str, request_digest: str, analyst: str | Non
     """The newest stored answer to this request under the versions and snapshot in force, of one analyst or of any."""
     known = load_account(cursor, account)
     in_force = (known.policy_version, known.domain_version, known.snapshot)
-    rows = cursor.rows(
-        f"SELECT {ENTRY_COLUMNS} FROM entry WHERE account = ? AND request_digest = ? AND kind = 'charge'"
-        " AND EXISTS (SELECT 1 FROM answer WHERE answer.charge = entry.sequence) ORDER BY sequence DESC",
-        account,
-        request_digest,
-    )
-    for row in rows:
-        receipt = receipt_of(entry_of(row))
+    condition = f"account = ? AND request_digest = ? AND {ANSWERED} ORDER BY sequence DESC"
+    for entry in load_entries(cursor, condition, account, request_digest):
+        receipt = receipt_of(entry)
         charge = receipt.charge
         is_current = (charge.policy_version, charge.domain_version, charge.snapshot) == in_force
         payload = _load(cursor, receipt.sequence) if is_current and analyst in (None, charge.analyst) else None
@@ -193,28 +168,9 @@ def replay(cursor: Cursor, account: str, request_digest: str, analyst: str | Non
     return None
 
 
-def charges_of(cursor: Cursor, account: str, analyst: str, most: int) -> list[tuple[Receipt, str]]:
-    """The newest charges of one analyst on one account with the time of each, newest first."""
-    rows = cursor.rows(
-        f"SELECT {ENTRY_COLUMNS} FROM entry WHERE account = ? AND analyst = ? AND kind = 'charge'"
-        " ORDER BY sequence DESC LIMIT ?",
-        account,
-        analyst,
-        most,
-    )
-    entries = [entry_of(row) for row in rows]
-    return [(receipt_of(entry), str(entry.fields["at"])) for entry in entries]
-
-
-def answered_charges(cursor: Cursor, account: str, most: int) -> list[tuple[Receipt, str]]:
-    """The newest charges on one account whose answer is stored, of all analysts, newest first."""
-    rows = cursor.rows(
-        f"SELECT {ENTRY_COLUMNS} FROM entry WHERE account = ? AND kind = 'charge'"
-        " AND EXISTS (SELECT 1 FROM answer WHERE answer.charge = entry.sequence) ORDER BY sequence DESC LIMIT ?",
-        account,
-        most,
-    )
-    entries = [entry_of(row) for row in rows]
+def past_charges(cursor: Cursor, condition: str, *values: Value) -> list[tuple[Receipt, str]]:
+    """The newest charges under a condition that ends in a limit, each with its time, newest first."""
+    entries = load_entries(cursor, f"{condition} ORDER BY sequence DESC LIMIT ?", *values)
     return [(receipt_of(entry), str(entry.fields["at"])) for entry in entries]
 
 
@@ -245,6 +201,6 @@ def _load(cursor: Cursor, charge: int) -> bytes | None:
 
 def _check_none_was_recorded(cursor: Cursor, charge: int) -> None:
     """LedgerCorrupt when the chain knows an answer that is gone: measuring again would publish a second draw."""
-    later = cursor.rows(f"SELECT {ENTRY_COLUMNS} FROM entry WHERE kind = 'answer' AND sequence > ?", charge)
-    if any(entry_of(row).fields.get("charge") == charge for row in later):
+    later = load_entries(cursor, "kind = 'answer' AND sequence > ?", charge)
+    if any(entry.fields.get("charge") == charge for entry in later):
         raise LedgerCorrupt("a stored answer is missing", sequence=charge)

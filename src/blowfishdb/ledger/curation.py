@@ -5,19 +5,21 @@ from __future__ import annotations
 from fractions import Fraction
 
 from blowfishdb.errors import AccountConflict, ChangeRefused, InvalidInput, StaleVersion, UnknownAccount, amount
-from blowfishdb.ledger.charging import ensure_analyst, limit_values
+from blowfishdb.ledger.charging import ensure_analyst
 from blowfishdb.ledger.records import (
+    ACCOUNT_COLUMNS,
     Cursor,
     Field,
     append,
     digest,
+    limit_values,
     load_account,
     load_analyst,
-    load_analyst_balance,
     load_analysts,
     load_balance,
-    load_edge_books,
-    save_edge_books,
+    load_losses,
+    save_balance,
+    save_losses,
     text,
 )
 from blowfishdb.ledger.values import (
@@ -27,7 +29,7 @@ from blowfishdb.ledger.values import (
     Account,
     AnalystBudget,
     Balance,
-    EdgeBooks,
+    ClassLosses,
     Terms,
     VersionChange,
     VersionKind,
@@ -148,7 +150,7 @@ def set_accounting(cursor: Cursor, seen: Account, accounting: str, stamp: dict[s
     cursor.rows("UPDATE account SET accounting = ? WHERE id = ?", accounting, account)
     spent = {None: known.spent} | {budget.analyst: budget.spent for budget in load_analysts(cursor, account)}
     for analyst, worst in spent.items():
-        save_edge_books(cursor, None if accounting == SUM else EdgeBooks(worst), account, analyst)
+        save_losses(cursor, None if accounting == SUM else ClassLosses(worst), account, analyst)
     append(cursor, "accounting", account, {**stamp, "accounting": accounting, "was": known.accounting})
     return load_account(cursor, account)
 
@@ -165,9 +167,7 @@ def load_document(cursor: Cursor, account: str, kind: VersionKind, number: int) 
 
 def _open(cursor: Cursor, account: str, terms: Terms, stamp: dict[str, Field]) -> None:
     cursor.rows(
-        "INSERT INTO account (id, identity, limit_top, limit_bottom, spent_units, spent_grid, analyst_limit_top,"
-        " analyst_limit_bottom, charges, policy_version, domain_version, snapshot, accounting, edge_books)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 1, 1, 1, ?, ?)",
+        f"INSERT INTO account ({ACCOUNT_COLUMNS}, edge_books) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 1, 1, 1, ?, ?)",
         account,
         terms.identity,
         *limit_values(terms.limit),
@@ -175,7 +175,7 @@ def _open(cursor: Cursor, account: str, terms: Terms, stamp: dict[str, Field]) -
         str(NOTHING.grid),
         *limit_values(terms.analyst_limit),
         terms.accounting,
-        None if terms.accounting == SUM else EdgeBooks().to_json(),
+        None if terms.accounting == SUM else ClassLosses().to_json(),
     )
     for kind, document in zip(VERSION_KINDS, (terms.policy, terms.domain), strict=True):
         cursor.rows(
@@ -233,7 +233,7 @@ def what_would_change(
     if known.charges == 0:
         after = load_balance(cursor, account)
     analysts = {
-        budget.analyst: load_analyst_balance(cursor, account, budget.analyst).times(stretch or Fraction(1)).value
+        budget.analyst: load_balance(cursor, account, budget.analyst).times(stretch or Fraction(1)).value
         for budget in load_analysts(cursor, account)
     }
     current = _current(known, kind)
@@ -288,27 +288,11 @@ def new_version(
 
 
 def _carry_over(cursor: Cursor, account: str, stretch: Fraction) -> None:
-    spent = load_balance(cursor, account).times(stretch)
-    cursor.rows(
-        "UPDATE account SET spent_units = ?, spent_grid = ? WHERE id = ?", str(spent.units), str(spent.grid), account
-    )
-    _collapse(cursor, account, None, stretch)
-    for budget in load_analysts(cursor, account):
-        _collapse(cursor, account, budget.analyst, stretch)
-        own = load_analyst_balance(cursor, account, budget.analyst).times(stretch)
-        cursor.rows(
-            "UPDATE analyst SET spent_units = ?, spent_grid = ? WHERE account = ? AND name = ?",
-            str(own.units),
-            str(own.grid),
-            account,
-            budget.analyst,
-        )
-
-
-def _collapse(cursor: Cursor, account: str, analyst: str | None, stretch: Fraction) -> None:
-    books = load_edge_books(cursor, account, analyst)
-    if books is not None:
-        save_edge_books(cursor, books.times(stretch), account, analyst)
+    for analyst in (None, *(budget.analyst for budget in load_analysts(cursor, account))):
+        save_balance(cursor, load_balance(cursor, account, analyst).times(stretch), account, analyst)
+        losses = load_losses(cursor, account, analyst)
+        if losses is not None:
+            save_losses(cursor, losses.times(stretch), account, analyst)
 
 
 def _refusal(cursor: Cursor, known: Account, kind: VersionKind, document: str, after: Balance | None) -> str | None:

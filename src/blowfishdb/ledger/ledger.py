@@ -35,8 +35,8 @@ from blowfishdb.ledger.records import (
     load_account_ids,
     load_analyst,
     load_analysts,
-    load_edge_books,
     load_head,
+    load_losses,
 )
 from blowfishdb.ledger.sqlite import open_sqlite
 from blowfishdb.ledger.values import (
@@ -55,7 +55,7 @@ from blowfishdb.ledger.values import (
     check_number,
     check_text,
 )
-from blowfishdb.ledger.verification import BooksWatch, Progress, verify
+from blowfishdb.ledger.verification import LedgerWatch, Progress, verify
 
 Result = TypeVar("Result")
 MOST_CHARGES = 1000
@@ -80,7 +80,7 @@ class Ledger:
     store: Store
     mark: HighWaterMark
     id: str
-    watch: BooksWatch
+    watch: LedgerWatch
     clock: Callable[[], datetime] = field(default=utc_now)
     reached: StepHook = field(default=nothing_to_do)
 
@@ -121,12 +121,13 @@ class Ledger:
     def charges_of(self, account: str, analyst: str, most: int = MOST_CHARGES) -> list[tuple[Receipt, str]]:
         """The newest charges of one analyst on an account, each with its time, newest first."""
         with self.store.read() as cursor:
-            return charging.charges_of(cursor, account, analyst, most)
+            condition = f"account = ? AND analyst = ? AND {charging.CHARGED}"
+            return charging.past_charges(cursor, condition, account, analyst, most)
 
     def answered_charges(self, account: str, most: int = MOST_ANSWERED) -> list[tuple[Receipt, str]]:
         """The newest charges of all analysts on an account whose answer is stored, each with its time, newest first."""
         with self.store.read() as cursor:
-            return charging.answered_charges(cursor, account, most)
+            return charging.past_charges(cursor, f"account = ? AND {charging.ANSWERED}", account, most)
 
     def receipt(self, sequence: int) -> Receipt | None:
         """The receipt of the charge with this number; None when that entry is none."""
@@ -174,11 +175,11 @@ class Ledger:
         with self.store.read() as cursor:
             known = load_account(cursor, account)
             named = None if classes is None else tuple(classes)
-            books, own = load_edge_books(cursor, account), load_edge_books(cursor, account, analyst)
-        left = known.limit - (known.spent if books is None else books.lost_by(named))
+            in_all, by_analyst = load_losses(cursor, account), load_losses(cursor, account, analyst)
+        left = known.limit - (known.spent if in_all is None else in_all.lost_by(named))
         budget = self.budget_of(account, analyst)
         if budget.limit is not None:
-            left = min(left, budget.limit - (budget.spent if own is None else own.lost_by(named)))
+            left = min(left, budget.limit - (budget.spent if by_analyst is None else by_analyst.lost_by(named)))
         return max(Fraction(0), left)
 
     def new_snapshot(self, seen: Account, description: str, *, by: str, if_uncharged: bool = False) -> Account:
@@ -209,7 +210,7 @@ class Ledger:
         stamp = self._stamp(by, reason)
         return self._write(lambda cursor: curation.new_version(cursor, seen, kind, document, stretch, stamp))
 
-    # --- anybody who keeps the books
+    # --- look-ups
 
     def account(self, account: str) -> Account:
         """One account by its id."""
@@ -244,11 +245,11 @@ class Ledger:
     def entries(self, *, after: int = 0, account: str | None = None) -> Iterator[Entry]:
         """The entries in order, a few at a time; all of them, or those of one account."""
         query = f"SELECT {ENTRY_COLUMNS} FROM entry WHERE sequence > ?"
-        own: tuple[str, ...] = ()
+        accounts: tuple[str, ...] = ()
         if account is not None:
-            query, own = f"{query} AND account = ?", (account,)
+            query, accounts = f"{query} AND account = ?", (account,)
         with self.store.read() as cursor:
-            for row in cursor.stream(f"{query} ORDER BY sequence", after, *own):
+            for row in cursor.stream(f"{query} ORDER BY sequence", after, *accounts):
                 yield entry_of(row)
 
     def verify(self, progress: Progress | None = None) -> Verification:
@@ -282,7 +283,7 @@ class Ledger:
         return result
 
     def _sound(self) -> Head | None:
-        """The mark as it is now; LedgerCorrupt when the books do not add up, before anything is built on them."""
+        """The mark as it is now; LedgerCorrupt when balances do not add up, before anything is built on them."""
         self.watch.check_if_due(self.store, self.mark.read)
         return self.mark.read()
 
@@ -330,7 +331,7 @@ def open_ledger(
         seen = high_water.read()
         head = _check(store, seen)
         high_water.advance(head)
-        return Ledger(store, high_water, head.ledger, BooksWatch(high_water.checkpoint_path), clock, reached)
+        return Ledger(store, high_water, head.ledger, LedgerWatch(high_water.checkpoint_path), clock, reached)
     except BaseException:
         store.close()
         raise

@@ -99,8 +99,8 @@ class HighWaterMark:
 
     @property
     def checkpoint_path(self) -> Path:
-        """Beside the mark: how far the books were checked, and what they added up to there."""
-        return self.path.with_name(f"{self.path.name}-books")
+        """Beside the mark: how far the ledger was checked, and what its entries added up to there."""
+        return self.path.with_name(f"{self.path.name}-checkpoint")
 
     def read(self) -> Head | None:
         """The furthest head on record; None when there is no mark yet."""

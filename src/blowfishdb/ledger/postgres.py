@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
-from blowfishdb.ledger.records import NEWEST, PATIENCE, Cursor, Types, Value, digest, genesis, statements
+from blowfishdb.ledger.records import NEWEST, PATIENCE, Cursor, OneProcess, Types, Value, digest, genesis, statements
 from blowfishdb.ledger.values import FINEST, Charge, Receipt
 
 Connection = psycopg.Connection[tuple[Value, ...]]
@@ -159,20 +158,17 @@ class PostgresCursor:
 
 
 @dataclass(eq=False)
-class PostgresStore:
+class PostgresStore(OneProcess):
     """The ledger in one database, open in this process; a lost connection is made anew."""
 
     url: str
-    patience: float
     _writer: Connection
-    _process: int = field(default_factory=os.getpid)
-    _guard: threading.Lock = field(default_factory=threading.Lock)
     _readers: list[Connection] = field(default_factory=list)
 
     @contextmanager
     def write(self) -> Iterator[Cursor]:
         """One transaction that holds the head row, so that no other writer is inside."""
-        with self._exclusive(), _translated():
+        with self.exclusive(), _translated():
             self._begin()
             try:
                 yield PostgresCursor(self._writer)
@@ -183,7 +179,7 @@ class PostgresStore:
     @contextmanager
     def read(self) -> Iterator[Cursor]:
         """One consistent view on a connection of its own."""
-        self._check_process()
+        self.check_process()
         with _translated():
             reader = self._reader()
             try:
@@ -195,7 +191,7 @@ class PostgresStore:
 
     def quick_charge(self, charge: Charge, body: str) -> Receipt | None:
         """The whole charge in one round trip; None when it was refused, or when the connection broke meanwhile."""
-        with self._exclusive(), _translated():
+        with self.exclusive(), _translated():
             try:
                 rows = self._writer.execute(
                     "SELECT charge_sequence, charge_previous, charge_hash FROM charge("
@@ -228,20 +224,10 @@ class PostgresStore:
 
     def close(self) -> None:
         """Closes every connection."""
-        self._check_process()
+        self.check_process()
         while self._readers:
             self._readers.pop().close()
         self._writer.close()
-
-    @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        self._check_process()
-        if not self._guard.acquire(timeout=self.patience):
-            raise LedgerUnavailable("the ledger was busy for too long. Nothing was charged; try again.")
-        try:
-            yield
-        finally:
-            self._guard.release()
 
     def _begin(self) -> None:
         """Begins and takes the head row; once more on a new connection when the old one turns out to be dead."""
@@ -269,10 +255,6 @@ class PostgresStore:
         reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         return reader
 
-    def _check_process(self) -> None:
-        if os.getpid() != self._process:
-            raise LedgerUnavailable("this ledger was opened before the process forked. Open it again in this process.")
-
 
 def open_postgres(url: str, patience: float = PATIENCE) -> PostgresStore:
     """The store at this address, created or migrated where needed."""
@@ -283,7 +265,7 @@ def open_postgres(url: str, patience: float = PATIENCE) -> PostgresStore:
         except BaseException:
             writer.close()
             raise
-        return PostgresStore(url, patience, writer)
+        return PostgresStore(patience, url, writer)
 
 
 def _connect_writer(url: str, patience: float) -> Connection:

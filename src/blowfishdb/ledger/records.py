@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
 
-from blowfishdb.errors import InvalidInput, LedgerCorrupt, UnknownAccount
+from blowfishdb.errors import InvalidInput, LedgerCorrupt, LedgerUnavailable, UnknownAccount
 from blowfishdb.ledger.values import (
     Account,
     AnalystBudget,
     Balance,
     Charge,
-    EdgeBooks,
+    ClassLosses,
     Entry,
     Head,
     Receipt,
-    read_books,
+    read_losses,
 )
 
 PATIENCE = 30.0
@@ -67,6 +69,31 @@ class Store(Protocol):
     def close(self) -> None:
         """Release connections and locks."""
         ...
+
+
+@dataclass(eq=False)
+class OneProcess:
+    """What every open store checks: it is used in the process that opened it, by one writer at a time."""
+
+    patience: float
+    _process: int = field(default_factory=os.getpid, kw_only=True)
+    _guard: threading.Lock = field(default_factory=threading.Lock, kw_only=True)
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keeps the other threads of this process from writing; LedgerUnavailable when that takes too long."""
+        self.check_process()
+        if not self._guard.acquire(timeout=self.patience):
+            raise LedgerUnavailable("the ledger was busy for too long. Nothing was charged; try again.")
+        try:
+            yield
+        finally:
+            self._guard.release()
+
+    def check_process(self) -> None:
+        """LedgerUnavailable in a forked child: it would share connections with its parent."""
+        if os.getpid() != self._process:
+            raise LedgerUnavailable("this ledger was opened before the process forked. Open it again in this process.")
 
 
 Field = str | int | None
@@ -174,13 +201,13 @@ _STORED_ANSWERS = (
     "CREATE INDEX entry_by_request ON entry (account, request_digest)",
 )
 
-_EDGE_BOOKS = (
+_CLASS_LOSSES = (
     "ALTER TABLE account ADD COLUMN accounting TEXT NOT NULL DEFAULT 'sum'",
     "ALTER TABLE account ADD COLUMN edge_books TEXT",
     "ALTER TABLE analyst ADD COLUMN edge_books TEXT",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _STORED_ANSWERS, _EDGE_BOOKS)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _STORED_ANSWERS, _CLASS_LOSSES)
 """Migration i brings a ledger from version i to i + 1. Published migrations are never edited, only followed."""
 
 NEWEST = len(MIGRATIONS)
@@ -191,6 +218,11 @@ def statements(version: int, types: Types) -> list[str]:
     return [text.format(whole=types.whole, amount=types.amount, binary=types.binary) for text in MIGRATIONS[version]]
 
 
+ACCOUNT_COLUMNS = (
+    "id, identity, limit_top, limit_bottom, spent_units, spent_grid, analyst_limit_top, analyst_limit_bottom, charges,"
+    " policy_version, domain_version, snapshot, accounting"
+)
+ANALYST_COLUMNS = "account, name, spent_units, spent_grid, limit_top, limit_bottom, is_individual"
 ENTRY_COLUMNS = "sequence, kind, account, body, previous_hash, hash"
 
 
@@ -228,23 +260,18 @@ def load_head(cursor: Cursor) -> Head:
 
 def load_account(cursor: Cursor, account: str) -> Account:
     """One account; UnknownAccount when there is none."""
-    rows = cursor.rows(
-        "SELECT id, identity, limit_top, limit_bottom, spent_units, spent_grid, analyst_limit_top,"
-        " analyst_limit_bottom, charges, policy_version, domain_version, snapshot, accounting FROM account"
-        " WHERE id = ?",
-        account,
-    )
+    rows = cursor.rows(f"SELECT {ACCOUNT_COLUMNS} FROM account WHERE id = ?", account)
     if not rows:
         raise UnknownAccount(account)
     row = rows[0]
-    names = cursor.rows("SELECT name FROM label WHERE account = ? ORDER BY name", account)
+    names = cursor.rows("SELECT name FROM label WHERE account = ?", account)
     return Account(
         id=text(row[0]),
         identity=text(row[1]),
         names=tuple(sorted(text(name) for (name,) in names)),
         limit=ratio(row[2], row[3]),
         spent=ratio(row[4], row[5]),
-        analyst_limit=_optional_fraction(row[6], row[7]),
+        analyst_limit=_optional_ratio(row[6], row[7]),
         charges=whole(row[8]),
         policy_version=whole(row[9]),
         domain_version=whole(row[10]),
@@ -258,37 +285,70 @@ def load_account_ids(cursor: Cursor) -> list[str]:
     return [text(row[0]) for row in cursor.rows("SELECT id FROM account ORDER BY identity, id")]
 
 
-def load_balance(cursor: Cursor, account: str) -> Balance:
-    """What an account spent, on its grid."""
-    row = cursor.rows("SELECT spent_units, spent_grid FROM account WHERE id = ?", account)[0]
-    return Balance(whole(row[0]), whole(row[1]))
-
-
 def load_analysts(cursor: Cursor, account: str) -> list[AnalystBudget]:
-    """Everybody who was charged or given a limit of their own."""
-    rows = cursor.rows(
-        "SELECT account, name, spent_units, spent_grid, limit_top, limit_bottom, is_individual"
-        " FROM analyst WHERE account = ?",
-        account,
-    )
+    """Everybody who was charged or given an individual limit."""
+    rows = cursor.rows(f"SELECT {ANALYST_COLUMNS} FROM analyst WHERE account = ?", account)
     return sorted((_analyst(row) for row in rows), key=lambda budget: budget.analyst)
 
 
 def load_analyst(cursor: Cursor, account: str, name: str) -> AnalystBudget | None:
     """One analyst's budget; None for somebody who never asked."""
-    rows = cursor.rows(
-        "SELECT account, name, spent_units, spent_grid, limit_top, limit_bottom, is_individual"
-        " FROM analyst WHERE account = ? AND name = ?",
-        account,
-        name,
-    )
+    rows = cursor.rows(f"SELECT {ANALYST_COLUMNS} FROM analyst WHERE account = ? AND name = ?", account, name)
     return _analyst(rows[0]) if rows else None
 
 
-def load_analyst_balance(cursor: Cursor, account: str, name: str) -> Balance:
-    """What one known analyst spent, on its grid."""
-    row = cursor.rows("SELECT spent_units, spent_grid FROM analyst WHERE account = ? AND name = ?", account, name)[0]
+def _analyst(row: tuple[Value, ...]) -> AnalystBudget:
+    return AnalystBudget(
+        account=text(row[0]),
+        analyst=text(row[1]),
+        spent=ratio(row[2], row[3]),
+        limit=_optional_ratio(row[4], row[5]),
+        is_individual=bool(whole(row[6])),
+    )
+
+
+def _optional_ratio(top: Value, bottom: Value) -> Fraction | None:
+    return None if top is None or bottom is None else ratio(top, bottom)
+
+
+def limit_values(limit: Fraction | None) -> tuple[str | None, str | None]:
+    """A limit as the two values that the tables hold."""
+    return (None, None) if limit is None else (str(limit.numerator), str(limit.denominator))
+
+
+def _spender(account: str, analyst: str | None) -> tuple[str, str, tuple[str, ...]]:
+    """The table, condition and values that find an account (analyst None), or one analyst's part of it."""
+    if analyst is None:
+        return "account", "id = ?", (account,)
+    return "analyst", "account = ? AND name = ?", (account, analyst)
+
+
+def load_balance(cursor: Cursor, account: str, analyst: str | None = None) -> Balance:
+    """What an account, or one known analyst there, spent, on its grid."""
+    table, condition, values = _spender(account, analyst)
+    row = cursor.rows(f"SELECT spent_units, spent_grid FROM {table} WHERE {condition}", *values)[0]
     return Balance(whole(row[0]), whole(row[1]))
+
+
+def save_balance(cursor: Cursor, spent: Balance, account: str, analyst: str | None = None) -> None:
+    """Stores what an account, or one analyst there, spent."""
+    table, condition, values = _spender(account, analyst)
+    change = f"UPDATE {table} SET spent_units = ?, spent_grid = ? WHERE {condition}"
+    cursor.rows(change, str(spent.units), str(spent.grid), *values)
+
+
+def load_losses(cursor: Cursor, account: str, analyst: str | None = None) -> ClassLosses | None:
+    """What each class of edges lost, in all or to one analyst; None where the account counts sums."""
+    table, condition, values = _spender(account, analyst)
+    rows = cursor.rows(f"SELECT edge_books FROM {table} WHERE {condition}", *values)
+    return None if not rows or rows[0][0] is None else read_losses(text(rows[0][0]))
+
+
+def save_losses(cursor: Cursor, losses: ClassLosses | None, account: str, analyst: str | None = None) -> None:
+    """Stores what each class of edges lost."""
+    table, condition, values = _spender(account, analyst)
+    document = None if losses is None else losses.to_json()
+    cursor.rows(f"UPDATE {table} SET edge_books = ? WHERE {condition}", document, *values)
 
 
 def entry_of(row: tuple[Value, ...]) -> Entry:
@@ -297,10 +357,14 @@ def entry_of(row: tuple[Value, ...]) -> Entry:
     return Entry(whole(row[0]), text(row[1]), account, text(row[3]), text(row[4]), text(row[5]))
 
 
+def load_entries(cursor: Cursor, condition: str, *values: Value) -> list[Entry]:
+    """The entries that a condition selects."""
+    return [entry_of(row) for row in cursor.rows(f"SELECT {ENTRY_COLUMNS} FROM entry WHERE {condition}", *values)]
+
+
 def load_entry(cursor: Cursor, sequence: int) -> Entry | None:
     """The entry with that number; None when there is none."""
-    rows = cursor.rows(f"SELECT {ENTRY_COLUMNS} FROM entry WHERE sequence = ?", sequence)
-    return entry_of(rows[0]) if rows else None
+    return next(iter(load_entries(cursor, "sequence = ?", sequence)), None)
 
 
 def hash_at(cursor: Cursor, sequence: int) -> str | None:
@@ -319,14 +383,14 @@ def append_body(cursor: Cursor, kind: str, account: str | None, body: str, charg
     head = load_head(cursor)
     sequence = head.sequence + 1
     entry = Entry(sequence, kind, account, body, head.hash, link(head.hash, sequence, body))
-    own = (charge.analyst, charge.key, charge.request_digest) if charge is not None else (None, None, None)
+    columns = (charge.analyst, charge.key, charge.request_digest) if charge is not None else (None, None, None)
     cursor.rows(
         "INSERT INTO entry (sequence, kind, account, analyst, charge_key, request_digest, body, previous_hash, hash)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         sequence,
         kind,
         account,
-        *own,
+        *columns,
         body,
         entry.previous_hash,
         entry.hash,
@@ -335,81 +399,38 @@ def append_body(cursor: Cursor, kind: str, account: str | None, body: str, charg
     return entry
 
 
-def load_edge_books(cursor: Cursor, account: str, analyst: str | None = None) -> EdgeBooks | None:
-    """What each class of edges lost, in all or to one analyst; None where the account counts sums."""
-    if analyst is None:
-        rows = cursor.rows("SELECT edge_books FROM account WHERE id = ?", account)
-    else:
-        rows = cursor.rows("SELECT edge_books FROM analyst WHERE account = ? AND name = ?", account, analyst)
-    return None if not rows or rows[0][0] is None else read_books(text(rows[0][0]))
-
-
-def save_edge_books(cursor: Cursor, books: EdgeBooks | None, account: str, analyst: str | None = None) -> None:
-    """Writes them."""
-    written = None if books is None else books.to_json()
-    if analyst is None:
-        cursor.rows("UPDATE account SET edge_books = ? WHERE id = ?", written, account)
-    else:
-        cursor.rows("UPDATE analyst SET edge_books = ? WHERE account = ? AND name = ?", written, account, analyst)
+PLAIN_FIELDS = (
+    "account",
+    "analyst",
+    "key",
+    "request_digest",
+    "program_digest",
+    "policy_version",
+    "domain_version",
+    "snapshot",
+    "certificate",
+)
+"""The fields of a charge that its entry holds as they are."""
 
 
 def charge_body(charge: Charge, at: str) -> str:
     """The canonical body of a charge's entry."""
-    losses = None if charge.losses is None else {name: str(loss) for name, loss in charge.losses.items()}
-    return canonical(
-        {
-            **({} if losses is None else {"losses": json.dumps(losses, sort_keys=True, ensure_ascii=False)}),
-            "kind": "charge",
-            "at": at,
-            "account": charge.account,
-            "analyst": charge.analyst,
-            "epsilon": str(charge.epsilon),
-            "key": charge.key,
-            "request_digest": charge.request_digest,
-            "program_digest": charge.program_digest,
-            "policy_version": charge.policy_version,
-            "domain_version": charge.domain_version,
-            "snapshot": charge.snapshot,
-            "certificate": charge.certificate,
-        }
-    )
+    fields = {name: getattr(charge, name) for name in PLAIN_FIELDS}
+    if charge.losses is not None:
+        losses = {name: str(loss) for name, loss in charge.losses.items()}
+        fields["losses"] = json.dumps(losses, sort_keys=True, ensure_ascii=False)
+    return canonical({**fields, "kind": "charge", "at": at, "epsilon": str(charge.epsilon)})
 
 
 def receipt_of(entry: Entry) -> Receipt:
     """The receipt of a charge's entry, rebuilt from the body that its hash covers."""
     try:
         fields = json.loads(entry.body)
-        charge = Charge(
-            account=fields["account"],
-            analyst=fields["analyst"],
-            epsilon=Fraction(fields["epsilon"]),
-            key=fields["key"],
-            request_digest=fields["request_digest"],
-            program_digest=fields["program_digest"],
-            policy_version=fields["policy_version"],
-            domain_version=fields["domain_version"],
-            snapshot=fields["snapshot"],
-            certificate=fields["certificate"],
-            losses=_losses(fields.get("losses")),
-        )
+        losses = None
+        if fields.get("losses") is not None:
+            losses = {name: Fraction(loss) for name, loss in json.loads(fields["losses"]).items()}
+        plain = {name: fields[name] for name in PLAIN_FIELDS}
+        charge = Charge(**plain, epsilon=Fraction(fields["epsilon"]), losses=losses)
     except (InvalidInput, ValueError, KeyError, TypeError):
         raise LedgerCorrupt("a charge cannot be read", sequence=entry.sequence) from None
     return Receipt(entry.sequence, charge, entry.previous_hash, entry.hash, is_new=False)
-
-
-def _losses(written: str | None) -> dict[str, Fraction] | None:
-    return None if written is None else {name: Fraction(loss) for name, loss in json.loads(written).items()}
-
-
-def _analyst(row: tuple[Value, ...]) -> AnalystBudget:
-    return AnalystBudget(
-        account=text(row[0]),
-        analyst=text(row[1]),
-        spent=ratio(row[2], row[3]),
-        limit=_optional_fraction(row[4], row[5]),
-        is_individual=bool(whole(row[6])),
-    )
-
-
-def _optional_fraction(top: Value, bottom: Value) -> Fraction | None:
-    return None if top is None or bottom is None else ratio(top, bottom)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger.mark import in_turn
-from blowfishdb.ledger.records import NEWEST, PATIENCE, Cursor, Types, Value, genesis, statements
+from blowfishdb.ledger.records import NEWEST, PATIENCE, Cursor, OneProcess, Types, Value, genesis, statements
 from blowfishdb.ledger.values import Charge, Receipt
 
 APPLICATION = 0x424C4F57
@@ -39,15 +38,12 @@ class SqliteCursor:
             yield from chunk
 
 
-@dataclass(frozen=True, eq=False)
-class SqliteStore:
+@dataclass(eq=False)
+class SqliteStore(OneProcess):
     """The ledger file at `path`, open in this process."""
 
     path: Path
-    patience: float
     _writer: sqlite3.Connection
-    _process: int = field(default_factory=os.getpid)
-    _guard: threading.Lock = field(default_factory=threading.Lock)
     _readers: list[sqlite3.Connection] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -56,25 +52,19 @@ class SqliteStore:
     @contextmanager
     def write(self) -> Iterator[Cursor]:
         """One exclusive transaction; durable when it ends, rolled back when anything fails."""
-        self._check_process()
-        if not self._guard.acquire(timeout=self.patience):
-            raise LedgerUnavailable("the ledger was busy for too long. Nothing was charged; try again.")
-        try:
-            with in_turn(self.path, self.patience), _translated():
-                self._writer.execute("BEGIN IMMEDIATE")
-                try:
-                    yield SqliteCursor(self._writer)
-                    self._writer.execute("COMMIT")
-                finally:
-                    if self._writer.in_transaction:
-                        self._writer.execute("ROLLBACK")
-        finally:
-            self._guard.release()
+        with self.exclusive(), in_turn(self.path, self.patience), _translated():
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield SqliteCursor(self._writer)
+                self._writer.execute("COMMIT")
+            finally:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
 
     @contextmanager
     def read(self) -> Iterator[Cursor]:
         """One consistent view on a connection of its own, so that long reads hold up nobody."""
-        self._check_process()
+        self.check_process()
         with _translated():
             try:
                 reader = self._readers.pop()
@@ -95,15 +85,11 @@ class SqliteStore:
 
     def close(self) -> None:
         """Closes every connection."""
-        self._check_process()
+        self.check_process()
         with _translated():
             while self._readers:
                 self._readers.pop().close()
             self._writer.close()
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._process:
-            raise LedgerUnavailable("this ledger was opened before the process forked. Open it again in this process.")
 
 
 def _abandon(process: int, readers: list[sqlite3.Connection], writer: sqlite3.Connection) -> None:
@@ -128,7 +114,7 @@ def open_sqlite(path: Path, patience: float = PATIENCE) -> SqliteStore:
             except BaseException:
                 writer.close()
                 raise
-        return SqliteStore(path, patience, writer)
+        return SqliteStore(patience, path, writer)
 
 
 def _connect(path: Path, patience: float) -> sqlite3.Connection:

@@ -102,10 +102,10 @@ def in_classes(accounting: str, losses: Mapping[str, Fraction] | None) -> Mappin
     A charge may have been made up a moment before the accounting changed; its classes would then cut the edges in
     another way, and what the same edge lost under two names would not be added up.
     """
-    start = class_start(accounting)
-    if losses is None or not all(name.startswith(start or INSIDE) == bool(start) for name in losses):
+    if accounting == SUM or losses is None:
         return None
-    return losses
+    start = class_start(accounting)
+    return losses if all(name.startswith(start or INSIDE) == bool(start) for name in losses) else None
 
 
 def check_losses(losses: Mapping[str, Fraction], epsilon: Fraction) -> None:
@@ -121,7 +121,7 @@ def check_losses(losses: Mapping[str, Fraction], epsilon: Fraction) -> None:
 
 
 @dataclass(frozen=True)
-class EdgeBooks:
+class ClassLosses:
     """What each class of edges lost so far, beside `rest`, which every class lost."""
 
     rest: Fraction = Fraction(0)
@@ -132,22 +132,22 @@ class EdgeBooks:
         """The most that any class lost."""
         return self.rest + max(self.classes.values(), default=Fraction(0))
 
-    def plus(self, epsilon: Fraction, losses: Mapping[str, Fraction] | None) -> EdgeBooks:
-        """The books after a release; one that names no losses cost every class its epsilon."""
+    def plus(self, epsilon: Fraction, losses: Mapping[str, Fraction] | None) -> ClassLosses:
+        """The losses after a release; one that names no classes cost each of them its epsilon."""
         if losses is None:
-            return EdgeBooks(_fitting(self.rest, epsilon), self.classes)
+            return ClassLosses(_fitting(self.rest, epsilon), self.classes)
         known = dict(self.classes)
         for name, loss in losses.items():
             if loss > 0:
                 known[name] = _fitting(known.get(name, Fraction(0)), loss)
         if len(known) > MOST_CLASSES:
             # Too many to keep apart: what is not kept apart counts for all, which is never too little.
-            return EdgeBooks(_fitting(self.worst, epsilon))
-        return EdgeBooks(self.rest, known)
+            return ClassLosses(_fitting(self.worst, epsilon))
+        return ClassLosses(self.rest, known)
 
-    def times(self, stretch: Fraction) -> EdgeBooks:
-        """The books after a change of policy: its edges are other ones, so the worst loss counts for all of them."""
-        return EdgeBooks(self.worst * stretch)
+    def times(self, stretch: Fraction) -> ClassLosses:
+        """The losses after a change of policy: its edges are other ones, so the worst loss counts for all of them."""
+        return ClassLosses(self.worst * stretch)
 
     def lost_by(self, names: Iterable[str] | None) -> Fraction:
         """The most that one of these classes lost; of any class where none are named."""
@@ -156,17 +156,17 @@ class EdgeBooks:
         return self.rest + max((self.classes.get(name, Fraction(0)) for name in names), default=Fraction(0))
 
     def to_json(self) -> str:
-        """The books as they are stored."""
+        """The losses as the ledger stores them."""
         classes = {name: str(loss) for name, loss in sorted(self.classes.items())}
         return json.dumps({"rest": str(self.rest), "classes": classes}, ensure_ascii=True)
 
 
-def read_books(written: str) -> EdgeBooks:
-    """The books that to_json wrote."""
+def read_losses(document: str) -> ClassLosses:
+    """The losses that to_json wrote."""
     try:
-        content = json.loads(written)
+        content = json.loads(document)
         classes = {str(name): Fraction(loss) for name, loss in content["classes"].items()}
-        return EdgeBooks(Fraction(content["rest"]), classes)
+        return ClassLosses(Fraction(content["rest"]), classes)
     except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError):
         raise LedgerCorrupt("the losses per class of edges cannot be read") from None
 

@@ -27,16 +27,18 @@ from blowfishdb.ledger.records import (
     load_account,
     load_account_ids,
     load_analysts,
-    load_edge_books,
     load_entry,
     load_head,
+    load_losses,
     receipt_of,
 )
 from blowfishdb.ledger.records import text as as_text
 from blowfishdb.ledger.records import whole as as_whole
 from blowfishdb.ledger.values import (
     SUM,
-    EdgeBooks,
+    VERSION_KINDS,
+    Account,
+    ClassLosses,
     Entry,
     Fault,
     Head,
@@ -44,165 +46,171 @@ from blowfishdb.ledger.values import (
     account_id,
     check_accounting,
     in_classes,
-    read_books,
+    read_losses,
 )
 
+UNREADABLE = (BlowfishError, ValueError, KeyError, TypeError, ZeroDivisionError, AttributeError, RecursionError)
 
-class BooksError(Exception):
+
+class RuleBroken(Exception):
     """A rule that an entry or a balance breaks; it never leaves the verification."""
 
 
 @dataclass
-class AccountBooks:
+class AccountState:
     """One account as its entries tell it."""
 
     identity: str
     limit: Fraction
     analyst_limit: Fraction | None
-    documents: dict[tuple[str, int], str]
+    documents: dict[str, str]
+    """The digest of each version of the policy and of the domain, by kind and number."""
     accounting: str = SUM
-    edge_books: EdgeBooks = field(default_factory=EdgeBooks)
-    edge_books_of: dict[str, EdgeBooks] = field(default_factory=dict)
-    spent: Fraction = Fraction(0)
     charges: int = 0
     snapshot: int = 1
     versions: dict[str, int] = field(default_factory=lambda: {"policy": 1, "domain": 1})
     names: set[str] = field(default_factory=set)
-    spent_by: dict[str, Fraction] = field(default_factory=dict)
+    losses: ClassLosses = field(default_factory=ClassLosses)
+    analysts: dict[str, ClassLosses] = field(default_factory=dict)
     individual: dict[str, Fraction] = field(default_factory=dict)
+    """Limits of single analysts."""
+
+    def as_account(self, account: str) -> Account:
+        """The account that the tables must hold."""
+        return Account(
+            id=account,
+            identity=self.identity,
+            names=tuple(sorted(self.names)),
+            limit=self.limit,
+            spent=self.losses.worst,
+            analyst_limit=self.analyst_limit,
+            charges=self.charges,
+            policy_version=self.versions["policy"],
+            domain_version=self.versions["domain"],
+            snapshot=self.snapshot,
+            accounting=self.accounting,
+        )
 
     def limit_of(self, analyst: str) -> Fraction | None:
-        """The analyst's own limit, or everybody's."""
+        """The analyst's individual limit, or everybody's."""
         return self.individual.get(analyst, self.analyst_limit)
+
+    def scale(self, stretch: Fraction) -> None:
+        """Multiplies past loss; every class of edges is taken to have lost what the worst one did."""
+        self.losses = self.losses.times(stretch)
+        self.analysts = {name: losses.times(stretch) for name, losses in self.analysts.items()}
 
 
 @dataclass
-class Books:
+class LedgerState:
     """Everything that the entries so far add up to."""
 
-    accounts: dict[str, AccountBooks] = field(default_factory=dict)
+    accounts: dict[str, AccountState] = field(default_factory=dict)
     answers: int = 0
 
 
-def apply_entry(books: Books, entry: Entry) -> None:
-    """Adds one entry to the books; BooksError when it breaks a rule."""
-    apply = _RULES.get(entry.kind)
-    if apply is None:
-        raise BooksError(f"entries of kind {entry.kind!r} are not known")
-    apply(books, entry, entry.fields)
+Fields = Mapping[str, object]
 
 
-def _own(books: Books, entry: Entry) -> AccountBooks:
-    if entry.account is None or entry.account not in books.accounts:
-        raise BooksError("its account was never opened")
-    return books.accounts[entry.account]
+def apply_entry(state: LedgerState, entry: Entry) -> None:
+    """Adds one entry to the state; RuleBroken when it breaks a rule."""
+    fields = entry.fields
+    if entry.kind == "restored":
+        return
+    if entry.kind == "account":
+        _open_account(state, entry, fields)
+        return
+    if entry.kind != "answer" and entry.kind not in _RULES:
+        raise RuleBroken(f"entries of kind {entry.kind!r} are not known")
+    if entry.account is None or entry.account not in state.accounts:
+        raise RuleBroken("its account was never opened")
+    if entry.kind == "answer":
+        state.answers += 1
+    else:
+        _RULES[entry.kind](state.accounts[entry.account], entry, fields)
 
 
-def _opened(books: Books, entry: Entry, fields: Mapping[str, object]) -> None:
+def _open_account(state: LedgerState, entry: Entry, fields: Fields) -> None:
     identity = str(fields["identity"])
-    if entry.account is None or entry.account in books.accounts or entry.account != account_id(identity):
-        raise BooksError("the account is open already or has the wrong id")
-    documents = {(kind, 1): digest(str(fields[kind])) for kind in ("policy", "domain")}
-    books.accounts[entry.account] = AccountBooks(
-        identity,
-        _fraction(fields["limit"]),
-        _optional(fields["analyst_limit"]),
-        documents,
-        _accounting(fields.get("accounting", SUM)),
-    )
+    if entry.account is None or entry.account in state.accounts or entry.account != account_id(identity):
+        raise RuleBroken("the account is open already or has the wrong id")
+    documents = {f"{kind} 1": digest(str(fields[kind])) for kind in VERSION_KINDS}
+    limits = _fraction(fields["limit"]), _optional(fields["analyst_limit"])
+    account = AccountState(identity, *limits, documents, _accounting(fields.get("accounting", SUM)))
+    state.accounts[entry.account] = account
 
 
-def _named(books: Books, entry: Entry, fields: Mapping[str, object]) -> None:
-    _own(books, entry).names.add(str(fields["name"]))
+def _add_name(account: AccountState, entry: Entry, fields: Fields) -> None:
+    del entry
+    account.names.add(str(fields["name"]))
 
 
-def _charged(books: Books, entry: Entry, fields: Mapping[str, object]) -> None:
+def _add_charge(account: AccountState, entry: Entry, fields: Fields) -> None:
     del fields
-    own, charge = _own(books, entry), receipt_of(entry).charge
-    in_force = (own.versions["policy"], own.versions["domain"], own.snapshot)
+    charge = receipt_of(entry).charge
+    in_force = (account.versions["policy"], account.versions["domain"], account.snapshot)
     if (charge.policy_version, charge.domain_version, charge.snapshot) != in_force:
-        raise BooksError("it was charged under versions that were not in force")
-    own.charges += 1
-    if own.accounting == SUM:
-        own.spent += charge.epsilon
-        own.spent_by[charge.analyst] = own.spent_by.get(charge.analyst, Fraction(0)) + charge.epsilon
-    else:
-        losses = in_classes(own.accounting, charge.losses)
-        own.edge_books = own.edge_books.plus(charge.epsilon, losses)
-        mine = own.edge_books_of.get(charge.analyst, EdgeBooks()).plus(charge.epsilon, losses)
-        own.edge_books_of[charge.analyst] = mine
-        own.spent, own.spent_by[charge.analyst] = own.edge_books.worst, mine.worst
-    limit = own.limit_of(charge.analyst)
-    is_own_limit_passed = charge.epsilon > 0 and limit is not None and own.spent_by[charge.analyst] > limit
-    if own.spent > own.limit or is_own_limit_passed:
-        raise BooksError("it spends more than the limits allow")
+        raise RuleBroken("it was charged under versions that were not in force")
+    account.charges += 1
+    losses = in_classes(account.accounting, charge.losses)
+    account.losses = account.losses.plus(charge.epsilon, losses)
+    by_analyst = account.analysts.get(charge.analyst, ClassLosses()).plus(charge.epsilon, losses)
+    account.analysts[charge.analyst] = by_analyst
+    limit = account.limit_of(charge.analyst)
+    is_analyst_over = charge.epsilon > 0 and limit is not None and by_analyst.worst > limit
+    if account.losses.worst > account.limit or is_analyst_over:
+        raise RuleBroken("it spends more than the limits allow")
 
 
-def _renewed(books: Books, entry: Entry, fields: Mapping[str, object]) -> None:
-    own, limit = _own(books, entry), _fraction(fields["limit"])
-    if limit <= own.limit:
-        raise BooksError("a renewal must raise the limit")
-    own.limit = limit
+def _renew(account: AccountState, entry: Entry, fields: Fields) -> None:
+    del entry
+    limit = _fraction(fields["limit"])
+    if limit <= account.limit:
+        raise RuleBroken("a renewal must raise the limit")
+    account.limit = limit
 
 
-def _limited(books: Books, entry: Entry, fields: Mapping[str, object]) -> None:
-    own, limit, analyst = _own(books, entry), _optional(fields["limit"]), fields["analyst"]
+def _limit_analyst(account: AccountState, entry: Entry, fields: Fields) -> None:
+    del entry
+    limit, analyst = _optional(fields["limit"]), fields["analyst"]
     if analyst is None:
-        own.analyst_limit = limit
+        account.analyst_limit = limit
     elif limit is None:
-        own.individual.pop(str(analyst), None)
+        account.individual.pop(str(analyst), None)
     else:
-        own.individual[str(analyst)] = limit
+        account.individual[str(analyst)] = limit
 
 
-def _refreshed(books: Books, entry: Entry, fields: Mapping[str, object]) -> None:
-    own = _own(books, entry)
-    own.snapshot += 1
-    if fields["snapshot"] != own.snapshot:
-        raise BooksError("snapshots are not numbered in order")
+def _refresh(account: AccountState, entry: Entry, fields: Fields) -> None:
+    del entry
+    account.snapshot += 1
+    if fields["snapshot"] != account.snapshot:
+        raise RuleBroken("snapshots are not numbered in order")
 
 
-def _versioned(books: Books, entry: Entry, fields: Mapping[str, object]) -> None:
-    own, kind, stretch = _own(books, entry), str(fields["what"]), _optional(fields["stretch"])
-    own.versions[kind] += 1
-    if fields["version"] != own.versions[kind]:
-        raise BooksError("versions are not numbered in order")
-    if (stretch is None and own.charges > 0) or (stretch is not None and stretch < 1):
-        raise BooksError("past loss was not carried over")
-    factor = Fraction(1) if stretch is None else stretch
-    own.spent *= factor
-    own.spent_by = {name: spent * factor for name, spent in own.spent_by.items()}
-    _collapse(own)
-    if own.spent > own.limit:
-        raise BooksError("past loss carried over passes the limit")
-    own.documents[kind, own.versions[kind]] = digest(str(fields["document"]))
+def _add_version(account: AccountState, entry: Entry, fields: Fields) -> None:
+    del entry
+    kind, stretch = str(fields["what"]), _optional(fields["stretch"])
+    account.versions[kind] += 1
+    if fields["version"] != account.versions[kind]:
+        raise RuleBroken("versions are not numbered in order")
+    if (stretch is None and account.charges > 0) or (stretch is not None and stretch < 1):
+        raise RuleBroken("past loss was not carried over")
+    account.scale(Fraction(1) if stretch is None else stretch)
+    if account.losses.worst > account.limit:
+        raise RuleBroken("past loss carried over passes the limit")
+    account.documents[f"{kind} {account.versions[kind]}"] = digest(str(fields["document"]))
 
 
-def _recounted(books: Books, entry: Entry, fields: Mapping[str, object]) -> None:
-    own = _own(books, entry)
-    own.accounting = _accounting(fields["accounting"])
-    _collapse(own)
-
-
-def _collapse(own: AccountBooks) -> None:
-    """Every class of edges is taken to have lost what the worst one did."""
-    own.edge_books = EdgeBooks(own.spent)
-    own.edge_books_of = {name: EdgeBooks(spent) for name, spent in own.spent_by.items()}
+def _set_accounting(account: AccountState, entry: Entry, fields: Fields) -> None:
+    del entry
+    account.accounting = _accounting(fields["accounting"])
+    account.scale(Fraction(1))
 
 
 def _accounting(value: object) -> str:
     check_accounting(str(value))
     return str(value)
-
-
-def _answered(books: Books, entry: Entry, fields: Mapping[str, object]) -> None:
-    del fields
-    _own(books, entry)
-    books.answers += 1
-
-
-def _restored(books: Books, entry: Entry, fields: Mapping[str, object]) -> None:
-    del books, entry, fields
 
 
 def _fraction(value: object) -> Fraction:
@@ -213,17 +221,14 @@ def _optional(value: object) -> Fraction | None:
     return None if value is None else _fraction(value)
 
 
-_RULES: Mapping[str, Callable[[Books, Entry, Mapping[str, object]], None]] = {
-    "account": _opened,
-    "name": _named,
-    "charge": _charged,
-    "renewal": _renewed,
-    "analyst-limit": _limited,
-    "snapshot": _refreshed,
-    "version": _versioned,
-    "accounting": _recounted,
-    "answer": _answered,
-    "restored": _restored,
+_RULES: Mapping[str, Callable[[AccountState, Entry, Fields], None]] = {
+    "name": _add_name,
+    "charge": _add_charge,
+    "renewal": _renew,
+    "analyst-limit": _limit_analyst,
+    "snapshot": _refresh,
+    "version": _add_version,
+    "accounting": _set_accounting,
 }
 
 
@@ -232,99 +237,61 @@ class Checkpoint:
     """Everything that the entries up to `head` add up to."""
 
     head: Head
-    books: Books
+    state: LedgerState
 
 
 def read_checkpoint(path: Path) -> Checkpoint | None:
     """The checkpoint in a file; None when there is none that can be read, and then everything is checked."""
     try:
-        content = json.loads(path.read_text(encoding="ascii"))
-        written = content["checkpoint"]
-        if content["check"] != digest(written):
+        document = json.loads(path.read_text(encoding="ascii"))
+        if document["check"] != digest(document["checkpoint"]):
             return None
-        return _checkpoint(json.loads(written))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError, BlowfishError):
+        content = json.loads(document["checkpoint"])
+        accounts = {name: _read_account(fields) for name, fields in content["accounts"].items()}
+        return Checkpoint(Head(**content["head"]), LedgerState(accounts, content["answers"]))
+    except (OSError, *UNREADABLE):
         return None
 
 
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Keeps a checkpoint. One that cannot be written is no loss: the next check then begins earlier."""
-    head, books = checkpoint.head, checkpoint.books
-    content = {
-        "ledger": head.ledger,
-        "sequence": head.sequence,
-        "hash": head.hash,
-        "answers": books.answers,
-        "accounts": {name: _written(own) for name, own in books.accounts.items()},
-    }
-    written = json.dumps(content)
+    """Stores a checkpoint. One that cannot be written is no loss: the next check then begins earlier."""
+    content = {"head": vars(checkpoint.head), **vars(checkpoint.state)}
+    text = json.dumps(content, default=_plain)
     beside = path.with_name(f"{path.name}.{os.getpid()}")
     with suppress(OSError):
         try:
             # Like the ledger, it tells who spent what: nobody else on this machine reads it.
             os.close(os.open(beside, os.O_WRONLY | os.O_CREAT, 0o600))
-            beside.write_text(json.dumps({"checkpoint": written, "check": digest(written)}), encoding="ascii")
+            beside.write_text(json.dumps({"checkpoint": text, "check": digest(text)}), encoding="ascii")
             os.replace(beside, path)
         finally:
             beside.unlink(missing_ok=True)
 
 
-def _checkpoint(content: Mapping[str, Any]) -> Checkpoint:
-    accounts = {str(name): _account(own) for name, own in content["accounts"].items()}
-    head = Head(str(content["ledger"]), int(content["sequence"]), str(content["hash"]))
-    return Checkpoint(head, Books(accounts, int(content["answers"])))
+def _plain(value: object) -> object:
+    """A part of a checkpoint as JSON."""
+    if isinstance(value, AccountState):
+        return vars(value)
+    if isinstance(value, ClassLosses):
+        return value.to_json()
+    return sorted(value) if isinstance(value, set) else str(value)
 
 
-def _written(own: AccountBooks) -> dict[str, object]:
-    return {
-        "identity": own.identity,
-        "limit": str(own.limit),
-        "analyst_limit": None if own.analyst_limit is None else str(own.analyst_limit),
-        "documents": [[kind, number, found] for (kind, number), found in own.documents.items()],
-        "accounting": own.accounting,
-        "edge_books": own.edge_books.to_json(),
-        "edge_books_of": {name: books.to_json() for name, books in own.edge_books_of.items()},
-        "spent": str(own.spent),
-        "charges": own.charges,
-        "snapshot": own.snapshot,
-        "versions": own.versions,
-        "names": sorted(own.names),
-        "spent_by": _amounts_as_text(own.spent_by),
-        "individual": _amounts_as_text(own.individual),
+def _read_account(fields: dict[str, Any]) -> AccountState:
+    amounts = {
+        "limit": _fraction(fields["limit"]),
+        "analyst_limit": _optional(fields["analyst_limit"]),
+        "names": set(fields["names"]),
+        "losses": read_losses(fields["losses"]),
+        "analysts": {name: read_losses(losses) for name, losses in fields["analysts"].items()},
+        "individual": {name: _fraction(limit) for name, limit in fields["individual"].items()},
     }
-
-
-def _account(own: Mapping[str, Any]) -> AccountBooks:
-    return AccountBooks(
-        identity=str(own["identity"]),
-        limit=Fraction(own["limit"]),
-        analyst_limit=None if own["analyst_limit"] is None else Fraction(own["analyst_limit"]),
-        documents={(str(kind), int(number)): str(found) for kind, number, found in own["documents"]},
-        accounting=str(own["accounting"]),
-        edge_books=read_books(own["edge_books"]),
-        edge_books_of={str(name): read_books(books) for name, books in own["edge_books_of"].items()},
-        spent=Fraction(own["spent"]),
-        charges=int(own["charges"]),
-        snapshot=int(own["snapshot"]),
-        versions={str(kind): int(number) for kind, number in own["versions"].items()},
-        names={str(name) for name in own["names"]},
-        spent_by=_amounts(own["spent_by"]),
-        individual=_amounts(own["individual"]),
-    )
-
-
-def _amounts_as_text(amounts: Mapping[str, Fraction]) -> dict[str, str]:
-    return {name: str(amount) for name, amount in amounts.items()}
-
-
-def _amounts(written: Mapping[str, str]) -> dict[str, Fraction]:
-    return {str(name): Fraction(amount) for name, amount in written.items()}
+    return AccountState(**{**fields, **amounts})
 
 
 Progress = Callable[[int, int], None]
 """Called with the number of entries checked and the number there are."""
 STRIDE = 1_000
-UNREADABLE = (BlowfishError, ValueError, KeyError, TypeError, ZeroDivisionError, AttributeError, RecursionError)
 
 
 def verify(cursor: Cursor, mark: Head | None, progress: Progress | None) -> Verification:
@@ -335,16 +302,16 @@ def verify(cursor: Cursor, mark: Head | None, progress: Progress | None) -> Veri
 def verify_since(
     cursor: Cursor, mark: Head | None, start: Checkpoint | None, progress: Progress | None = None
 ) -> tuple[Verification, Checkpoint]:
-    """Replays the entries after a checkpoint, whose books it uses up; the checkpoint that this reached.
+    """Replays the entries after a checkpoint, whose state it changes; the checkpoint that this reached.
 
     A checkpoint is taken at its word: who passes one has looked that its entry is in the chain.
     """
     head = load_head(cursor)
-    first = start if start is not None else Checkpoint(Head(head.ledger, 0, genesis(head.ledger)), Books())
-    previous, count, books = first.head.hash, first.head.sequence, first.books
+    first = start if start is not None else Checkpoint(Head(head.ledger, 0, genesis(head.ledger)), LedgerState())
+    previous, count, state = first.head.hash, first.head.sequence, first.state
 
     def outcome(fault: Fault | None) -> tuple[Verification, Checkpoint]:
-        return Verification(count, previous, fault), Checkpoint(Head(head.ledger, count, previous), books)
+        return Verification(count, previous, fault), Checkpoint(Head(head.ledger, count, previous), state)
 
     if first.head.ledger != head.ledger:
         return outcome(Fault(None, "the checkpoint belongs to another ledger"))
@@ -358,11 +325,11 @@ def verify_since(
             entry = entry_of(row)
             _check_link(entry, count + 1, previous)
             _check_columns(entry, row[6:])
-            apply_entry(books, entry)
+            apply_entry(state, entry)
             _check_answer(cursor, entry)
             if mark is not None and mark.sequence == entry.sequence and mark.hash != entry.hash:
-                raise BooksError("the high-water mark has seen another entry here")
-        except BooksError as problem:
+                raise RuleBroken("the high-water mark has seen another entry here")
+        except RuleBroken as problem:
             return outcome(Fault(sequence, str(problem)))
         except UNREADABLE:
             return outcome(Fault(sequence, "the entry cannot be read"))
@@ -373,8 +340,8 @@ def verify_since(
         progress(count, head.sequence)
     try:
         _check_end(cursor, head, mark, count, previous)
-        _check_balances(cursor, books)
-    except BooksError as problem:
+        _check_balances(cursor, state)
+    except RuleBroken as problem:
         return outcome(Fault(None, str(problem)))
     except UNREADABLE:
         return outcome(Fault(None, "a balance cannot be read"))
@@ -383,21 +350,21 @@ def verify_since(
 
 def _check_link(entry: Entry, expected: int, previous: str) -> None:
     if entry.sequence != expected:
-        raise BooksError(f"entry {expected} is missing")
+        raise RuleBroken(f"entry {expected} is missing")
     if entry.previous_hash != previous:
-        raise BooksError("it does not follow the entry before it")
+        raise RuleBroken("it does not follow the entry before it")
     if entry.hash != link(previous, entry.sequence, entry.body):
-        raise BooksError("its content was changed after it was written")
+        raise RuleBroken("its content was changed after it was written")
 
 
 def _check_columns(entry: Entry, columns: tuple[object, ...]) -> None:
     """The searchable columns must say what the hashed body says."""
     fields = entry.fields
     if fields["kind"] != entry.kind or fields["account"] != entry.account:
-        raise BooksError("its columns contradict its content")
+        raise RuleBroken("its columns contradict its content")
     own = (fields["analyst"], fields["key"], fields["request_digest"]) if entry.kind == "charge" else (None,) * 3
     if columns != own:
-        raise BooksError("its columns contradict its content")
+        raise RuleBroken("its columns contradict its content")
 
 
 def _check_answer(cursor: Cursor, entry: Entry) -> None:
@@ -407,80 +374,67 @@ def _check_answer(cursor: Cursor, entry: Entry) -> None:
     charge = int(str(fields["charge"]))
     rows = cursor.rows("SELECT payload FROM answer WHERE charge = ? AND entry = ?", charge, entry.sequence)
     if not rows or not isinstance(rows[0][0], bytes) or digest(rows[0][0]) != fields["payload_digest"]:
-        raise BooksError("the stored answer is missing or was changed")
+        raise RuleBroken("the stored answer is missing or was changed")
     paid = cursor.rows("SELECT hash FROM entry WHERE sequence = ? AND kind = 'charge'", charge)
     if not paid or paid[0][0] != fields["charge_hash"]:
-        raise BooksError("the answer belongs to no charge")
+        raise RuleBroken("the answer belongs to no charge")
 
 
 def _check_end(cursor: Cursor, head: Head, mark: Head | None, count: int, previous: str) -> None:
     if (head.sequence, head.hash) != (count, previous):
-        raise BooksError(f"the entries end at {count}, the head says {head.sequence}")
+        raise RuleBroken(f"the entries end at {count}, the head says {head.sequence}")
     entries = as_whole(cursor.rows("SELECT count(*) FROM entry")[0][0])
     if entries != count:
-        raise BooksError(f"there are {entries} entries of {count}")
+        raise RuleBroken(f"there are {entries} entries of {count}")
     if mark is not None and (mark.ledger != head.ledger or mark.sequence > head.sequence):
-        raise BooksError(f"the high-water mark is at entry {mark.sequence}, the ledger ends at {head.sequence}")
+        raise RuleBroken(f"the high-water mark is at entry {mark.sequence}, the ledger ends at {head.sequence}")
 
 
-def _check_balances(cursor: Cursor, books: Books) -> None:
+LABELS = {"spent": "spent budget", "analyst_limit": "limit per analyst", "charges": "number of charges"}
+
+
+def _check_balances(cursor: Cursor, state: LedgerState) -> None:
     """The tables that decide about charges must say what the entries add up to."""
     stored = load_account_ids(cursor)
-    if set(stored) != set(books.accounts):
-        raise BooksError("the accounts are not those that were opened on record")
+    if set(stored) != set(state.accounts):
+        raise RuleBroken("the accounts are not those that were opened on record")
     for name in stored:
-        account, own = load_account(cursor, name), books.accounts[name]
-        pairs = (
-            ("limit", account.limit, own.limit),
-            ("spent budget", account.spent, own.spent),
-            ("limit per analyst", account.analyst_limit, own.analyst_limit),
-            ("number of charges", account.charges, own.charges),
-            ("policy version", account.policy_version, own.versions["policy"]),
-            ("domain version", account.domain_version, own.versions["domain"]),
-            ("snapshot", account.snapshot, own.snapshot),
-            ("identity", account.identity, own.identity),
-            ("names", set(account.names), own.names),
-            ("accounting", account.accounting, own.accounting),
-        )
-        for what, found, expected in pairs:
-            if found != expected:
-                raise BooksError(f"account {name}: the {what} is {found}, the entries say {expected}")
-        if account.accounting != SUM and load_edge_books(cursor, name) != own.edge_books:
-            raise BooksError(f"account {name}: the losses per class of edges are not what the entries say")
-        _check_analysts(cursor, books, name)
-        _check_documents(cursor, books, name)
+        account, expected = vars(load_account(cursor, name)), vars(state.accounts[name].as_account(name))
+        for column, value in account.items():
+            if value != expected[column]:
+                what = LABELS.get(column, column.replace("_", " "))
+                raise RuleBroken(f"account {name}: the {what} is {value}, the entries say {expected[column]}")
+        _check_analysts(cursor, name, state.accounts[name])
+        documents = {
+            f"{as_text(kind)} {as_whole(number)}": digest(as_text(document))
+            for kind, number, document in cursor.stream(
+                "SELECT kind, number, document FROM version WHERE account = ?", name
+            )
+        }
+        if documents != state.accounts[name].documents:
+            raise RuleBroken(f"account {name}: the policy or domain documents are not those on record")
     (answers,) = cursor.rows("SELECT count(*) FROM answer")[0]
-    if answers != books.answers:
-        raise BooksError("there are stored answers without an entry")
+    if answers != state.answers:
+        raise RuleBroken("there are stored answers without an entry")
 
 
-def _check_analysts(cursor: Cursor, books: Books, account: str) -> None:
-    own = books.accounts[account]
+def _check_analysts(cursor: Cursor, account: str, state: AccountState) -> None:
     stored = {budget.analyst: budget for budget in load_analysts(cursor, account)}
-    for name in stored.keys() | own.spent_by.keys() | own.individual.keys():
+    is_per_edge = state.accounting != SUM
+    if is_per_edge and load_losses(cursor, account) != state.losses:
+        raise RuleBroken(f"account {account}: the losses per class of edges are not what the entries say")
+    for name in stored.keys() | state.analysts.keys() | state.individual.keys():
         if name not in stored:
-            raise BooksError(f"account {account}: the analyst {name!r} is missing")
-        budget = stored[name]
-        if budget.spent != own.spent_by.get(name, Fraction(0)):
-            raise BooksError(f"account {account}: what {name!r} spent is not what the entries say")
-        mine = load_edge_books(cursor, account, name) or EdgeBooks()
-        if own.accounting != SUM and mine != own.edge_books_of.get(name, EdgeBooks()):
-            raise BooksError(
+            raise RuleBroken(f"account {account}: the analyst {name!r} is missing")
+        budget, losses = stored[name], state.analysts.get(name, ClassLosses())
+        if budget.spent != losses.worst:
+            raise RuleBroken(f"account {account}: what {name!r} spent is not what the entries say")
+        if is_per_edge and (load_losses(cursor, account, name) or ClassLosses()) != losses:
+            raise RuleBroken(
                 f"account {account}: the losses of {name!r} per class of edges are not what the entries say"
             )
-        if budget.limit != own.limit_of(name) or budget.is_individual != (name in own.individual):
-            raise BooksError(f"account {account}: the limit of {name!r} is not what the entries say")
-
-
-def _check_documents(cursor: Cursor, books: Books, account: str) -> None:
-    stored = {
-        (as_text(kind), as_whole(number)): digest(as_text(document))
-        for kind, number, document in cursor.stream(
-            "SELECT kind, number, document FROM version WHERE account = ?", account
-        )
-    }
-    if stored != books.accounts[account].documents:
-        raise BooksError(f"account {account}: the policy or domain documents are not those on record")
+        if budget.limit != state.limit_of(name) or budget.is_individual != (name in state.individual):
+            raise RuleBroken(f"account {account}: the limit of {name!r} is not what the entries say")
 
 
 EVERY = 60.0
@@ -490,7 +444,7 @@ WORTH_KEEPING = 200
 
 
 @dataclass(eq=False)
-class BooksWatch:
+class LedgerWatch:
     """Checks what is new since the last check, and every balance. `path` keeps how far that came, over restarts."""
 
     path: Path
@@ -502,7 +456,7 @@ class BooksWatch:
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def check_if_due(self, store: Store, mark: Callable[[], Head | None]) -> None:
-        """LedgerCorrupt when the books are wrong; looks only when the last sound look was long ago, or none was."""
+        """LedgerCorrupt when entries or balances are wrong; checks only when the last sound check is long ago."""
         with self._turn:
             if self._at is None or self.clock() - self._at >= self.every:
                 # The mark is read before the ledger: it never ends after a view that is taken later.
@@ -518,15 +472,15 @@ class BooksWatch:
                 entry = load_entry(cursor, known.head.sequence)
                 if entry is None or entry.hash != known.head.hash:
                     known = None
-            start = None if known is None else Checkpoint(known.head, copy.deepcopy(known.books))
+            start = None if known is None else Checkpoint(known.head, copy.deepcopy(known.state))
             found, reached = verify_since(cursor, mark, start)
             if found.fault is not None and start is not None:
                 # Entries are the truth: a checkpoint that they contradict stops nobody.
                 found, reached = verify_since(cursor, mark, None)
         if found.fault is not None:
             # Whoever asks hears of the fault, and not of other people's balances.
-            curator_log.error("the ledger's books, entry %s: %s", found.fault.sequence, found.fault.reason)
-            raise LedgerCorrupt("the books do not add up", sequence=found.fault.sequence)
+            curator_log.error("the ledger does not add up, entry %s: %s", found.fault.sequence, found.fault.reason)
+            raise LedgerCorrupt("its balances do not add up", sequence=found.fault.sequence)
         self._last, self._at = reached, self.clock()
         if reached.head.sequence - self._kept >= WORTH_KEEPING:
             write_checkpoint(self.path, reached)

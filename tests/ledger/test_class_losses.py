@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from blowfishdb.errors import AccountConflict, BudgetExceeded, ChangeRefused, InvalidInput, LedgerCorrupt
 from blowfishdb.ledger import Account, Charge, Ledger, Terms
-from blowfishdb.ledger.values import MOST_CLASSES, EdgeBooks, parallel_attribute, read_books
+from blowfishdb.ledger.values import MOST_CLASSES, ClassLosses, parallel_attribute, read_losses
 from tests.ledger.support import charge_of
 
 CLASSES = ("age", "ward", "presence")
@@ -168,7 +168,7 @@ def test_nobody_passes_a_limit_by_racing(ledger: Ledger) -> None:
         "UPDATE account SET edge_books = 'x'",
     ],
 )
-def test_changed_books_are_noticed(ledger: Ledger, change: str) -> None:
+def test_changed_losses_are_noticed(ledger: Ledger, change: str) -> None:
     account = opened(ledger).id
     ledger.charge(paid(ledger, account, "ana", {"age": HALF}, "a"))
     assert ledger.verify().is_sound
@@ -186,18 +186,18 @@ def test_receipts_keep_their_losses(ledger: Ledger) -> None:
 
 def test_too_many_classes_count_for_all() -> None:
     losses = {f"c{number}": HALF for number in range(MOST_CLASSES)}
-    full = EdgeBooks().plus(HALF, losses)
+    full = ClassLosses().plus(HALF, losses)
     assert full.worst == HALF
-    assert full.plus(HALF, {"one more": Fraction(1, 4)}) == EdgeBooks(Fraction(1))
+    assert full.plus(HALF, {"one more": Fraction(1, 4)}) == ClassLosses(Fraction(1))
 
 
-def test_books_survive_and_damaged_ones_do_not() -> None:
-    books = EdgeBooks(Fraction(1, 3), {"age": Fraction(2, 7)})
-    assert read_books(books.to_json()) == books
+def test_losses_survive_and_damaged_ones_do_not() -> None:
+    losses = ClassLosses(Fraction(1, 3), {"age": Fraction(2, 7)})
+    assert read_losses(losses.to_json()) == losses
     assert (parallel_attribute("per-edge by cost of stay"), parallel_attribute("per-edge")) == ("cost of stay", None)
     for damaged in ("", "[]", '{"rest": "1/0", "classes": {}}', '{"rest": "1"}'):
         with pytest.raises(LedgerCorrupt):
-            read_books(damaged)
+            read_losses(damaged)
 
 
 def test_bad_terms_and_losses_are_refused(ledger: Ledger) -> None:
