@@ -17,7 +17,7 @@ from blowfishdb.mechanisms.data_aware.buckets import (
     plan_buckets,
     weighted_tree,
 )
-from blowfishdb.mechanisms.data_aware.partition import L1Partition, l1_partition, l1_refinement
+from blowfishdb.mechanisms.data_aware.partition import l1_refinement
 from blowfishdb.mechanisms.data_aware.script import Finding, Script, measured_rows
 from blowfishdb.mechanisms.strategy import row_variances
 from blowfishdb.model.cellgraph import CellGraph
@@ -28,6 +28,7 @@ from blowfishdb.noise.sampler import sample
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import Plan, Problem
 from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Program, Selection, SelectionNoise, merge_graph
+from papers.baselines.l1_partition import L1Partition, l1_partition
 
 # How the DAWA paper measures buckets: a binary tree over them with one of several sets of weights.
 
@@ -154,7 +155,7 @@ class PrintedDawa:
 
 def published_starts(counts: Ints, select: Fraction, measure: Fraction) -> Ints:
     """The first cell of each bucket as the published code finds them."""
-    from blowfishdb.mechanisms.kernels import least_partition
+    from papers.baselines.kernels import least_partition
 
     stage = L1Partition(counts.size, "powers", Fraction(1), Fraction(0))
     scores = stage.costs(counts) + round(stage.grid / measure)

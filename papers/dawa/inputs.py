@@ -10,12 +10,12 @@ from typing import Literal
 import numpy as np
 
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
-from blowfishdb.mechanisms.data_aware.partition import L1Partition
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Intervals, Rows
 from blowfishdb.plan.plan import Problem
 from papers.baselines.histograms import efpa, php, privelet, structure_first
+from papers.baselines.l1_partition import L1Partition
 from papers.baselines.mwem import mwem
 from papers.baselines.noise import noisy, one_record, release
 from papers.baselines.printed_dawa import GivenBuckets, PrintedDawa, published_starts
@@ -83,7 +83,7 @@ def uniform(draw: Generator, cells: int, queries: int) -> Intervals:
 
 def optimal_starts(counts: Ints, epsilon: Fraction) -> Ints:
     """The first cells of the buckets of least summed deviation plus 1 / epsilon for each bucket; not private."""
-    from blowfishdb.mechanisms.kernels import least_partition
+    from papers.baselines.kernels import least_partition
 
     stage = L1Partition(counts.size, "all", Fraction(1), Fraction(0))
     scores = stage.costs(counts) + round(stage.grid / epsilon)

@@ -95,16 +95,6 @@ class TooLarge(BlowfishError):
         self.limit = limit
 
 
-class NotConverged(BlowfishError):
-    """An iteration that did not reach its accuracy; no half-finished answer is returned."""
-
-    code = "not-converged"
-
-    def __init__(self, what: str, iterations: int) -> None:
-        super().__init__(f"{what} did not converge in {iterations:,} iterations. Use fewer cells or rows.")
-        self.iterations = iterations
-
-
 class SourceError(InvalidInput):
     """A data source whose address, table, columns or join cannot serve; known without reading a row."""
 

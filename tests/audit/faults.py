@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +22,7 @@ from blowfishdb.ledger import charging
 from blowfishdb.ledger.values import NOTHING, Balance
 from blowfishdb.mechanisms.data_aware import buckets as merged_strategy
 from blowfishdb.mechanisms.data_aware import dawa, dawa_transform, regions
-from blowfishdb.mechanisms.data_aware.partition import L1Partition
+from blowfishdb.mechanisms.data_aware.matching_transform import MatchingPartition
 from blowfishdb.model import families
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs import GridGraph, WindowGraph
@@ -281,9 +281,7 @@ def universal_forgotten_on_long_axes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(loss, "_worst_window_edge", without)
 
 
-def partition_sensitivity_halved(patch: pytest.MonkeyPatch) -> None:
-    """One record is taken to move the cost of a bucket half as far as it does."""
-    usual = L1Partition.sensitivities.func
-    halved = cached_property(lambda partition: usual(partition) // 2)
-    halved.__set_name__(L1Partition, "sensitivities")
-    patch.setattr(L1Partition, "sensitivities", halved)
+def matching_sensitivity_halved(patch: pytest.MonkeyPatch) -> None:
+    """One record is taken to move the cost of a pair of buckets half as far as it does."""
+    usual = MatchingPartition._pair_sensitivity
+    patch.setattr(MatchingPartition, "_pair_sensitivity", lambda matching, pairs: usual(matching, pairs) // 2)

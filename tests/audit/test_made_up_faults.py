@@ -19,7 +19,7 @@ from blowfishdb.audit.report import Line
 from blowfishdb.catalog import stretch
 from blowfishdb.engine import release, request
 from blowfishdb.ledger import curation
-from blowfishdb.mechanisms.data_aware.partition import L1Partition
+from blowfishdb.mechanisms.data_aware.partition import WorstBucket
 from blowfishdb.model import constraint_graph
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs import EdgeGraph
@@ -70,13 +70,13 @@ def rounding_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def penalty_by_counts(patch: pytest.MonkeyPatch) -> None:
-    """Buckets cost more where some count is above 8."""
-    usual = L1Partition.choose
+    """Every second level of the worst bucket costs more where some count is above 8."""
+    usual = WorstBucket.choose
 
-    def choose(partition: L1Partition, counts: Any, draws: Any) -> Any:
-        return usual(partition, counts, draws - 10**6 * int(counts.max() > 8) * (np.arange(draws.size) % 2))
+    def choose(bucket: WorstBucket, counts: Any, draws: Any) -> Any:
+        return usual(bucket, counts, draws - 10**6 * int(counts.max() > 8) * (np.arange(draws.size) % 2))
 
-    patch.setattr(L1Partition, "choose", choose)
+    patch.setattr(WorstBucket, "choose", choose)
 
 
 def edges_unchecked(patch: pytest.MonkeyPatch) -> None:

@@ -117,16 +117,16 @@ def test_books_that_lose_something_are_caught(monkeypatch: pytest.MonkeyPatch) -
 
 def test_costs_catch_a_sensitivity_of_half(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(line.is_violation for line in cost_lines())
-    faults.partition_sensitivity_halved(monkeypatch)
+    faults.matching_sensitivity_halved(monkeypatch)
     caught = [line.subject for line in cost_lines() if line.is_violation]
-    assert caught == [f"costs of a partition, {shape}" for shape in ("powers", "aligned", "all")]
+    assert caught == ["costs of a matching"]
 
 
 def test_exact_laws_catch_dawa_at_full_budget_on_moves(monkeypatch: pytest.MonkeyPatch) -> None:
     faults.selection_at_full_budget(monkeypatch)
     caught = {line.subject for line in selection_lines(quick=True) if line.is_violation}
-    partition = "partition of 3 cells, penalty 4, moves"
-    assert {"gate of 16 cells, moves", partition, "refinement of 16 cells, moves"} <= caught
+    matching = "matching of 2 cells, moves"
+    assert {"gate of 16 cells, moves", matching, "refinement of 16 cells, moves"} <= caught
     assert not any("vanishing" in subject for subject in caught)
 
 

@@ -8,13 +8,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.mechanisms.data_aware.partition import l1_partition
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Intervals
 from blowfishdb.model.workload_products import Rectangles
 from blowfishdb.plan.plan import Problem
 from papers.baselines.histograms import _starts, ahp, best_fan_out, consistent, efpa, hb, php, privelet, structure_first
 from papers.baselines.kernels import best_heads
+from papers.baselines.l1_partition import l1_partition
 from papers.baselines.mwem import BOX_UPDATES, UPDATES, _fit, mwem
 from papers.baselines.noise import least, one_record, release
 from papers.baselines.printed_dawa import First, PrintedDawa, PrintedPartition, Weights, level_weights, published_starts

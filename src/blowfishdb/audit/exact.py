@@ -20,9 +20,7 @@ from blowfishdb.engine.measure import measure
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware.matching_transform import MOST_COMPLETE, MatchingPartition
 from blowfishdb.mechanisms.data_aware.partition import (
-    Candidates,
     L1Gate,
-    L1Partition,
     L1Refinement,
     WorstBucket,
     bucket_deviations,
@@ -198,11 +196,7 @@ ONE = np.ones(1, dtype=np.int64)
 
 
 def cost_lines() -> Iterator[Line]:
-    """Partitions, matchings, blocks and buckets on tables of eight cells, each with one record less."""
-    shapes: tuple[Candidates, ...] = ("powers", "aligned", "all")
-    for said in shapes:
-        partition = L1Partition(COST_CELLS, said, Fraction(1), Fraction(0))
-        yield _judged(f"costs of a partition, {said}", partition.costs, _by_item(partition))
+    """Matchings, blocks and buckets on tables of eight cells, each with one record less."""
     buckets = MatchingPartition(np.array([1, 1, 2, 3, 1, 4, 2, 1]), Fraction(1), Fraction(2**24))
     noise = buckets.noise
     yield _judged("costs of a matching", buckets.costs, np.repeat(noise.sensitivities[1:], noise.sizes[1:]))
@@ -216,10 +210,6 @@ def cost_lines() -> Iterator[Line]:
 
 def choice_lines() -> Iterator[Line]:
     """What a selection compares may be all that it sees: noise that makes up for other counts gives the same winner."""
-    shapes: tuple[Candidates, ...] = ("powers", "aligned", "all")
-    for said in shapes:
-        partition = L1Partition(COST_CELLS, said, Fraction(10**4), Fraction(2))
-        yield _told_apart(f"winners of a partition, {said}", partition, COST_CELLS, partial(_saved, partition))
     for cells in (np.array([1, 1, 2, 3, 1, 4, 2, 1]), np.ones(MOST_COMPLETE + 2, dtype=np.int64)):
         matching = MatchingPartition(cells, Fraction(3), Fraction(2**28))
         yield _told_apart(f"winners of a matching of {cells.size}", matching, cells.size, partial(_joined, matching))
@@ -229,10 +219,6 @@ def choice_lines() -> Iterator[Line]:
     yield _told_apart("cuts of a refinement", refinement, 20, partial(_scores_above, refinement))
     gate = L1Gate(16, 4, 50, 60, Fraction(30))
     yield _told_apart("outcomes of a gate", gate, 16, lambda c: np.array([gate.unevenness(c)]))
-
-
-def _saved(partition: L1Partition, counts: Ints) -> Ints:
-    return -partition.costs(counts)
 
 
 def _joined(matching: MatchingPartition, counts: Ints) -> Ints:
@@ -266,13 +252,6 @@ def _told_apart(subject: str, stage: Selection, cells: int, scores: Callable[[In
         if not np.array_equal(stage.choose(one, draws), stage.choose(two, other)):
             troubles.append(f"table {number}: the winner depends on more of the data than its scores")
     return judged("exact", subject, "scores alone decide", troubles, "the same winner for the same scores", tries)
-
-
-def _by_item(partition: L1Partition) -> Ints:
-    """What the noise of every item is made for, by the classes that are drawn."""
-    noise = partition.noise
-    drawn = np.repeat(noise.sensitivities, noise.sizes)
-    return np.asarray(drawn[: int(partition.offsets[-1])])
 
 
 def _judged(subject: str, costs: Callable[[Ints], Ints], allowed: Ints) -> Line:

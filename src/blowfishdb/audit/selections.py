@@ -15,7 +15,7 @@ import numpy as np
 
 from blowfishdb.audit.report import Line, amount, judged
 from blowfishdb.mechanisms.data_aware.matching_transform import MatchingPartition
-from blowfishdb.mechanisms.data_aware.partition import L1Partition, l1_gate, l1_refinement, worst_bucket
+from blowfishdb.mechanisms.data_aware.partition import l1_gate, l1_refinement, worst_bucket
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.cellgraph import CellGraph, Presence
 from blowfishdb.model.graphs import WindowGraph
@@ -277,7 +277,6 @@ def _log_at_least(limit: int, scale: float) -> float:
 EPSILON = Fraction(6)
 """Large, so that noise is small and all of it can be gone through; what is shown holds for the formulas as such."""
 
-PENALTIES = (2, 4)
 """What a bucket pays, in noise scales: the first shows most where noise is right, the second where it is half."""
 
 
@@ -308,11 +307,8 @@ def selection_lines(*, quick: bool) -> Iterator[Line]:
     for presence in presences:
         graph3, graph2 = line_graph(3, presence), line_graph(2, presence)
         said = "moves" if presence == "public" else "vanishing rows"
-        for penalty in PENALTIES:
-            name = f"partition of 3 cells, penalty {penalty}, {said}"
-            yield _by_law(name, _partition(3, graph3, penalty), _tables(3, quick=quick), presence)
         yield _by_law(f"matching of 2 cells, {said}", _matching(2, graph2), _tables(2, quick=False), presence)
-        if not quick:
+        if not quick or presence == "public":
             yield _by_law(f"matching of 3 cells, {said}", _matching(3, graph3), _tables(3, quick=True), presence)
         gate, allowed = gate_of(16, presence, 4 * EPSILON)
         yield _drawn(f"gate of 16 cells, {said}", gate, presence, allowed, quick=quick)
@@ -346,12 +342,6 @@ def _tables(cells: int, *, quick: bool) -> list[tuple[int, ...]]:
     values = (0, 1, 3) if quick else (0, 1, 2, 4)
     listed = list(itertools.product(values, repeat=cells))
     return listed[:: max(1, len(listed) // (7 if quick else 40))]
-
-
-def _partition(cells: int, graph: CellGraph, penalty: int) -> L1Partition:
-    """The partition whose noise costs EPSILON, with costs in whole records."""
-    loss = L1Partition(cells, "powers", Fraction(1), Fraction(0), grid=1).epsilon(graph)
-    return L1Partition(cells, "powers", loss / EPSILON, Fraction(penalty), grid=1)
 
 
 def _matching(cells: int, graph: CellGraph) -> MatchingPartition:

@@ -25,7 +25,7 @@ from blowfishdb.engine.measure import measure
 from blowfishdb.engine.request import Payable, Prepared
 from blowfishdb.errors import Declined, InvalidInput
 from blowfishdb.mechanisms.data_aware.matching_transform import matching_partition
-from blowfishdb.mechanisms.data_aware.partition import l1_partition, l1_refinement, worst_bucket
+from blowfishdb.mechanisms.data_aware.partition import l1_refinement, worst_bucket
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.families import public
@@ -258,11 +258,6 @@ def selections(*, quick: bool) -> Iterator[Line]:
     gate, at_gate = gate_of(16, "public", 8 * epsilon)
     even, peak = [5] * 16, [0] * 7 + [9] + [0] * 8
     stages = {
-        "partition": (
-            l1_partition(4, graph, epsilon, candidates="powers", penalty=Fraction(1)),
-            [6, 6, 0, 0],
-            [6, 5, 1, 0],
-        ),
         "refinement": (l1_refinement(16, long, epsilon), peak, [0] * 7 + [8, 1] + [0] * 7),
         "gate": (gate, even, [*even[:3], 4, 6, *even[5:]]),
         "worst bucket": (worst_bucket(16, np.arange(0, 16, 4), long, epsilon), peak, [0] * 7 + [8, 1] + [0] * 7),

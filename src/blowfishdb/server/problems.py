@@ -50,7 +50,6 @@ STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.ExtraMissing, 501),
     (errors.Declined, 422),
     (errors.CannotCertify, 422),
-    (errors.NotConverged, 422),
     (InvalidInput, 422),
     (BlowfishError, 422),
 )
