@@ -14,12 +14,12 @@ from blowfishdb.mechanisms.data_aware.buckets import Buckets, best_merged_plan
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.dawa_transform import DawaTransform
 from blowfishdb.mechanisms.data_aware.matching_transform import MatchingTransform
-from blowfishdb.mechanisms.data_aware.partition import l1_partition
 from blowfishdb.mechanisms.data_aware.script import DataAware, Finding, Script, measured_rows
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Program
+from papers.baselines.l1_partition import l1_partition
 from papers.baselines.noise import line, noisy, one_record, release
 from papers.baselines.printed_dawa import GivenBuckets, PrintedDawa, PrintedPartition, published_starts
 from papers.charts import dots, legend_below, lines, plain, width_for
