@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blowfishdb.present.table import GRID, INK, QUIET
+from blowfishdb.present.chart import GRID, INK, QUIET
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

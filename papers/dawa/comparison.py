@@ -10,7 +10,7 @@ import numpy as np
 
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.workload import Intervals
-from blowfishdb.present.table import INK
+from blowfishdb.present.chart import INK
 from papers.charts import dots, legend_below, plain, width_for
 from papers.dawa.inputs import (
     ALL,

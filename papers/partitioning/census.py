@@ -16,7 +16,7 @@ from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.model.workload_products import Rectangles
 from blowfishdb.plan.plan import Problem
-from blowfishdb.present.table import INK
+from blowfishdb.present.chart import INK
 from papers.baselines.kdtrees import hierarchical_kdtree, printed_kdtree
 from papers.baselines.noise import noisy, one_record, release
 from papers.charts import COLOURS, MARKS, legend_below, plain

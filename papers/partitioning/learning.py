@@ -18,7 +18,7 @@ from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Problem
-from blowfishdb.present.table import INK, QUIET
+from blowfishdb.present.chart import INK, QUIET
 from papers.baselines.noise import noisy, one_record, release
 from papers.charts import legend_below, lines, plain
 from papers.data import Generator, generator

@@ -19,7 +19,7 @@ from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.errors import Declined
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import Query
-from blowfishdb.present.chart_svg import words
+from blowfishdb.present.chart_svg import escaped
 from tests.engine.held import Rows
 from tests.present.test_pages import check_inert, read
 
@@ -70,7 +70,7 @@ def test_a_notebook_shows_the_price_every_offer_and_the_notes() -> None:
         "usual error",
         found.offers[-1].mechanism,
         "&lt;- would run",
-        *map(words, found.notes()),
+        *map(escaped, found.notes()),
     ):
         assert said in html
     assert "rmse" not in html + str(found)

@@ -7,15 +7,21 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
-from blowfishdb.present.chart_echarts import chart_of, height_of, line_chart, top_of
+from blowfishdb.present.chart import Chart, ChartAxis, Series, chart_of, shared_top
+from blowfishdb.present.chart_echarts import DETAIL, Options, draw, height_of
 from blowfishdb.server.pages.result import FORMATS, file_of, name_of
 from blowfishdb.session import Session
 
 HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def options_of(answer: Answer, *, raw: bool = False, top: float | None = None) -> Options:
+    return draw(chart_of(answer, DETAIL, raw=raw), top=top)
 
 
 @pytest.fixture(scope="module")
@@ -52,26 +58,26 @@ def answers(db: Session) -> dict[str, Answer]:
 @pytest.mark.parametrize("raw", [False, True])
 def test_every_shape_is_plain_data(answers: dict[str, Answer], raw: bool) -> None:
     for answer in answers.values():
-        options = chart_of(answer, raw=raw)
+        options = options_of(answer, raw=raw)
         assert json.loads(json.dumps(options, allow_nan=False)) == options
         assert options["tooltip"]["renderMode"] == "richText", "labels are never read as markup"
-        assert 180 <= height_of(answer) <= 1400
+        assert 180 <= height_of(chart_of(answer, DETAIL)) <= 1400
 
 
 def test_bars_have_their_intervals(answers: dict[str, Answer]) -> None:
     answer = answers["bars"]
-    bars, whiskers = chart_of(answer)["series"]
+    bars, whiskers = options_of(answer)["series"]
     assert [bar["value"] for bar in bars["data"]] == answer.values.tolist()
     assert [part["value"][1:] for part in whiskers["data"]] == [
         [low, high] for low, high in zip(answer.bounds.low, answer.bounds.high, strict=True)
     ]
-    measured, _ = chart_of(answer, raw=True)["series"]
+    measured, _ = options_of(answer, raw=True)["series"]
     assert [bar["value"] for bar in measured["data"]] == answer.raw.tolist()
 
 
 def test_the_band_of_a_curve_is_its_interval(answers: dict[str, Answer]) -> None:
     answer = answers["steps"]
-    low, width, curve = chart_of(answer)["series"]
+    low, width, curve = options_of(answer)["series"]
     assert low["data"] == answer.bounds.low.tolist()
     assert width["data"] == (answer.bounds.high - answer.bounds.low).tolist()
     assert [point["value"] for point in curve["data"]] == answer.values.tolist()
@@ -79,13 +85,14 @@ def test_the_band_of_a_curve_is_its_interval(answers: dict[str, Answer]) -> None
 
 def test_compared_answers_share_a_scale_that_holds_both(answers: dict[str, Answer]) -> None:
     one, two = answers["bars"], answers["many bars"]
-    top = top_of(one, two)
+    top = shared_top(one, two)
     assert top >= max(one.bounds.high.max(), two.bounds.high.max())
-    assert chart_of(one, top=top)["yAxis"]["max"] == chart_of(two, top=top)["yAxis"]["max"] == top
+    assert options_of(one, top=top)["yAxis"]["max"] == options_of(two, top=top)["yAxis"]["max"] == top
 
 
 def test_lines_keep_their_order_and_gaps() -> None:
-    options = line_chart(["1", "2"], {"full": [0.5, None], "line": [0.1, 0.2]}, "theta", "epsilon", log=True)
+    series = (Series("full", np.array([0.5, np.nan])), Series("line", np.array([0.1, 0.2])))
+    options = draw(Chart("lines", ChartAxis("theta", ("1", "2")), ChartAxis("epsilon", log=True), series))
     assert [line["name"] for line in options["series"]] == ["full", "line"]
     assert options["series"][0]["data"] == [0.5, None]
     assert options["yAxis"]["type"] == "log"
@@ -104,6 +111,6 @@ def test_files_hold_all_of_the_answer(answers: dict[str, Answer]) -> None:
 
 def test_a_heat_map_names_both_its_axes_and_its_largest_number(answers: dict[str, Answer]) -> None:
     answer = answers["heat"]
-    drawn = chart_of(answer)
+    drawn = options_of(answer)
     assert (drawn["xAxis"]["name"], drawn["yAxis"]["name"]) == ("ward", "age")
     assert drawn["visualMap"]["text"] == [f"{round(float(answer.values.max())):,}", "0"]

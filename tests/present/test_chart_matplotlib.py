@@ -18,7 +18,7 @@ from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.patches import StepPatch
 
 from blowfishdb.inference.consistent import Consistent
-from blowfishdb.present.table import evenly, largest, regular, runs, shade, tallest
+from blowfishdb.present.chart import evenly, largest, regular, runs, shade, tallest
 from tests.present.cases import QUESTIONS, constructed, released
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.present.table import PAPER
+from blowfishdb.present.chart import PAPER
 from tests.present.cases import QUESTIONS, answers, constructed, released
 
 HOSTILE = "<script>alert('x')</script>\"' onload=\"alert(1)\" &amp; <img src=x onerror=alert(2)>"

@@ -15,8 +15,7 @@ from rich.console import Console
 from blowfishdb.engine.answer import Answer
 from blowfishdb.present.chart_terminal import drawing
 from blowfishdb.present.released import Bounds
-from blowfishdb.present.table import shortened
-from blowfishdb.present.words import Digits, digits_of, epsilon_words, percent, printable
+from blowfishdb.present.words import Digits, digits_of, epsilon_words, percent, printable, shortened
 from tests.present.cases import QUESTIONS, answers, constructed, released
 
 

@@ -17,7 +17,7 @@ from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.distance import hidden_distance, record_distance
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
-from blowfishdb.present.table import BAND, GRID, INK, MARK, PAPER, QUIET, needed
+from blowfishdb.present.chart import Chart, ChartAxis, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,6 +28,9 @@ LARGEST_POWER = 700.0
 PLACES = 6
 """A sufficient budget is rounded down to so many places."""
 LARGEST_EPSILON = 10**6
+SAMPLES = 201
+SHOWN = (0.05, 0.5)
+"""Priors whose posterior is written beside the curve."""
 
 
 class Declared(Protocol):
@@ -90,10 +93,38 @@ class Risk:
             f"{_percent(low)} to {_percent(high)}, whatever else is known about the other records.",
         )
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def chart(self) -> Chart:
         """Beliefs before and after: the band in which every posterior lies."""
+        priors = np.linspace(0.0, 1.0, SAMPLES)
+        least, most = np.array([self.posterior(float(prior)) for prior in priors]).T
+        flags = {
+            int(place): f"{100 * priors[place]:.0f} % → at most {100 * most[place]:.3g} %"
+            for place in np.searchsorted(priors, SHOWN)
+        }
+        distance = "not hidden: anything can be learned"
+        if self.steps is not None:
+            distance = f"{self.steps} step{'s' if self.steps != 1 else ''} apart, epsilon {float(self.epsilon):.4g}"
+        return Chart(
+            "lines",
+            ChartAxis(f"belief in {self.one} before", edges=tuple(priors.tolist()), unit="share"),
+            ChartAxis("belief after", unit="share"),
+            (
+                Series("most", most, least, most, flags={} if self.steps is None else flags),
+                Series("least", least),
+                Series("before", priors, dashed=True),
+            ),
+            title=f"{self.one} or {self.two}?",
+            caption=distance,
+            limits=(0.0, 1.0),
+        )
 
-        return plot(self, ax)
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draws the chart with matplotlib, on the given axes or on new ones."""
+        from blowfishdb.present.chart_matplotlib import draw, new_axes
+
+        drawn = draw(self.chart(), new_axes((5.6, 5.2)) if ax is None else ax)
+        drawn.set_aspect("equal")
+        return drawn
 
 
 def risk(
@@ -258,72 +289,3 @@ def _percent(part: float) -> str:
     edge = min(part, 1.0 - part)
     places = 1 if edge >= 0.01 or edge == 0.0 else min(6, 1 - math.floor(math.log10(edge)))
     return f"{100 * part:.{max(1, places - 1)}f} %"
-
-
-SAMPLES = 201
-SHOWN = (0.05, 0.5)
-"""Priors whose posterior is written beside the curve."""
-
-
-class Bound(Protocol):
-    """What is drawn: a pair of values, how far apart they are, and where a belief can go."""
-
-    @property
-    def one(self) -> str: ...
-
-    @property
-    def two(self) -> str: ...
-
-    @property
-    def steps(self) -> int | None: ...
-
-    @property
-    def epsilon(self) -> Fraction: ...
-
-    def posterior(self, prior: float) -> tuple[float, float]: ...
-
-
-def plot(found: Bound, ax: Axes | None = None) -> Axes:
-    """Draws the band on the given axes, or on new ones of pyplot."""
-    if ax is None:
-        pyplot = needed("matplotlib.pyplot", "plot")
-        ax = pyplot.figure(figsize=(5.6, 5.2), layout="constrained").add_subplot()
-    priors = np.linspace(0.0, 1.0, SAMPLES)
-    ends = np.array([found.posterior(float(prior)) for prior in priors])
-    ax.fill_between(priors, ends[:, 0], ends[:, 1], color=BAND, alpha=0.8, linewidth=0)
-    ax.plot(priors, ends[:, 1], color=MARK, linewidth=1.6)
-    ax.plot(priors, ends[:, 0], color=MARK, linewidth=1.0)
-    ax.plot([0, 1], [0, 1], color=QUIET, linewidth=0.8, linestyle=(0, (4, 3)))
-    if found.steps is not None:
-        for prior in SHOWN:
-            most = found.posterior(prior)[1]
-            ax.plot([prior], [most], "o", color=MARK, markersize=4)
-            ax.annotate(
-                f"{100 * prior:.0f} % → at most {100 * most:.3g} %",
-                (prior, most),
-                xytext=(10, -12),
-                textcoords="offset points",
-                color=INK,
-                fontsize=9,
-                bbox={"facecolor": PAPER, "alpha": 0.75, "linewidth": 0, "pad": 1.5},
-            )
-    ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1)
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_formatter(needed("matplotlib.ticker", "plot").PercentFormatter(1.0, 0, " %"))
-    ax.set_aspect("equal")
-    ax.grid(color=GRID, linewidth=0.8)
-    ax.set_axisbelow(True)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    ax.set_xlabel(f"belief in {found.one} before")
-    ax.set_ylabel("belief after")
-    ax.set_title(_title(found), loc="left", color=INK, fontsize=10)
-    return ax
-
-
-def _title(found: Bound) -> str:
-    pair = f"{found.one} or {found.two}?"
-    if found.steps is None:
-        return f"{pair}  not hidden: anything can be learned"
-    return f"{pair}  {found.steps} step{'s' if found.steps != 1 else ''} apart, epsilon {float(found.epsilon):.4g}"

@@ -31,7 +31,7 @@ from blowfishdb.model.predicate import PREDICATES, Axis, Both, Column, Predicate
 from blowfishdb.model.query import Kind, Query, cell_range, levels_of, query
 from blowfishdb.model.workload import Rows, Sparse
 from blowfishdb.model.workload_products import as_intervals
-from blowfishdb.present.chart_svg import element, words
+from blowfishdb.present.chart_svg import element, escaped
 from blowfishdb.present.page import BOX, headline, html_table
 from blowfishdb.present.words import budget_words, percent, question_words, readable
 
@@ -426,7 +426,7 @@ class SynopsisPreview:
 
     def _repr_html_(self) -> str:
         table = html_table("What it will answer", COLUMNS, self.rows(), (0,)) if self.errors else ""
-        said = [element("p", {"style": "margin:6px 0 0"}, words(line)) for line in self.notes()]
+        said = [element("p", {"style": "margin:6px 0 0"}, escaped(line)) for line in self.notes()]
         return element("div", {"style": BOX}, headline(self.head(), "nothing is charged yet", "div"), table, *said)
 
 

@@ -1,34 +1,32 @@
-"""ECharts options from released answers: bars with intervals, a curve in its band, a heat map, dots in intervals.
+"""Charts as ECharts options: bars with intervals, a curve in its band, a heat map, dots in intervals, lines.
 
 The colours read on light and on dark ground alike. Tooltips are text, so no label is ever taken for markup.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from blowfishdb.model.numbers import Floats
-from blowfishdb.present.released import Released
-from blowfishdb.present.table import STOPS, evenly, largest, pooled, row_labels, shape_of, tallest
-from blowfishdb.present.words import ABOVE_ZERO, digits_of
+from blowfishdb.present.chart import STOPS, Chart, ChartAxis, Detail, Series
 
 Options: TypeAlias = dict[str, Any]
 
+DETAIL = Detail(bars=800, points=1_500, dots=60, squares=(60, 80))
 BAR, WHISKER, BAND, WORDS, GRID = "#3d92b8", "#d4762f", "rgba(61,146,184,0.26)", "#6e7f8b", "rgba(128,146,158,0.22)"
+UPON = "#9a6fc0"
+"""Of values drawn upon others."""
 LINES = ("#3d92b8", "#d4762f", "#4b9b6e", "#9a6fc0", "#c25566", "#8a8f3c", "#5b7fd0")
 """For several lines in one chart, told apart with any kind of colour vision together with their marks."""
-MOST_BARS, MOST_POINTS, MOST_DOTS = 800, 1500, 60
-SQUARES = (60, 80)
-SKIPPED = 0.5
-"""A curve that begins above this part of its height is drawn without the empty space below."""
-ZOOMED = 60
-"""More bars than this can be zoomed into."""
+ZOOMED_BARS, ZOOMED_POINTS = 60, 600
+"""More marks than these can be zoomed into."""
 NUMBER = "value => Math.abs(value) >= 1e6 ? (value / 1e6).toLocaleString('en') + ' M' : value.toLocaleString('en')"
-SHOWN = "items => { const one = Array.isArray(items) ? items[0] : items; return one.data.said || one.name; }"
+TIP = "item => item.data.tip || item.name"
+TIP_OF_CURVE = "items => (items.find(item => item.data && item.data.tip) || {data: {tip: ''}}).data.tip"
+TIP_OF_LINES = """items => [items[0].name, ...items.map(item => item.seriesName + ': ' +
+  (item.value === null ? '-' : Number(item.value.toPrecision(4))))].join('\\n')"""
 UPRIGHT = f"""(params, api) => {{
   const [x, low, high] = [api.value(0), api.value(1), api.value(2)];
   const [top, end] = [api.coord([x, high]), api.coord([x, low])];
@@ -46,61 +44,41 @@ LYING = f"""(params, api) => {{
 }}"""
 
 
-def chart_of(answer: Released, *, raw: bool = False, top: float | None = None) -> Options:
-    """The picture that suits the answer, of its consistent or of its raw values; `top` fixes the scale."""
-    values = answer.raw if raw else answer.values
-    draw = {"bars": _bars, "steps": _steps, "heat": _heat, "dots": _dots}[shape_of(answer)]
-    return draw(answer, values, top)
+def draw(chart: Chart, *, top: float | None = None) -> Options:
+    """The chart as plain data; `top` fixes the end of its measure."""
+    kinds = {"bars": _bars, "steps": _steps, "heat": _heat, "dots": _dots}
+    return _lines(chart) if chart.kind == "lines" else kinds[chart.kind](chart, top)
 
 
-def height_of(answer: Released) -> int:
+def height_of(chart: Chart) -> int:
     """How many pixels high the picture should be."""
-    shape = shape_of(answer)
-    if shape == "dots":
-        return min(max(26 * min(answer.raw.size, MOST_DOTS) + 90, 180), 1400)
-    return 460 if shape == "heat" else 400
+    if chart.kind == "dots":
+        return min(max(26 * len(chart.marks) + 90, 180), 1400)
+    return 460 if chart.kind == "heat" else 400
 
 
-def top_of(*answers: Released) -> float:
-    """One scale for answers that are compared."""
-    tallest_end = max(
-        max(float(answer.bounds.high.max(initial=1.0)), float(answer.raw.max(initial=1.0))) for answer in answers
-    )
-    step = 10.0 ** math.floor(math.log10(tallest_end)) / 2
-    return step * math.ceil(tallest_end / step)
-
-
-def said_of(answer: Released, values: Floats, place: int) -> str:
-    """What the tooltip says: the label, the value and its interval."""
-    digits = digits_of(answer)
-    label = " × ".join(part for part in row_labels(answer, [place])[0] if part)
-    running = "up to " if place < answer.running else ""
-    low, high = digits.low(float(answer.bounds.low[place])), digits.high(float(answer.bounds.high[place]))
-    return f"{running}{label}\n{digits.value(float(values[place]))}\n{low} to {high}"
-
-
-def _sheet(**parts: Any) -> Options:
+def _sheet(tip: str, *, bottom: int = 34, trigger: str = "item", **parts: Any) -> Options:
     """What all pictures share."""
     return {
         "animation": False,
         "aria": {"enabled": True},
         "textStyle": {"fontFamily": "inherit"},
-        "grid": {"left": 12, "right": 18, "top": 34, "bottom": 34, "containLabel": True},
+        "grid": {"left": 12, "right": 18, "top": 34, "bottom": bottom, "containLabel": True},
         "tooltip": {
-            "trigger": "item",
+            "trigger": trigger,
             "renderMode": "richText",
             "confine": True,
             "backgroundColor": "#17242d",
             "borderWidth": 0,
             "padding": [8, 12],
             "textStyle": {"color": "#f2f6f8", "fontSize": 13, "lineHeight": 19},
-            ":formatter": SHOWN,
+            ":formatter": tip,
         },
         **parts,
     }
 
 
-def _names(labels: Sequence[str], name: str, **more: Any) -> Options:
+def _names(name: str, labels: tuple[str, ...], **more: Any) -> Options:
     return {
         "type": "category",
         "data": list(labels),
@@ -115,215 +93,166 @@ def _names(labels: Sequence[str], name: str, **more: Any) -> Options:
     }
 
 
-def _numbers(name: str, top: float | None = None, low: float | None = None) -> Options:
+def _numbers(chart: Chart, top: float | None = None, **more: Any) -> Options:
+    """The axis of the measure; ECharts finds round ends where none is fixed."""
     return {
-        "type": "value",
-        "name": name,
+        "type": "log" if chart.measure.log else "value",
+        "name": chart.measure.name,
         "nameTextStyle": {"color": WORDS, "fontSize": 12.5, "align": "left"},
         "axisLabel": {"color": WORDS, "fontSize": 12, "hideOverlap": True, ":formatter": NUMBER},
         "splitLine": {"lineStyle": {"color": GRID}},
         **({} if top is None else {"max": top}),
-        **({} if low is None else {"min": low}),
+        **({"min": chart.ends[0]} if chart.begins_above_zero and top is None else {}),
+        **more,
     }
 
 
-def _bars(answer: Released, values: Floats, top: float | None) -> Options:
-    axis = answer.tables[0].axes[0]
-    places = tallest(values, MOST_BARS)
-    bounds = answer.bounds
-    wide = len(places) > ZOOMED
-    bars = [{"value": float(values[place]), "said": said_of(answer, values, place)} for place in places]
-    whiskers = [
-        {
-            "value": [number, float(bounds.low[place]), float(bounds.high[place])],
-            "said": said_of(answer, values, place),
-        }
-        for number, place in enumerate(places)
+def _tips(chart: Chart) -> list[str]:
+    """The label, the value and its interval, for each mark."""
+    return [f"{chart.label(mark)}\n{chart.value(mark)}\n{chart.interval(mark)}" for mark in range(len(chart.marks))]
+
+
+def _points(chart: Chart) -> list[Options]:
+    return [{"value": value, "tip": tip} for value, tip in zip(chart.values.tolist(), _tips(chart), strict=True)]
+
+
+def _intervals(chart: Chart, shape: str, **more: Any) -> Options:
+    """A series of intervals, each drawn by the given function."""
+    ends = zip(range(len(chart.marks)), chart.low.tolist(), chart.high.tolist(), strict=True)
+    rows = [{"value": list(row)} for row in ends]
+    return {"type": "custom", "data": rows, ":renderItem": shape, "silent": True, **more}
+
+
+def _upon(chart: Chart) -> list[Options]:
+    """The further series, as dots upon the first."""
+    look = {"symbolSize": 6, "itemStyle": {"color": UPON}, "z": 5, "silent": True}
+    return [
+        {"type": "scatter", "name": series.name, "data": _with_gaps(series.values), **look}
+        for series in chart.series[1:]
     ]
-    return _sheet(
-        xAxis=_names([axis.labels[place] for place in places], axis.name),
-        yAxis=_numbers(answer.value_name, top),
-        series=[
-            {"type": "bar", "data": bars, "itemStyle": {"color": BAR}, "barCategoryGap": "8%" if wide else "18%"},
-            {
-                "type": "custom",
-                "data": whiskers,
-                ":renderItem": UPRIGHT,
-                "z": 3,
-                "silent": True,
-                "encode": {"y": [1, 2]},
-            },
-        ],
-        **_zoom(wide=wide),
-    )
 
 
-def _zoom(*, wide: bool) -> Mapping[str, Any]:
-    """A way into pictures with many parts."""
-    if not wide:
-        return {}
-    slider = {
-        "type": "slider",
-        "height": 16,
-        "bottom": 4,
-        "borderColor": "transparent",
-        "showDetail": False,
-        "brushSelect": False,
-    }
-    return {
-        "dataZoom": [slider, {"type": "inside", "zoomOnMouseWheel": "ctrl"}],
-        "grid": {"left": 12, "right": 18, "top": 34, "bottom": 58, "containLabel": True},
-    }
-
-
-def _steps(answer: Released, values: Floats, top: float | None) -> Options:
-    axis, plain = answer.tables[0].axes[0], answer.running
-    places = evenly(plain, MOST_POINTS)
-    low, high = answer.bounds.low[:plain], answer.bounds.high[:plain]
-    floor = _raised_floor(float(low[0]), float(high.max())) if top is None else None
-    curve = [{"value": float(values[place]), "said": said_of(answer, values, place)} for place in places]
-    hidden = {"type": "line", "step": "end", "symbol": "none", "silent": True, "stack": "band", "stackStrategy": "all"}
-    below = [float(low[place]) for place in places]
-    band = [float(high[place] - low[place]) for place in places]
-    options = _sheet(
-        xAxis=_names([axis.labels[place] for place in places], axis.name, boundaryGap=False),
-        yAxis=_numbers(f"records up to here{ABOVE_ZERO if floor else ''}", top, floor),
-        series=[
-            {**hidden, "data": below, "lineStyle": {"opacity": 0}},
-            {**hidden, "data": band, "lineStyle": {"opacity": 0}, "areaStyle": {"color": BAND, "opacity": 1}},
-            {
-                "type": "line",
-                "name": "curve",
-                "step": "end",
-                "data": curve,
-                "symbol": "none",
-                "lineStyle": {"color": BAR, "width": 2},
-                "itemStyle": {"color": BAR},
-                "z": 3,
-            },
-        ],
-        **_zoom(wide=len(places) > 10 * ZOOMED),
-    )
-    options["tooltip"] |= {
-        "trigger": "axis",
-        ":formatter": "items => (items.find(item => item.data && item.data.said) || {data: {said: ''}}).data.said",
-    }
+def _zoom(options: Options, *, many: bool) -> Options:
+    """The options, with a way into pictures of many marks."""
+    if many:
+        look = {"borderColor": "transparent", "showDetail": False, "brushSelect": False}
+        slider = {"type": "slider", "height": 16, "bottom": 4, **look}
+        options["dataZoom"] = [slider, {"type": "inside", "zoomOnMouseWheel": "ctrl"}]
+        options["grid"]["bottom"] = 58
     return options
 
 
-def _raised_floor(low: float, high: float) -> float | None:
-    """Where the axis of a curve begins that would leave most of the picture empty; None for 0."""
-    if low <= SKIPPED * high:
-        return None
-    step = 10.0 ** math.floor(math.log10(max(high - low, 1.0)))
-    return max(step * math.floor((low - 0.1 * (high - low)) / step), 0.0) or None
+def _bars(chart: Chart, top: float | None) -> Options:
+    many = len(chart.marks) > ZOOMED_BARS
+    bars = {"type": "bar", "data": _points(chart), "itemStyle": {"color": BAR}}
+    options = _sheet(
+        TIP,
+        xAxis=_names(chart.groups.name, chart.marks),
+        yAxis=_numbers(chart, top),
+        series=[
+            bars | {"barCategoryGap": "8%" if many else "18%"},
+            _intervals(chart, UPRIGHT, z=3, encode={"y": [1, 2]}),
+            *_upon(chart),
+        ],
+    )
+    return _zoom(options, many=many)
 
 
-def _heat(answer: Released, values: Floats, top: float | None) -> Options:
-    table = answer.tables[0]
-    plane = pooled(values, table, SQUARES)
-    digits = digits_of(answer)
-    rows, columns = plane.values.shape
-    most = max(float(plane.values.max(initial=0.0)), 1.0) if top is None else top
+def _steps(chart: Chart, top: float | None) -> Options:
+    stacked: Options = {"stack": "band", "stackStrategy": "all", "silent": True, "lineStyle": {"opacity": 0}}
+    hidden = {"type": "line", "step": "end", "symbol": "none", **stacked}
+    band = {"data": (chart.high - chart.low).tolist(), "areaStyle": {"color": BAND, "opacity": 1}}
+    curve = {"type": "line", "name": "curve", "step": "end", "data": _points(chart), "symbol": "none", "z": 3}
+    look = {"lineStyle": {"color": BAR, "width": 2}, "itemStyle": {"color": BAR}}
+    options = _sheet(
+        TIP_OF_CURVE,
+        trigger="axis",
+        title={"text": chart.beside, "right": 18, "top": 0, "textStyle": {"color": WORDS, "fontSize": 12}},
+        xAxis=_names(chart.groups.name, chart.marks, boundaryGap=False),
+        yAxis=_numbers(chart, top),
+        series=[{**hidden, "data": chart.low.tolist()}, hidden | band, curve | look, *_upon(chart)],
+    )
+    return _zoom(options, many=len(chart.marks) > ZOOMED_POINTS)
+
+
+def _heat(chart: Chart, top: float | None) -> Options:
+    rows, columns = chart.rows or ChartAxis(""), chart.groups
+    low, high = chart.ends[0], chart.ends[1] if top is None else top
+    width = "" if chart.half_width is None else f"  ± {chart.digits.high(chart.half_width)}"
     squares = [
         {
-            "value": [column, row, float(plane.values[row, column])],
-            "said": f"{plane.rows[row]} × {plane.columns[column]}\n{digits.value(float(plane.values[row, column]))}"
-            + (
-                f"  ± {digits.high(answer.widths.simultaneous)}"
-                if plane.factor == 1 and answer.together is None
-                else ""
-            ),
+            "value": [column, row, float(value)],
+            "tip": f"{rows.labels[row]} × {columns.labels[column]}\n{chart.digits.value(float(value))}{width}",
         }
-        for row in range(rows)
-        for column in range(columns)
+        for (row, column), value in np.ndenumerate(chart.values)
     ]
+    colours = {"min": low, "max": high, "inRange": {"color": [f"rgb{stop}" for stop in STOPS]}}
+    place = {"orient": "vertical", "right": 6, "top": "middle", "itemHeight": 220, "itemWidth": 14}
+    ends = {"text": [chart.digits.value(high), chart.digits.value(low)], "textStyle": {"color": WORDS}}
+    above = {"color": WORDS, "fontSize": 12.5, "align": "right"}
     return _sheet(
+        TIP,
         grid={"left": 12, "right": 78, "top": 30, "bottom": 36, "containLabel": True},
-        xAxis=_names(plane.columns, table.names[1], splitArea={"show": False}),
-        yAxis=_names(
-            plane.rows,
-            table.names[0],
-            nameGap=10,
-            nameLocation="end",
-            nameTextStyle={"color": WORDS, "fontSize": 12.5, "align": "right"},
-        ),
-        visualMap={
-            "type": "continuous",
-            "min": 0,
-            "max": most,
-            "orient": "vertical",
-            "right": 6,
-            "top": "middle",
-            "itemHeight": 220,
-            "itemWidth": 14,
-            "calculable": False,
-            "text": [digits.value(most), "0"],
-            "textStyle": {"color": WORDS},
-            "inRange": {"color": [f"rgb{stop}" for stop in STOPS]},
-        },
+        title={"text": chart.remark, "right": 78, "top": 0, "textStyle": {"color": WORDS, "fontSize": 12}},
+        xAxis=_names(columns.name, columns.labels, splitArea={"show": False}),
+        yAxis=_names(rows.name, rows.labels, nameGap=10, nameLocation="end", nameTextStyle=above),
+        visualMap={"type": "continuous", "calculable": False, **colours, **place, **ends},
         series=[
             {"type": "heatmap", "data": squares, "progressive": 0, "itemStyle": {"borderColor": GRID, "borderWidth": 1}}
         ],
     )
 
 
-def _dots(answer: Released, values: Floats, top: float | None) -> Options:
-    size = answer.raw.size
-    places = list(range(size)) if size <= MOST_DOTS else largest(np.asarray(values), MOST_DOTS)
-    labels = [" × ".join(part for part in row_labels(answer, [place])[0] if part) for place in places]
-    low, high = answer.bounds.low, answer.bounds.high
-    lines = [{"value": [row, float(low[place]), float(high[place])]} for row, place in enumerate(places)]
-    dots = [
-        {"value": [float(values[place]), row], "said": said_of(answer, values, place)}
-        for row, place in enumerate(places)
-    ]
-    names = _names(labels, "", inverse=True)
+def _dots(chart: Chart, top: float | None) -> Options:
+    dots = [{**point, "value": [point["value"], mark]} for mark, point in enumerate(_points(chart))]
+    names = _names("", chart.marks, inverse=True)
     names["axisLabel"] |= {"width": 220, "interval": 0}
-    title = f"{answer.value_name}, the {MOST_DOTS} largest of {size:,}" if size > MOST_DOTS else answer.value_name
+    below = {"nameLocation": "middle", "nameGap": 30, "nameTextStyle": {"color": WORDS, "fontSize": 12.5}}
     return _sheet(
+        TIP,
         grid={"left": 12, "right": 24, "top": 8, "bottom": 40, "containLabel": True},
         yAxis=names,
-        xAxis={
-            **_numbers(title, top),
-            "nameLocation": "middle",
-            "nameGap": 30,
-            "nameTextStyle": {"color": WORDS, "fontSize": 12.5},
-            "splitNumber": 4,
-            "scale": not answer.is_counts,
-        },
+        xAxis=_numbers(chart, top, splitNumber=4, scale=not chart.is_counts, **below),
         series=[
-            {"type": "custom", "data": lines, ":renderItem": LYING, "silent": True, "encode": {"x": [1, 2], "y": 0}},
+            _intervals(chart, LYING, encode={"x": [1, 2], "y": 0}),
             {"type": "scatter", "data": dots, "symbolSize": 9, "itemStyle": {"color": BAR}, "z": 3},
         ],
     )
 
 
-def line_chart(
-    x: Sequence[str], lines: Mapping[str, Sequence[float | None]], x_name: str, y_name: str, *, log: bool = False
-) -> Options:
-    """Several lines over the same places, such as the price against theta for several policies."""
-    scale = _numbers(y_name) | ({"type": "log"} if log else {})
+def _lines(chart: Chart) -> Options:
+    named = len(chart.series) != 1 or chart.series[0].name != chart.measure.name
+    values = np.concatenate([series.values for series in chart.series]) if chart.series else np.zeros(0)
+    whole = bool(values.size) and np.array_equal(values, np.round(values), equal_nan=True)
     options = _sheet(
-        legend={"top": 0, "textStyle": {"color": WORDS}, "icon": "roundRect", "itemHeight": 8},
-        xAxis=_names(x, x_name, boundaryGap=False),
-        yAxis=scale,
-        series=[
-            {
-                "type": "line",
-                "name": name,
-                "data": list(points),
-                "symbolSize": 8,
-                "lineStyle": {"width": 2.2},
-                "itemStyle": {"color": LINES[number % len(LINES)]},
-            }
-            for number, (name, points) in enumerate(lines.items())
-        ],
+        TIP_OF_LINES,
+        bottom=36,
+        trigger="axis",
+        legend={"show": named, "top": 0, "textStyle": {"color": WORDS}, "icon": "roundRect", "itemHeight": 8},
+        xAxis=_names(chart.groups.name, chart.groups.labels, boundaryGap=False),
+        yAxis=_numbers(chart, **({"minInterval": 1} if whole else {})),
+        series=[_line(series, LINES[number % len(LINES)]) for number, series in enumerate(chart.series)],
     )
-    options["grid"] = {"left": 12, "right": 22, "top": 70, "bottom": 36, "containLabel": True}
-    options["tooltip"] |= {
-        "trigger": "axis",
-        ":formatter": "items => [items[0].name, ...items.map(item => item.seriesName + ': ' + "
-        "(item.value === null ? '-' : Number(item.value.toPrecision(4))))].join('\\n')",
-    }
+    options["grid"] |= {"right": 22, "top": 70 if named else 34}
     return options
+
+
+def _line(series: Series, colour: str) -> Options:
+    look = {"width": 2, "type": "dashed"} if series.dashed else {"width": 2.2}
+    data: list[object] = _with_gaps(series.values)
+    for place, words in series.flags.items():
+        if data[place] is not None:
+            label = {"show": True, "formatter": words, "position": "top", "color": WORDS, "fontSize": 12}
+            data[place] = {"value": data[place], "symbol": "diamond", "symbolSize": 16, "label": label}
+    return {
+        "type": "line",
+        "name": series.name,
+        "data": data,
+        "symbolSize": 5 if series.dashed else 8,
+        "lineStyle": look,
+        "itemStyle": {"color": colour},
+    }
+
+
+def _with_gaps(values: Floats) -> list[object]:
+    return [None if value != value else value for value in values.tolist()]

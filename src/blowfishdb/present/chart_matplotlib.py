@@ -1,83 +1,86 @@
-"""The answer drawn with matplotlib: bars with error bars, a step curve in its band, a heat map."""
+"""Charts drawn with matplotlib: bars with error bars, a step curve in its band, a heat map, dots, lines."""
 
 from __future__ import annotations
 
 import textwrap
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from blowfishdb.model.numbers import Floats
-from blowfishdb.present.released import AnswerAxis, AnswerTable, Released
-from blowfishdb.present.table import (
+from blowfishdb.present.chart import (
     BAND,
     BAR,
     GRID,
     INK,
     MARK,
+    PAPER,
     QUIET,
     STOPS,
-    largest,
-    needed,
+    Chart,
+    ChartAxis,
+    Detail,
+    chart_of,
     regular,
-    row_labels,
-    runs,
-    shape_of,
-    shortened,
-    tallest,
-    whose,
 )
-from blowfishdb.present.words import ABOVE_ZERO, accuracy_words, digits_of, epsilon_words
+from blowfishdb.present.released import Released
+from blowfishdb.present.table import needed
+from blowfishdb.present.words import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-
-NAMED_BARS = 40
-"""More bars than this stand on a number line, where there is one, instead of over their names."""
+DETAIL = Detail(bars=600, points=2_000, dots=100, squares=(600, 600))
 CAPS = 150
 """More error bars than this become a band."""
-PIXELS = 600
-"""Of more bars than this, the tallest of neighbours is drawn."""
 TICKS = 24
+LABEL = 28
 USUAL_WIDTH = 6.2
 """Inches across the axes of a figure of our own."""
-SIGNS_ACROSS = 80
-"""So many signs fit side by side into the squares of one row; with more, numbers would overlap."""
-DOTS = 100
-"""Of more dots than this, the largest are drawn."""
-SKIPPED = 0.5
-"""A curve that begins above this part of its height is drawn without the empty space below."""
-LABEL = 28
+WRITTEN, SIGNS_ACROSS = 150, 80
+"""So many squares hold their number, where so many signs fit side by side into the squares of one row."""
 
 
 def plot(answer: Released, ax: Axes | None = None) -> Axes:
     """Draws the answer on the given axes, or on new ones of pyplot."""
-    if ax is None:
-        pyplot = needed("matplotlib.pyplot", "plot")
-        figure = pyplot.figure(figsize=_size(answer), layout="constrained")
-        ax = figure.add_subplot()
-    return _drawn(answer, ax)
+    chart = chart_of(answer, DETAIL)
+    return draw(chart, new_axes(figure_size(chart)) if ax is None else ax)
 
 
 def save_plot(answer: Released, path: str | PathLike[str], dpi: int = 160) -> None:
     """Writes the picture to a file; the ending chooses the format (png, svg, pdf)."""
-    figure: Figure = needed("matplotlib.figure", "plot").Figure(figsize=_size(answer), layout="constrained")
-    _drawn(answer, figure.add_subplot())
+    chart = chart_of(answer, DETAIL)
+    figure: Figure = needed("matplotlib.figure", "plot").Figure(figsize=figure_size(chart), layout="constrained")
+    draw(chart, figure.add_subplot())
     figure.savefig(path, dpi=dpi)
 
 
-def _size(answer: Released) -> tuple[float, float]:
-    if shape_of(answer) == "dots":
-        return 8.0, min(max(2.0 + 0.17 * min(answer.raw.size, DOTS), 3.0), 18.0)
-    return (8.0, 6.2) if shape_of(answer) == "heat" else (8.0, 4.6)
+def new_axes(size: tuple[float, float]) -> Axes:
+    """Axes on a new figure of pyplot."""
+    axes: Axes = needed("matplotlib.pyplot", "plot").figure(figsize=size, layout="constrained").add_subplot()
+    return axes
 
 
-def _drawn(answer: Released, ax: Axes) -> Axes:
-    {"bars": _bars, "steps": _steps, "heat": _heat, "dots": _dots}[shape_of(answer)](answer, ax)
-    _captions(answer, ax)
+def figure_size(chart: Chart) -> tuple[float, float]:
+    """Width and height in inches."""
+    if chart.kind == "dots":
+        return 8.0, min(max(2.0 + 0.17 * len(chart.marks), 3.0), 18.0)
+    return (8.0, 6.2) if chart.kind == "heat" else (8.0, 4.6)
+
+
+def draw(chart: Chart, ax: Axes) -> Axes:
+    """Draws the chart on the axes."""
+    ax.tick_params(colors=INK, labelsize=9, length=3)
+    {"bars": _bars, "steps": _steps, "heat": _heat, "dots": _dots, "lines": _lines}[chart.kind](chart, ax)
+    down, across = chart.measure, chart.groups
+    if chart.kind == "dots":
+        down, across = across, down
+    ax.set_xlabel(_plain(shortened(across.name, 60)), color=INK)
+    ax.set_ylabel(_plain(shortened((chart.rows or down).name, 60)), color=INK)
+    _captions(chart, ax)
     return ax
 
 
@@ -86,56 +89,57 @@ def _plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _captions(answer: Released, ax: Axes) -> None:
-    """The question as title, and below it in small print what it cost, how, and how sure it is."""
+def _captions(chart: Chart, ax: Axes) -> None:
+    """The title, and below it the caption in small print."""
     figure = ax.get_figure(root=True)
     ratio = figure.get_figwidth() * ax.get_position().width / USUAL_WIDTH if figure is not None else 1.0
-    cost = f"epsilon {epsilon_words(answer.epsilon)}{whose(answer)} · {answer.mechanism} · {accuracy_words(answer)}"
-    small = textwrap.wrap(shortened(cost, 400), max(int(104 * ratio), 20))
-    title = textwrap.wrap(shortened(answer.title, 300), max(int(66 * ratio), 20))
-    ax.set_title(
-        _plain("\n".join(title)), loc="left", color=INK, fontsize=12, fontweight="bold", pad=10 + 12 * len(small)
-    )
-    ax.annotate(
-        _plain("\n".join(small)),
-        (0, 1),
-        (0, 7),
-        "axes fraction",
-        "offset points",
-        color=QUIET,
-        fontsize=8.5,
-        va="bottom",
-    )
+    small = textwrap.wrap(shortened(chart.caption, 400), max(int(104 * ratio), 20))
+    title = "\n".join(textwrap.wrap(shortened(chart.title, 300), max(int(66 * ratio), 20)))
+    ax.set_title(_plain(title), loc="left", color=INK, fontsize=12, fontweight="bold", pad=10 + 12 * len(small))
+    if small:
+        _note(ax, "\n".join(small), (0, 1), (0, 7), va="bottom")
 
 
-def _style(ax: Axes, along: str) -> None:
-    for side in ("top", "right", *(["left"] if along == "y" else [])):
+def _note(
+    ax: Axes,
+    text: str,
+    where: tuple[float, float],
+    shift: tuple[float, float] = (0, 0),
+    ha: str = "left",
+    va: str = "baseline",
+) -> None:
+    """Small print at a part of the plot's width and height, shifted by points."""
+    ax.annotate(_plain(text), where, shift, "axes fraction", "offset points", ha=ha, va=va, fontsize=8.5, color=QUIET)
+
+
+def _style(ax: Axes, values: Literal["x", "y", "both"]) -> None:
+    """Quiet spines, and lines at the ticks of the axis that has the values."""
+    for side in ("top", "right", *(["left"] if values == "y" else [])):
         ax.spines[side].set_visible(False)
     for side in ("left", "bottom"):
         ax.spines[side].set_color(QUIET)
-    ax.tick_params(colors=INK, labelsize=9, length=3)
     ax.set_axisbelow(True)
-    ax.grid(axis="y" if along == "y" else "x", color=GRID, linewidth=0.8)
+    ax.grid(axis=values, color=GRID, linewidth=0.8)
 
 
-def _thousands(ax: Axes, along: str) -> None:
+def _number_ticks(axis: Axis, described: ChartAxis) -> None:
+    """Numbers with separators; dates and shares as such."""
     ticker = needed("matplotlib.ticker", "plot")
-    axis = ax.yaxis if along == "y" else ax.xaxis
-    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    if described.unit == "days":
+        dates = needed("matplotlib.dates", "plot")
+        locator = dates.AutoDateLocator()
+        axis.set_major_locator(locator)
+        axis.set_major_formatter(dates.ConciseDateFormatter(locator))
+    elif described.unit == "share":
+        axis.set_major_formatter(ticker.PercentFormatter(1.0, 0, " %"))
+    else:
+        axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
-def _on_line(axis: AnswerAxis) -> bool:
-    """Whether the groups are drawn on a number line: they lie on one, are many, and equally wide."""
-    if not axis.edges or axis.plain < len(axis.labels) or axis.plain <= NAMED_BARS:
-        return False
-    steps = np.diff(axis.edges)
-    return bool(np.all(np.abs(steps - steps[0]) <= 1e-6 * abs(steps[0])))
-
-
-def _name_ticks(ax: Axes, axis: AnswerAxis, along: str, most: int = TICKS) -> None:
+def _name_ticks(ax: Axes, names: tuple[str, ...], along: str, most: int = TICKS) -> None:
     """Names at the places 0, 1, 2, ...: all of them, or some evenly spread."""
-    places = regular(axis.labels, most)
-    labels = [_plain(shortened(axis.labels[place], LABEL)) for place in places]
+    places = regular(names, most)
+    labels = [_plain(shortened(names[place], LABEL)) for place in places]
     if along == "y":
         ax.set_yticks(places, labels)
         return
@@ -146,197 +150,117 @@ def _name_ticks(ax: Axes, axis: AnswerAxis, along: str, most: int = TICKS) -> No
             label.set_rotation_mode("anchor")
 
 
-def _date_ticks(ax: Axes) -> None:
-    dates = needed("matplotlib.dates", "plot")
-    locator = dates.AutoDateLocator()
-    ax.xaxis.set_major_locator(locator)
-    ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
-
-
-def _number_ticks(ax: Axes, axis: AnswerAxis) -> None:
-    if axis.in_days:
-        _date_ticks(ax)
+def _group_ticks(chart: Chart, ax: Axes) -> None:
+    if chart.groups.edges:
+        _number_ticks(ax.xaxis, chart.groups)
     else:
-        _thousands(ax, "x")
-
-
-def _errors(answer: Released) -> Floats:
-    """How far each interval reaches below and above its value."""
-    values, bounds = answer.values, answer.bounds
-    return np.maximum(np.stack([values - bounds.low, bounds.high - values]), 0.0)
-
-
-def _bars(answer: Released, ax: Axes) -> None:
-    axis = answer.tables[0].axes[0]
-    on_line, size = _on_line(axis), len(axis.labels)
-    edges = np.array(axis.edges) if on_line else np.arange(size + 1) - 0.5
-    if size <= CAPS:
-        middles, wide, crowd = (edges[1:] + edges[:-1]) / 2, float(edges[1] - edges[0]), size > 25
-        ax.bar(middles, answer.values, width=wide * 0.86, color=BAR, linewidth=0)
-        thick, caps = (1.0, 0.0) if crowd else (1.2, 3.0)
-        ax.errorbar(middles, answer.values, _errors(answer), fmt="none", ecolor=MARK, elinewidth=thick, capsize=caps)
-    else:
-        places = tallest(answer.values, PIXELS)
-        ends = edges[[*runs(size, PIXELS), size]]
-        low, high = answer.bounds.low[places], answer.bounds.high[places]
-        ax.stairs(answer.values[places], ends, fill=True, color=BAR, linewidth=0)
-        ax.stairs(high, ends, baseline=low, fill=True, color=MARK, alpha=0.28, linewidth=0, label="interval")
-    ax.set_xlim(float(edges[0]) - 0.02 * float(np.ptp(edges)), float(edges[-1]) + 0.02 * float(np.ptp(edges)))
-    _count_limits(answer, ax)
-    if on_line:
-        _number_ticks(ax, axis)
-    else:
-        _name_ticks(ax, axis, "x")
+        _name_ticks(ax, chart.groups.labels, "x")
+    _number_ticks(ax.yaxis, chart.measure)
     _style(ax, "y")
-    _thousands(ax, "y")
-    ax.set_xlabel(_plain(shortened(axis.name)), color=INK)
-    ax.set_ylabel(answer.value_name, color=INK)
+    ax.set_ylim(chart.ends)
 
 
-def _count_limits(answer: Released, ax: Axes) -> None:
-    top = float(answer.bounds.high.max(initial=1.0))
-    if answer.consistent.feasible:
-        ax.set_ylim(0.0, 1.06 * max(top, 1.0))
+def _edges(chart: Chart) -> Floats:
+    """Where the marks begin along the groups, and where the last one ends."""
+    size = len(chart.groups.labels)
+    edges = np.array(chart.groups.edges or [place - 0.5 for place in range(size + 1)], dtype=np.float64)
+    return edges[[*chart.starts, size]]
 
 
-def _steps(answer: Released, ax: Axes) -> None:
-    axis = answer.tables[0].axes[0]
-    plain = axis.plain
-    edges = np.array(axis.edges) if axis.edges else np.arange(plain + 1) - 0.5
-    low, high, values = answer.bounds.low[:plain], answer.bounds.high[:plain], answer.values[:plain]
+def _bars(chart: Chart, ax: Axes) -> None:
+    edges = _edges(chart)
+    if len(chart.marks) <= CAPS:
+        middles, wide, crowd = (edges[1:] + edges[:-1]) / 2, float(edges[1] - edges[0]), len(chart.marks) > 25
+        errors = np.maximum([chart.values - chart.low, chart.high - chart.values], 0.0)
+        ax.bar(middles, chart.values, width=wide * 0.86, color=BAR, linewidth=0)
+        thick, caps = (1.0, 0.0) if crowd else (1.2, 3.0)
+        ax.errorbar(middles, chart.values, errors, fmt="none", ecolor=MARK, elinewidth=thick, capsize=caps)
+    else:
+        ax.stairs(chart.values, edges, fill=True, color=BAR, linewidth=0)
+        ax.stairs(chart.high, edges, baseline=chart.low, fill=True, color=MARK, alpha=0.28, linewidth=0)
+    spare = 0.02 * float(np.ptp(edges))
+    ax.set_xlim(float(edges[0]) - spare, float(edges[-1]) + spare)
+    _group_ticks(chart, ax)
 
-    top, first = float(high.max()), float(low[0])
-    skips = first > SKIPPED * top
-    start = (first, float(high[0]), float(values[0])) if skips else (0.0, 0.0, 0.0)
-    low, high, values = (np.append(begin, column) for begin, column in zip(start, (low, high, values), strict=True))
-    ax.fill_between(edges, low, high, step="post", color=BAND, alpha=0.75, linewidth=0, label="interval")
+
+def _steps(chart: Chart, ax: Axes) -> None:
+    edges = _edges(chart)
+    low, high, values = (
+        np.append(column[0] if chart.begins_above_zero else 0.0, column)
+        for column in (chart.low, chart.high, chart.values)
+    )
+    ax.fill_between(edges, low, high, step="post", color=BAND, alpha=0.75, linewidth=0)
     ax.step(edges, values, where="post", color=MARK, linewidth=1.6)
     ax.set_xlim(float(edges[0]), float(edges[-1]))
-    _count_limits(answer, ax)
-    if skips:
-        ax.set_ylim(first - 0.08 * (top - first), top + 0.08 * (top - first))
-    if axis.edges:
-        _number_ticks(ax, axis)
-    else:
-        _name_ticks(ax, AnswerAxis(axis.name, axis.labels[:plain], plain), "x")
-    _style(ax, "y")
-    _thousands(ax, "y")
-    ax.set_xlabel(_plain(shortened(axis.name)), color=INK)
-    ax.set_ylabel(f"records up to here{ABOVE_ZERO if skips else ''}", color=INK)
-    if plain < len(axis.labels):
-        digits = digits_of(answer)
-        beside = [
-            f"{axis.labels[place]}: {digits.value(float(answer.values[place]))}"
-            for place in range(plain, len(axis.labels))
-        ]
-        ax.annotate(
-            _plain(f"beside the order: {', '.join(beside)}"),
-            (0.99, 0.04),
-            xycoords="axes fraction",
-            ha="right",
-            fontsize=8.5,
-            color=QUIET,
-        )
+    _group_ticks(chart, ax)
+    if chart.beside:
+        _note(ax, chart.beside, (0.99, 0.04), ha="right")
 
 
-def _heat(answer: Released, ax: Axes) -> None:
-    table = answer.tables[0]
-    down, across = table.axes
-    plane = answer.values.reshape(table.shape)
+def _heat(chart: Chart, ax: Axes) -> None:
     colours = needed("matplotlib.colors", "plot")
     scale = colours.LinearSegmentedColormap.from_list("blowfish", [tuple(c / 255 for c in stop) for stop in STOPS])
-    shown = ax.imshow(
-        plane, aspect="auto", cmap=scale, origin="lower", interpolation="nearest", vmin=min(plane.min(), 0.0)
+    low, high = chart.ends
+    image = ax.imshow(
+        chart.values, aspect="auto", cmap=scale, origin="lower", interpolation="nearest", vmin=low, vmax=high
     )
-    bar = ax.figure.colorbar(shown, ax=ax, pad=0.02)
-    width = digits_of(answer).high(answer.widths.simultaneous)
-    marked = " (the orange length)" if _mark_width(answer, bar.ax) else ""
-    said = f"{answer.value_name}, each ± {width}{marked}" if answer.together is None else answer.value_name
-    bar.set_label(said, color=INK)
+    bar = ax.figure.colorbar(image, ax=ax, pad=0.02)
+    words = [chart.measure.name]
+    if chart.half_width is not None:
+        marked = 0 < 2 * chart.half_width < high - low
+        if marked:
+            # A line as long as an interval shows which colours mean different counts.
+            ends = [low, low + 2 * chart.half_width]
+            bar.ax.plot([0.5, 0.5], ends, color="#d1603d", linewidth=2.5, solid_capstyle="butt")
+        words.append(f"each ± {chart.digits.high(chart.half_width)}{' (the orange length)' if marked else ''}")
+    bar.set_label(", ".join([*words, chart.remark] if chart.remark else words), color=INK)
     bar.outline.set_visible(False)
-    bar.ax.yaxis.set_major_formatter(
-        needed("matplotlib.ticker", "plot").FuncFormatter(lambda value, _: f"{value:,.10g}")
-    )
     bar.ax.tick_params(colors=INK, labelsize=9, length=3)
-    _name_ticks(ax, across, "x")
-    _name_ticks(ax, down, "y")
+    _number_ticks(bar.ax.yaxis, chart.measure)
+    _name_ticks(ax, chart.groups.labels, "x")
+    _name_ticks(ax, chart.rows.labels if chart.rows else (), "y")
     for side in ax.spines.values():
         side.set_visible(False)
-    ax.tick_params(colors=INK, labelsize=9, length=3)
-    ax.set_xlabel(_plain(shortened(across.name)), color=INK)
-    ax.set_ylabel(_plain(shortened(down.name)), color=INK)
-    longest = max(len(digits_of(answer).value(value)) for value in answer.values.tolist()) if plane.size <= 150 else 0
-    if 0 < longest * table.shape[1] <= SIGNS_ACROSS:
-        _write_values(answer, table, ax)
+    if chart.values.size <= WRITTEN:
+        texts = [[chart.digits.value(value) for value in row] for row in chart.values.tolist()]
+        if max(len(text) for row in texts for text in row) * len(texts[0]) <= SIGNS_ACROSS:
+            for (row, column), value in np.ndenumerate(chart.values):
+                ink = "white" if value > (low + high) / 2 else INK
+                ax.text(column, row, texts[row][column], ha="center", va="center", fontsize=8, color=ink)
 
 
-def _mark_width(answer: Released, ax: Axes) -> bool:
-    """Whether the colour bar got a line as long as an interval, which shows what colours mean different counts."""
-    wide = 2 * answer.widths.simultaneous
-    low, high = ax.get_ylim()
-    fits = answer.together is None and 0 < wide < high - low
-    if fits:
-        ax.plot([0.5, 0.5], [low, low + wide], color="#d1603d", linewidth=2.5, solid_capstyle="butt")
-    return fits
-
-
-def _write_values(answer: Released, table: AnswerTable, ax: Axes) -> None:
-    """The numbers in the squares, dark on light and light on dark."""
-    digits, top = digits_of(answer), max(float(answer.values.max()), 1e-12)
-    for place, value in enumerate(answer.values.tolist()):
-        row, column = divmod(place, table.shape[1])
-        ink = "white" if value > 0.5 * top else INK
-        ax.text(column, row, digits.value(value), ha="center", va="center", fontsize=8, color=ink)
-
-
-def _dots(answer: Released, ax: Axes) -> None:
-    size = answer.raw.size
-    places = list(range(size)) if size <= DOTS else largest(answer.values, DOTS)
-    ax.errorbar(
-        answer.values[places],
-        np.arange(len(places)),
-        xerr=_errors(answer)[:, places],
-        fmt="o",
-        markersize=4.5,
-        color=MARK,
-        ecolor=BAR,
-        elinewidth=1.8,
-        capsize=2.5,
-    )
-    labels = tuple(" × ".join(part for part in row if part) for row in row_labels(answer, places))
-    _name_ticks(ax, AnswerAxis("", labels, len(labels)), "y", DOTS)
-    ax.set_ylim(len(places) - 0.4, -0.6)
-    if len(answer.tables) > 1 and size <= DOTS:
-        _name_tables(answer, ax)
+def _dots(chart: Chart, ax: Axes) -> None:
+    places, size = np.arange(len(chart.marks)), len(chart.marks)
+    errors = np.maximum([chart.values - chart.low, chart.high - chart.values], 0.0)
+    ax.errorbar(chart.values, places, xerr=errors, fmt="o", ms=4.5, color=MARK, ecolor=BAR, elinewidth=1.8, capsize=2.5)
+    _name_ticks(ax, chart.marks, "y", size)
+    ax.set_ylim(size - 0.4, -0.6)
+    ax.set_xlim(chart.ends)
+    for first, name in chart.sections.items():
+        if first:
+            ax.axhline(first - 0.5, color=QUIET, linewidth=0.6)
+        _note(ax, shortened(name), (1, (size - first + 0.05) / (size + 0.2)), (-4, -2), ha="right", va="top")
     _style(ax, "x")
-    _thousands(ax, "x")
-    if len(places) > 30:
+    _number_ticks(ax.xaxis, chart.measure)
+    if size > 30:
         ax.tick_params(axis="y", labelsize=7.5)
-    if answer.is_counts and answer.consistent.feasible:
-        ax.set_xlim(0.0, 1.04 * max(float(answer.bounds.high.max(initial=1.0)), 1.0))
-    chosen = f" (the {DOTS} largest of {size:,})" if size > DOTS else ""
-    ax.set_xlabel(f"{answer.value_name}{chosen}", color=INK)
-    if len(answer.tables) == 1 and answer.is_counts:
-        ax.set_ylabel(_plain(shortened(" × ".join(answer.tables[0].names))), color=INK)
 
 
-def _name_tables(answer: Released, ax: Axes) -> None:
-    """A line above each marginal, with its attributes on the right."""
-    start = 0
-    for table in answer.tables:
-        if start:
-            ax.axhline(start - 0.5, color=QUIET, linewidth=0.6)
-        name = _plain(shortened(" × ".join(table.names)))
-        ax.annotate(
-            name,
-            (1, start - 0.45),
-            (-4, -2),
-            ax.get_yaxis_transform(),
-            "offset points",
-            ha="right",
-            va="top",
-            fontsize=8.5,
-            style="italic",
-            color=QUIET,
-        )
-        start += table.size
+def _lines(chart: Chart, ax: Axes) -> None:
+    """A line for each series: in its band where it has one, dashed and quiet where it is only there to compare."""
+    x = chart.groups.edges or range(len(chart.groups.labels))
+    for series in chart.series:
+        if series.low is not None and series.high is not None:
+            ax.fill_between(x, series.low, series.high, color=BAND, alpha=0.8, linewidth=0)
+        colour, width, style = (QUIET, 0.8, "dashed") if series.dashed else (MARK, 1.6, "solid")
+        ax.plot(x, series.values, label=series.name, color=colour, linewidth=width, linestyle=style)
+        for place, words in series.flags.items():
+            point = (x[place], float(series.values[place]))
+            ax.plot(*point, "o", color=MARK, markersize=4)
+            paper = {"facecolor": PAPER, "alpha": 0.75, "linewidth": 0, "pad": 1.5}
+            ax.annotate(words, point, (10, -12), textcoords="offset points", color=INK, fontsize=9, bbox=paper)
+    _style(ax, "both")
+    _number_ticks(ax.xaxis, chart.groups)
+    _number_ticks(ax.yaxis, chart.measure)
+    ax.set_xlim(x[0], x[-1])
+    ax.set_ylim(chart.limits)

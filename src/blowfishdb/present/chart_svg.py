@@ -1,8 +1,9 @@
-"""The answer as one piece of SVG with values under the pointer: no scripts, fonts or other files."""
+"""Charts as one piece of SVG with values under the pointer: no scripts, fonts or other files."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,8 +12,7 @@ from html import escape
 import numpy as np
 
 from blowfishdb.model.numbers import Floats
-from blowfishdb.present.released import Released
-from blowfishdb.present.table import (
+from blowfishdb.present.chart import (
     BAND,
     BAR,
     GRID,
@@ -20,27 +20,25 @@ from blowfishdb.present.table import (
     MARK,
     PAPER,
     QUIET,
-    largest,
-    pooled,
+    Chart,
+    ChartAxis,
+    Detail,
+    chart_of,
     regular,
-    row_labels,
     runs,
     shade,
-    shape_of,
-    shortened,
-    tallest,
-    whose,
 )
-from blowfishdb.present.words import ABOVE_ZERO, accuracy_words, digits_of, epsilon_words, printable
+from blowfishdb.present.released import Released
+from blowfishdb.present.words import printable, shortened
 
 
 def element(name: str, attributes: Mapping[str, object], *children: str) -> str:
     """One element; the children are markup already, the values of attributes are escaped here."""
-    written = "".join(f' {key}="{words(_short(value))}"' for key, value in attributes.items())
+    written = "".join(f' {key}="{escaped(_short(value))}"' for key, value in attributes.items())
     return f"<{name}{written}>{''.join(children)}</{name}>"
 
 
-def words(text: str) -> str:
+def escaped(text: str) -> str:
     """Text as markup: nothing in it can open an element, close an attribute or steer the reader's screen."""
     return escape(printable(text), quote=True)
 
@@ -104,7 +102,9 @@ class Frame:
         above = min(max(y - tall - 6.0, 2.0), self.height - tall - 2.0)
         spans = [
             element(
-                "text", {"x": at + 8.0, "y": above + 16.0 + 17.0 * row, "class": "b" if row == 0 else "t"}, words(line)
+                "text",
+                {"x": at + 8.0, "y": above + 16.0 + 17.0 * row, "class": "b" if row == 0 else "t"},
+                escaped(line),
             )
             for row, line in enumerate(shown)
         ]
@@ -128,7 +128,7 @@ class Frame:
             "text-anchor": "middle",
             "class": "q",
         }
-        return "".join(parts) + element("text", turned, words(name))
+        return "".join(parts) + element("text", turned, escaped(name))
 
     def with_room_for(self, labels: Sequence[str]) -> Frame:
         """The same sheet, taller where names have to be tilted."""
@@ -156,7 +156,7 @@ class Frame:
             if tilts:
                 x, y = x + 4.0, y - 4.0
                 about = {"x": x, "y": y, "text-anchor": "end", "transform": f"rotate(-38 {x:.1f} {y:.1f})"}
-            parts.append(element("text", about, words(shortened(labels[place], NAME))))
+            parts.append(element("text", about, escaped(shortened(labels[place], NAME))))
         return "".join(parts) + self._below(name)
 
     def number_axis(self, low: float, high: float, name: str) -> str:
@@ -170,7 +170,7 @@ class Frame:
     def _below(self, name: str) -> str:
         line = {"x1": self.left, "x2": self.width - self.right, "y1": self.floor, "y2": self.floor, "stroke": QUIET}
         middle = {"x": self.left + self.across / 2, "y": self.height - 16.0, "text-anchor": "middle", "class": "q"}
-        return element("line", line) + element("text", middle, words(shortened(name)))
+        return element("line", line) + element("text", middle, escaped(shortened(name)))
 
     def sheet(self, mark: str, title: str, description: str, *parts: str) -> str:
         """The whole picture, with a title and a description for those who do not see it."""
@@ -182,8 +182,8 @@ class Frame:
             f"{own} .k{{fill:{INK};fill-opacity:.94}}{own} .w text{{fill:{PAPER}}}{own} .b{{font-weight:600}}"
         )
         # In a group of their own the words name the picture without popping up over it.
-        title_words = element("title", {"id": f"{mark}-t"}, words(title))
-        head = element("g", {}, title_words, element("desc", {"id": f"{mark}-d"}, words(description)))
+        title_words = element("title", {"id": f"{mark}-t"}, escaped(title))
+        head = element("g", {}, title_words, element("desc", {"id": f"{mark}-d"}, escaped(description)))
         paper = element("rect", {"width": self.width, "height": self.height, "fill": PAPER})
         about = {
             "xmlns": "http://www.w3.org/2000/svg",
@@ -199,207 +199,159 @@ class Frame:
 
 def label(x: float, y: float, text: str, anchor: str) -> str:
     """A few words at a place."""
-    return element("text", {"x": x, "y": y, "text-anchor": anchor}, words(text))
+    return element("text", {"x": x, "y": y, "text-anchor": anchor}, escaped(text))
 
 
+DETAIL = Detail(bars=600, points=1_500, dots=40, squares=(36, 48))
 TARGETS = 160
-"""More answers than this share areas under the pointer."""
-PIXELS = 600
-SQUARES = (36, 48)
-LISTED = 40
+"""More marks than this share areas under the pointer."""
 ROW = 22.0
 
 
-def chart(answer: Released) -> tuple[Frame, list[str]]:
-    """The sheet and what is drawn on it."""
-    draw = {"bars": _bars, "heat": _heat, "steps": _steps, "dots": _dots}[shape_of(answer)]
-    return draw(answer)
+def picture(answer: Released) -> str:
+    """The answer as SVG."""
+    return draw(chart_of(answer, DETAIL))
 
 
-def _tip_lines(answer: Released, place: int) -> list[str]:
-    """The label, the value and its interval."""
-    digits = digits_of(answer)
-    running = "up to " if place < answer.running else ""
-    low, high = digits.low(float(answer.bounds.low[place])), digits.high(float(answer.bounds.high[place]))
-    value = digits.value(float(answer.values[place]))
-    return [
-        running + " × ".join(part for part in row_labels(answer, [place])[0] if part),
-        f"{value}  ({low} to {high})",
-    ]
+def draw(chart: Chart) -> str:
+    """The chart of an answer as SVG."""
+    digest = hashlib.sha256(chart.title.encode() + chart.values.tobytes()).hexdigest()
+    frame, parts = {"bars": _bars, "heat": _heat, "steps": _steps, "dots": _dots}[chart.kind](chart)
+    if chart.kind == "heat" and chart.remark:
+        place = {"x": 4, "y": frame.height - 6.0, "fill": INK, "class": "q"}
+        parts.append(element("text", place, escaped(chart.remark)))
+    return frame.sheet(f"bf{digest[:10]}", chart.title, chart.description, *parts)
 
 
-def _ceiling(answer: Released) -> float:
-    return 1.05 * max(float(answer.bounds.high.max(initial=0.0)), 1.0)
-
-
-def _targets(answer: Released, frame: Frame, size: int) -> list[str]:
-    """Areas side by side across the plot; one that stands for several answers tells of the tallest, or of the last."""
-    starts = runs(size, TARGETS)
+def _targets(chart: Chart, frame: Frame) -> list[str]:
+    """Areas side by side across the plot; one for several marks tells of the largest, or of the last running count."""
+    size, marks = len(chart.groups.labels), len(chart.marks)
+    firsts = runs(marks, TARGETS)
     parts = []
-    for start, stop in zip(starts, [*starts[1:], size], strict=True):
-        place = stop - 1 if answer.kind == "cdf" else start + int(answer.values[start:stop].argmax())
-        lines = _tip_lines(answer, place)
+    for first, end in zip(firsts, [*firsts[1:], marks], strict=True):
+        mark = end - 1 if chart.kind == "steps" else first + int(chart.values[first:end].argmax())
+        start, stop = chart.starts[first], chart.starts[end] if end < marks else size
+        lines = _tip_lines(chart, mark)
         if stop - start > 1:
-            lines.append(f"{'last' if answer.kind == 'cdf' else 'largest'} of {stop - start} here")
+            lines.append(f"{'last' if chart.kind == 'steps' else 'largest'} of {stop - start} here")
         x, wide = frame.left + frame.across * start / size, frame.across * (stop - start) / size
         parts.append(frame.tip((x, frame.top, wide, frame.down), lines))
     return parts
+
+
+def _tip_lines(chart: Chart, mark: int) -> list[str]:
+    """The label, the value and its interval."""
+    return [chart.label(mark), f"{chart.value(mark)}  ({chart.interval(mark)})"]
+
+
+def _heights(chart: Chart, frame: Frame, values: Floats) -> Floats:
+    """How far down the sheet values lie, to a tenth of a pixel."""
+    low, high = chart.ends
+    return np.round(frame.floor - frame.down * (np.clip(values, low, high) - low) / (high - low), 1)
+
+
+def _edges(chart: Chart, frame: Frame) -> Floats:
+    """How far across the sheet the marks begin, and where the last one ends."""
+    size = len(chart.groups.labels)
+    return frame.left + frame.across * np.array([*chart.starts, size]) / size
+
+
+def _bars(chart: Chart) -> tuple[Frame, list[str]]:
+    frame = Frame().with_room_for(chart.groups.labels)
+    few = len(chart.marks) <= TARGETS
+    edges, zero = _edges(chart, frame), float(_heights(chart, frame, np.zeros(1))[0])
+    tops, lows, highs = (_heights(chart, frame, column) for column in (chart.values, chart.low, chart.high))
+    columns, whiskers = [], []
+    for left, right, top, low, high in zip(edges[:-1], edges[1:], tops, lows, highs, strict=True):
+        gap = 0.07 * (right - left) if few else 0.0
+        columns.append(f"M{left + gap:.1f} {zero:.1f}V{top:.1f}H{right - gap:.1f}V{zero:.1f}Z")
+        whiskers.append(f"M{(left + right) / 2:.1f} {low:.1f}V{high:.1f}")
+    return frame, [
+        frame.height_axis(*chart.ends, chart.measure.name),
+        element("path", {"d": "".join(columns), "fill": BAR}),
+        element("path", {"d": "".join(whiskers), "stroke": MARK, "stroke-width": 1.4 if few else 0.5}),
+        frame.name_axis(chart.groups.labels, chart.groups.name),
+        *_targets(chart, frame),
+    ]
+
+
+def _steps(chart: Chart) -> tuple[Frame, list[str]]:
+    frame = Frame().with_room_for(chart.groups.labels)
+    x = _edges(chart, frame)
+
+    def curve(column: Floats) -> list[tuple[float, float]]:
+        y = _heights(chart, frame, column)
+        changes = np.flatnonzero(np.diff(y, prepend=np.nan, append=np.nan) != 0.0).tolist()
+        pairs = itertools.pairwise(changes)
+        return [(float(x[end]), float(y[begin])) for begin, stop in pairs for end in (begin, stop)]
+
+    band = _path(curve(chart.high) + curve(chart.low)[::-1]) + "Z"
+    return frame, [
+        frame.height_axis(*chart.ends, chart.measure.name),
+        element("path", {"d": band, "fill": BAND, "fill-opacity": 0.8}),
+        element("path", {"d": _path(curve(chart.values)), "fill": "none", "stroke": MARK, "stroke-width": 1.6}),
+        frame.name_axis(chart.groups.labels, chart.groups.name),
+        label(frame.width - frame.right - 4, frame.floor - 10, chart.beside, "end"),
+        *_targets(chart, frame),
+    ]
 
 
 def _path(points: list[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
-def _bars(answer: Released) -> tuple[Frame, list[str]]:
-    """One bar per answer; of more than there are pixels, the tallest of those that share one."""
-    axis, top = answer.tables[0].axes[0], _ceiling(answer)
-    frame = Frame().with_room_for(axis.labels)
-    places = tallest(answer.values, PIXELS)
-    step = frame.across / len(places)
-    gap = 0.07 * step if len(places) <= TARGETS else 0.0
-
-    def height(value: float) -> float:
-        return frame.floor - frame.down * max(value, 0.0) / top
-
-    columns, whiskers = [], []
-    for column, place in enumerate(places):
-        x, value = frame.left + step * column, height(float(answer.values[place]))
-        low, high = height(float(answer.bounds.low[place])), height(float(answer.bounds.high[place]))
-        columns.append(f"M{x + gap:.1f} {frame.floor:.1f}V{value:.1f}H{x + step - gap:.1f}V{frame.floor:.1f}Z")
-        whiskers.append(f"M{x + step / 2:.1f} {low:.1f}V{high:.1f}")
-    thick = 1.4 if len(places) <= TARGETS else 0.5
-    return frame, [
-        frame.height_axis(0.0, top, answer.value_name),
-        element("path", {"d": "".join(columns), "fill": BAR}),
-        element("path", {"d": "".join(whiskers), "stroke": MARK, "stroke-width": thick}),
-        frame.name_axis(axis.labels, axis.name),
-        *_targets(answer, frame, answer.raw.size),
-    ]
-
-
-def _steps(answer: Released) -> tuple[Frame, list[str]]:
-    axis, plain = answer.tables[0].axes[0], answer.running
-    frame = Frame().with_room_for(axis.labels[:plain])
-    low, high, values = answer.bounds.low[:plain], answer.bounds.high[:plain], answer.values[:plain]
-    top, floor = _ceiling(answer), 0.0
-    if plain and float(low[0]) > 0.5 * top:
-        top, floor = float(high.max()), float(low[0])
-        top, floor = top + 0.08 * (top - floor), floor - 0.08 * (top - floor)
-
-    def curve(column: Floats) -> list[tuple[float, float]]:
-        x = np.linspace(frame.left, frame.left + frame.across, plain + 1)
-        y = frame.floor - frame.down * (np.maximum(column, floor) - floor) / (top - floor)
-        y = np.round(y, 1)
-        changes = np.flatnonzero(np.diff(y, prepend=np.nan, append=np.nan) != 0.0)
-        points: list[tuple[float, float]] = []
-        for begin, end in zip(changes[:-1].tolist(), changes[1:].tolist(), strict=True):
-            points += [(float(x[begin]), float(y[begin])), (float(x[end]), float(y[begin]))]
-        return points
-
-    band = _path(curve(high) + curve(low)[::-1]) + "Z"
-    beside = [
-        label(frame.width - frame.right - 4, frame.floor - 10 - 16 * row, ": ".join(_tip_lines(answer, place)), "end")
-        for row, place in enumerate(range(plain, answer.raw.size))
-    ]
-    return frame, [
-        frame.height_axis(floor, top, f"records up to here{ABOVE_ZERO if floor > 0.0 else ''}"),
-        element("path", {"d": band, "fill": BAND, "fill-opacity": 0.8}),
-        element("path", {"d": _path(curve(values)), "fill": "none", "stroke": MARK, "stroke-width": 1.6}),
-        frame.name_axis(axis.labels[:plain], axis.name),
-        *beside,
-        *_targets(answer, frame, plain),
-    ]
-
-
-def _heat(answer: Released) -> tuple[Frame, list[str]]:
-    table = answer.tables[0]
-    plane = pooled(answer.values, table, SQUARES)
-    rows, columns = plane.values.shape
+def _heat(chart: Chart) -> tuple[Frame, list[str]]:
+    names = chart.rows or ChartAxis("")
+    (rows, columns), (bottom, top) = chart.values.shape, chart.ends
     frame = Frame(height=min(max(ROW * rows + 90.0, 260.0), 620.0), left=130.0, right=100.0)
-    frame = frame.with_room_for(plane.columns)
-    top, digits = max(float(plane.values.max(initial=0.0)), 1e-12), digits_of(answer)
+    frame = frame.with_room_for(chart.groups.labels)
     high, wide = frame.down / rows, frame.across / columns
-    squares = []
-    for row in range(rows):
-        y = frame.floor - high * (row + 1)
-        for column in range(columns):
-            value = float(plane.values[row, column])
-            where = {"x": frame.left + wide * column, "y": y, "width": wide, "height": high, "fill": shade(value / top)}
-            said = f"{plane.rows[row]} × {plane.columns[column]}: {digits.value(value)}"
-            squares.append(element("rect", where, element("title", {}, words(said))))
-    every = max(int(np.ceil(14.0 / high)), 1)
-    names = [
-        label(frame.left - 7.0, frame.floor - high * (row + 0.5) + 4.0, shortened(plane.rows[row], 16), "end")
-        for row in range(0, rows, every)
-    ]
-    down = label(frame.left - 7.0, frame.top - 2.0, shortened(table.names[0], 18), "end")
+    parts = []
+    for (row, column), value in np.ndenumerate(chart.values):
+        x, y = frame.left + wide * column, frame.floor - high * (row + 1)
+        colour = shade((float(value) - bottom) / (top - bottom))
+        words = f"{names.labels[row]} × {chart.groups.labels[column]}: {chart.digits.value(float(value))}"
+        title = element("title", {}, escaped(words))
+        parts.append(element("rect", {"x": x, "y": y, "width": wide, "height": high, "fill": colour}, title))
+    for row in range(0, rows, max(math.ceil(14.0 / high), 1)):
+        y = frame.floor - high * (row + 0.5) + 4.0
+        parts.append(label(frame.left - 7.0, y, shortened(names.labels[row], 16), "end"))
     return frame, [
-        *squares,
-        *names,
-        down,
-        frame.name_axis(plane.columns, table.names[1]),
-        *_colour_bar(answer, frame, top, plane.factor),
+        *parts,
+        label(frame.left - 7.0, frame.top - 2.0, shortened(names.name, 18), "end"),
+        frame.name_axis(chart.groups.labels, chart.groups.name),
+        *_colour_bar(chart, frame),
     ]
 
 
-def _colour_bar(answer: Released, frame: Frame, top: float, factor: int) -> list[str]:
-    x, digits = frame.width - frame.right + 16.0, digits_of(answer)
-    step = frame.down / 40
-    parts = [
-        element(
-            "rect",
-            {"x": x, "y": frame.floor - step * (k + 1), "width": 14, "height": step + 0.5, "fill": shade(k / 39)},
-        )
-        for k in range(40)
+def _colour_bar(chart: Chart, frame: Frame) -> list[str]:
+    x, step = frame.width - frame.right + 16.0, frame.down / 40
+    low, high = (chart.digits.value(end) for end in chart.ends)
+    width = "" if chart.half_width is None else f"± {chart.digits.high(chart.half_width)}"
+    parts = []
+    for part in range(40):
+        about = {"x": x, "y": frame.floor - step * (part + 1), "width": 14, "height": step + 0.5}
+        parts.append(element("rect", {**about, "fill": shade(part / 39)}))
+    return [
+        *parts,
+        label(x + 20, frame.floor, low, "start"),
+        label(x + 20, frame.top + 10.0, high, "start"),
+        label(x, frame.floor + 18.0, width, "start"),
     ]
-    parts += [label(x + 20, frame.floor, "0", "start"), label(x + 20, frame.top + 10.0, digits.value(top), "start")]
-    said = f"± {digits.high(answer.widths.simultaneous)}" if factor == 1 and answer.together is None else ""
-    if factor > 1:
-        said = f"sums of {factor:,}"
-    return [*parts, label(x, frame.floor + 18.0, said, "start")]
 
 
-def _dots(answer: Released) -> tuple[Frame, list[str]]:
-    size = answer.raw.size
-    places = list(range(size)) if size <= LISTED else largest(answer.values, LISTED)
-    frame = Frame(height=ROW * len(places) + 76.0, left=230.0)
-    low, high = float(answer.bounds.low[places].min()), float(answer.bounds.high[places].max())
-    low = min(low, 0.0) if answer.is_counts else low
-    spare = 0.05 * ((high - low) or 1.0)
-    low, high = low if answer.is_counts else low - spare, high + spare
-
-    def across(value: float) -> float:
-        return frame.left + frame.across * (value - low) / (high - low)
-
-    parts = [frame.number_axis(low, high, answer.value_name)]
-    tips = []
-    for row, place in enumerate(places):
-        y = frame.top + ROW * (row + 0.5)
-        ends = {"x1": across(float(answer.bounds.low[place])), "x2": across(float(answer.bounds.high[place]))}
-        lines = _tip_lines(answer, place)
-        parts.append(label(frame.left - 9.0, y + 4.0, shortened(lines[0], 32), "end"))
-        parts.append(element("line", {**ends, "y1": y, "y2": y, "stroke": BAND, "stroke-width": 8}))
-        parts.append(element("circle", {"cx": across(float(answer.values[place])), "cy": y, "r": 3, "fill": MARK}))
-        tips.append(frame.tip((frame.left, y - ROW / 2, frame.across, ROW), lines))
-    if size > LISTED:
-        said = {"x": 4, "y": frame.height - 6.0, "fill": INK, "class": "q"}
-        parts.append(element("text", said, words(f"the {LISTED} largest of {size:,}")))
+def _dots(chart: Chart) -> tuple[Frame, list[str]]:
+    frame = Frame(height=ROW * len(chart.marks) + 76.0, left=230.0)
+    low, high = chart.ends
+    starts, ends, middles = (
+        frame.left + frame.across * (column - low) / (high - low) for column in (chart.low, chart.high, chart.values)
+    )
+    parts, tips = [frame.number_axis(low, high, chart.measure.name)], []
+    for mark in range(len(chart.marks)):
+        y = frame.top + ROW * (mark + 0.5)
+        line = {"x1": float(starts[mark]), "x2": float(ends[mark]), "y1": y, "y2": y}
+        parts.append(label(frame.left - 9.0, y + 4.0, shortened(chart.label(mark), 32), "end"))
+        parts.append(element("line", {**line, "stroke": BAND, "stroke-width": 8}))
+        parts.append(element("circle", {"cx": float(middles[mark]), "cy": y, "r": 3, "fill": MARK}))
+        tips.append(frame.tip((frame.left, y - ROW / 2, frame.across, ROW), _tip_lines(chart, mark)))
     return frame, [*parts, *tips]
-
-
-def picture(answer: Released) -> str:
-    """The answer as SVG."""
-    drawn = hashlib.sha256(answer.title.encode() + answer.raw.tobytes()).hexdigest()
-    frame, parts = chart(answer)
-    return frame.sheet(f"bf{drawn[:10]}", answer.title, description(answer), *parts)
-
-
-def description(answer: Released) -> str:
-    """What the picture shows, for those who do not see it."""
-    size = answer.raw.size
-    said = f"{size:,} {'value' if size == 1 else 'values'}, epsilon {epsilon_words(answer.epsilon)}{whose(answer)}, "
-    said += f"{accuracy_words(answer)}."
-    if size == 0:
-        return said
-    place, digits = int(answer.values.argmax()), digits_of(answer)
-    return f"{said} The largest is {digits.value(float(answer.values[place]))}. The values are in the table."

@@ -6,8 +6,9 @@ import hashlib
 import math
 
 from blowfishdb.model.explain import GraphView
-from blowfishdb.present.chart_svg import LETTER, Frame, element, label, words
-from blowfishdb.present.table import BAR, GRID, PAPER, shortened
+from blowfishdb.present.chart import BAR, GRID, PAPER
+from blowfishdb.present.chart_svg import LETTER, Frame, element, escaped, label
+from blowfishdb.present.words import shortened
 
 PARTS = (BAR, "#c8553d", "#4f7d3a", "#8a5a9e", "#b5862b", "#2f8f83", "#a3466c", "#5b6470")
 """One colour for each connected part, the first again after the last."""
@@ -62,7 +63,9 @@ def _captions(view: GraphView, frame: Frame, y: float) -> list[str]:
     if view.parts is not None and view.parts > 1 and not view.universal:
         said.append(f"{view.parts:,} parts that no line joins (one colour each): which part is not hidden")
     return [
-        element("text", {"x": frame.width / 2, "y": y + 18.0 * row, "text-anchor": "middle", "class": "q"}, words(line))
+        element(
+            "text", {"x": frame.width / 2, "y": y + 18.0 * row, "text-anchor": "middle", "class": "q"}, escaped(line)
+        )
         for row, line in enumerate(said)
     ]
 
@@ -73,7 +76,7 @@ def _caption_height(view: GraphView) -> float:
 
 def _dot(view: GraphView, place: int, x: float, y: float) -> str:
     about = {"cx": x, "cy": y, "r": RADIUS, "fill": _colour(view, place), "stroke": PAPER, "stroke-width": 1.5}
-    return element("circle", about, element("title", {}, words(view.labels[place])))
+    return element("circle", about, element("title", {}, escaped(view.labels[place])))
 
 
 def _arcs(view: GraphView) -> str:
@@ -109,7 +112,7 @@ def _arcs(view: GraphView) -> str:
                 "text-anchor": "end",
                 "transform": f"rotate(-38 {x + 4:.1f} {base + 18:.1f})",
             }
-        parts.append(element("text", about, words(shortened(text, NAME))))
+        parts.append(element("text", about, escaped(shortened(text, NAME))))
     if view.first > 0:
         parts.append(label(left - 40.0, base + 4.0, "…", "middle"))
     if view.first + count < view.size:

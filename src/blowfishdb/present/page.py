@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from blowfishdb.present.chart_svg import element, picture, words
+from blowfishdb.present.chart import GRID, INK, PAPER, QUIET
+from blowfishdb.present.chart_svg import element, escaped, picture
 from blowfishdb.present.released import Released
-from blowfishdb.present.table import GRID, INK, PAPER, QUIET, cells, column_names, shown_rows, whose
-from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words, percent, printable
+from blowfishdb.present.table import cells, column_names, shown_rows
+from blowfishdb.present.words import caption_words, digits_of, epsilon_words, percent, printable
 
 BOX = f"font:13px system-ui,sans-serif;color:{INK};background:{PAPER};padding:10px 12px;max-width:744px"
 """The style of what a notebook shows."""
@@ -23,8 +24,8 @@ HEARD = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(
 
 def headline(title: str, below: str, tag: str) -> str:
     """A title and a quiet line below it."""
-    named = element(tag, {"style": "font-size:16px;font-weight:600;margin:0"}, words(title))
-    return named + element("div", {"style": f"color:{QUIET};font-size:12px;margin:2px 0 8px"}, words(below))
+    named = element(tag, {"style": "font-size:16px;font-weight:600;margin:0"}, escaped(title))
+    return named + element("div", {"style": f"color:{QUIET};font-size:12px;margin:2px 0 8px"}, escaped(below))
 
 
 def html_table(caption: str, names: Sequence[str], rows: Sequence[Sequence[str] | str], lefts: Sequence[int]) -> str:
@@ -32,7 +33,7 @@ def html_table(caption: str, names: Sequence[str], rows: Sequence[Sequence[str] 
     head = _row(names, "th", lefts, {"scope": "col"})
     body = [_across(row, len(names)) if isinstance(row, str) else _row(row, "td", lefts, {}) for row in rows]
     style = f"border-collapse:collapse;margin-top:8px;font:inherit;color:inherit;{ON_PAPER};{FIGURES}"
-    heard = element("caption", {"style": HEARD}, words(caption))
+    heard = element("caption", {"style": HEARD}, escaped(caption))
     return element("table", {"style": style}, heard, element("thead", {}, head), element("tbody", {}, *body))
 
 
@@ -43,13 +44,13 @@ def _row(parts: Sequence[str], tag: str, lefts: Sequence[int], extra: dict[str, 
         style = f"text-align:{side};padding:2px 10px;border-bottom:1px solid {GRID}"
         # A heading without words would be read out as one.
         named = {**extra, "style": style} if part else {"style": style}
-        made.append(element(tag if part else "td", named, words(part)))
+        made.append(element(tag if part else "td", named, escaped(part)))
     return element("tr", {"style": ON_PAPER}, *made)
 
 
 def _across(text: str, columns: int) -> str:
     gap = {"colspan": columns, "style": f"text-align:center;color:{QUIET};padding:2px 10px"}
-    return element("tr", {"style": ON_PAPER}, element("td", gap, words(text)))
+    return element("tr", {"style": ON_PAPER}, element("td", gap, escaped(text)))
 
 
 ALWAYS_UNPROTECTED = "What is true of many records alike is not hidden, and what an observer already knows stays known."
@@ -132,16 +133,15 @@ def whole_page(answer: Released, svg: str) -> str:
         f"body{{font:15px/1.5 system-ui,sans-serif;color:{INK};background:{PAPER};max-width:760px;margin:2rem auto;"
         "padding:0 1rem}"
     )
-    head = f'<meta charset="utf-8"><title>{words(answer.title)}</title><style>{style}</style>'
-    body = [_heading(answer, "h1"), svg, element("p", {}, words(note(answer))), table(answer, PAGE_ROWS)]
+    head = f'<meta charset="utf-8"><title>{escaped(answer.title)}</title><style>{style}</style>'
+    body = [_heading(answer, "h1"), svg, element("p", {}, escaped(note(answer))), table(answer, PAGE_ROWS)]
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>{"".join(body)}</body></html>\n'
 
 
 def _heading(answer: Released, tag: str) -> str:
-    said = f"epsilon {epsilon_words(answer.epsilon)}{whose(answer)} · {answer.mechanism} · {accuracy_words(answer)}"
     remark = answer.consistent.note
-    below = element("div", {"style": "font-size:12px"}, words(remark)) if remark else ""
-    return headline(answer.title, said, tag) + below
+    below = element("div", {"style": "font-size:12px"}, escaped(remark)) if remark else ""
+    return headline(answer.title, caption_words(answer), tag) + below
 
 
 def table(answer: Released, most: int) -> str:
@@ -160,7 +160,7 @@ LEFTS = (0, 4)
 
 def preview_fragment(title: str, price: str, offers: Sequence[tuple[str, ...]], notes: Sequence[str]) -> str:
     """What a notebook shows of a preview; an offer has a text for each of the columns."""
-    said = [element("p", {"style": "margin:6px 0 0"}, words(line)) for line in notes]
+    said = [element("p", {"style": "margin:6px 0 0"}, escaped(line)) for line in notes]
     table = html_table("What each mechanism offers", COLUMNS, offers, LEFTS)
     return element("div", {"style": BOX}, headline(title, price, "div"), table, *said)
 

@@ -21,7 +21,7 @@ from blowfishdb.present.released import Released
 SHORT_EPSILON = 12
 """An epsilon with a longer exact form is shown rounded up, with a sign that says so."""
 
-ABOVE_ZERO = " (axis begins above 0)"
+LONGEST_LABEL = 40
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,24 @@ def epsilon_words(epsilon: Fraction) -> str:
 def printable(text: str) -> str:
     """The text without characters that could steer a terminal or turn the direction of writing."""
     return "".join(sign if sign.isprintable() else "�" for sign in text)
+
+
+def shortened(label: str, most: int = LONGEST_LABEL) -> str:
+    """The label, safe to print and not too long; both its ends are kept, since labels often differ in the last."""
+    safe = printable(label)
+    tail = most // 3
+    return safe if len(safe) <= most else f"{safe[: most - 1 - tail]}…{safe[-tail:]}"
+
+
+def price_words(answer: Released) -> str:
+    """The price, the dataset and the version of its policy: "epsilon 0.41 of visits (policy v2)"."""
+    version = f" (policy v{answer.policy_version})" if answer.policy_version is not None else ""
+    return f"epsilon {epsilon_words(answer.epsilon)}{f' of {answer.dataset}' if answer.dataset else ''}{version}"
+
+
+def caption_words(answer: Released) -> str:
+    """The line below a title: price, mechanism and accuracy."""
+    return f"{price_words(answer)} · {answer.mechanism} · {accuracy_words(answer)}"
 
 
 def accuracy_words(answer: Released) -> str:

@@ -12,7 +12,8 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.points import PointWeights
 from blowfishdb.engine.synopsis_answers import Synopsis
 from blowfishdb.errors import InvalidInput
-from blowfishdb.present.chart_echarts import chart_of, height_of, top_of
+from blowfishdb.present.chart import chart_of, shared_top
+from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
 from blowfishdb.present.table import row_labels
 from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words, percent
 from blowfishdb.server.pages.controls import card, empty, heading, in_row, paragraph, small, spread
@@ -157,7 +158,7 @@ async def compare(context: PageContext) -> None:
         )
         return
     first, second = answers
-    top = top_of(first, second) if first.is_counts and second.is_counts else None
+    top = shared_top(first, second) if first.is_counts and second.is_counts else None
     with ui.element("div").classes("bf-two").style("margin-top:10px"):
         for answer in answers:
             with card():
@@ -166,9 +167,8 @@ async def compare(context: PageContext) -> None:
                     ui.label(accuracy_words(answer)).classes("bf-pill is-accent")
                     ui.label(f"epsilon {epsilon_words(answer.epsilon)}").classes("bf-pill is-brand")
                     ui.label(f"{answer.mechanism}, {answer.released[:10]}").classes("bf-pill")
-                ui.echart(chart_of(answer, top=top)).classes("bf-chart").style(
-                    f"height:{min(height_of(answer), 640)}px"
-                )
+                chart = chart_of(answer, DETAIL)
+                ui.echart(draw(chart, top=top)).classes("bf-chart").style(f"height:{min(height_of(chart), 640)}px")
     if first.tables == second.tables and first.kind == second.kind:
         with card().style("margin-top:16px"):
             _together(first, second)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from urllib.parse import quote
 
+import numpy as np
 from nicegui import ui
 
 from blowfishdb.catalog.dataset import Dataset, family_words, read_value
@@ -22,7 +23,8 @@ from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain, view_graph
 from blowfishdb.model.policy import Policy
-from blowfishdb.present.chart_echarts import line_chart
+from blowfishdb.present.chart import Chart, ChartAxis, Series
+from blowfishdb.present.chart_echarts import draw
 from blowfishdb.present.graph_picture import to_svg
 from blowfishdb.server.pages.controls import (
     ask_reason,
@@ -81,11 +83,9 @@ def _distance_curve(domain: Domain, policy: Policy, name: str, around: str) -> N
     steps = [hidden_distance(domain, policy, name, origin, attribute.value_at(place)) for place in spread]
     labels = [attribute.run_label(place, place) for place in spread]
     ui.label(f"Hidden steps from {attribute.run_label(centre, centre)} to every other value").classes("bf-label")
-    options = line_chart(labels, {"steps": steps}, name, "steps")
-    options["legend"]["show"] = False
-    options["yAxis"]["minInterval"] = 1
-    options["grid"]["top"] = 34
-    ui.echart(options).style("height:210px").props('role=img aria-label="Steps between one value and the others"')
+    curve = Series("steps", np.array([np.nan if step is None else step for step in steps], dtype=np.float64))
+    chart = Chart("lines", ChartAxis(name, tuple(labels)), ChartAxis("steps"), (curve,))
+    ui.echart(draw(chart)).style("height:210px").props('role=img aria-label="Steps between one value and the others"')
     if None in steps:
         small("Where the curve has a gap, the two are not hidden from each other at all.")
 

@@ -15,7 +15,8 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.errors import BlowfishError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.predicate import Axis, condition_code
-from blowfishdb.present.chart_echarts import chart_of, height_of
+from blowfishdb.present.chart import chart_of
+from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
 from blowfishdb.present.page import note_parts
 from blowfishdb.present.table import column_names, row_labels
 from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words
@@ -130,11 +131,12 @@ def _pills(answer: Answer, *, free: bool) -> None:
 def _picture(answer: Answer) -> None:
     label = f"Chart of {answer.title}: {accuracy_words(answer)}. The tab Table has the numbers."
     with ui.element("div").props(f'role="img" aria-label="{_quoted(label)}"').classes("w-full"):
-        chart = ui.echart(chart_of(answer)).classes("bf-chart").style(f"height:{height_of(answer)}px")
+        consistent = chart_of(answer, DETAIL)
+        chart = ui.echart(draw(consistent)).classes("bf-chart").style(f"height:{height_of(consistent)}px")
 
     def choose(which: str) -> None:
         chart.options.clear()
-        chart.options.update(chart_of(answer, raw=which == RAW))
+        chart.options.update(draw(chart_of(answer, DETAIL, raw=which == RAW)))
         chart.update()
 
     if (answer.raw != answer.values).any():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 
+import numpy as np
 from nicegui import events, ui
 
 from blowfishdb.catalog.dataset import Dataset, family_words
@@ -15,7 +16,8 @@ from blowfishdb.model.families import full
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import col
 from blowfishdb.model.query import Kind, Query, query
-from blowfishdb.present.chart_echarts import WORDS, Options, line_chart
+from blowfishdb.present.chart import Chart, ChartAxis, Series
+from blowfishdb.present.chart_echarts import draw
 from blowfishdb.server.pages.controls import (
     card,
     choice,
@@ -210,7 +212,8 @@ def _chart_card(board: Board) -> None:
     with spread():
         board.parts["title"] = ui.element("div")
         board.parts["busy"] = small("").props("aria-live=polite")
-    chart = ui.echart(line_chart([""], {}, "", ""), on_point_click=lambda event: _choose(board, event))
+    blank = Chart("lines", ChartAxis("", ("",)), ChartAxis(""), ())
+    chart = ui.echart(draw(blank), on_point_click=lambda event: _choose(board, event))
     chart.classes("bf-chart").props('role=img aria-label="Price against theta" data-testid="curves"')
     board.parts["chart"] = chart
     board.parts["closer"] = in_row().style("margin-top:6px")
@@ -270,13 +273,10 @@ def _draw_curves(board: Board) -> None:
     lines = {name: row for name, row in lines.items() if any(number is not None for number in row)}
     chart = board.parts["chart"]
     if isinstance(chart, ui.echart):
-        options = line_chart(thetas, lines, "θ: values up to so far apart are hidden from each other", y)
-        for series in options["series"]:
-            if series["name"] not in (NEAR, BLOCKS):
-                series |= {"lineStyle": {"width": 2, "type": "dashed"}, "symbolSize": 5}
-        _mark_in_force(board, options, thetas)
+        groups = ChartAxis("θ: values up to so far apart are hidden from each other", tuple(thetas))
+        drawn = Chart("lines", groups, ChartAxis(y), tuple(_series(board, name, row) for name, row in lines.items()))
         chart.options.clear()
-        chart.options.update(options)
+        chart.options.update(draw(drawn))
         chart.update()
     board.parts["zero"].set_visibility(any(0.0 in row for row in lines.values()))
     board.parts["title"].clear()
@@ -289,20 +289,17 @@ def _draw_curves(board: Board) -> None:
         label.set_text("no data was read" if board.points and not left else f"quoting {left or ''} …")
 
 
-def _mark_in_force(board: Board, options: Options, thetas: list[str]) -> None:
-    """Makes the point of the policy in force a diamond with a word beside it."""
+def _series(board: Board, name: str, row: list[float | None]) -> Series:
+    """One curve; the point of the policy in force is flagged, and policies without a theta are dashed."""
+    thetas = list(dict.fromkeys(point.theta for point in board.points if point.theta))
     current = board.dataset.policy.family(board.attribute)
-    own = next((point for point in board.points if point.theta and point.family == current), None)
-    for series in options["series"]:
-        place = thetas.index(own.theta) if own is not None and series["name"] == own.line else None
-        if place is not None and series["data"][place] is not None:
-            said = {"show": True, "formatter": "in force", "position": "top", "color": WORDS, "fontSize": 12}
-            series["data"][place] = {
-                "value": series["data"][place],
-                "symbol": "diamond",
-                "symbolSize": 16,
-                "label": said,
-            }
+    in_force = [
+        thetas.index(point.theta)
+        for point in board.points
+        if point.theta and point.line == name and point.family == current
+    ]
+    values = np.array([np.nan if number is None else number for number in row], dtype=np.float64)
+    return Series(name, values, dashed=name not in (NEAR, BLOCKS), flags=dict.fromkeys(in_force[:1], "in force"))
 
 
 async def _choose(board: Board, event: events.EChartPointClickEventArguments) -> None:

@@ -28,7 +28,8 @@ from blowfishdb.model.families import Family, full, partition, threshold
 from blowfishdb.model.numbers import Floats, Ints, show
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
-from blowfishdb.present.chart_echarts import Options, chart_of
+from blowfishdb.present.chart import Series, chart_of, evenly
+from blowfishdb.present.chart_echarts import DETAIL, Options, draw
 from blowfishdb.present.words import question_words
 from blowfishdb.server.pages.controls import called, card, figure, heading, in_row, notice, pill, small, spread
 from blowfishdb.server.pages.family_form import form_of
@@ -73,7 +74,7 @@ def example(
     )
 
 
-TRUTH = "#9a6fc0"
+MOST_DOTS = 60
 WARNING = (
     "True counts are secret. Whoever chooses a policy after seeing them chooses by the data, and the choice itself can "
     "tell about it. Nothing of what you see here leaves this page; that you looked is written to the log."
@@ -230,23 +231,12 @@ async def _example(view: PointView) -> None:
 
 
 def _with_truth(found: Example) -> Options:
-    """The answer's own chart with what it would be without noise as dots upon it."""
-    options = chart_of(found.answer)
-    size = len(options["xAxis"]["data"]) if isinstance(options["xAxis"].get("data"), list) else 0
-    if size and size <= found.exact.size:
-        places = np.linspace(0, size - 1, min(size, 60)).round().astype(int).tolist()
-        options["series"].append(
-            {
-                "type": "scatter",
-                "name": "without noise",
-                "data": [[place, float(found.exact[place])] for place in places],
-                "symbolSize": 6,
-                "itemStyle": {"color": TRUTH},
-                "z": 5,
-                "silent": True,
-            }
-        )
-    return options
+    """The chart of the answer with the values without noise as dots upon it."""
+    chart = chart_of(found.answer, DETAIL)
+    exact = np.full(len(chart.places), np.nan)
+    marks = evenly(exact.size, MOST_DOTS)
+    exact[marks] = found.exact[[chart.places[mark] for mark in marks]]
+    return draw(replace(chart, series=(*chart.series, Series("without noise", exact))))
 
 
 ANCHORS = (Fraction(1, 10), Fraction(1))

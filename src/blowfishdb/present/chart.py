@@ -1,0 +1,384 @@
+"""Charts as values: kind, axes, marks, limits and words of a picture, decided once; every renderer only draws them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from blowfishdb.model.numbers import Floats
+from blowfishdb.present.released import AnswerAxis, AnswerTable, Released
+from blowfishdb.present.table import row_labels
+from blowfishdb.present.words import Digits, accuracy_words, caption_words, digits_of, price_words
+
+ChartKind: TypeAlias = Literal["bars", "steps", "heat", "dots", "lines"]
+Unit: TypeAlias = Literal["", "days", "share"]
+
+NAMED_BARS = 40
+"""More bars than this stand on a number line, where there is one, instead of over their names."""
+SKIPPED = 0.5
+"""A curve that begins above this part of its height is drawn without the empty space below."""
+MARGIN = 0.05
+WHOLE = Digits(0)
+
+BAR = "#3b7ea1"
+MARK = "#12394f"
+BAND = "#a9cfe2"
+INK = "#1f2933"
+QUIET = "#5f6c7b"
+GRID = "#e3e8ee"
+PAPER = "#ffffff"
+
+STOPS = ((253, 253, 244), (214, 233, 214), (147, 203, 194), (78, 160, 174), (38, 109, 146), (27, 58, 104), (17, 17, 58))
+"""Light to dark at an even pace of lightness, so that it also reads in grey."""
+
+
+@dataclass(frozen=True)
+class Detail:
+    """The most marks that a renderer draws: bars, points of a curve, dots, rows and columns of squares.
+
+    With `listed` each bar takes a line of text: of many bars the largest stay, not the tallest of neighbours.
+    """
+
+    bars: int
+    points: int
+    dots: int
+    squares: tuple[int, int]
+    listed: bool = False
+
+
+@dataclass(frozen=True)
+class ChartAxis:
+    """The name of an axis and the labels of its groups, in order.
+
+    `edges` are the ends of the groups where they are drawn on a number line (for lines, the points themselves); in
+    `days` they count from 1970, and a `share` is shown in percent.
+    """
+
+    name: str
+    labels: tuple[str, ...] = ()
+    edges: tuple[float, ...] = ()
+    unit: Unit = ""
+    log: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Values with the ends of their intervals; NaN is a gap. `flags` are words beside single values."""
+
+    name: str
+    values: Floats
+    low: Floats | None = None
+    high: Floats | None = None
+    dashed: bool = False
+    flags: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """One picture. Its first series has the values; further ones are drawn upon it.
+
+    `groups` is the axis along the marks, `measure` the axis of their values, `rows` the second axis of a heat map.
+    Mark i is called `marks[i]`, shows answer `places[i]` and stands for the groups from `starts[i]` to the next start.
+    `limits` are the ends of the measure, margins included. `half_width` is that of all intervals, None where they
+    differ. `sections` name parts of the marks by the first mark of each.
+    """
+
+    kind: ChartKind
+    groups: ChartAxis
+    measure: ChartAxis
+    series: tuple[Series, ...]
+    title: str = ""
+    caption: str = ""
+    description: str = ""
+    digits: Digits = WHOLE
+    limits: tuple[float, float] | None = None
+    rows: ChartAxis | None = None
+    marks: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
+    starts: tuple[int, ...] = ()
+    sections: Mapping[int, str] = field(default_factory=dict)
+    half_width: float | None = None
+    beside: str = ""
+    remark: str = ""
+    note: str = ""
+    is_counts: bool = True
+
+    @property
+    def values(self) -> Floats:
+        """The values of the first series; of a heat map, rows by columns."""
+        return self.series[0].values
+
+    @property
+    def low(self) -> Floats:
+        """The low ends of the intervals of the first series."""
+        low = self.series[0].low
+        return self.values if low is None else low
+
+    @property
+    def high(self) -> Floats:
+        """The high ends of the intervals of the first series."""
+        high = self.series[0].high
+        return self.values if high is None else high
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The ends of the measure, of an answer's chart."""
+        return self.limits or (0.0, 1.0)
+
+    @property
+    def begins_above_zero(self) -> bool:
+        """Whether the axis of counts leaves out the part next to 0."""
+        return self.is_counts and self.ends[0] > 0.0
+
+    def label(self, mark: int) -> str:
+        """The name of a mark; of a running count with its "up to"."""
+        return f"up to {self.marks[mark]}" if self.kind == "steps" else self.marks[mark]
+
+    def value(self, mark: int) -> str:
+        """The value of a mark as text."""
+        return self.digits.value(float(self.values[mark]))
+
+    def interval(self, mark: int) -> str:
+        """The interval of a mark as text: "7 to 17"."""
+        return f"{self.digits.low(float(self.low[mark]))} to {self.digits.high(float(self.high[mark]))}"
+
+
+def chart_kind(answer: Released) -> ChartKind:
+    """Bars for one attribute, a heat map for two, steps for running counts, dots in intervals for all else."""
+    if answer.running > 0:
+        return "steps"
+    if answer.kind in ("histogram", "histogram2d") and len(answer.tables) == 1:
+        axes = len(answer.tables[0].axes)
+        return "bars" if axes == 1 else "heat" if axes == 2 else "dots"
+    return "dots"
+
+
+def chart_of(answer: Released, detail: Detail, *, raw: bool = False) -> Chart:
+    """The chart that suits the answer, of its consistent or of its raw values, with at most so many marks."""
+    kind = chart_kind(answer)
+    values = answer.raw if raw else answer.values
+    if kind == "heat":
+        return _heat_map(answer, values, detail)
+    places, starts, remark = _thinned(answer, values, kind, detail)
+    low, high, shown = answer.bounds.low[places], answer.bounds.high[places], values[places]
+    limits = _limits(kind, low, high, shown, is_counts=answer.is_counts)
+    groups, measure = _axes(answer, kind, remark)
+    if kind == "steps" and limits[0] > 0.0:
+        measure += " (axis begins above 0)"
+    return Chart(
+        kind,
+        groups,
+        ChartAxis(measure),
+        (Series(answer.value_name, shown, low, high),),
+        answer.title,
+        caption_words(answer),
+        description(answer),
+        digits_of(answer),
+        limits,
+        marks=tuple(" × ".join(part for part in row if part) for row in row_labels(answer, places)),
+        places=tuple(places),
+        starts=tuple(starts),
+        sections=_sections(answer.tables, places),
+        half_width=answer.widths.simultaneous if answer.together is None else None,
+        beside=_beside(answer) if kind == "steps" else "",
+        remark=remark,
+        note=answer.consistent.note,
+        is_counts=answer.is_counts,
+    )
+
+
+def shared_top(*answers: Released) -> float:
+    """A round end of the measure for answers that are compared."""
+    highest = max(
+        max(float(answer.bounds.high.max(initial=1.0)), float(answer.raw.max(initial=1.0))) for answer in answers
+    )
+    step = 10.0 ** math.floor(math.log10(highest)) / 2
+    return step * math.ceil(highest / step)
+
+
+def description(answer: Released) -> str:
+    """What the picture shows, for those who do not see it."""
+    size = answer.raw.size
+    words = f"{size:,} {'value' if size == 1 else 'values'}, {price_words(answer)}, {accuracy_words(answer)}."
+    if size == 0:
+        return words
+    largest_value = digits_of(answer).value(float(answer.values.max()))
+    return f"{words} The largest is {largest_value}. The values are in the table."
+
+
+def _thinned(answer: Released, values: Floats, kind: ChartKind, detail: Detail) -> tuple[list[int], Sequence[int], str]:
+    """The answers to draw, the first group that each stands for, and words about the others."""
+    size = values.size
+    if kind == "steps":
+        places = evenly(answer.running, detail.points)
+        words = f"{len(places)} of {answer.running:,} running counts, evenly spread"
+        return places, [0, *(place + 1 for place in places[:-1])], words if len(places) < answer.running else ""
+    if kind == "bars" and not detail.listed:
+        return tallest(values, detail.bars), runs(size, detail.bars), ""
+    most = detail.bars if kind == "bars" else detail.dots
+    places = largest(values, most)
+    return places, range(len(places)), f"the {most} largest of {size:,} values" if size > most else ""
+
+
+def _axes(answer: Released, kind: ChartKind, remark: str) -> tuple[ChartAxis, str]:
+    """The axis of the groups, and the name of the measure."""
+    first = answer.tables[0]
+    if kind == "dots":
+        name = " × ".join(first.names) if len(answer.tables) == 1 and answer.is_counts else ""
+        return ChartAxis(name), f"{answer.value_name} ({remark})" if remark else answer.value_name
+    axis = first.axes[0]
+    edges = axis.edges if kind == "steps" or _on_line(axis) else ()
+    groups = ChartAxis(axis.name, axis.labels[: answer.running or None], edges, "days" if axis.in_days else "")
+    return groups, "records up to here" if kind == "steps" else answer.value_name
+
+
+def _on_line(axis: AnswerAxis) -> bool:
+    """Whether bars are drawn on a number line: they lie on one, are many, and equally wide."""
+    if not axis.edges or axis.plain < len(axis.labels) or axis.plain <= NAMED_BARS:
+        return False
+    steps = np.diff(axis.edges)
+    return bool(np.all(np.abs(steps - steps[0]) <= 1e-6 * abs(steps[0])))
+
+
+def _limits(kind: ChartKind, low: Floats, high: Floats, values: Floats, *, is_counts: bool) -> tuple[float, float]:
+    if not values.size:
+        return 0.0, 1.0
+    bottom, top = float(min(low.min(), values.min())), float(max(high.max(), values.max()))
+    if not is_counts:
+        spare = MARGIN * ((top - bottom) or 1.0)
+        return bottom - spare, top + spare
+    top = max(top, 1.0)
+    if kind == "steps" and bottom > SKIPPED * top:
+        step = 10.0 ** math.floor(math.log10(max(top - bottom, 1.0))) / 5
+        floor = max(step * math.floor((bottom - MARGIN * (top - bottom)) / step), 0.0)
+        return floor, top + MARGIN * (top - floor)
+    return min((1 + MARGIN) * bottom, 0.0), (1 + MARGIN) * top
+
+
+def _sections(tables: Sequence[AnswerTable], places: Sequence[int]) -> dict[int, str]:
+    """The names of the tables by the first mark of each; none where there is one table."""
+    if len(tables) == 1:
+        return {}
+    starts = np.cumsum([0, *(table.size for table in tables)])
+    firsts = np.searchsorted(places, starts).tolist()
+    return {
+        first: " × ".join(table.names)
+        for table, first, end in zip(tables, firsts, firsts[1:], strict=False)
+        if first < end
+    }
+
+
+def _beside(answer: Released) -> str:
+    """The special cells that no running count holds."""
+    digits, bounds = digits_of(answer), answer.bounds
+    parts = [
+        f"{row[0]}: {digits.value(float(answer.values[place]))} "
+        f"({digits.low(float(bounds.low[place]))} to {digits.high(float(bounds.high[place]))})"
+        for place, row in enumerate(row_labels(answer, range(answer.running, answer.raw.size)), answer.running)
+    ]
+    return f"beside the order: {', '.join(parts)}" if parts else ""
+
+
+def _heat_map(answer: Released, values: Floats, detail: Detail) -> Chart:
+    """The answers of two attributes as a plane; sums of neighbours where there are more cells than squares."""
+    (table,) = answer.tables
+    blocks = [_blocks(axis, most) for axis, most in zip(table.axes, detail.squares, strict=True)]
+    plane = values.reshape(table.shape)
+    for axis, starts in enumerate(blocks):
+        plane = np.add.reduceat(plane, starts, axis=axis)
+    cells = math.prod(int(np.diff([*starts, size]).max()) for starts, size in zip(blocks, table.shape, strict=True))
+    rows, columns = (
+        ChartAxis(axis.name, _block_labels(axis, starts)) for axis, starts in zip(table.axes, blocks, strict=True)
+    )
+    return Chart(
+        "heat",
+        columns,
+        ChartAxis(answer.value_name),
+        (Series(answer.value_name, plane),),
+        answer.title,
+        caption_words(answer),
+        description(answer),
+        digits_of(answer),
+        (min(float(plane.min()), 0.0), max(float(plane.max()), 1.0)),
+        rows,
+        half_width=answer.widths.simultaneous if cells == 1 and answer.together is None else None,
+        remark=f"each square adds up {cells:,} cells" if cells > 1 else "",
+        note=answer.consistent.note,
+    )
+
+
+def _blocks(axis: AnswerAxis, most: int) -> list[int]:
+    """Where the blocks begin: equal runs of ordinary cells, then each special cell alone."""
+    special = len(axis.labels) - axis.plain
+    step = math.ceil(axis.plain / max(most - special, 1)) or 1
+    return [*range(0, axis.plain, step), *range(axis.plain, len(axis.labels))]
+
+
+def _block_labels(axis: AnswerAxis, starts: list[int]) -> tuple[str, ...]:
+    ends = [*starts[1:], len(axis.labels)]
+    return tuple(
+        axis.labels[low] if high - low == 1 else f"{axis.labels[low]} to {axis.labels[high - 1]}"
+        for low, high in zip(starts, ends, strict=True)
+    )
+
+
+def evenly(size: int, most: int) -> list[int]:
+    """At most so many places, evenly spread, the first and the last included."""
+    if size <= most:
+        return list(range(size))
+    return [round(step * (size - 1) / (most - 1)) for step in range(most)]
+
+
+def regular(labels: Sequence[str], most: int) -> list[int]:
+    """At most so many places at equal steps; where the labels count up in ones, at round numbers."""
+    size = len(labels)
+    if size <= most:
+        return list(range(size))
+    step = next(step for step in _round_steps() if size <= step * most)
+    first = _whole(labels[0])
+    counts_up = first is not None and _whole(labels[1]) == first + 1
+    start = -first % step if first is not None and counts_up else 0
+    return list(range(start, size, step))
+
+
+def _round_steps() -> Iterator[int]:
+    return (part * 10**power for power in itertools.count() for part in (1, 2, 5))
+
+
+def _whole(label: str) -> int | None:
+    try:
+        return int(label)
+    except ValueError:
+        return None
+
+
+def tallest(values: Floats, most: int) -> list[int]:
+    """The place of the largest value in each of at most so many runs of neighbours of (nearly) equal length."""
+    starts = runs(values.size, most)
+    ends = [*starts[1:], values.size]
+    return [low + int(values[low:high].argmax()) for low, high in zip(starts, ends, strict=True)]
+
+
+def runs(size: int, most: int) -> list[int]:
+    """Where at most so many runs of (nearly) equal length begin."""
+    count = min(size, most)
+    return [place * size // count for place in range(count)]
+
+
+def largest(values: Floats, most: int) -> list[int]:
+    """The places of the largest values, in order of place."""
+    return sorted(np.argsort(-values, kind="stable")[:most].tolist())
+
+
+def shade(part: float) -> str:
+    """The colour for a part between 0 (light) and 1 (dark)."""
+    place = min(max(part, 0.0), 1.0) * (len(STOPS) - 1)
+    first = min(int(place), len(STOPS) - 2)
+    rest = place - first
+    mixed = (round(a + (b - a) * rest) for a, b in zip(STOPS[first], STOPS[first + 1], strict=True))
+    return "#" + "".join(f"{channel:02x}" for channel in mixed)
