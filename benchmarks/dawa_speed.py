@@ -72,7 +72,7 @@ def sort_and_sum(counts: Ints) -> int:
 
 
 def even(cells: int) -> Ints:
-    """64 even stretches."""
+    """64 even segments."""
     return np.repeat(np.random.default_rng(0).integers(0, 500, 64), cells // 64)
 
 

@@ -41,7 +41,7 @@ class Asked:
 
 
 def make_rows(folder: Path, size: int) -> Asked:
-    """Rows with peaks, heaps and empty stretches, as a file for each kind of contestant; returns what is asked."""
+    """Rows with peaks, heaps and empty segments, as a file for each kind of contestant; returns what is asked."""
     rng = np.random.default_rng(SEED)
     near = rng.choice([300, 1200, 1250, 3000], size) + rng.normal(0, 1, size) * rng.choice([8, 60, 250], size)
     heaped = np.where(rng.random(size) < 0.3, np.round(near, -2), near)

@@ -64,7 +64,7 @@ class Slope:
 
 
 def slope(places: Sequence[float], values: Sequence[float]) -> Slope:
-    """The slope through means of ten stretches: neighbouring samples resemble each other, means of stretches hardly."""
+    """The slope through means of ten segments: neighbouring samples resemble each other, means of segments hardly."""
     parts = [np.asarray(part) for part in (places, values)]
     means = [np.array([chunk.mean() for chunk in np.array_split(part, SEGMENTS)]) for part in parts]
     fitted = stats.linregress(means[0], means[1])

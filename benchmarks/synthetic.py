@@ -44,7 +44,7 @@ def flat(generator: Generator, cells: int) -> Floats:
 
 
 def steps(generator: Generator, cells: int) -> Floats:
-    """Tariffs, classes, ranges of ids in use: stretches of one level, a third of them empty."""
+    """Tariffs, classes, ranges of ids in use: segments of one level, a third of them empty."""
     ends = np.sort(generator.choice(np.arange(1, cells), int(generator.integers(4, 40)), replace=False))
     levels = generator.lognormal(0.0, 1.5, ends.size + 1) * (generator.random(ends.size + 1) > 1 / 3)
     levels[0] += 1.0
@@ -137,7 +137,7 @@ def rough(generator: Generator, cells: int) -> Floats:
 
 
 def patchy(generator: Generator, cells: int) -> Floats:
-    """Columns of several sources: stretches that are flat, rough, spiky or empty side by side."""
+    """Columns of several sources: segments that are flat, rough, spiky or empty side by side."""
     ends = np.sort(generator.choice(np.arange(1, cells), 5, replace=False))
     parts = []
     for size in np.diff(np.concatenate([[0], ends, [cells]])):

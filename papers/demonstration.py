@@ -123,7 +123,7 @@ def thresholds_conclude(settings: Settings, rows: Sequence[Row]) -> Result:
 
 
 def thresholds_judge(rows: Sequence[Row]) -> Verdict:
-    """Whether a narrower threshold is never dearer, and whether most thresholds save something, by kind of question."""
+    """Whether a narrower threshold is never more expensive, and whether most thresholds save something, by kind of question."""
     prices = {kind: _by_theta(rows, kind) for kind in KINDS.values() if matching(rows, question=kind)}
     rise = max(narrow / wide for own in prices.values() for narrow, wide in pairwise(own.values()))
     savings = {kind: list(own.values())[-1] / next(iter(own.values())) for kind, own in prices.items()}
@@ -133,7 +133,7 @@ def thresholds_judge(rows: Sequence[Row]) -> Verdict:
         f"{len(own) - 1} thresholds" + (f", up to θ = {useful[kind][-1]:g}" if useful[kind] else "")
         for kind, own in prices.items()
     )
-    never = "is never dearer" if rise <= 1 else f"is dearer by {100 * (rise - 1):.1f} % at most"
+    never = "is never more expensive" if rise <= 1 else f"is more expensive by {100 * (rise - 1):.1f} % at most"
     why = f"A narrower threshold {never}. {said[0].upper()}{said[1:]}."
     if len(useful.get(KINDS["histogram"], ())) < (len(next(iter(prices.values()))) - 1) / 2:
         why += " Any move between two cells changes two counts of a histogram, however near they are."
@@ -417,9 +417,9 @@ def answered_rows(settings: Settings, rows: Sequence[Row]) -> list[Row]:
 
 
 def answered(asked: Sequence[Row], budget: float, by_attribute: bool) -> int:
-    """How many are answered in this order; one that is too dear is refused, and the next is asked.
+    """How many are answered in this order; one that is too expensive is refused, and the next is asked.
 
-    With one attribute moving at a time, a release costs the attributes it looks at, and the dearest account counts.
+    With one attribute moving at a time, a release costs the attributes it looks at, and the most expensive account counts.
     """
     spent: dict[str, float] = {}
     count = 0

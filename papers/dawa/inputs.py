@@ -45,8 +45,8 @@ def paper_histogram(settings: Settings, name: str) -> Histogram:
     found = histogram(settings, name)
     if settings.size == "tiny":
         length = min(TINY, found.counts.size)
-        stretches = found.counts[: found.counts.size // length * length].reshape(-1, length)
-        return Histogram(name, stretches[np.argmax(stretches.sum(axis=1))].copy(), found.origin)
+        segments = found.counts[: found.counts.size // length * length].reshape(-1, length)
+        return Histogram(name, segments[np.argmax(segments.sum(axis=1))].copy(), found.origin)
     return found
 
 

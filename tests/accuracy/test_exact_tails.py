@@ -33,28 +33,28 @@ def brute_failure(strategy, plan, alpha: float, together: bool) -> float:
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize(("propose", "workload"), [(identity.propose, Identity(2)), (ordered.propose, Prefix(3))])
 def test_equals_enumeration(propose, workload, together):
-    certified_candidate = certified(on_threshold(workload, 1), propose)
-    tails = ExactTails(certified_candidate, certified_candidate.strategy.direct, together)
+    candidate = certified(on_threshold(workload, 1), propose)
+    tails = ExactTails(candidate, candidate.strategy.direct, together)
     for epsilon in (Fraction(1), Fraction(3)):
-        plan, _ = certified_candidate.at(epsilon)
+        plan, _ = candidate.at(epsilon)
         for alpha in (0.0, 1.0, 2.5):
-            expected = brute_failure(certified_candidate.strategy, plan, alpha, together)
+            expected = brute_failure(candidate.strategy, plan, alpha, together)
             assert tails.failure(epsilon, alpha) == pytest.approx(expected, abs=1e-4)
 
 
 def test_answers_that_share_a_variable_count_once():
     workload = Intervals(4, np.array([0, 0, 1]), np.array([1, 1, 4]))
-    certified_candidate = certified(on_threshold(workload, 1), ordered.propose)
-    assert certified_candidate.strategy.direct.tolist() == [0, 0, 0]
-    shared = ExactTails(certified_candidate, certified_candidate.strategy.direct, True).failure(Fraction(1), 2.0)
-    assert shared == pytest.approx(ExactTails(certified_candidate, np.array([0]), True).failure(Fraction(1), 2.0))
+    candidate = certified(on_threshold(workload, 1), ordered.propose)
+    assert candidate.strategy.direct.tolist() == [0, 0, 0]
+    shared = ExactTails(candidate, candidate.strategy.direct, True).failure(Fraction(1), 2.0)
+    assert shared == pytest.approx(ExactTails(candidate, np.array([0]), True).failure(Fraction(1), 2.0))
 
 
 @settings(max_examples=60)
 @given(st.integers(0, 300), st.floats(1e-9, 0.9), st.integers(1, 4), st.booleans())
 def test_the_least_epsilon_passes_and_the_one_before_does_not(alpha, beta, theta, together):
-    certified_candidate = certified(on_threshold(Prefix(30), theta), ordered.propose)
-    tails = ExactTails(certified_candidate, certified_candidate.strategy.direct, together)
+    candidate = certified(on_threshold(Prefix(30), theta), ordered.propose)
+    tails = ExactTails(candidate, candidate.strategy.direct, together)
     epsilon = tails.least_epsilon(alpha, beta)
     assert tails.failure(epsilon, alpha) <= beta < tails.failure(point(index_at_least(epsilon) - 1), alpha)
     assert tails.failure(epsilon * Fraction(9, 10), alpha) > beta

@@ -52,13 +52,13 @@ FIXED: list[tuple[Problem, Mechanism]] = [
 ]
 
 
-def coefficients(certified_candidate: CertifiedCandidate, epsilon: Fraction) -> list[bytes]:
+def coefficients(candidate: CertifiedCandidate, epsilon: Fraction) -> list[bytes]:
     """Everything that answers make of the noise, to the last bit."""
-    size, answers = certified_candidate.weights.size, certified_candidate.problem.workload.shape[0]
-    nothing = np.zeros((certified_candidate.exact_rows, size))
-    variances = certified_candidate.variances(epsilon)
-    decoded = certified_candidate.strategy.decode(np.eye(size), nothing, variances)
-    listed = certified_candidate.strategy.coefficients(np.arange(answers), variances)
+    size, answers = candidate.weights.size, candidate.problem.workload.shape[0]
+    nothing = np.zeros((candidate.exact_rows, size))
+    variances = candidate.variances(epsilon)
+    decoded = candidate.strategy.decode(np.eye(size), nothing, variances)
+    listed = candidate.strategy.coefficients(np.arange(answers), variances)
     return [np.ascontiguousarray(found).tobytes() for found in (decoded, listed)]
 
 
@@ -69,12 +69,12 @@ def test_the_cases_are_of_every_kind() -> None:
 
 @pytest.mark.parametrize(("problem", "propose"), FIXED)
 def test_the_kept_bounds_are_those_made_anew(problem: Problem, propose: Mechanism) -> None:
-    certified_candidate = certified(problem, propose)
-    assert certified_candidate.has_fixed_coefficients
-    bound = Bound(certified_candidate, together=True)
+    candidate = certified(problem, propose)
+    assert candidate.has_fixed_coefficients
+    bound = Bound(candidate, together=True)
     for epsilon in EPSILONS:
-        assert coefficients(certified_candidate, epsilon) == coefficients(certified_candidate, EPSILONS[0])
-        kept, anew = bound._tails_at(epsilon), tails_of(certified_candidate, certified_candidate.variances(epsilon))[0]
+        assert coefficients(candidate, epsilon) == coefficients(candidate, EPSILONS[0])
+        kept, anew = bound._tails_at(epsilon), tails_of(candidate, candidate.variances(epsilon))[0]
         assert type(kept) is type(anew)
         if isinstance(kept, LaplaceSums):
             assert kept is bound._coarse[0]
@@ -83,9 +83,9 @@ def test_the_kept_bounds_are_those_made_anew(problem: Problem, propose: Mechanis
 
 
 def test_several_marginals_are_weighed_by_their_variances_so_their_bounds_are_made_anew() -> None:
-    certified_candidate = certified(one_way_and_two_way(), marginals.propose)
-    assert len(certified_candidate.strategy.measured) > 1
-    assert not certified_candidate.has_fixed_coefficients
-    assert coefficients(certified_candidate, EPSILONS[0]) != coefficients(certified_candidate, EPSILONS[-1])
-    bound = Bound(certified_candidate, together=True)
+    candidate = certified(one_way_and_two_way(), marginals.propose)
+    assert len(candidate.strategy.measured) > 1
+    assert not candidate.has_fixed_coefficients
+    assert coefficients(candidate, EPSILONS[0]) != coefficients(candidate, EPSILONS[-1])
+    bound = Bound(candidate, together=True)
     assert bound._tails_at(EPSILONS[-1]) is not bound._coarse[0]

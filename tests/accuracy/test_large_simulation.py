@@ -23,8 +23,8 @@ from blowfishdb.plan.plan import Problem
 from tests.accuracy.cases import fresh_errors, on_threshold, significantly_above
 
 
-def simulated(certified_candidate, seed: str = "seed") -> LargeSimulation:
-    return LargeSimulation(certified_candidate, certified_candidate.strategy.estimator, seed)
+def simulated(candidate, seed: str = "seed") -> LargeSimulation:
+    return LargeSimulation(candidate, candidate.strategy.estimator, seed)
 
 
 def lanes(seed: int, count: int) -> np.ndarray:
@@ -74,7 +74,7 @@ def test_draws_far_out_have_all_their_digits():
         blocks(60, [0], 1),
     ],
 )
-@pytest.mark.parametrize("shape", [TreeShape((3, 12)), TreeShape((2,), "hops"), TreeShape((), "cells")])
+@pytest.mark.parametrize("shape", [TreeShape((3, 12)), TreeShape((2,), "steps"), TreeShape((), "cells")])
 def test_the_kernel_finds_the_largest_error_of_the_decoded_noise(workload, graph, shape):
     axis = read_axis("test", Problem(graph, workload))
     tree = shape.build(axis, np.full(len(shape.sizes) + 2, 0.2))
@@ -103,16 +103,14 @@ def test_the_kernel_finds_the_largest_error_of_the_decoded_noise(workload, graph
 def test_promises_hold_for_whole_number_noise_and_less_does_not(propose, workload, theta, alpha):
     """Among others with scales hardly above the least that the proof serves."""
     problem = on_threshold(workload, theta)
-    certified_candidate = certified(problem, propose)
-    simulation = simulated(certified_candidate, problem.digest())
+    candidate = certified(problem, propose)
+    simulation = simulated(candidate, problem.digest())
     epsilon = simulation.least_epsilon(alpha, 0.1)
     assert simulation.alpha(epsilon, 0.1) <= alpha * (1 + 1e-9)
 
     def failures(at: Fraction) -> int:
-        plan, _ = certified_candidate.at(at)
-        return int(
-            np.sum(np.abs(fresh_errors(problem, certified_candidate.strategy, plan, 4000, seed=11)).max(axis=0) > alpha)
-        )
+        plan, _ = candidate.at(at)
+        return int(np.sum(np.abs(fresh_errors(problem, candidate.strategy, plan, 4000, seed=11)).max(axis=0) > alpha))
 
     assert not significantly_above(failures(epsilon), 4000, 0.1)
     assert significantly_above(failures(epsilon * Fraction(4, 5)), 4000, 0.1)
@@ -126,16 +124,13 @@ def test_too_little_noise_is_not_served():
 
 def test_a_short_simulation_goes_on_where_noise_is_too_small(monkeypatch):
     monkeypatch.setattr(large_simulation, "FEWEST_VARIABLES", 50)
-    certified_candidate = certified(on_threshold(Prefix(200), 199), hierarchy.propose)
-    highest = simulated(certified_candidate).highest
-    found = [
-        Assessment(certified_candidate, "simultaneous").least_epsilon(alpha, 0.1, simulate=True)
-        for alpha in (60.0, 5.0)
-    ]
+    candidate = certified(on_threshold(Prefix(200), 199), hierarchy.propose)
+    highest = simulated(candidate).highest
+    found = [Assessment(candidate, "simultaneous").least_epsilon(alpha, 0.1, simulate=True) for alpha in (60.0, 5.0)]
     assert [method for _, method in found] == ["simulated", "simulated"]
     assert found[0][0] < highest <= found[1][0]
-    assert found[1][0] < Bound(certified_candidate, True).least_epsilon(5.0, 0.1)
-    tight, _ = Assessment(certified_candidate, "simultaneous").alpha(found[1][0], 0.1, simulate=True)
+    assert found[1][0] < Bound(candidate, True).least_epsilon(5.0, 0.1)
+    tight, _ = Assessment(candidate, "simultaneous").alpha(found[1][0], 0.1, simulate=True)
     assert tight <= 5.0
 
 
@@ -145,17 +140,17 @@ def test_the_stated_confidence_holds_over_many_seeds(monkeypatch):
     monkeypatch.setattr(large_simulation, "EFFORT", 0)
     monkeypatch.setattr(large_simulation, "FEWEST_SAMPLES", 136)
     monkeypatch.setattr(large_simulation, "ROUNDING", 1.0)
-    certified_candidate = certified(on_threshold(Prefix(30), 29), hierarchy.propose)
-    many = simulated(certified_candidate, "truth")
+    candidate = certified(on_threshold(Prefix(30), 29), hierarchy.propose)
+    many = simulated(candidate, "truth")
     seeds = np.random.default_rng(1).integers(0, 2**32, (200_000, 3), dtype=np.uint32)
-    scales = certified_candidate.scales(Fraction(1))
-    noise = tree_noise(many.tree, certified_candidate.problem.workload, scales, certified_candidate.coarse_variances)
+    scales = candidate.scales(Fraction(1))
+    noise = tree_noise(many.tree, candidate.problem.workload, scales, candidate.coarse_variances)
     truth = float(np.quantile(noise.largest_errors(seeds), 0.9))
-    wrong = sum(simulated(certified_candidate, str(seed))._quantile(0.1) < truth for seed in range(1000))
+    wrong = sum(simulated(candidate, str(seed))._quantile(0.1) < truth for seed in range(1000))
     assert not significantly_above(wrong, 1000, 0.1)
     assert wrong > 20
     monkeypatch.setattr(large_simulation, "allowed_failures", lambda samples, beta, confidence: int(samples * beta))
-    careless = sum(simulated(certified_candidate, str(seed))._quantile(0.1) < truth for seed in range(300))
+    careless = sum(simulated(candidate, str(seed))._quantile(0.1) < truth for seed in range(300))
     assert significantly_above(careless, 300, 0.1)
 
 
@@ -171,8 +166,8 @@ def test_long_axes_cost_little_more_than_a_larger_simulation_finds(theta, monkey
     best = quote(problem, 2000.0, 0.05).best
     assert best.method == "simulated" and best.epsilon == quote(problem, 2000.0, 0.05).best.epsilon
     monkeypatch.setattr(large_simulation, "EFFORT", 9_000_000)
-    certified_candidate = certified_strategy(problem, best.strategy)
-    larger = simulated(certified_candidate, "another").least_epsilon(2000.0, 0.05)
+    candidate = certified_strategy(problem, best.strategy)
+    larger = simulated(candidate, "another").least_epsilon(2000.0, 0.05)
     assert 0.98 <= best.epsilon / larger <= 1.05
 
 
@@ -185,10 +180,10 @@ def test_small_betas_get_a_proven_bound_on_long_axes():
 
 
 def test_least_squares_keeps_its_weights_where_rounding_hardly_matters():
-    certified_candidate = certified(on_threshold(Prefix(300), 299), hierarchy.propose)
-    axis = read_axis("test", certified_candidate.problem)
+    candidate = certified(on_threshold(Prefix(300), 299), hierarchy.propose)
+    axis = read_axis("test", candidate.problem)
     strategy = EstimatingStrategy(
-        "test", certified_candidate.problem, TreeShape((5, 25)).build(axis, np.array([0.1, 0.3, 0.6, 0]))
+        "test", candidate.problem, TreeShape((5, 25)).build(axis, np.array([0.1, 0.3, 0.6, 0]))
     )
     weights = strategy.plan(Fraction(1)).weights
     noise = draws(4, weights.size).astype(float)

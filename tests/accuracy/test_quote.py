@@ -177,12 +177,12 @@ def test_bounds_from_variances_alone_hold(monkeypatch):
     monkeypatch.setattr("blowfishdb.accuracy.candidates.WRITTEN_OUT", 0)
     problem = on_threshold(Prefix(30), 29)
     for alpha in (2.0, 40.0):
-        certified_candidate = certified(problem, hierarchy.propose)
-        epsilon = Bound(certified_candidate, True).least_epsilon(alpha, 0.05)
-        plan, _ = certified_candidate.at(epsilon)
-        errors = np.abs(fresh_errors(problem, certified_candidate.strategy, plan, 10_000, seed=5)).max(axis=0)
+        candidate = certified(problem, hierarchy.propose)
+        epsilon = Bound(candidate, True).least_epsilon(alpha, 0.05)
+        plan, _ = candidate.at(epsilon)
+        errors = np.abs(fresh_errors(problem, candidate.strategy, plan, 10_000, seed=5)).max(axis=0)
         assert not significantly_above(int(np.sum(errors > alpha)), 10_000, 0.05)
-        assert Bound(certified_candidate, True).alpha(epsilon, 0.05) <= alpha * (1 + 1e-5)
+        assert Bound(candidate, True).alpha(epsilon, 0.05) <= alpha * (1 + 1e-5)
 
 
 def beside_null(cells: int, reach: int) -> CellGraph:

@@ -31,11 +31,9 @@ def test_a_verdict_needs_enough_samples():
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 20), Fraction(1), Fraction(5)])
 def test_simulated_noise_is_discrete_laplace(epsilon):
-    certified_candidate = certified(on_threshold(Identity(50), 1), identity.propose)
-    errors = (
-        np.concatenate(list(Simulation(certified_candidate, False, "law")._errors(epsilon)), axis=1).astype(int).ravel()
-    )
-    scale = float(certified_candidate.plan.unit / epsilon)
+    candidate = certified(on_threshold(Identity(50), 1), identity.propose)
+    errors = np.concatenate(list(Simulation(candidate, False, "law")._errors(epsilon)), axis=1).astype(int).ravel()
+    scale = float(candidate.plan.unit / epsilon)
     edges = np.unique(np.linspace(0, distribution.quantile(scale, 0.01), 12).astype(int))
     beyond = np.concatenate([[1.0], distribution.tail(scale, edges)])
     expected = -np.diff(np.append(beyond, 0.0)) * errors.size
@@ -49,18 +47,18 @@ def test_the_stated_confidence_holds_over_many_seeds(monkeypatch):
     """Where the exact answer is known, a simulation promises too much as rarely as it says, and not never."""
     monkeypatch.setattr(simulation, "CONFIDENCE", 0.9)
     monkeypatch.setattr(simulation, "MOST_SAMPLES", 400)
-    certified_candidate = certified(on_threshold(Identity(5), 1), identity.propose)
-    exact = ExactTails(certified_candidate, certified_candidate.strategy.direct, True)
+    candidate = certified(on_threshold(Identity(5), 1), identity.propose)
+    exact = ExactTails(candidate, candidate.strategy.direct, True)
     seeds = 400
     wrong = sum(
-        exact.failure(Simulation(certified_candidate, True, str(seed)).least_epsilon(200.0, 0.1), 200.0) > 0.1
+        exact.failure(Simulation(candidate, True, str(seed)).least_epsilon(200.0, 0.1), 200.0) > 0.1
         for seed in range(seeds)
     )
     assert not significantly_above(wrong, seeds, 0.1)
     assert wrong > 0.02 * seeds
     monkeypatch.setattr(simulation, "allowed_failures", lambda samples, beta, confidence: int(samples * beta))
     careless = sum(
-        exact.failure(Simulation(certified_candidate, True, str(seed)).least_epsilon(200.0, 0.1), 200.0) > 0.1
+        exact.failure(Simulation(candidate, True, str(seed)).least_epsilon(200.0, 0.1), 200.0) > 0.1
         for seed in range(100)
     )
     assert significantly_above(careless, 100, 0.1)
@@ -76,13 +74,13 @@ def test_the_stated_confidence_holds_over_many_seeds(monkeypatch):
 )
 def test_quoted_epsilon_covers_fresh_noise_and_less_does_not(propose, workload, theta, alpha):
     problem = on_threshold(workload, theta)
-    certified_candidate = certified(problem, propose)
-    epsilon = Simulation(certified_candidate, True, problem.digest()).least_epsilon(alpha, 0.1)
+    candidate = certified(problem, propose)
+    epsilon = Simulation(candidate, True, problem.digest()).least_epsilon(alpha, 0.1)
     samples = 40_000
 
     def failures(at: Fraction) -> int:
-        plan, _ = certified_candidate.at(at)
-        errors = fresh_errors(problem, certified_candidate.strategy, plan, samples, seed=11)
+        plan, _ = candidate.at(at)
+        errors = fresh_errors(problem, candidate.strategy, plan, samples, seed=11)
         return int(np.sum(np.abs(errors).max(axis=0) > alpha))
 
     assert not significantly_above(failures(epsilon), samples, 0.1)
@@ -91,10 +89,10 @@ def test_quoted_epsilon_covers_fresh_noise_and_less_does_not(propose, workload, 
 
 def test_all_ranges_are_not_listed_yet_their_largest_error_is_right():
     problem = on_threshold(AllRanges(12), 2)
-    certified_candidate = certified(problem, ordered.propose)
-    quick = Simulation(certified_candidate, True, "same")
+    candidate = certified(problem, ordered.propose)
+    quick = Simulation(candidate, True, "same")
     noise = quick._draws[:, :50]
-    listed = np.abs(certified_candidate.strategy.decode(noise, np.zeros((1, 50)), np.ones(11))).max(axis=0)
+    listed = np.abs(candidate.strategy.decode(noise, np.zeros((1, 50)), np.ones(11))).max(axis=0)
     np.testing.assert_allclose(quick._decoded(noise, np.ones(11))[0], listed)
 
 
@@ -103,12 +101,10 @@ def test_listed_ranges_are_read_off_the_prefixes_where_most_pairs_of_ends_are_as
     low, high = np.triu_indices(12, k=1)
     kept = np.random.default_rng(4).permutation(low.size)[: int(share * low.size)]
     problem = on_threshold(Intervals(14, low[kept] + 1, high[kept] + 1), 3)
-    certified_candidate = certified(problem, optimized.propose)
-    quick = Simulation(certified_candidate, True, "same")
-    noise, variances = quick._draws[:, :50].astype(float), certified_candidate.coarse_variances
-    listed = np.abs(
-        certified_candidate.strategy.decode(noise, np.zeros((certified_candidate.exact_rows, 50)), variances)
-    ).max(axis=0)
+    candidate = certified(problem, optimized.propose)
+    quick = Simulation(candidate, True, "same")
+    noise, variances = quick._draws[:, :50].astype(float), candidate.coarse_variances
+    listed = np.abs(candidate.strategy.decode(noise, np.zeros((candidate.exact_rows, 50)), variances)).max(axis=0)
     found = quick._decoded(noise, variances)[0]
     assert np.all(found >= listed - 1e-9)
     assert np.allclose(found, listed) == (share != 0.7)
@@ -116,16 +112,16 @@ def test_listed_ranges_are_read_off_the_prefixes_where_most_pairs_of_ends_are_as
 
 
 def test_samples_do_not_depend_on_the_demand_and_repeat():
-    certified_candidate = certified(on_threshold(Prefix(30), 3), hierarchy.propose)
-    first, second = Simulation(certified_candidate, True, "a"), Simulation(certified_candidate, True, "a")
+    candidate = certified(on_threshold(Prefix(30), 3), hierarchy.propose)
+    first, second = Simulation(candidate, True, "a"), Simulation(candidate, True, "a")
     assert first.least_epsilon(20.0, 0.05) == second.least_epsilon(20.0, 0.05)
     assert np.array_equal(first._draws, second._draws)
-    assert not np.array_equal(first._draws, Simulation(certified_candidate, True, "b")._draws)
+    assert not np.array_equal(first._draws, Simulation(candidate, True, "b")._draws)
 
 
 def test_every_draw_has_the_size_and_the_sign_that_its_seed_says():
-    certified_candidate = certified(on_threshold(Identity(7), 1), identity.propose)
-    found = Simulation(certified_candidate, True, "a")._draws
+    candidate = certified(on_threshold(Identity(7), 1), identity.propose)
+    found = Simulation(candidate, True, "a")._draws
     digest = hashlib.sha256(b"a identity").digest()
     generator = np.random.Generator(np.random.Philox(key=int.from_bytes(digest[:16], "big")))
     size = generator.standard_exponential(found.shape, dtype=np.float32)

@@ -246,7 +246,7 @@ def joint_thresholds_alike(patch: pytest.MonkeyPatch) -> None:
         own, other = ((each.problem.digest(), each.mechanisms, each.guarantee) for each in (one, two))
         return bool(own == other)
 
-    patch.setattr(ranking._Asked, "__eq__", alike)
+    patch.setattr(ranking._RankingKey, "__eq__", alike)
     ranking.forget()
 
 
@@ -256,8 +256,8 @@ def rankings_by_a_weak_hash(patch: pytest.MonkeyPatch) -> None:
     def key(asked: Any) -> tuple[object, ...]:
         return asked.problem.graph.shape, asked.problem.workload.fingerprint()
 
-    patch.setattr(ranking._Asked, "__eq__", lambda one, two: key(one) == key(two))
-    patch.setattr(ranking._Asked, "__hash__", lambda one: hash(key(one)))
+    patch.setattr(ranking._RankingKey, "__eq__", lambda one, two: key(one) == key(two))
+    patch.setattr(ranking._RankingKey, "__hash__", lambda one: hash(key(one)))
     ranking.forget()
 
 

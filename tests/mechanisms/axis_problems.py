@@ -23,7 +23,7 @@ def window_graph(draw: st.DrawFn, cells: int) -> WindowGraph:
 
 @st.composite
 def axis_graphs(draw: st.DrawFn, most: int = 8) -> CellGraph:
-    """Any reach, hubs, filters and presence."""
+    """Any reach, universal vertices, filters and presence."""
     cells = draw(st.integers(1, most))
     outside = np.array(draw(st.lists(st.booleans(), min_size=cells, max_size=cells)))
     if draw(st.booleans()):

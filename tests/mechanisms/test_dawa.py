@@ -89,7 +89,7 @@ def two_axes() -> CellGraph:
 @pytest.mark.parametrize(
     "graph",
     [full(60), full(60, "public"), full(60, "secret"), line(60), with_universal(60), two_axes()],
-    ids=["only", "public", "secret", "line", "hub", "two axes"],
+    ids=["only", "public", "secret", "line", "universal vertex", "two axes"],
 )
 @pytest.mark.parametrize("rough", [False, True])
 def test_every_policy_is_served_within_its_allowances(graph: CellGraph, rough: bool) -> None:

@@ -110,7 +110,7 @@ def test_given_ranges_shape_the_plan():
 
 @pytest.mark.parametrize(("cells", "theta"), [(30, 29), (100, 10), (5000, 4999)])
 def test_where_records_move_and_vanish_the_total_is_measured_for_nothing(cells, theta):
-    """Without it plans for every range would be dearer than those of a plain tree, which measures it too."""
+    """Without it plans for every range would be more expensive than those of a plain tree, which measures it too."""
     problem = threshold(cells, theta, "secret")
     ours, certificate = certified_error(optimized.propose(problem))
     plain, _ = certified_error(hierarchy.propose(problem))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import ordered_hierarchical
-from blowfishdb.mechanisms.axis import GRID, hop_starts, read_axis
+from blowfishdb.mechanisms.axis import GRID, read_axis, step_starts
 from blowfishdb.model.workload import Intervals
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.plan import Measurement, Plan
@@ -32,7 +32,7 @@ def test_any_axis(problem):
 @given(problems())
 def test_no_window_holds_two_boundaries(problem):
     axis = read_axis("test", problem)
-    starts = hop_starts(axis)
+    starts = step_starts(axis)
     inner = starts[~np.isin(starts, axis.runs)]
     for cell in range(axis.cells):
         assert np.sum((inner > cell) & (inner <= axis.reach[cell])) <= 1

@@ -195,8 +195,8 @@ def test_the_printed_partition_pays_for_buckets_and_costs_what_it_says() -> None
     graph = one_record(64)
     inner = l1_partition(64, graph, Fraction(1), candidates="powers", penalty=Fraction(0), one_sided=False)
     draws = np.zeros(int(inner.offsets[-1]), dtype=np.int64)
-    cheap, dear = (PrintedPartition(inner, Fraction(cost)).choose(COUNTS, draws).size for cost in (1, 10**6))
-    assert (cheap, dear) == (4, 1)
+    cheap, expensive = (PrintedPartition(inner, Fraction(cost)).choose(COUNTS, draws).size for cost in (1, 10**6))
+    assert (cheap, expensive) == (4, 1)
     assert PrintedPartition(inner, Fraction(1)).epsilon(graph) == 1
     assert PrintedPartition(inner, Fraction(1)).digest() != PrintedPartition(inner, Fraction(2)).digest()
 

@@ -70,7 +70,7 @@ def test_thresholds_are_judged_by_fall_and_saving(prices: dict[int, float], hold
     verdict = demonstration.thresholds_judge(rows)
     assert verdict.holds == holds
     assert ("changes two counts" in verdict.why) == (holds != "yes")
-    assert ("is never dearer" in verdict.why) == (list(prices.values()) == sorted(prices.values()))
+    assert ("is never more expensive" in verdict.why) == (list(prices.values()) == sorted(prices.values()))
 
 
 @pytest.mark.parametrize(

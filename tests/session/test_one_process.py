@@ -74,8 +74,8 @@ def _confuse_graphs(patch: pytest.MonkeyPatch) -> None:
 
 def _confuse_rankings(patch: pytest.MonkeyPatch) -> None:
     """A cache that finds a ranking by the number of cells."""
-    patch.setattr(ranking._Asked, "__hash__", lambda one: one.problem.graph.cells)
-    patch.setattr(ranking._Asked, "__eq__", lambda one, two: one.problem.graph.cells == two.problem.graph.cells)
+    patch.setattr(ranking._RankingKey, "__hash__", lambda one: one.problem.graph.cells)
+    patch.setattr(ranking._RankingKey, "__eq__", lambda one, two: one.problem.graph.cells == two.problem.graph.cells)
 
 
 @pytest.mark.parametrize("confuse", [_confuse_graphs, _confuse_rankings])

@@ -1,4 +1,4 @@
-"""Proven accuracy of any linear strategy: a union bound over the answers' tails, and a quick look to rank by."""
+"""Proven accuracy of any linear strategy: a union bound over the answers' tails."""
 
 from __future__ import annotations
 
@@ -15,19 +15,14 @@ from blowfishdb.accuracy.candidates import (
     LEAST_SCALE,
     Candidate,
     CountsTerms,
-    GivesCoefficients,
     WritesOut,
     first_passing,
     least_passing,
 )
-from blowfishdb.accuracy.tails import EqualTerms, LaplaceSums, from_coefficients, from_variances
+from blowfishdb.accuracy.tails import EqualSums, LaplaceSums, from_coefficients, from_variances
 from blowfishdb.errors import TooLarge
-from blowfishdb.model.graphs import WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import AllRanges
-from blowfishdb.model.workload_products import as_intervals
 from blowfishdb.noise import distribution
-from blowfishdb.plan.plan import Measurement, Plan
 
 MOST_ANSWERS = 4_000_000
 """Answers whose variances are listed at most."""
@@ -36,7 +31,7 @@ CLASS_WIDTH = 0.01
 SMALLEST = 1e-6
 """Answers that vary less than this part of the worst one count as if they varied so much."""
 REFERENCE_BETA = 0.05
-"""The beta at which strategies are ranked before any is simulated, so that the ranking never depends on the demand."""
+"""The beta at which strategies are ranked before any is simulated: no ranking depends on the accuracy target."""
 ROUGHLY = 1e-3
 PRECISION = 1e-6
 """How closely alpha is found, relative to itself; the upper end is reported."""
@@ -64,7 +59,7 @@ def tails_of(candidate: Candidate, variances: Floats) -> tuple[Tails, bool]:
     if isinstance(strategy, CountsTerms) and weights.min() == weights.max():
         found = strategy.term_counts()
         if found is not None:
-            return EqualTerms(*found, weight=int(weights[0])), True
+            return EqualSums(*found, weight=int(weights[0])), True
     answers = candidate.problem.workload.shape[0]
     if answers > MOST_ANSWERS:
         raise TooLarge("answers to bound one by one", answers, MOST_ANSWERS, "Ask for fewer ranges.")
@@ -198,72 +193,3 @@ def least_alpha(failure: Callable[[float], float], beta: float, guess: float, pr
         else:
             low, above, side = middle, found, 1.0
     return high
-
-
-LOOKED_AT = 2_000
-"""Answers whose variances are looked at."""
-TYPICAL = 4.0
-"""The number of standard deviations at which answers of different variance are weighed against each other."""
-LIKELY_LARGEST = 5.5
-"""How many standard deviations off the worst of many answers is, where nothing better is known."""
-AT_LEAST = 4.5
-"""The same, with some certainty too small."""
-EDGES = 4
-"""Edges whose loss is looked at before a certificate looks at all of them."""
-
-
-@dataclass(frozen=True, eq=False)
-class Glance:
-    """A strategy before its certificate: what alpha times epsilon is about, for each unit of loss."""
-
-    candidate: Candidate
-
-    def least_price(self) -> float:
-        """About the least that the price may turn out to be, from variances alone; 0 where they tell nothing."""
-        if self.candidate.is_exact or isinstance(self.candidate.problem.workload, AllRanges):
-            return 0.0
-        return AT_LEAST * math.sqrt(float(self._variances[1].max())) / self.candidate.coarse_unit * self.loss
-
-    @cached_property
-    def price_per_loss(self) -> float:
-        """About alpha times epsilon at the reference beta if the loss at unit 1 were 1."""
-        candidate, strategy = self.candidate, self.candidate.strategy
-        unit = candidate.coarse_unit
-        if isinstance(candidate.problem.workload, AllRanges):
-            typical = candidate.total_variance(candidate.coarse_variances) / candidate.problem.workload.shape[0]
-            return LIKELY_LARGEST * math.sqrt(typical) / unit
-        chosen, found = self._variances
-        worst = int(found.argmax())
-        if not isinstance(strategy, GivesCoefficients):
-            return LIKELY_LARGEST * math.sqrt(float(found[worst])) / unit
-        relative = found[worst] / np.maximum(found, found[worst] / 100.0)
-        alike = float(np.mean(np.exp(TYPICAL**2 / 2.0 * (1.0 - relative)))) * candidate.problem.workload.shape[0]
-        coefficients = strategy.coefficients(chosen[worst : worst + 1], candidate.coarse_variances)
-        tails = from_coefficients(coefficients, 1.0 / candidate.weights, np.array([alike]))
-        return least_alpha(lambda alpha: tails.failure(unit, alpha), REFERENCE_BETA, unit, ROUGHLY) / unit
-
-    @cached_property
-    def loss(self) -> float:
-        """The largest loss at unit 1 of a few long edges of one ordered axis; 0 where these are not easily found."""
-        graph, plan = self.candidate.problem.graph, self.candidate.plan
-        window = graph.factors[0]
-        if len(graph.factors) > 1 or not isinstance(window, WindowGraph) or not isinstance(plan, Plan):
-            return 0.0
-        losses = np.zeros(EDGES)
-        starts = np.linspace(0, window.size - 1, EDGES + 1).astype(np.int64)[:-1]
-        for part in plan.parts:
-            spans = as_intervals(part.rows) if isinstance(part, Measurement) else None
-            if spans is None:
-                return 0.0
-            for place, (first, last) in enumerate(zip(starts, window.reach[starts], strict=True)):
-                differs = ((spans.low <= first) & (first < spans.high)) != ((spans.low <= last) & (last < spans.high))
-                losses[place] += float(np.sum(part.weights[differs]))
-        return float(losses.max()) * graph.rows_per_person
-
-    @cached_property
-    def _variances(self) -> tuple[Ints, Floats]:
-        """Some answers and their variances at the coarse unit."""
-        candidate = self.candidate
-        if isinstance(candidate.strategy, GivesCoefficients):
-            return candidate.strategy.some_variances(LOOKED_AT, candidate.coarse_variances)
-        return np.arange(candidate.problem.workload.shape[0]), candidate.coarse_answer_variances

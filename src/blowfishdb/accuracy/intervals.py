@@ -12,9 +12,7 @@ import numpy as np
 from scipy.special import erfc
 
 from blowfishdb.accuracy.bounds import (
-    REFERENCE_BETA,
     Bound,
-    Glance,
     least_alpha,
     rounding,
     variances_alone,
@@ -23,7 +21,6 @@ from blowfishdb.accuracy.bounds import (
 from blowfishdb.accuracy.candidates import (
     Candidate,
     CountsTerms,
-    GivesCoefficients,
     Guarantee,
     check_guarantee,
     declined,
@@ -75,8 +72,8 @@ class Assessment:
             raise declined(
                 self.candidate, f"its noise is served for epsilon {float(lowest):.3g} to {float(highest):.3g}"
             )
-        if self._exact is not None:
-            return self._exact.alpha(epsilon, beta), "exact"
+        if self.exact_tails is not None:
+            return self.exact_tails.alpha(epsilon, beta), "exact"
         found: list[tuple[float, Method]] = []
         if self.bound is not None:
             found.append((self.bound.alpha(epsilon, beta), "bound"))
@@ -92,23 +89,9 @@ class Assessment:
         """Whether a simulation takes so long that only the best-ranked strategy is worth it."""
         return self._large is not None
 
-    def price(self, glance: Glance) -> float:
-        """alpha times epsilon at the reference beta, by a quick estimate that only ranks strategies.
-
-        It is proportional to the unit of the plan: at unit 1 it is the price for each unit of loss.
-        """
-        if self.candidate.is_exact:
-            return 0.0
-        if self._exact is not None:
-            return self._exact.price(REFERENCE_BETA)
-        is_tree = isinstance(self.candidate.strategy, GivesCoefficients)
-        if (is_tree and self.candidate.is_wide and self._together) or self.bound is None:
-            return glance.price_per_loss * float(self.candidate.plan.unit)
-        return self.bound.price
-
     def _least_unclamped(self, alpha: float, beta: float, simulate: bool) -> tuple[Fraction | None, Method]:
-        if self._exact is not None:
-            return self._exact.least_epsilon(alpha, beta), "exact"
+        if self.exact_tails is not None:
+            return self.exact_tails.least_epsilon(alpha, beta), "exact"
         best = self._simulated_epsilon(alpha, beta) if simulate else None
         method: Method = "simulated"
         if self.bound is not None:
@@ -133,7 +116,8 @@ class Assessment:
         return self._large if self._large is not None and self._large.can_show(beta) else None
 
     @cached_property
-    def _exact(self) -> ExactTails | None:
+    def exact_tails(self) -> ExactTails | None:
+        """None where answers mix several noise variables."""
         direct = self.candidate.strategy.direct
         return None if direct is None else ExactTails(self.candidate, direct, self._together)
 

@@ -11,10 +11,9 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtri
 
-from blowfishdb.accuracy.bounds import LOOKED_AT
 from blowfishdb.accuracy.candidates import Candidate, CertifiedCandidate, Guarantee, certified_strategy, check_guarantee
 from blowfishdb.accuracy.intervals import Assessment, Method
-from blowfishdb.accuracy.ranking import Placed, contenders, ranked, reason_of, unasked
+from blowfishdb.accuracy.ranking import LOOKED_AT, RankedCandidate, ranking_of, reason_of, shortlist, unpriced
 from blowfishdb.errors import AccuracyError, CannotCertify, Declined, TooLarge
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy
 from blowfishdb.mechanisms.table import MECHANISMS
@@ -40,27 +39,41 @@ class Quote:
     """A promise and the very plan that keeps it: all answers (or each) within alpha, except with probability beta.
 
     `method` tells how the promise is known: exact tails, a proven bound, or a simulation with 99.9 % confidence.
-    `rmse` is the expected root mean squared error of the answers. Plan and certificate of an offer are worked out when
-    they are read: of most offers nobody reads more than the price.
+    `rmse` is the expected root mean squared error of the answers. Plan and certificate are computed when they are read:
+    of most offers nobody reads more than the price.
     """
 
-    certified_candidate: CertifiedCandidate = field(repr=False)
+    candidate: CertifiedCandidate = field(repr=False)
     epsilon: Fraction
     alpha: float
     beta: float
     guarantee: Guarantee
     method: Method
-    rmse: float
+    rmse: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rmse", self._expected_rmse())
+
+    def _expected_rmse(self) -> float:
+        candidate = self.candidate
+        if candidate.is_exact:
+            return 0.0
+        if candidate.is_coarse(self.epsilon) and not isinstance(candidate.problem.workload, AllRanges):
+            unit = float(candidate.plan.unit / self.epsilon) / candidate.coarse_unit
+            total = float(np.sum(candidate.coarse_answer_variances)) * unit**2
+        else:
+            total = candidate.total_variance(candidate.variances(self.epsilon))
+        return math.sqrt(max(total, 0.0) / candidate.problem.workload.shape[0])
 
     @property
     def mechanism(self) -> str:
         """The name users see."""
-        return self.certified_candidate.strategy.mechanism
+        return self.candidate.strategy.mechanism
 
     @property
     def strategy(self) -> Strategy:
         """How answers are read off the plan."""
-        return self.certified_candidate.strategy
+        return self.candidate.strategy
 
     @property
     def plan(self) -> Plan | EdgePlan:
@@ -74,7 +87,7 @@ class Quote:
 
     @cached_property
     def _calibrated(self) -> tuple[Plan | EdgePlan, Certificate]:
-        return self.certified_candidate.at(self.epsilon)
+        return self.candidate.at(self.epsilon)
 
     @property
     def shown(self) -> float | None:
@@ -84,7 +97,7 @@ class Quote:
 
 @dataclass(frozen=True, eq=False)
 class Quotes:
-    """What mechanisms offer for one demand. The best offer is found first; the price list of the others when read.
+    """Offers of mechanisms for one accuracy target. The best one is found first, the others when the price list is read.
 
     `make` turns a candidate and its assessment into an offer, with or without a simulation. A strategy priced beside
     the contest is not offered for less than the winner, who was looked at more closely. `rank` compares offers.
@@ -116,24 +129,24 @@ class Quotes:
 
     @cached_property
     def _contest(self) -> _Contest:
-        able = contenders(self.problem, self.mechanisms)
+        able = shortlist(self.problem, self.mechanisms)
         found = self._contested(able)
         return found if found.offers or len(able) == len(self.mechanisms) else self._contested(self.mechanisms)
 
     def _contested(self, able: Mapping[str, Mechanism]) -> _Contest:
         """The best-ranked are simulated; the others are priced by their bounds unless they are clearly behind."""
-        ranking = ranked(self.problem, able, self.guarantee)
+        ranking = ranking_of(self.problem, able, self.guarantee)
         reasons = dict(ranking.reasons)
         offers: list[Quote] = []
-        later: list[Placed] = []
-        for place, entry in enumerate(ranking.placed):
+        later: list[RankedCandidate] = []
+        for place, entry in enumerate(ranking.ranked):
             assessment = entry.assessment(self.guarantee)
-            is_close = place < SIMULATED and (entry.is_overpriced or entry.price <= CLOSE * ranking.placed[0].price)
-            if offers and (assessment.is_large or (not is_close and is_behind(entry.certified_candidate, offers[0]))):
+            is_close = place < SIMULATED and (entry.is_overpriced or entry.price <= CLOSE * ranking.ranked[0].price)
+            if offers and (assessment.is_large or (not is_close and is_behind(entry.candidate, offers[0]))):
                 later.append(entry)
                 continue
             try:
-                offers.append(self.make(entry.certified_candidate, assessment, assessment.is_large or is_close, None))
+                offers.append(self.make(entry.candidate, assessment, assessment.is_large or is_close, None))
             except (Declined, TooLarge) as refusal:
                 reasons[entry.name] = reason_of(refusal)
             offers.sort(key=self.rank)
@@ -143,25 +156,23 @@ class Quotes:
     @cached_property
     def _price_list(self) -> tuple[tuple[Quote, ...], Mapping[str, str]]:
         contest = self._contest
-        left_out = unasked(self.problem, contest.others)
+        left_out = unpriced(self.problem, contest.others)
         asked = {name: mechanism for name, mechanism in contest.others.items() if name not in left_out}
-        rest = ranked(self.problem, asked, self.guarantee)
+        rest = ranking_of(self.problem, asked, self.guarantee)
         reasons, offers = {**contest.reasons, **left_out, **rest.reasons}, list(contest.offers[1:])
         winner = contest.offers[0] if contest.offers else None
-        for entry in (*contest.later, *rest.placed):
+        for entry in (*contest.later, *rest.ranked):
             try:
-                offers.append(self.make(entry.certified_candidate, entry.assessment(self.guarantee), False, winner))
+                offers.append(self.make(entry.candidate, entry.assessment(self.guarantee), False, winner))
             except (Declined, TooLarge) as refusal:
                 reasons[entry.name] = reason_of(refusal)
-        for name, candidate in (*contest.behind.items(), *rest.behind.items()):
+        for name, early in (*contest.behind.items(), *rest.behind.items()):
             if self.problem.graph.cells > PRICED_CELLS:
                 reasons[name] = UNPRICED
                 continue
             try:
-                certified_candidate = certified_strategy(self.problem, candidate.strategy)
-                offers.append(
-                    self.make(certified_candidate, Assessment(certified_candidate, self.guarantee), False, winner)
-                )
+                certified = certified_strategy(self.problem, early.strategy)
+                offers.append(self.make(certified, Assessment(certified, self.guarantee), False, winner))
             except (Declined, TooLarge, CannotCertify) as refusal:
                 reasons[name] = reason_of(refusal)
         return (*contest.offers[:1], *sorted(offers, key=self.rank)), reasons
@@ -173,7 +184,7 @@ class _Contest:
 
     offers: tuple[Quote, ...]
     reasons: Mapping[str, str]
-    later: tuple[Placed, ...]
+    later: tuple[RankedCandidate, ...]
     behind: Mapping[str, Candidate]
     others: Mapping[str, Mechanism]
 
@@ -191,13 +202,11 @@ def quote(
     if not (math.isfinite(alpha) and alpha >= 0):
         raise AccuracyError(f"alpha is a number >= 0, not {alpha}")
 
-    def make(
-        certified_candidate: CertifiedCandidate, assessment: Assessment, simulate: bool, winner: Quote | None
-    ) -> Quote:
+    def make(candidate: CertifiedCandidate, assessment: Assessment, simulate: bool, winner: Quote | None) -> Quote:
         epsilon, method = assessment.least_epsilon(min(float(alpha), LOOSEST), float(beta), simulate=simulate)
         if winner is not None and epsilon > 0:
             epsilon = max(epsilon, winner.epsilon)
-        return _quote(certified_candidate, guarantee, epsilon, float(alpha), float(beta), method)
+        return Quote(candidate, epsilon, float(alpha), float(beta), guarantee, method)
 
     return Quotes(problem, mechanisms, guarantee, make, lambda found: (found.epsilon, found.rmse))
 
@@ -215,62 +224,30 @@ def accuracy_at(
     if not isinstance(epsilon, Fraction) or epsilon <= 0:
         raise AccuracyError(f"epsilon is a positive Fraction, not {epsilon!r}")
 
-    def make(
-        certified_candidate: CertifiedCandidate, assessment: Assessment, simulate: bool, winner: Quote | None
-    ) -> Quote:
+    def make(candidate: CertifiedCandidate, assessment: Assessment, simulate: bool, winner: Quote | None) -> Quote:
         alpha, method = assessment.alpha(epsilon, float(beta), simulate=simulate)
         if winner is not None and alpha > 0:
             alpha = max(alpha, winner.alpha)
-        spent = Fraction(0) if certified_candidate.is_exact else epsilon
-        return _quote(certified_candidate, guarantee, spent, alpha, float(beta), method)
+        spent = Fraction(0) if candidate.is_exact else epsilon
+        return Quote(candidate, spent, alpha, float(beta), guarantee, method)
 
     return Quotes(problem, mechanisms, guarantee, make, lambda found: (found.alpha, found.rmse))
 
 
-def is_behind(certified_candidate: CertifiedCandidate, rival: Quote) -> bool:
+def is_behind(candidate: CertifiedCandidate, rival: Quote) -> bool:
     """Whether the worst answer alone would be off by more than the rival allows, at the rival's epsilon.
 
     A sum of Laplace variables exceeds its standard deviation times the lesser of the normal and the Laplace quantile.
     """
-    if certified_candidate.is_exact or rival.epsilon == 0 or not certified_candidate.is_coarse(rival.epsilon):
+    if candidate.is_exact or rival.epsilon == 0 or not candidate.is_coarse(rival.epsilon):
         return False
-    if certified_candidate.problem.workload.shape[0] > LOOKED_AT:
+    if candidate.problem.workload.shape[0] > LOOKED_AT:
         return False
-    spread = math.sqrt(float(certified_candidate.coarse_answer_variances.max())) / certified_candidate.coarse_unit
+    spread = math.sqrt(float(candidate.coarse_answer_variances.max())) / candidate.coarse_unit
     quantile = min(float(ndtri(1.0 - rival.beta / 2.0)), -math.log(rival.beta) / math.sqrt(2.0))
-    return rival.alpha < SURELY * quantile * spread * float(certified_candidate.plan.unit / rival.epsilon)
+    return rival.alpha < SURELY * quantile * spread * float(candidate.plan.unit / rival.epsilon)
 
 
 def _check_beta(beta: float) -> None:
     if not 0 < beta < 1:
         raise AccuracyError(f"beta is a probability strictly between 0 and 1, not {beta}")
-
-
-def _quote(
-    certified_candidate: CertifiedCandidate,
-    guarantee: Guarantee,
-    epsilon: Fraction,
-    alpha: float,
-    beta: float,
-    method: Method,
-) -> Quote:
-    return Quote(
-        certified_candidate=certified_candidate,
-        epsilon=epsilon,
-        alpha=alpha,
-        beta=beta,
-        guarantee=guarantee,
-        method=method,
-        rmse=_rmse(certified_candidate, epsilon),
-    )
-
-
-def _rmse(certified_candidate: CertifiedCandidate, epsilon: Fraction) -> float:
-    if certified_candidate.is_exact:
-        return 0.0
-    if certified_candidate.is_coarse(epsilon) and not isinstance(certified_candidate.problem.workload, AllRanges):
-        unit = float(certified_candidate.plan.unit / epsilon) / certified_candidate.coarse_unit
-        total = float(np.sum(certified_candidate.coarse_answer_variances)) * unit**2
-    else:
-        total = certified_candidate.total_variance(certified_candidate.variances(epsilon))
-    return math.sqrt(max(total, 0.0) / certified_candidate.problem.workload.shape[0])

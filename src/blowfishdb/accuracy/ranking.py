@@ -1,4 +1,4 @@
-"""Strategies of a problem, certified and ordered by a quick look that knows neither alpha nor beta; reads no data."""
+"""Candidates of a problem, certified and ranked by an estimate that knows neither alpha nor beta; reads no data."""
 
 from __future__ import annotations
 
@@ -10,9 +10,16 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from blowfishdb.accuracy.bounds import Bound, Glance
-from blowfishdb.accuracy.candidates import Candidate, CertifiedCandidate, Guarantee, certified_strategy
+from blowfishdb.accuracy.bounds import REFERENCE_BETA, ROUGHLY, Bound, least_alpha
+from blowfishdb.accuracy.candidates import (
+    Candidate,
+    CertifiedCandidate,
+    GivesCoefficients,
+    Guarantee,
+    certified_strategy,
+)
 from blowfishdb.accuracy.intervals import Assessment
+from blowfishdb.accuracy.tails import from_coefficients
 from blowfishdb.errors import BlowfishError, CannotCertify, Declined, TooLarge
 from blowfishdb.mechanisms import (
     edge_transform,
@@ -26,24 +33,26 @@ from blowfishdb.mechanisms import (
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs import WindowGraph
-from blowfishdb.model.workload import Identity
-from blowfishdb.plan.plan import Problem
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import AllRanges, Identity
+from blowfishdb.model.workload_products import as_intervals
+from blowfishdb.plan.plan import Measurement, Plan, Problem
 
 MANY_CELLS = 20_000
-"""From here on certificates take their time, and strategies that a glance shows to be dominated get none."""
+"""From here on certificates take their time, and strategies that a quick estimate shows to be dominated get none."""
 DOMINATED = 2.0
 """A strategy is dominated if it costs, by a cautious estimate, so many times the best one."""
-REMEMBERED_CELLS = 5_000
-"""Up to this many cells the certified strategies of recent problems are kept, so that asking again is quick."""
+CACHED_CELLS = 5_000
+"""Up to this many cells the rankings of recent problems are cached, so that another quote is quick."""
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
-    """A certified strategy, about what alpha times epsilon is, and its proven bound where that is known already."""
+class RankedCandidate:
+    """A certified strategy, an estimate of alpha times epsilon, and its proven bound where one is computed already."""
 
     price: float
     name: str
-    certified_candidate: CertifiedCandidate
+    candidate: CertifiedCandidate
     bound: Bound | None
 
     @property
@@ -52,22 +61,22 @@ class Placed:
         return self.bound is not None and not self.bound.is_sharp
 
     def assessment(self, guarantee: Guarantee) -> Assessment:
-        """What the strategy promises."""
-        return Assessment(self.certified_candidate, guarantee, self.bound)
+        """The accuracy of the strategy."""
+        return Assessment(self.candidate, guarantee, self.bound)
 
 
 @dataclass(frozen=True, eq=False)
-class Ranked:
-    """Certified strategies, cheapest first; those that a quick look puts behind them; why others are not here."""
+class Ranking:
+    """Certified strategies, cheapest first; those that a quick estimate puts behind them; refusals with reasons."""
 
-    placed: tuple[Placed, ...]
+    ranked: tuple[RankedCandidate, ...]
     behind: Mapping[str, Candidate]
     reasons: Mapping[str, str]
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
-    """Which strategies to rank; equal small problems are told by their values, large ones are never remembered."""
+class _RankingKey:
+    """What a ranking depends on, compared by value."""
 
     problem: Problem
     mechanisms: tuple[tuple[str, Mechanism], ...]
@@ -81,7 +90,7 @@ class _Asked:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Asked):
+        if not isinstance(other, _RankingKey):
             return NotImplemented
         if (self.mechanisms, self.guarantee) != (other.mechanisms, other.guarantee):
             return False
@@ -89,11 +98,10 @@ class _Asked:
         return self.problem is other.problem or self.problem.fingerprint() == other.problem.fingerprint()
 
 
-def ranked(problem: Problem, mechanisms: Mapping[str, Mechanism], guarantee: Guarantee) -> Ranked:
-    """The ranking; that of small problems is remembered."""
-    is_small = problem.graph.cells <= REMEMBERED_CELLS
-    asked = _Asked(problem, tuple(mechanisms.items()), guarantee)
-    return _remembered(asked) if is_small else _ranked(asked)
+def ranking_of(problem: Problem, mechanisms: Mapping[str, Mechanism], guarantee: Guarantee) -> Ranking:
+    """The ranking; that of small problems is cached."""
+    key = _RankingKey(problem, tuple(mechanisms.items()), guarantee)
+    return _cached_ranking(key) if problem.graph.cells <= CACHED_CELLS else _ranking(key)
 
 
 def reason_of(refusal: BlowfishError) -> str:
@@ -102,72 +110,150 @@ def reason_of(refusal: BlowfishError) -> str:
 
 
 def forget() -> None:
-    """Forgets every ranking, for those who change what rankings depend on."""
-    _remembered.cache_clear()
+    """Clears the cache, for those who change what rankings depend on."""
+    _cached_ranking.cache_clear()
 
 
 @lru_cache(maxsize=64)
-def _remembered(asked: _Asked) -> Ranked:
+def _cached_ranking(key: _RankingKey) -> Ranking:
     """The same cells and policy at another accuracy need no new plans; nothing here depends on data."""
-    return _ranked(asked)
+    return _ranking(key)
 
 
-def _ranked(asked: _Asked) -> Ranked:
+def _ranking(key: _RankingKey) -> Ranking:
     reasons: dict[str, str] = {}
-    placed: list[Placed] = []
+    ranked: list[RankedCandidate] = []
     behind: dict[str, Candidate] = {}
     best = math.inf
-    for name, glance in _proposed(asked.problem, dict(asked.mechanisms), reasons):
+    for name, rough in _proposed(key.problem, dict(key.mechanisms), reasons):
         try:
-            found = _placed(name, glance, asked.guarantee, best)
+            candidate = _ranked(name, rough, key.guarantee, best)
         except (Declined, TooLarge, CannotCertify) as refusal:
             reasons[name] = reason_of(refusal)
             continue
-        if found is None:
-            behind[name] = glance.candidate
+        if candidate is None:
+            behind[name] = rough.candidate
         else:
-            best = min(best, found.price)
-            placed.append(found)
-    placed.sort(key=lambda entry: (entry.price, entry.name))
-    return Ranked(tuple(placed), behind, reasons)
+            best = min(best, candidate.price)
+            ranked.append(candidate)
+    ranked.sort(key=lambda entry: (entry.price, entry.name))
+    return Ranking(tuple(ranked), behind, reasons)
 
 
 def _proposed(
     problem: Problem, mechanisms: Mapping[str, Mechanism], reasons: dict[str, str]
-) -> list[tuple[str, Glance]]:
+) -> list[tuple[str, RoughPrice]]:
     """The strategies; where cells are many, in the order of the least that they may cost."""
-    found: list[tuple[float, str, Glance]] = []
+    proposed: list[tuple[float, str, RoughPrice]] = []
     for name, mechanism in mechanisms.items():
         try:
             strategy = mechanism(problem)
-            glance = Glance(Candidate(problem, strategy, strategy.plan(Fraction(1))))
-            found.append((glance.least_price() if problem.graph.cells > MANY_CELLS else 0.0, name, glance))
+            rough = RoughPrice(Candidate(problem, strategy, strategy.plan(Fraction(1))))
+            proposed.append((rough.least_price() if problem.graph.cells > MANY_CELLS else 0.0, name, rough))
         except (Declined, TooLarge, CannotCertify) as refusal:
             reasons[name] = reason_of(refusal)
-    return [(name, glance) for _, name, glance in sorted(found, key=lambda entry: entry[0])]
+    return [(name, rough) for _, name, rough in sorted(proposed, key=lambda entry: entry[0])]
 
 
-def _placed(name: str, glance: Glance, guarantee: Guarantee, best: float) -> Placed | None:
-    """The certified strategy with its rank; None where cells are many and a quick look puts it behind the best."""
-    candidate = glance.candidate
-    if candidate.problem.graph.cells <= MANY_CELLS:
-        certified_candidate = certified_strategy(candidate.problem, candidate.strategy)
-        assessment = Assessment(certified_candidate, guarantee)
-        bound = (
-            None
-            if certified_candidate.is_exact or certified_candidate.strategy.direct is not None
-            else assessment.bound
-        )
-        return Placed(assessment.price(Glance(certified_candidate)), name, certified_candidate, bound)
-    early = Assessment(candidate, guarantee)
+def _ranked(name: str, rough: RoughPrice, guarantee: Guarantee, best: float) -> RankedCandidate | None:
+    """The certified strategy with its rank; None where cells are many and a quick estimate puts it behind the best."""
+    problem, strategy = rough.candidate.problem, rough.candidate.strategy
+    if problem.graph.cells <= MANY_CELLS:
+        candidate = certified_strategy(problem, strategy)
+        assessment = Assessment(candidate, guarantee)
+        bound = None if candidate.is_exact or strategy.direct is not None else assessment.bound
+        return RankedCandidate(_price(assessment, RoughPrice(candidate)), name, candidate, bound)
+    early = Assessment(rough.candidate, guarantee)
     limit = best if early.is_large else DOMINATED * best
-    if glance.least_price() > limit:
+    if rough.least_price() > limit:
         return None
-    price_per_loss = early.price(glance)
-    if price_per_loss * glance.loss > limit:
+    price_per_loss = _price(early, rough)
+    if price_per_loss * rough.loss > limit:
         return None
-    certified_candidate = certified_strategy(candidate.problem, candidate.strategy)
-    return Placed(price_per_loss * float(certified_candidate.plan.unit), name, certified_candidate, None)
+    candidate = certified_strategy(problem, strategy)
+    return RankedCandidate(price_per_loss * float(candidate.plan.unit), name, candidate, None)
+
+
+def _price(assessment: Assessment, rough: RoughPrice) -> float:
+    """alpha times epsilon at the reference beta; proportional to the unit of the plan, at unit 1 per unit of loss."""
+    candidate = rough.candidate
+    if candidate.is_exact:
+        return 0.0
+    if assessment.exact_tails is not None:
+        return assessment.exact_tails.price(REFERENCE_BETA)
+    is_wide_tree = isinstance(candidate.strategy, GivesCoefficients) and candidate.is_wide
+    if (is_wide_tree and assessment.guarantee == "simultaneous") or assessment.bound is None:
+        return rough.price_per_loss * float(candidate.plan.unit)
+    return assessment.bound.price
+
+
+LOOKED_AT = 2_000
+"""Answers whose variances are computed."""
+TYPICAL = 4.0
+"""The number of standard deviations at which answers of different variance are weighed against each other."""
+LIKELY_LARGEST = 5.5
+"""How many standard deviations off the worst of many answers is, where nothing better is known."""
+AT_LEAST = 4.5
+"""The same, with some certainty too small."""
+EDGES = 4
+"""Edges whose loss is estimated before a certificate computes that of all edges."""
+
+
+@dataclass(frozen=True, eq=False)
+class RoughPrice:
+    """A quick estimate of alpha times epsilon, for each unit of loss, before a strategy is certified."""
+
+    candidate: Candidate
+
+    def least_price(self) -> float:
+        """About the least that the price may turn out to be, from variances alone; 0 where they tell nothing."""
+        if self.candidate.is_exact or isinstance(self.candidate.problem.workload, AllRanges):
+            return 0.0
+        return AT_LEAST * math.sqrt(float(self._variances[1].max())) / self.candidate.coarse_unit * self.loss
+
+    @cached_property
+    def price_per_loss(self) -> float:
+        """About alpha times epsilon at the reference beta if the loss at unit 1 were 1."""
+        candidate, strategy = self.candidate, self.candidate.strategy
+        unit = candidate.coarse_unit
+        if isinstance(candidate.problem.workload, AllRanges):
+            typical = candidate.total_variance(candidate.coarse_variances) / candidate.problem.workload.shape[0]
+            return LIKELY_LARGEST * math.sqrt(typical) / unit
+        chosen, found = self._variances
+        worst = int(found.argmax())
+        if not isinstance(strategy, GivesCoefficients):
+            return LIKELY_LARGEST * math.sqrt(float(found[worst])) / unit
+        relative = found[worst] / np.maximum(found, found[worst] / 100.0)
+        alike = float(np.mean(np.exp(TYPICAL**2 / 2.0 * (1.0 - relative)))) * candidate.problem.workload.shape[0]
+        coefficients = strategy.coefficients(chosen[worst : worst + 1], candidate.coarse_variances)
+        tails = from_coefficients(coefficients, 1.0 / candidate.weights, np.array([alike]))
+        return least_alpha(lambda alpha: tails.failure(unit, alpha), REFERENCE_BETA, unit, ROUGHLY) / unit
+
+    @cached_property
+    def loss(self) -> float:
+        """The largest loss at unit 1 of a few long edges of one ordered axis; 0 where these are not easily found."""
+        graph, plan = self.candidate.problem.graph, self.candidate.plan
+        window = graph.factors[0]
+        if len(graph.factors) > 1 or not isinstance(window, WindowGraph) or not isinstance(plan, Plan):
+            return 0.0
+        losses = np.zeros(EDGES)
+        starts = np.linspace(0, window.size - 1, EDGES + 1).astype(np.int64)[:-1]
+        for part in plan.parts:
+            spans = as_intervals(part.rows) if isinstance(part, Measurement) else None
+            if spans is None:
+                return 0.0
+            for place, (first, last) in enumerate(zip(starts, window.reach[starts], strict=True)):
+                differs = ((spans.low <= first) & (first < spans.high)) != ((spans.low <= last) & (last < spans.high))
+                losses[place] += float(np.sum(part.weights[differs]))
+        return float(losses.max()) * graph.rows_per_person
+
+    @cached_property
+    def _variances(self) -> tuple[Ints, Floats]:
+        """Some answers and their variances at the coarse unit."""
+        candidate = self.candidate
+        if isinstance(candidate.strategy, GivesCoefficients):
+            return candidate.strategy.some_variances(LOOKED_AT, candidate.coarse_variances)
+        return np.arange(candidate.problem.workload.shape[0]), candidate.coarse_answer_variances
 
 
 CROWD = 6
@@ -182,12 +268,12 @@ LISTED_CELLS = 128
 """On a longer axis with wide windows listing the edges would only keep a price list waiting."""
 QUICKLY_PROVEN = 20_000_000
 """Answers times edges; on an axis noise on single edges gains a few percent at most, and is looked at up to here."""
-UNASKED = "noise on single edges pays for few answers under short windows; ask for it by name to see its price"
+UNPRICED_EDGES = "noise on single edges pays for few answers under short windows; ask for it by name to see its price"
 ON_EDGES = frozenset({edge_transform.NAME, spanning_tree.NAME})
 PLAIN_TREES = frozenset({hierarchy.NAME, ordered_hierarchical.NAME})
 
 
-def contenders(problem: Problem, mechanisms: Mapping[str, Mechanism]) -> Mapping[str, Mechanism]:
+def shortlist(problem: Problem, mechanisms: Mapping[str, Mechanism]) -> Mapping[str, Mechanism]:
     """The mechanisms among which the winner is chosen; all of them where no rule says less."""
     crowd, component = _crowds(problem.graph)
     able = set(mechanisms)
@@ -202,13 +288,13 @@ def contenders(problem: Problem, mechanisms: Mapping[str, Mechanism]) -> Mapping
     return {name: mechanism for name, mechanism in mechanisms.items() if name in able} or mechanisms
 
 
-def unasked(problem: Problem, others: Mapping[str, Mechanism]) -> Mapping[str, str]:
+def unpriced(problem: Problem, others: Mapping[str, Mechanism]) -> Mapping[str, str]:
     """Those among the mechanisms that cannot win which are not even priced, with the reason."""
     graph = problem.graph
     is_wide = graph.cells > LISTED_CELLS and _crowds(graph)[0] >= WIDE_WINDOW
     if not _is_axis(graph) or not (is_wide or _is_slow_to_prove(problem)):
         return {}
-    return {name: UNASKED for name in others if name in ON_EDGES}
+    return {name: UNPRICED_EDGES for name in others if name in ON_EDGES}
 
 
 def _is_slow_to_prove(problem: Problem) -> bool:

@@ -167,7 +167,7 @@ COARSE_ENOUGH = 30.0
 
 
 @dataclass(frozen=True, eq=False)
-class EqualTerms:
+class EqualSums:
     """count[i] answers add or subtract terms[i] variables of scale unit / weight; all errors are whole numbers."""
 
     terms: Ints

@@ -23,8 +23,8 @@ from blowfishdb.plan.plan import Measurement, Problem
 class Axis:
     """One ordered axis cut into spans, one after the other.
 
-    A span is a component of the policy graph, whose total is then `free` (released exactly), or a stretch of cells from
-    which a record can vanish. `runs` cut the spans further, so that hubs stand alone. `reach` is the furthest cell that
+    A span is a component of the policy graph, whose total is then `free` (released exactly), or a segment of cells
+    from which a record can vanish. `runs` cut the spans further, so that universal vertices stand alone. `reach` is the furthest cell that
     a move along the order leads to, the cell itself where there is none.
     """
 
@@ -105,10 +105,10 @@ def read_axis(mechanism: str, problem: Problem) -> Axis:
     return axis
 
 
-def hop_starts(axis: Axis) -> Ints:
-    """Block starts such that a move crosses at most one of them: each run that affords running sums is cut hop by hop.
+def step_starts(axis: Axis) -> Ints:
+    """Block starts such that a move crosses at most one of them: each run that affords running sums is cut into steps.
 
-    A hop ends where the window of the cell before its start ends, so no window holds two boundaries.
+    A step ends where the window of the cell before its start ends, so no window holds two boundaries.
     """
     starts = [axis.runs]
     for start, end in zip(axis.runs[axis.chains], axis.run_ends[axis.chains], strict=True):
@@ -130,10 +130,10 @@ def typical_window(axis: Axis) -> int:
 
 
 def spread_places(axis: Axis, run: int, ratio: float) -> Ints:
-    """Places inside one run about `ratio` hops apart, evenly spread in hops."""
+    """Places inside one run about `ratio` steps apart, evenly spread in steps."""
     start, end = int(axis.runs[run]), int(axis.run_ends[run])
-    hops = hop_starts(axis)
-    knots = np.concatenate([[start], hops[(hops > start) & (hops < end)]])
+    steps = step_starts(axis)
+    knots = np.concatenate([[start], steps[(steps > start) & (steps < end)]])
     last = min(1.0, (end - knots[-1]) / (knots[-1] - knots[-2]))
     at = np.append(np.arange(knots.size, dtype=np.float64), knots.size - 1 + last)
     count = max(1, int(at[-1] / ratio + 1e-9) - 1)

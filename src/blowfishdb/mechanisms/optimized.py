@@ -25,7 +25,6 @@ from blowfishdb.mechanisms.axis import (
     gram_dot,
     grow,
     hats,
-    hop_starts,
     level_error,
     like,
     ramps,
@@ -33,6 +32,7 @@ from blowfishdb.mechanisms.axis import (
     read_axis,
     spare_loss,
     spread_places,
+    step_starts,
     typical_window,
     whole_weights,
 )
@@ -196,21 +196,21 @@ class SmoothShape:
 
 @dataclass(frozen=True)
 class TreeShape:
-    """Nodes of the given sizes in blocks: whole runs, or hops or single cells with running sums between them.
+    """Nodes of the given sizes in blocks: whole runs, or steps of windows or single cells with running sums between them.
 
     `totals` measures the blocks too, with as much of the loss as all levels below: where records both move and vanish
     a move costs the levels twice and the total nothing, so that the total is measured for nothing.
     """
 
     sizes: tuple[int, ...]
-    blocks: Literal["runs", "hops", "cells"] = "runs"
+    blocks: Literal["runs", "steps", "cells"] = "runs"
     totals: bool = False
 
     def tree(self, axis: Axis) -> BlockTree:
         """The tree on one axis."""
         starts = axis.runs
-        if self.blocks == "hops":
-            starts = hop_starts(axis)
+        if self.blocks == "steps":
+            starts = step_starts(axis)
         if self.blocks == "cells":
             is_start = np.repeat(axis.chains, axis.run_ends - axis.runs)
             is_start[axis.runs] = True
@@ -300,7 +300,7 @@ def choose(axis: Axis, workload: Rows) -> Choice:
         few = max(POLISHED_CELLS // 2, min(24 * window, max(1024, 4 * window)))
         shown = _stand_in(axis, workload, window, few)
         shapes += [TreeShape((), "cells")] if window <= SHORT_WINDOW else []
-        shapes += [TreeShape(inner[0], "hops")] if window > 1 else []
+        shapes += [TreeShape(inner[0], "steps")] if window > 1 else []
         shapes.append(TreeShape(_whole(*shown)))
     return min((_tuned(*shown, shape) for shape in shapes), key=lambda choice: choice.error)
 
@@ -402,7 +402,7 @@ LONG_WINDOW = 0.2
 def propose(problem: Problem) -> EstimatingStrategy:
     """Serves one ordered attribute: smooth rows up to some thousands of cells, optimised trees beyond."""
     axis = read_axis(NAME, problem)
-    # Plans for more moves lose no more on fewer. Where hubs or long windows leave little order they may be better.
+    # Plans for more moves lose no more on fewer. Where universal vertices or long windows leave little order they may be better.
     is_loose = axis.universal.size or int((axis.reach - np.arange(axis.cells)).max()) >= LONG_WINDOW * axis.cells
     axes = [axis, any_move(axis)] if is_loose else [axis]
     chosen = [(choose(each, problem.workload), each) for each in axes]

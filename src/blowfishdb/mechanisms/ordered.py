@@ -50,7 +50,7 @@ def propose(problem: Problem) -> OrderedStrategy:
 class OrderedStrategy:
     """Cell i stands for the sum of its run first .. last up to i, or from i on where `backward`.
 
-    Runs are the pieces no window crosses, hubs among them. Where `exact` is set that sum is the whole run, which no
+    Runs are the pieces no window crosses, universal vertices among them. Where `exact` is set that sum is the whole run, which no
     edge can change; every other one is a noise variable, in the order of the cells.
     """
 

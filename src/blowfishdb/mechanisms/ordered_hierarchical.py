@@ -1,4 +1,4 @@
-"""Ordered hierarchical: running sums from hop to hop of the policy's windows, and a tree of ranges inside each hop."""
+"""Ordered hierarchical: running sums at steps of the policy's windows, and a tree of ranges inside each step."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ STAND_IN = 1024
 def propose(problem: Problem) -> EstimatingStrategy:
     """Serves one ordered attribute whose windows end before the axis does and whose records cannot vanish.
 
-    A move crosses at most one running sum and changes at most two nodes on each of the h levels inside the hops, so
-    running sums of scale 1/S and nodes of scale 2h/H cost S + H. The roots of the hops are not measured.
+    A move crosses at most one running sum and changes at most two nodes on each of the h levels inside the steps, so
+    running sums of scale 1/S and nodes of scale 2h/H cost S + H. The roots of the steps are not measured.
     """
     from scipy.optimize import minimize_scalar  # takes a while to load, and many questions do without
 
@@ -44,7 +44,7 @@ def propose(problem: Problem) -> EstimatingStrategy:
     if axis.cells > cells:
         shown = (even_axis(cells, window), like(problem.workload, cells))
     fan_outs = [fan_out for fan_out in FAN_OUTS if fan_out < window] or [window]
-    shapes = [TreeShape(_sizes(fan_out, window), "hops") for fan_out in fan_outs]
+    shapes = [TreeShape(_sizes(fan_out, window), "steps") for fan_out in fan_outs]
     errors = [_split_error(*shown, shape) for shape in shapes]
     best = min(range(len(shapes)), key=lambda k: min(errors[k](split) for split in FIRST_SPLITS))
     found = minimize_scalar(errors[best], bounds=(0.02, 0.98), method="bounded", options={"xatol": 0.03})
@@ -53,7 +53,7 @@ def propose(problem: Problem) -> EstimatingStrategy:
 
 
 def _sizes(fan_out: int, window: int) -> tuple[int, ...]:
-    """Node sizes above the cells and below the hops."""
+    """Node sizes above the cells and below the steps."""
     sizes = []
     size = fan_out
     while 1 < size < window:

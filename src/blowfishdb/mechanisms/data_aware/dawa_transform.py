@@ -67,7 +67,7 @@ def even_runs(sums: Floats, total: float, variance: float, rule: RunRule = RUN_R
 
     Counts are not negative, so the sums are made monotone first, which only brings them closer. Then, in blocks whose
     lengths are powers of two, cells are taken as even where a straight line fits their sums nearly as well, or as one
-    cell in an empty stretch where a step does; unless the estimated risk tells that the counts are so rough that
+    cell in an empty segment where a step does; unless the estimated risk tells that the counts are so rough that
     evening them out gains little.
     """
     monotone = _monotone(sums, total)
@@ -113,7 +113,7 @@ def _monotone(sums: Floats, total: float) -> Floats:
 def _best_blocks(path: Floats, variance: float, rule: RunRule) -> Ints:
     """The first cells of the buckets that minimise squared distances of the sums plus penalties.
 
-    A block is one bucket, or an empty stretch with one cell that stands out, or its two halves.
+    A block is one bucket, or an empty segment with one cell that stands out, or its two halves.
     """
     cells = path.size - 1
     penalty, for_step = rule.penalty * variance, rule.step_penalty * variance

@@ -130,7 +130,7 @@ def square_positions(order: int, first: Ints, second: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class RunCover:
-    """Boxes over the stretches of a tree on the curve; `keys` are box x (places + 1) + first place of each run."""
+    """Boxes over the segments of a tree on the curve; `keys` are box x (places + 1) + first place of each run."""
 
     tree: RegionTree
     queries: int
@@ -152,7 +152,7 @@ class RunCover:
 
 
 def run_cover(curve: HilbertCurve, boxes: Rectangles, tree: RegionTree) -> RunCover:
-    """The boxes of a grid over stretches of its curve."""
+    """The boxes of a grid over segments of its curve."""
     query, low, high = curve.runs(boxes)
     lengths = high - low
     return RunCover(tree, boxes.shape[0], query * (curve.cells + 1) + low, lengths, np.cumsum(lengths) - lengths)

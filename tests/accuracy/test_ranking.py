@@ -10,7 +10,7 @@ from blowfishdb.accuracy.bounds import least_alpha
 from blowfishdb.accuracy.candidates import certified
 from blowfishdb.accuracy.intervals import Assessment, intervals
 from blowfishdb.accuracy.quote import accuracy_at, is_behind, quote
-from blowfishdb.accuracy.ranking import UNASKED, contenders
+from blowfishdb.accuracy.ranking import UNPRICED_EDGES, shortlist
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.cellgraph import CellGraph
@@ -49,7 +49,7 @@ def least_of_all(problem: Problem, alpha: float) -> dict[str, float]:
 )
 def test_nobody_outside_the_contest_is_notably_cheaper(workload, theta, presence):
     problem = Problem(threshold(workload.shape[1], theta, presence), workload)
-    able = contenders(problem, ALL)
+    able = shortlist(problem, ALL)
     assert len(able) < len(ALL)
     prices = least_of_all(problem, 100.0)
     assert min(prices[name] for name in able if name in prices) <= 1.021 * min(prices.values())
@@ -61,7 +61,7 @@ def test_where_another_mechanism_wins_by_far_it_contends():
     for problem in (on_threshold(Identity(44), 2), on_threshold(Identity(6), 5), on_threshold(Prefix(40), 3)):
         prices = least_of_all(problem, 100.0)
         best = min(prices, key=lambda name: prices[name])
-        assert best in contenders(problem, ALL)
+        assert best in shortlist(problem, ALL)
     assert prices["identity"] > 1.5 * prices[best]
 
 
@@ -100,12 +100,12 @@ def test_a_release_runs_what_a_preview_lists_first(problem, alpha, beta):
 @given(problems(), st.sampled_from(sorted(ALL)), st.sampled_from([60.0, 3000.0]), st.sampled_from([1e-5, 0.05, 0.6]))
 def test_who_is_called_behind_is_dearer(problem, name, alpha, beta):
     try:
-        certified_candidate = certified(problem, MECHANISMS[name])
+        candidate = certified(problem, MECHANISMS[name])
     except Declined:
         return
     rival = quote(problem, alpha, beta).best
-    if is_behind(certified_candidate, rival):
-        found, _ = Assessment(certified_candidate, "simultaneous").least_epsilon(alpha, beta, simulate=True)
+    if is_behind(candidate, rival):
+        found, _ = Assessment(candidate, "simultaneous").least_epsilon(alpha, beta, simulate=True)
         assert found > rival.epsilon
 
 
@@ -118,7 +118,7 @@ def test_some_are_behind_and_their_own_offer_is_not():
 
 def test_edges_of_wide_windows_are_listed_on_request_only():
     problem = on_threshold(Prefix(150), 149)
-    assert quote(problem, 100.0, 0.05).declined["edge-transform"] == UNASKED
+    assert quote(problem, 100.0, 0.05).declined["edge-transform"] == UNPRICED_EDGES
     named = quote(problem, 100.0, 0.05, {"spanning-tree": MECHANISMS["spanning-tree"]})
     assert named.best.mechanism == "spanning-tree"
 
