@@ -123,7 +123,7 @@ def thresholds_conclude(settings: Settings, rows: Sequence[Row]) -> Result:
 
 
 def thresholds_judge(rows: Sequence[Row]) -> Verdict:
-    """Whether a narrower threshold is never more expensive, and whether most thresholds save something, by kind of question."""
+    """Whether a narrower threshold never costs more, and whether most thresholds save something, by kind of query."""
     prices = {kind: _by_theta(rows, kind) for kind in KINDS.values() if matching(rows, question=kind)}
     rise = max(narrow / wide for own in prices.values() for narrow, wide in pairwise(own.values()))
     savings = {kind: list(own.values())[-1] / next(iter(own.values())) for kind, own in prices.items()}
@@ -419,7 +419,7 @@ def answered_rows(settings: Settings, rows: Sequence[Row]) -> list[Row]:
 def answered(asked: Sequence[Row], budget: float, by_attribute: bool) -> int:
     """How many are answered in this order; one that is too expensive is refused, and the next is asked.
 
-    With one attribute moving at a time, a release costs the attributes it looks at, and the most expensive account counts.
+    With one attribute moving at a time, a release costs the attributes it reads, and the largest account counts.
     """
     spent: dict[str, float] = {}
     count = 0

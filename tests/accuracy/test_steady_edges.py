@@ -18,7 +18,7 @@ from tests.accuracy.cases import on_threshold
 EPSILONS = [Fraction(1, 1000), Fraction(1, 10), Fraction(1), Fraction(9)]
 
 
-def candidate() -> CertifiedCandidate:
+def edge_candidate() -> CertifiedCandidate:
     found = certified(on_threshold(Identity(20), 4), propose)
     assert isinstance(found.strategy, EdgeStrategy)
     return found
@@ -30,7 +30,7 @@ def same(one: object, two: object) -> bool:
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_kept_bounds_are_those_made_anew_at_every_level(epsilon: Fraction) -> None:
-    candidate = candidate()
+    candidate = edge_candidate()
     kept = Bound(candidate, together=True)._tails_at(epsilon)
     anew, _ = tails_of(candidate, candidate.variances(epsilon))
     assert isinstance(kept, LaplaceSums) and same(kept, anew)
@@ -39,7 +39,7 @@ def test_the_kept_bounds_are_those_made_anew_at_every_level(epsilon: Fraction) -
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_answers_themselves_do_not_look_at_the_level(epsilon: Fraction) -> None:
-    candidate = candidate()
+    candidate = edge_candidate()
     noise, nothing = np.arange(candidate.weights.size, dtype=np.float64) ** 2, np.empty(0)
     there = candidate.strategy.decode(noise, nothing, candidate.variances(epsilon))
     assert np.array_equal(there, candidate.strategy.decode(noise, nothing, candidate.coarse_variances))

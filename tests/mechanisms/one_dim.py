@@ -33,7 +33,7 @@ def axis_problem(reach, universal, outside, presence: Presence, workload: Rows |
 
 @st.composite
 def problems(draw: st.DrawFn, most: int = 24) -> Problem:
-    """Irregular windows, universal vertices, cells a record may leave from, every presence and workload; never without edges."""
+    """Irregular windows, universal vertices, cells to leave from, every presence and workload; never without edges."""
     cells = draw(st.integers(1, most))
     steps = draw(st.lists(st.integers(0, 4), min_size=cells, max_size=cells))
     universal_vertex = draw(st.sampled_from(["none", "last", "middle"])) if cells > 2 else "none"

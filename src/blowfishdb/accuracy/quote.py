@@ -97,7 +97,7 @@ class Quote:
 
 @dataclass(frozen=True, eq=False)
 class Quotes:
-    """Offers of mechanisms for one accuracy target. The best one is found first, the others when the price list is read.
+    """Offers of mechanisms for one accuracy target. The best one is found first, the others when their list is read.
 
     `make` turns a candidate and its assessment into an offer, with or without a simulation. A strategy priced beside
     the contest is not offered for less than the winner, who was looked at more closely. `rank` compares offers.

@@ -23,9 +23,9 @@ from blowfishdb.plan.plan import Measurement, Problem
 class Axis:
     """One ordered axis cut into spans, one after the other.
 
-    A span is a component of the policy graph, whose total is then `free` (released exactly), or a segment of cells
-    from which a record can vanish. `runs` cut the spans further, so that universal vertices stand alone. `reach` is the furthest cell that
-    a move along the order leads to, the cell itself where there is none.
+    A span is a component of the policy graph, whose total is then `free` (released exactly), or a segment of cells from
+    which a record can vanish. `runs` cut the spans further, so that universal vertices stand alone. `reach` is the
+    furthest cell that a move along the order leads to, the cell itself where there is none.
     """
 
     cells: int

@@ -196,7 +196,7 @@ class SmoothShape:
 
 @dataclass(frozen=True)
 class TreeShape:
-    """Nodes of the given sizes in blocks: whole runs, or steps of windows or single cells with running sums between them.
+    """Nodes of the given sizes in blocks: whole runs, or steps or single cells with running sums between them.
 
     `totals` measures the blocks too, with as much of the loss as all levels below: where records both move and vanish
     a move costs the levels twice and the total nothing, so that the total is measured for nothing.
@@ -402,7 +402,8 @@ LONG_WINDOW = 0.2
 def propose(problem: Problem) -> EstimatingStrategy:
     """Serves one ordered attribute: smooth rows up to some thousands of cells, optimised trees beyond."""
     axis = read_axis(NAME, problem)
-    # Plans for more moves lose no more on fewer. Where universal vertices or long windows leave little order they may be better.
+    # Plans for more moves lose no more on fewer; they may be better where universal vertices or long windows leave
+    # little order.
     is_loose = axis.universal.size or int((axis.reach - np.arange(axis.cells)).max()) >= LONG_WINDOW * axis.cells
     axes = [axis, any_move(axis)] if is_loose else [axis]
     chosen = [(choose(each, problem.workload), each) for each in axes]

@@ -50,8 +50,8 @@ def propose(problem: Problem) -> OrderedStrategy:
 class OrderedStrategy:
     """Cell i stands for the sum of its run first .. last up to i, or from i on where `backward`.
 
-    Runs are the pieces no window crosses, universal vertices among them. Where `exact` is set that sum is the whole run, which no
-    edge can change; every other one is a noise variable, in the order of the cells.
+    Runs are the pieces no window crosses, universal vertices among them. Where `exact` is set that sum is the whole
+    run, which no edge can change; every other one is a noise variable, in the order of the cells.
     """
 
     problem: Problem
