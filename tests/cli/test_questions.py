@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from blowfishdb.cli.answers import rounded_down
 from blowfishdb.cli.output import shell_line
-from blowfishdb.cli.query import rounded_down
 from tests.cli.conftest import Run
 
 ANA = ("--analyst", "ana")

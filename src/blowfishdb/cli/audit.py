@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, dataset_names
+from blowfishdb.cli.output import console, print_json, say, table
+from blowfishdb.errors import InvalidInput
 
 if TYPE_CHECKING:
     from blowfishdb.audit.report import Audit
@@ -67,14 +70,10 @@ def audit(
       blowfish audit visits --query "SELECT ward, COUNT(*) FROM visits GROUP BY ward"
       blowfish audit --only replay,noise --seed 7 --json
     """
-    import os
-
     from blowfishdb.audit.cases import Subject
     from blowfishdb.audit.report import SECTIONS, as_document, check_report, write_report
     from blowfishdb.audit.run import AuditPlan, run_audit
     from blowfishdb.catalog import read_config
-    from blowfishdb.cli.output import console, print_json
-    from blowfishdb.errors import InvalidInput
 
     if queries and name is None:
         raise InvalidInput("--query asks a dataset: name the dataset first")
@@ -99,7 +98,7 @@ def audit(
     else:
         _show(found)
         for path in written:
-            console().print(f"Written: {path}", style="dim", markup=False)
+            say(f"Written: {path}", style="dim")
     if not found.is_clean:
         raise typer.Exit(VIOLATION)
 
@@ -107,27 +106,23 @@ def audit(
 def _show(found: Audit) -> None:
     """The summary, and what was found."""
     from blowfishdb.audit.report import summary, verdict_words
-    from blowfishdb.cli.output import console, table
 
-    screen = console()
     rows = [(name, f"{a:,}", f"{b:,}", f"{c:,}", f"{d:,}") for name, a, b, c, d in summary(found)]
     columns = ("section", "clean", "violations", "not tested", "tried")
-    screen.print(table(f"Audit of {found.title}", columns, rows, right=columns[1:]))
+    say(table(f"Audit of {found.title}", columns, rows, right=columns[1:]))
     if found.violations:
         lines = [(line.section, line.subject, line.check, line.found) for line in found.violations[:MOST_SHOWN]]
-        screen.print(table("Violations", ("section", "subject", "check", "found"), lines, folds=("subject", "found")))
+        say(table("Violations", ("section", "subject", "check", "found"), lines, folds=("subject", "found")))
     for said in found.powers:
-        screen.print(said, style="dim", markup=False)
-    screen.print("Made-up tables and a scratch ledger: no real row was read, nothing real was charged.", style="dim")
-    screen.print(f"{verdict_words(found)} ({found.seconds:.0f} s)", style="bold" if found.is_clean else "bold red")
+        say(said, style="dim")
+    say("Made-up tables and a scratch ledger: no real row was read, nothing real was charged.", style="dim")
+    say(f"{verdict_words(found)} ({found.seconds:.0f} s)", style="bold" if found.is_clean else "bold red")
 
 
 @contextmanager
 def _bar(*, quiet: bool) -> Iterator[Progress | None]:
     """A progress bar, where somebody watches."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from blowfishdb.cli.output import console
 
     screen = console(error=True)
     if quiet or not screen.is_terminal:

@@ -21,7 +21,7 @@ import typer
 
 from blowfishdb.cli import run
 from blowfishdb.cli.options import AsJson
-from blowfishdb.cli.output import console, print_json
+from blowfishdb.cli.output import console, print_json, say
 from blowfishdb.cli.serve import Port
 from blowfishdb.errors import CatalogError
 
@@ -133,30 +133,24 @@ def walk(stops: Sequence[Stop], folder: Path | None, *, as_json: bool) -> None:
     ends = []
     with contextlib.chdir(place):
         if not as_json:
-            console().print(
-                "BlowfishDB, with UCI Adult: 48,842 census records (Becker and Kohavi, CC BY 4.0).", style="bold"
-            )
-            console().print(f"Everything is in {place}", style="dim", markup=False)
+            say("BlowfishDB, with UCI Adult: 48,842 census records (Becker and Kohavi, CC BY 4.0).", style="bold")
+            say(f"Everything is in {place}", style="dim")
         for stop in stops:
             command = _command(stop)
             code = _quiet(command) if as_json else _loud(stop, command)
             ends.append({"command": shlex.join(["blowfish", *command]), "exit_code": code})
             if code != stop.code:
-                console(error=True).print(f"The tour ends here: exit code {code}, not {stop.code}.", style="red")
+                say(f"The tour ends here: exit code {code}, not {stop.code}.", style="red", error=True)
                 raise typer.Exit(1)
     figures = sorted(path.name for path in place.glob("*.png"))
     if as_json:
         print_json({"folder": str(place), "steps": ends, "figures": figures})
         return
-    screen = console()
-    screen.rule(style="dim")
-    if figures:
-        screen.print(f"Figures: {', '.join(figures)}", markup=False)
-    else:
-        screen.print("For figures as well: pip install 'blowfishdb[plot]'", markup=False)
+    console().rule(style="dim")
+    say(f"Figures: {', '.join(figures)}" if figures else "For figures as well: pip install 'blowfishdb[plot]'")
     program = "blowfish" if shutil.which("blowfish") else shlex.quote(str(Path(sys.executable).parent / "blowfish"))
-    screen.print(f"Go on yourself: cd {shlex.quote(str(place))} && {program} dataset show adult", markup=False)
-    screen.print(f"{time.monotonic() - began:.0f} seconds.", style="dim")
+    say(f"Go on yourself: cd {shlex.quote(str(place))} && {program} dataset show adult")
+    say(f"{time.monotonic() - began:.0f} seconds.", style="dim")
 
 
 def prepared_demo(first: Stop, folder: Path | None) -> Path:
@@ -192,8 +186,8 @@ def _command(stop: Stop) -> list[str]:
 def _loud(stop: Stop, command: list[str]) -> int:
     screen = console()
     screen.rule(style="dim")
-    screen.print(stop.said, style="bold", markup=False)
-    screen.print(f"$ {_written(command, screen.width)}\n", style="green", markup=False)
+    say(stop.said, style="bold")
+    say(f"$ {_written(command, screen.width)}\n", style="green")
     sys.stdout.flush()
     return run(command)
 

@@ -5,20 +5,31 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from blowfishdb.catalog import Curator
-from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, CuratorOption, OptionalName, login
-from blowfishdb.cli.output import budget_line, console, table
+from blowfishdb.cli.options import (
+    USUAL_CONFIG,
+    AsJson,
+    Config,
+    CuratorOption,
+    OptionalName,
+    existing,
+    login,
+)
+from blowfishdb.cli.output import budget_line, console, print_json, print_result, say, table
 from blowfishdb.errors import CatalogError
-from blowfishdb.ledger.values import Account, Entry, Verification
+
+if TYPE_CHECKING:
+    from blowfishdb.catalog import Curator
+    from blowfishdb.ledger.values import Entry, Verification
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+SHOWN_HASH = 8
 
 
 @app.command()
@@ -35,17 +46,19 @@ def show(
       blowfish ledger show
       blowfish ledger show visits --last 100
     """
-    from blowfishdb.cli.options import existing
-    from blowfishdb.cli.output import print_json
-
     with existing(config) as curator:
         names = [name] if name is not None else curator.datasets()
         accounts = {one: curator.account(one) for one in names}
         entries = list(curator.entries(name))[-last:]
-    if as_json:
-        print_json([entry_content(entry) for entry in entries])
-    else:
-        show_entries(entries, accounts)
+    datasets = {account.id: one for one, account in accounts.items()}
+    columns = ("no.", "when (UTC)", "what", "dataset", "who", "epsilon", "hash")
+    rows = [_row(entry, datasets) for entry in entries]
+    print_result(
+        [entry_content(entry) for entry in entries],
+        table("", columns, rows, right=("no.", "epsilon"), folds=("what",)),
+        *(f"{one}: epsilon {budget_line(account.spent, account.limit)}" for one, account in accounts.items()),
+        as_json=as_json,
+    )
 
 
 @app.command()
@@ -56,21 +69,18 @@ def verify(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
     Example
       blowfish ledger verify
     """
-    from blowfishdb.cli.options import existing
-    from blowfishdb.cli.output import console, print_json
-
     with existing(config) as curator:
-        found = verified(curator, quiet=as_json)
-    fault = found.fault
+        outcome = verified(curator, quiet=as_json)
+    fault = outcome.fault
     if as_json:
         shown = None if fault is None else {"sequence": fault.sequence, "reason": fault.reason}
-        print_json({"sound": found.is_sound, "entries": found.entries, "head": found.head, "fault": shown})
+        print_json({"sound": outcome.is_sound, "entries": outcome.entries, "head": outcome.head, "fault": shown})
     elif fault is None:
-        console().print(f"Sound: {found.entries:,} entries, every hash and every balance as recomputed.")
-        console().print(f"Head {found.head}", style="dim")
+        say(f"Sound: {outcome.entries:,} entries, every hash and every balance as recomputed.")
+        say(f"Head {outcome.head}", style="dim")
     else:
         place = "" if fault.sequence is None else f" at entry {fault.sequence}"
-        console(error=True).print(f"Not sound{place}: {fault.reason}", style="red", markup=False)
+        say(f"Not sound{place}: {fault.reason}", style="red", error=True)
     if fault is not None:
         raise typer.Exit(5)
 
@@ -89,15 +99,12 @@ def accept(
       blowfish ledger accept --reason "moved to the new server, entry 812 checked"
     """
     from blowfishdb.catalog import read_config
-    from blowfishdb.cli.output import console, print_json
     from blowfishdb.ledger.ledger import accept_restored_ledger
 
-    found = read_config(config)
-    head = accept_restored_ledger(found.ledger_url(), mark=found.mark_path(), by=by or login(), reason=reason)
-    if as_json:
-        print_json({"entries": head.sequence, "head": head.hash})
-    else:
-        console().print(f"Accepted, on record as entry {head.sequence}.")
+    settings = read_config(config)
+    head = accept_restored_ledger(settings.ledger_url(), mark=settings.mark_path(), by=by or login(), reason=reason)
+    said = f"Accepted, on record as entry {head.sequence}."
+    print_result({"entries": head.sequence, "head": head.hash}, said, as_json=as_json)
 
 
 @app.command()
@@ -116,18 +123,11 @@ def export(
       blowfish ledger export books.jsonl
       blowfish ledger export --dataset visits | head
     """
-    from blowfishdb.cli.options import existing
-    from blowfishdb.cli.output import console, print_json
-
     with existing(config) as curator:
         count = write_entries(curator.entries(dataset), file)
-    if file is not None and as_json:
-        print_json({"file": str(file), "entries": count})
-    elif file is not None:
-        console().print(f"{count:,} entries written to {file}", markup=False)
-
-
-SHOWN_HASH = 8
+    if file is not None:
+        said = f"{count:,} entries written to {file}"
+        print_result({"file": str(file), "entries": count}, said, as_json=as_json)
 
 
 def entry_content(entry: Entry) -> dict[str, object]:
@@ -142,25 +142,14 @@ def entry_content(entry: Entry) -> dict[str, object]:
     }
 
 
-def show_entries(entries: Sequence[Entry], accounts: Mapping[str, Account]) -> None:
-    """Prints the entries and what is left of each budget."""
-    names = {account.id: name for name, account in accounts.items()}
-    rows = [_row(entry, names) for entry in entries]
-    screen = console()
-    columns = ("no.", "when (UTC)", "what", "dataset", "who", "epsilon", "hash")
-    screen.print(table("", columns, rows, right=("no.", "epsilon"), folds=("what",)))
-    for name, account in accounts.items():
-        screen.print(f"{name}: epsilon {budget_line(account.spent, account.limit)}", markup=False)
-
-
-def _row(entry: Entry, names: Mapping[str, str]) -> tuple[str, ...]:
+def _row(entry: Entry, datasets: Mapping[str, str]) -> tuple[str, ...]:
     fields = entry.fields
     amount = fields.get("epsilon")
     return (
         str(entry.sequence),
         str(fields.get("at", ""))[:16].replace("T", " "),
         ", ".join([entry.kind, *_details(fields)]),
-        names.get(entry.account or "", ""),
+        datasets.get(entry.account or "", ""),
         str(fields.get("by") or fields.get("analyst") or ""),
         "" if amount is None else _amount(amount),
         entry.hash[:SHOWN_HASH],
@@ -169,17 +158,17 @@ def _row(entry: Entry, names: Mapping[str, str]) -> tuple[str, ...]:
 
 def _details(fields: Mapping[str, object]) -> list[str]:
     """What is worth a word about an entry that is no charge."""
-    said = [f"limit {_amount(fields['limit'])}"] if fields.get("limit") is not None else []
+    details = [f"limit {_amount(fields['limit'])}"] if fields.get("limit") is not None else []
     if fields.get("by") and fields.get("analyst"):
-        said.append(f"for {fields['analyst']}")
-    return said + [str(fields[key]) for key in ("reason", "description") if fields.get(key)]
+        details.append(f"for {fields['analyst']}")
+    return details + [str(fields[key]) for key in ("reason", "description") if fields.get(key)]
 
 
-def _amount(written: object) -> str:
+def _amount(text: object) -> str:
     try:
-        return f"{float(Fraction(str(written))):.4g}"
+        return f"{float(Fraction(str(text))):.4g}"
     except (ValueError, ZeroDivisionError):
-        return str(written)
+        return str(text)
 
 
 def verified(curator: Curator, *, quiet: bool) -> Verification:

@@ -113,13 +113,24 @@ def console(*, error: bool = False) -> Console:
     return Console(stderr=error, highlight=False, soft_wrap=False, emoji=False)
 
 
+def say(*lines: RenderableType, style: str = "", error: bool = False, soft_wrap: bool = False) -> None:
+    """Prints lines and tables for people, as they stand: brackets in them are no markup."""
+    screen = console(error=error)
+    for line in lines:
+        screen.print(line, style=style or None, markup=False, soft_wrap=soft_wrap)
+
+
+def print_result(content: object, *lines: RenderableType, as_json: bool) -> None:
+    """Prints the content for programs, or the lines for people."""
+    if as_json:
+        print_json(content)
+    else:
+        say(*lines)
+
+
 def print_json(content: object) -> None:
     """One JSON document; exact numbers as text."""
-    sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False, default=_plain) + "\n")
-
-
-def _plain(value: object) -> object:
-    return str(value)
+    sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n")
 
 
 def print_error(error: BlowfishError, *, as_json: bool) -> None:
@@ -142,13 +153,12 @@ def print_error(error: BlowfishError, *, as_json: bool) -> None:
     named = first.endswith(":") or "_" in first or "." in first[:-1]
     said = (said if named else said[:1].upper() + said[1:]) + ("" if said.endswith((".", "?", "!")) else ".")
     style = "yellow" if isinstance(error, BudgetExceeded) else "red"
-    console(error=True).print(Text(said, style=style))
+    say(Text(said, style=style), error=True)
     for kind, command in COMMANDS:
         if isinstance(error, kind):
-            console(error=True).print(f"On the command line: {command}", style="dim", markup=False)
+            say(f"On the command line: {command}", style="dim", error=True)
     if isinstance(error, SourceFailed | ReleaseFailed | InternalError):
-        where = f"Curators: what it said is in {LOG_NAME}, beside the configuration."
-        console(error=True).print(where, style="dim", markup=False)
+        say(f"Curators: what it said is in {LOG_NAME}, beside the configuration.", style="dim", error=True)
 
 
 def _budget_words(error: BudgetExceeded) -> str:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import errno
 import socket
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from blowfishdb.catalog.config import USUAL_LEDGER, read_config
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config
-from blowfishdb.cli.output import console, keep_log, print_json
+from blowfishdb.cli.output import keep_log, print_json, print_result, say
 from blowfishdb.errors import CatalogError, ExtraMissing
 
 if TYPE_CHECKING:
@@ -41,12 +41,8 @@ def serve(
       blowfish serve
       blowfish serve --config clinic/blowfish.toml --port 8443
     """
-
-    run_from(config, host, port, curator, as_json=as_json)
-
-
-def run_from(config: Path, host: str | None, port: int | None, curator: str, *, as_json: bool) -> None:
-    """Serves a configuration, made if need be."""
+    from blowfishdb.catalog.config import USUAL_LEDGER
+    from blowfishdb.server.app import run_server
     from blowfishdb.server.middleware import log_to_stderr
 
     if not config.exists():
@@ -61,25 +57,27 @@ def run_from(config: Path, host: str | None, port: int | None, curator: str, *, 
     log_to_stderr()
     password = first_curator(app_state, curator)
 
-    def say() -> None:
+    def announce() -> None:
+        url = app_state.settings.url
         if as_json:
             first = None if password is None else {"name": curator, "password": password}
-            print_json({"url": app_state.settings.url, "first_curator": first})
+            print_json({"url": url, "first_curator": first})
             return
-        screen = console()
         if password is not None:
-            screen.print("Nobody has an account yet. The first curator signs in with", markup=False)
-            screen.print(f"  name      {curator}\n  password  {password}", style="bold", markup=False)
-            screen.print("which is changed at the first sign-in. It is shown this once.", markup=False)
+            say("Nobody has an account yet. The first curator signs in with")
+            say(f"  name      {curator}\n  password  {password}", style="bold")
+            say("which is changed at the first sign-in. It is shown this once.")
         elif not any(person.role == "curator" and not person.is_disabled for person in app_state.users.all()):
-            screen.print("Nobody can sign in as a curator: blowfish user add NAME --role curator", markup=False)
-        screen.print(f"BlowfishDB is at {app_state.settings.url} (Ctrl-C stops it)", markup=False)
+            say("Nobody can sign in as a curator: blowfish user add NAME --role curator")
+        say(f"BlowfishDB is at {url} (Ctrl-C stops it)")
 
-    _run(app_state, say)
+    run_server(app_state, announce)
 
 
 def opened(config: Path, host: str | None, port: int | None) -> AppState:
-    """The office of a configuration, listening where the command line says."""
+    """The state of a server over a configuration, listening where the command line says."""
+    from blowfishdb.catalog.config import read_config
+
     try:
         from blowfishdb.server.settings import read_settings
         from blowfishdb.server.state import open_app_state
@@ -88,6 +86,16 @@ def opened(config: Path, host: str | None, port: int | None) -> AppState:
     settings = read_settings(read_config(config))
     keep_log(config)
     return open_app_state(config, settings=replace(settings, host=host or settings.host, port=port or settings.port))
+
+
+@contextmanager
+def server_state(config: Path) -> Iterator[AppState]:
+    """The state of a server over a configuration, for a command that serves nothing."""
+    app_state = opened(config, None, None)
+    try:
+        yield app_state
+    finally:
+        app_state.close()
 
 
 def first_curator(app_state: AppState, name: str) -> str | None:
@@ -104,24 +112,28 @@ def first_curator(app_state: AppState, name: str) -> str | None:
 
 def run_demo(place: Path, port: int | None, *, browser: bool, as_json: bool) -> None:
     """Serves the demo's folder with one curator and one analyst, whose passwords are printed."""
-    app_state = opened(place / "blowfish.toml", None, port or free_port())
-    people = {name: _person(app_state, name, role) for name, role in (("cora", "curator"), ("ana", "analyst"))}
+    from blowfishdb.server.app import run_server
+    from blowfishdb.server.auth.users import new_password
 
-    def say() -> None:
+    app_state = opened(place / "blowfish.toml", None, port or free_port())
+    roles, passwords = {"cora": "curator", "ana": "analyst"}, {}
+    for name, role in roles.items():
+        passwords[name] = new_password()
+        app_state.users.add(name, role, passwords[name], must_change=False)
+
+    def announce() -> None:
         url = app_state.settings.url
+        lines = [f"  sign in as the {role}:  {name}  {passwords[name]}" for name, role in roles.items()]
+        if not as_json:
+            say(f"BlowfishDB is at {url}", style="bold")
+        print_result({"folder": str(place), "url": url, "people": passwords}, *lines, as_json=as_json)
         if as_json:
-            print_json({"folder": str(place), "url": url, "people": people})
             return
-        screen = console()
-        screen.print(f"BlowfishDB is at {url}", style="bold", markup=False)
-        for name, password in people.items():
-            role = app_state.users.find(name).role
-            screen.print(f"  sign in as the {role}:  {name}  {password}", markup=False)
-        screen.print(f"Everything is in {place}. Ctrl-C stops it.", style="dim", markup=False)
+        say(f"Everything is in {place}. Ctrl-C stops it.", style="dim")
         if browser:
             webbrowser.open(url)
 
-    _run(app_state, say)
+    run_server(app_state, announce)
 
 
 def free_port(wanted: int = 8000) -> int:
@@ -166,17 +178,3 @@ def _bound(family: int, place: tuple[Any, ...]) -> int:
             probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         probe.bind(place)
         return int(probe.getsockname()[1])
-
-
-def _person(app_state: AppState, name: str, role: str) -> str:
-    from blowfishdb.server.auth.users import new_password
-
-    password = new_password()
-    app_state.users.add(name, role, password, must_change=False)
-    return password
-
-
-def _run(app_state: AppState, when_ready: Callable[[], None]) -> None:
-    from blowfishdb.server.app import run_server
-
-    run_server(app_state, when_ready)

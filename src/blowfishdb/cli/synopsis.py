@@ -4,60 +4,62 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from blowfishdb.analysis.synthetic_rows import synthetic_rows
-from blowfishdb.cli.options import USUAL_CONFIG, Analyst, AsJson, Config, Mechanism, Name
-from blowfishdb.cli.output import console, print_json, table
-from blowfishdb.cli.query import (
-    Asked,
-    Cdf,
-    Count,
-    Deadline,
-    Histogram,
-    Keeping,
-    Key,
-    Marginals,
-    Mean,
-    Note,
-    Plot,
-    Quantiles,
-    Ranges,
-    Save,
-    Sum,
+from blowfishdb.cli.options import (
+    AnalystOptions,
+    AsJson,
+    FileOptions,
+    Mechanism,
+    Name,
+    QueryOptions,
+    RunOptions,
     Where,
-    show_answer,
-    show_remaining,
-    steps,
+    check_file,
+    option_words,
+    spread,
 )
-from blowfishdb.engine.synopsis_answers import COLUMNS, Synopsis, SynopsisPreview, open_synopsis
-from blowfishdb.errors import InvalidInput
-from blowfishdb.present.words import epsilon_words
-from blowfishdb.session import Question, Session
-from blowfishdb.sql import read_axes, read_where
+from blowfishdb.cli.output import print_result, shell_line, table
+
+if TYPE_CHECKING:
+    from blowfishdb.engine.synopsis_answers import Synopsis
+    from blowfishdb.session import Question, Session
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The synopsis.")]
-Attributes = Annotated[
-    str, typer.Option(metavar="GROUPS", help='What it is over: cost, or "ward, bin(age, 5)" for all pairs.')
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it. [NAME.parquet]")
 ]
-Price = Annotated[str, typer.Option(metavar="NUMBER", help="What it costs, once: 0.3 or 1/3.")]
+ROW_FILES = (".csv", ".parquet")
+
+
+@dataclass(frozen=True)
+class SynopsisOptions:
+    """What a synopsis is made of."""
+
+    attributes: Annotated[
+        str, typer.Option(metavar="GROUPS", help='What it is over: cost, or "ward, bin(age, 5)" for all pairs.')
+    ]
+    epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="What it costs, once: 0.3 or 1/3.")]
+    where: Where = None
+    mechanism: Mechanism = None
+
+    def question(self, session: Session, name: str) -> Question:
+        """The histogram that the synopsis is published from."""
+        from blowfishdb.sql import read_axes, read_where
+
+        table = session[name]
+        if self.where is not None:
+            table = table.where(read_where(self.where, table.domain))
+        return table.histogram(*read_axes(self.attributes, table.domain))
 
 
 @app.command()
-def preview(
-    name: Name,
-    attributes: Attributes,
-    epsilon: Price,
-    where: Where = None,
-    mechanism: Mechanism = None,
-    analyst: Analyst = None,
-    config: Config = USUAL_CONFIG,
-    as_json: AsJson = False,
-) -> None:
+@spread
+def preview(name: Name, synopsis: SynopsisOptions, analyst: AnalystOptions, as_json: AsJson = False) -> None:
     """Shows what a synopsis would answer and how far off. Reads no data and charges nothing.
 
     What a data-aware mechanism will make of the data is not known before, and is not guessed.
@@ -66,32 +68,27 @@ def preview(
     Example
       blowfish synopsis preview visits --attributes "ward, bin(age, 5)" --epsilon 0.3
     """
-    from blowfishdb.cli.options import analyst_session
-    from blowfishdb.cli.output import shell_line
-    from blowfishdb.cli.query import whose_options
+    from blowfishdb.cli.answers import say_command
+    from blowfishdb.engine.synopsis_answers import COLUMNS
 
-    given = {"--attributes": attributes, "--epsilon": epsilon, "--where": where, "--mechanism": mechanism}
-    said = [word for option, value in given.items() if value is not None for word in (option, value)]
-    runs = shell_line(["blowfish", "synopsis", "make", name, *said, *whose_options(analyst, config)])
-    with analyst_session(config, analyst) as session:
-        question = table_of(session, name, attributes, where)
-        show_preview(question.publish_preview(epsilon=epsilon, mechanism=mechanism), runs, as_json=as_json)
+    with analyst.session() as session:
+        question = synopsis.question(session, name)
+        preview = question.publish_preview(epsilon=synopsis.epsilon, mechanism=synopsis.mechanism)
+    errors = table(preview.head(), COLUMNS, preview.rows(), right=COLUMNS[1:]) if preview.errors else preview.head()
+    print_result(preview.to_dict(), errors, *preview.notes(), as_json=as_json)
+    if preview.is_affordable and not as_json:
+        command = ["blowfish", "synopsis", "make", name, *option_words(synopsis, analyst)]
+        say_command("Run it with", shell_line(command))
 
 
 @app.command()
+@spread
 def make(
     name: Name,
-    attributes: Attributes,
-    epsilon: Price,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write it. [NAME.parquet]")
-    ] = None,
-    where: Where = None,
-    mechanism: Mechanism = None,
-    key: Key = None,
-    deadline: Deadline = None,
-    analyst: Analyst = None,
-    config: Config = USUAL_CONFIG,
+    synopsis: SynopsisOptions,
+    run: RunOptions,
+    analyst: AnalystOptions,
+    output: Output = None,
     as_json: AsJson = False,
 ) -> None:
     """Publishes a private table of counts. It is charged once; then anybody may ask it for ever.
@@ -104,11 +101,25 @@ def make(
           --mechanism dawa --output costs-2025.parquet
       blowfish synopsis make visits --attributes "ward, bin(age, 5)" --epsilon 0.3
     """
-    from blowfishdb.cli.options import analyst_session
+    from blowfishdb.cli.answers import show_remaining, steps
 
-    wish = Wish(name, attributes, where, epsilon, mechanism, output or Path(f"{name}.parquet"), key, deadline)
-    with analyst_session(config, analyst) as session:
-        publish(session, wish, as_json=as_json)
+    path = output or Path(f"{name}.parquet")
+    check_file(path, (".parquet",), "--output")
+    with analyst.session() as session:
+        question = synopsis.question(session, name)
+        with steps("publishing", quiet=as_json) as report:
+            made = question.publish(
+                epsilon=synopsis.epsilon,
+                mechanism=synopsis.mechanism,
+                key=run.key,
+                progress=report,
+                deadline=run.deadline,
+            )
+        made.save(path)
+        written = f"Written: {path}. Ask it for ever: blowfish synopsis ask {path} --help"
+        print_result(_description(made) | {"file": str(path)}, *_lines(made), written, as_json=as_json)
+        if not as_json:
+            show_remaining(session, name)
 
 
 @app.command()
@@ -119,27 +130,17 @@ def show(file: File, as_json: AsJson = False) -> None:
     Example
       blowfish synopsis show costs-2025.parquet
     """
+    from blowfishdb.engine.synopsis_answers import open_synopsis
 
-    describe(file, as_json=as_json)
+    synopsis = open_synopsis(file)
+    protected, unprotected = synopsis.artefact.protected, " ".join(synopsis.artefact.unprotected)
+    lines = (*_lines(synopsis), *protected, f"Not protected: {unprotected}")
+    print_result(_description(synopsis), *lines, as_json=as_json)
 
 
 @app.command()
-def ask(
-    file: File,
-    histogram: Histogram = None,
-    cdf: Cdf = None,
-    ranges: Ranges = None,
-    marginals: Marginals = None,
-    count: Count = False,
-    sum_: Sum = None,
-    mean: Mean = None,
-    quantiles: Quantiles = None,
-    where: Where = None,
-    plot: Plot = None,
-    save: Save = None,
-    note: Note = False,
-    as_json: AsJson = False,
-) -> None:
+@spread
+def ask(file: File, query: QueryOptions, files: FileOptions, as_json: AsJson = False) -> None:
     """Asks a synopsis. Needs no database, no ledger and no budget.
 
     \b
@@ -148,10 +149,11 @@ def ask(
       blowfish synopsis ask visits.parquet --histogram ward --where "age >= 65"
       blowfish synopsis ask costs-2025.parquet --quantiles cost:0.5,0.9
     """
-    from blowfishdb.cli.query import Asked, Keeping
+    from blowfishdb.cli.answers import query_of, show_answer
+    from blowfishdb.engine.synopsis_answers import open_synopsis
 
-    asked = Asked(str(file), histogram, cdf, ranges, marginals, count, sum_, mean, quantiles, where)
-    answer(file, asked, Keeping(plot, save, note), as_json=as_json)
+    answer = query_of(query, open_synopsis(file))
+    show_answer(answer, files, caveat=answer.caveat, as_json=as_json)
 
 
 @app.command()
@@ -168,99 +170,10 @@ def rows(
     Example
       blowfish synopsis rows visits.parquet --output visits-synthetic.csv
     """
+    from blowfishdb.analysis.synthetic_rows import synthetic_rows
+    from blowfishdb.engine.synopsis_answers import open_synopsis
 
-    draw_rows(file, output, rows, seed, as_json=as_json)
-
-
-ROW_FILES = (".csv", ".parquet")
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What shall be published, and where to; checked before anything is charged."""
-
-    name: str
-    attributes: str
-    where: str | None
-    epsilon: str
-    mechanism: str | None
-    output: Path
-    key: str | None
-    deadline: float | None
-
-    def __post_init__(self) -> None:
-        check_file(self.output, (".parquet",))
-
-
-def check_file(path: Path, endings: tuple[str, ...]) -> None:
-    """Refuses a file that could not be written afterwards."""
-    if path.suffix.lower() not in endings:
-        raise InvalidInput(f"--output ends in {' or '.join(endings)}; nothing was charged")
-    if not path.absolute().parent.is_dir():
-        raise InvalidInput(f"--output: there is no folder {path.parent}; nothing was charged")
-
-
-def table_of(session: Session, name: str, attributes: str, where: str | None) -> Question:
-    """The histogram that a synopsis is published from."""
-    table = session[name]
-    if where is not None:
-        table = table.where(read_where(where, table.domain))
-    return table.histogram(*read_axes(attributes, table.domain))
-
-
-def show_preview(found: SynopsisPreview, runs: str, *, as_json: bool) -> None:
-    """Prints what a synopsis would answer, and the command that makes it where the budget allows."""
-    if as_json:
-        print_json(found.to_dict())
-        return
-    screen = console()
-    if found.errors:
-        screen.print(table(found.head(), COLUMNS, found.rows(), right=COLUMNS[1:]))
-    else:
-        screen.print(found.head(), style="bold", markup=False)
-    for line in found.notes():
-        screen.print(line, markup=False)
-    if found.is_affordable:
-        # Wrapped by the terminal and not by us, so that it can be copied in one piece.
-        screen.print(f"Run it with: {runs}", style="dim", markup=False, soft_wrap=True)
-
-
-def publish(session: Session, wish: Wish, *, as_json: bool) -> None:
-    """Publishes a synopsis, writes its file and says what it holds."""
-    question = table_of(session, wish.name, wish.attributes, wish.where)
-    with steps("publishing", quiet=as_json) as report:
-        made = question.publish(
-            epsilon=wish.epsilon, mechanism=wish.mechanism, key=wish.key, progress=report, deadline=wish.deadline
-        )
-    made.save(wish.output)
-    if as_json:
-        print_json(_description(made) | {"file": str(wish.output)})
-        return
-    screen = console()
-    screen.print(*_lines(made), sep="\n", markup=False)
-    screen.print(f"Written: {wish.output}. Ask it for ever: blowfish synopsis ask {wish.output} --help", markup=False)
-    show_remaining(session, wish.name)
-
-
-def describe(file: Path, *, as_json: bool) -> None:
-    """Says what a synopsis holds."""
-    kept = open_synopsis(file)
-    if as_json:
-        print_json(_description(kept))
-    else:
-        console().print(*_lines(kept), *kept.artefact.protected, sep="\n", markup=False)
-        console().print("Not protected:", *kept.artefact.unprotected, markup=False)
-
-
-def answer(file: Path, asked: Asked, keeping: Keeping, *, as_json: bool) -> None:
-    """Answers a question from a synopsis."""
-    found = asked.of(open_synopsis(file))
-    show_answer(found, keeping, caveat=found.caveat, as_json=as_json)
-
-
-def draw_rows(file: Path, output: Path, rows: int | None, seed: int, *, as_json: bool) -> None:
-    """Writes synthetic rows."""
-    check_file(output, ROW_FILES)
+    check_file(output, ROW_FILES, "--output")
     drawn = synthetic_rows(open_synopsis(file), rows=rows, seed=seed)
     if output.suffix.lower() == ".parquet":
         from pyarrow import parquet
@@ -270,36 +183,36 @@ def draw_rows(file: Path, output: Path, rows: int | None, seed: int, *, as_json:
         from pyarrow import csv
 
         csv.write_csv(drawn.to_arrow(), output)
-    if as_json:
-        print_json({"file": str(output), "rows": drawn.size})
-    else:
-        console().print(f"Written: {output}, {drawn.size:,} synthetic rows.", markup=False)
+    said = f"Written: {output}, {drawn.size:,} synthetic rows."
+    print_result({"file": str(output), "rows": drawn.size}, said, as_json=as_json)
 
 
-def _description(kept: Synopsis) -> dict[str, object]:
-    held = kept.artefact
+def _description(synopsis: Synopsis) -> dict[str, object]:
+    artefact = synopsis.artefact
     return {
-        "dataset": held.dataset,
-        "title": held.title,
-        "attributes": dict(zip(held.names, held.shape, strict=True)),
-        "epsilon": str(held.epsilon),
-        "mechanism": held.mechanism,
-        "stages": {allowance.stage: str(allowance.epsilon) for allowance in held.stages},
-        "policy_version": held.policy_version,
-        "protected": list(held.protected),
-        "not_protected": list(held.unprotected),
-        "caveat": held.caveat,
-        "released": held.released,
-        "digest": held.digest(),
+        "dataset": artefact.dataset,
+        "title": artefact.title,
+        "attributes": dict(zip(artefact.names, artefact.shape, strict=True)),
+        "epsilon": str(artefact.epsilon),
+        "mechanism": artefact.mechanism,
+        "stages": {allowance.stage: str(allowance.epsilon) for allowance in artefact.stages},
+        "policy_version": artefact.policy_version,
+        "protected": list(artefact.protected),
+        "not_protected": list(artefact.unprotected),
+        "caveat": artefact.caveat,
+        "released": artefact.released,
+        "digest": artefact.digest(),
     }
 
 
-def _lines(kept: Synopsis) -> list[str]:
-    held = kept.artefact
-    cells = " x ".join(f"{size:,}" for size in held.shape)
-    version = f" (policy v{held.policy_version})" if held.policy_version is not None else ""
+def _lines(synopsis: Synopsis) -> list[str]:
+    from blowfishdb.present.words import epsilon_words
+
+    artefact = synopsis.artefact
+    cells = " x ".join(f"{size:,}" for size in artefact.shape)
+    version = f" (policy v{artefact.policy_version})" if artefact.policy_version is not None else ""
     return [
-        f"{held.title}, from {held.dataset}{version}: {', '.join(held.names)}, {cells} cells",
-        f"epsilon {epsilon_words(held.epsilon)}, once, by {held.mechanism}",
-        *([held.caveat] if held.caveat else []),
+        f"{artefact.title}, from {artefact.dataset}{version}: {', '.join(artefact.names)}, {cells} cells",
+        f"epsilon {epsilon_words(artefact.epsilon)}, once, by {artefact.mechanism}",
+        *([artefact.caveat] if artefact.caveat else []),
     ]

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config
+from blowfishdb.cli.output import print_result, table
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -32,15 +33,13 @@ def add(
       blowfish user add cora --role curator
       blowfish user add ana@example.org --elsewhere
     """
-    from blowfishdb.cli.serve import opened
+    from blowfishdb.cli.serve import server_state
     from blowfishdb.server.auth.users import new_password
 
-    app_state, password = opened(config, None, None), None if elsewhere else new_password()
-    try:
-        made = app_state.users.add(person, role, password)
-        app_state.audit_log.note(CONSOLE, "added a person", person, {"role": made.role})
-    finally:
-        app_state.close()
+    password = None if elsewhere else new_password()
+    with server_state(config) as state:
+        made = state.users.add(person, role, password)
+        state.audit_log.note(CONSOLE, "added a person", person, {"role": made.role})
     _show_password(person, password, as_json=as_json)
 
 
@@ -54,19 +53,13 @@ def list_people(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
     """
     from dataclasses import asdict
 
-    from blowfishdb.cli.output import console, print_json, table
-    from blowfishdb.cli.serve import opened
+    from blowfishdb.cli.serve import server_state
 
-    app_state = opened(config, None, None)
-    try:
-        people = app_state.users.all()
-    finally:
-        app_state.close()
-    if as_json:
-        print_json([asdict(one) for one in people])
-        return
+    with server_state(config) as state:
+        people = state.users.all()
     rows = [(one.name, one.role, "shut out" if one.is_disabled else "", one.created) for one in people]
-    console().print(table("People", ("name", "role", "state", "since"), rows))
+    lines = table("People", ("name", "role", "state", "since"), rows)
+    print_result([asdict(one) for one in people], lines, as_json=as_json)
 
 
 @app.command()
@@ -83,19 +76,13 @@ def disable(
       blowfish user disable ana
       blowfish user disable ana --undo
     """
-    from blowfishdb.cli.output import console, print_json
-    from blowfishdb.cli.serve import opened
+    from blowfishdb.cli.serve import server_state
 
-    app_state = opened(config, None, None)
-    try:
-        found = app_state.users.disable(person, disabled=not enable)
-        app_state.audit_log.note(CONSOLE, "enabled a person" if enable else "disabled a person", person)
-    finally:
-        app_state.close()
-    if as_json:
-        print_json({"name": found.name, "disabled": found.is_disabled})
-    else:
-        console().print(f"{found.name} {'may sign in again' if enable else 'is shut out'}.", markup=False)
+    with server_state(config) as state:
+        user = state.users.disable(person, disabled=not enable)
+        state.audit_log.note(CONSOLE, "enabled a person" if enable else "disabled a person", person)
+    said = f"{user.name} {'may sign in again' if enable else 'is shut out'}."
+    print_result({"name": user.name, "disabled": user.is_disabled}, said, as_json=as_json)
 
 
 @app.command()
@@ -106,24 +93,18 @@ def password(person: Person, config: Config = USUAL_CONFIG, as_json: AsJson = Fa
     Example
       blowfish user password ana
     """
-    from blowfishdb.cli.serve import opened
+    from blowfishdb.cli.serve import server_state
     from blowfishdb.server.auth.users import new_password
 
-    app_state, new = opened(config, None, None), new_password()
-    try:
-        app_state.users.set_password(person, new, must_change=True)
-        app_state.audit_log.note(CONSOLE, "gave a new password", person)
-    finally:
-        app_state.close()
+    new = new_password()
+    with server_state(config) as state:
+        state.users.set_password(person, new, must_change=True)
+        state.audit_log.note(CONSOLE, "gave a new password", person)
     _show_password(person, new, as_json=as_json)
 
 
-def _show_password(person: str, new: str | None, *, as_json: bool) -> None:
-    from blowfishdb.cli.output import console, print_json
-
-    if as_json:
-        print_json({"name": person, "password": new})
-    elif new is None:
-        console().print(f"{person} signs in with the OpenID provider.", markup=False)
-    else:
-        console().print(f"{person} signs in with {new}, shown this once, and changes it then.", markup=False)
+def _show_password(person: str, password: str | None, *, as_json: bool) -> None:
+    said = f"{person} signs in with {password}, shown this once, and changes it then."
+    if password is None:
+        said = f"{person} signs in with the OpenID provider."
+    print_result({"name": person, "password": password}, said, as_json=as_json)

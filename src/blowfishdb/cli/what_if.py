@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 
-from blowfishdb.analysis.risk import Risk, SufficientBudget, risk, sufficient_budget
+from blowfishdb.analysis.risk import Risk, risk, sufficient_budget
 from blowfishdb.catalog import Dataset
 from blowfishdb.catalog.dataset import family_words, read_family, read_value
-from blowfishdb.cli.output import console, exact, print_json, short, table
+from blowfishdb.cli.options import RiskOptions
+from blowfishdb.cli.output import exact, print_json, print_result, say, short, table
 from blowfishdb.engine.evidence import not_protected
 from blowfishdb.engine.preview import Pair, PolicyPrice, what_if
 from blowfishdb.engine.target import AccuracyTarget
@@ -19,7 +20,6 @@ from blowfishdb.model.calendar import Dates
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
 from blowfishdb.model.explain import explain
 from blowfishdb.model.families import Family, full, line, public, threshold
-from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Kind, query
 from blowfishdb.present.page import ALWAYS_UNPROTECTED
 from blowfishdb.present.table import needed
@@ -31,40 +31,33 @@ MOST_THRESHOLDS = 3
 
 @dataclass(frozen=True)
 class Comparison:
-    """What to compare: an attribute, an accuracy, policies in words and pairs of values."""
+    """Prices of one accuracy under each policy of an attribute, most expensive first; the policy in force in words."""
 
     attribute: str
-    wanted: AccuracyTarget
-    policies: list[str]
-    pairs: list[str]
-
-
-@dataclass(frozen=True)
-class Compared:
-    """Prices under each policy, dearest first, the pairs that were looked at, and the policy in force in words."""
-
+    target: AccuracyTarget
     prices: tuple[PolicyPrice, ...]
     pairs: tuple[Pair, ...]
     in_force: str
 
 
-def compare(dataset: Dataset, asked: Comparison) -> Compared:
-    """The price of each policy; the one in force is among them."""
-    attribute = dataset.domain.find(asked.attribute, PolicyError)
-    if dataset.policy.grid_of(asked.attribute) is not None:
-        raise PolicyError(f"{asked.attribute} belongs to a joint threshold; its own policy cannot be compared")
-    current = dataset.policy.family(asked.attribute)
-    families = [read_family(words, attribute) for words in asked.policies] or usual_families(attribute)
-    pairs = read_pairs(asked, attribute)
+def compare(
+    dataset: Dataset, name: str, target: AccuracyTarget, policies: Sequence[str], pairs: Sequence[str]
+) -> Comparison:
+    """The price of each policy in words, or of the usual ones; the one in force is among them."""
+    attribute = dataset.domain.find(name, PolicyError)
+    if dataset.policy.grid_of(name) is not None:
+        raise PolicyError(f"{name} belongs to a joint threshold; its own policy cannot be compared")
+    current = dataset.policy.family(name)
+    families = [*([read_family(words, attribute) for words in policies] or usual_families(attribute)), current]
+    named = {
+        family_words(family): replace(dataset.policy, attributes={**dataset.policy.attributes, name: family})
+        for family in families
+    }
+    looked_at = read_pairs(name, pairs, attribute)
     kind: Kind = "cdf" if attribute.ordered else "histogram"
-    policies = {family_words(family): _with(dataset.policy, asked.attribute, family) for family in [*families, current]}
-    prices = what_if(dataset.domain, policies, query(kind, asked.attribute), asked.wanted, pairs)
-    dearest = sorted(prices, key=lambda price: math.inf if price.epsilon is None else price.epsilon, reverse=True)
-    return Compared(tuple(dearest), pairs, family_words(current))
-
-
-def _with(policy: Policy, name: str, family: Family) -> Policy:
-    return replace(policy, attributes={**policy.attributes, name: family})
+    prices = what_if(dataset.domain, named, query(kind, name), target, looked_at)
+    ranked = sorted(prices, key=lambda price: math.inf if price.epsilon is None else price.epsilon, reverse=True)
+    return Comparison(name, target, tuple(ranked), looked_at, family_words(current))
 
 
 def usual_families(attribute: Attribute) -> list[Family]:
@@ -86,13 +79,13 @@ def _thetas(attribute: Attribute) -> list[Fraction | str]:
     return [*found, power / 2] if len(found) == 1 and power / 2 > step else list(found)
 
 
-def read_pairs(asked: Comparison, attribute: Attribute) -> tuple[Pair, ...]:
+def read_pairs(name: str, texts: Sequence[str], attribute: Attribute) -> tuple[Pair, ...]:
     """The pairs of values; without any, a near one and a far one."""
-    if not asked.pairs:
+    if not texts:
         low, near, far = (attribute.size * part // 100 for part in (20, 22, 80))
         places = [(low, max(near, low + 1)), (low, far)] if attribute.size > 2 else [(0, attribute.size - 1)]
-        return tuple(Pair(asked.attribute, attribute.value_at(a), attribute.value_at(b)) for a, b in places if a != b)
-    return tuple(Pair(asked.attribute, *read_pair(text, attribute)) for text in asked.pairs)
+        return tuple(Pair(name, attribute.value_at(a), attribute.value_at(b)) for a, b in places if a != b)
+    return tuple(Pair(name, *read_pair(text, attribute)) for text in texts)
 
 
 def read_pair(text: str, attribute: Attribute) -> tuple[object, object]:
@@ -100,32 +93,24 @@ def read_pair(text: str, attribute: Attribute) -> tuple[object, object]:
     one, comma, two = text.partition(",")
     if not comma:
         raise QueryError("a pair is written A,B, such as --pair 900,1000")
-    return _value(one.strip(), attribute), _value(two.strip(), attribute)
+    values = read_value(one.strip(), attribute), read_value(two.strip(), attribute)
+    for value in values:
+        attribute.locate(value)
+    return values
 
 
-def _value(text: str, attribute: Attribute) -> object:
-    value = read_value(text, attribute)
-    attribute.locate(value)
-    return value
-
-
-def show_comparison(dataset: Dataset, asked: Comparison, found: Compared, *, as_json: bool) -> None:
+def show_comparison(dataset: Dataset, found: Comparison, *, as_json: bool) -> None:
     """Prints the comparison."""
     if as_json:
         print_json([_content(price, found) for price in found.prices])
         return
-    attribute = dataset.domain[asked.attribute]
+    attribute = dataset.domain[found.attribute]
     kind = "Cumulative histogram" if attribute.ordered else "Histogram"
     title = (
-        f"{kind} of {asked.attribute} ({attribute.size:,} values), every count within {short(asked.wanted.alpha)} with "
-        f"probability {asked.wanted.confidence}"
+        f"{kind} of {found.attribute} ({attribute.size:,} values), every count within {short(found.target.alpha)} with "
+        f"probability {found.target.confidence}"
     )
-    columns = (
-        "policy",
-        "epsilon",
-        "mechanism",
-        *(f"odds on “{_shown(p.one)} or {_shown(p.two)}?”" for p in found.pairs),
-    )
+    questions = [f"odds on “{_shown(pair.one)} or {_shown(pair.two)}?”" for pair in found.pairs]
     rows = [
         (
             price.name + (" (in force)" if price.name == found.in_force else ""),
@@ -135,10 +120,10 @@ def show_comparison(dataset: Dataset, asked: Comparison, found: Compared, *, as_
         )
         for price in found.prices
     ]
-    screen = console()
-    screen.print(table(title, columns, rows, right=("epsilon",), folds=("policy", *columns[3:])))
-    screen.print("No data was read. Odds: how much likelier one value may come to look than the other.", style="dim")
-    screen.print(closing_words(dataset, asked.attribute), markup=False)
+    columns = ("policy", "epsilon", "mechanism", *questions)
+    say(table(title, columns, rows, right=("epsilon",), folds=("policy", *questions)))
+    say("No data was read. Odds: how much likelier one value may come to look than the other.", style="dim")
+    say(closing_words(dataset, found.attribute))
 
 
 def closing_words(dataset: Dataset, name: str) -> str:
@@ -166,7 +151,7 @@ def odds_words(price: PolicyPrice, place: int) -> str:
     return f"× {odds:.2g} ({apart})" if steps > 1 else f"× {odds:.2g}"
 
 
-def _content(price: PolicyPrice, found: Compared) -> dict[str, object]:
+def _content(price: PolicyPrice, found: Comparison) -> dict[str, object]:
     return {
         "policy": price.name,
         "in_force": price.name == found.in_force,
@@ -186,82 +171,57 @@ def _shown(value: object) -> str:
     return str(value)
 
 
-@dataclass(frozen=True)
-class RiskQuestion:
-    """What to tell: two values, and either what is spent or which bound is wanted."""
-
-    attribute: str
-    pair: str
-    epsilon: tuple[str, ...]
-    prior: str
-    odds: str | None
-    posterior: str | None
-    releases: int
-    records: int
-    plot: Path | None
-
-
-def show_risk(dataset: Dataset, asked: RiskQuestion, *, as_json: bool) -> None:
+def show_risk(dataset: Dataset, attribute: str, options: RiskOptions, *, as_json: bool) -> None:
     """Prints the risk, or the budget that keeps a wanted bound."""
-    values = read_pair(asked.pair, dataset.domain.find(asked.attribute, PolicyError))
-    wants_bound = asked.odds is not None or asked.posterior is not None
-    if bool(asked.epsilon) == wants_bound:
+    values = read_pair(options.pair, dataset.domain.find(attribute, PolicyError))
+    wants_bound = options.odds is not None or options.posterior is not None
+    if bool(options.epsilon) == wants_bound:
         raise AccuracyError("say what is spent with --epsilon, or which bound is wanted with --odds or --posterior")
-    if not wants_bound:
-        found = risk(dataset, asked.epsilon, *values, attribute=asked.attribute, records=asked.records)
-        _show_found(found, asked, as_json=as_json)
+    if options.epsilon:
+        found = risk(dataset, options.epsilon, *values, attribute=attribute, records=options.records)
+        _show_found(found, options, as_json=as_json)
         return
     budget = sufficient_budget(
         dataset,
         *values,
-        attribute=asked.attribute,
-        odds=asked.odds,
-        posterior=asked.posterior,
-        prior=asked.prior,
-        releases=asked.releases,
-        records=asked.records,
+        attribute=attribute,
+        odds=options.odds,
+        posterior=options.posterior,
+        prior=options.prior,
+        releases=options.releases,
+        records=options.records,
     )
-    _show_budget(budget, as_json=as_json)
+    content = {
+        "epsilon": exact(budget.total),
+        "each": exact(budget.each),
+        "releases": budget.releases,
+        "histogram_scale": exact(budget.histogram_scale),
+    }
+    # Budgets are shown exactly and noise rounded up: a rounded budget might not keep the bound.
+    each = f": {exact(budget.each)} for each of {budget.releases:,}" if budget.releases > 1 else ""
+    scale = math.ceil(budget.histogram_scale * 100) / 100
+    print_result(
+        content,
+        f"Epsilon {exact(budget.total)} in all keeps this bound{each}.",
+        f"For a histogram that is noise of scale {scale:,.2f} or more on every count.",
+        as_json=as_json,
+    )
 
 
-def _show_found(found: Risk, asked: RiskQuestion, *, as_json: bool) -> None:
-    if asked.plot is not None:
+def _show_found(found: Risk, options: RiskOptions, *, as_json: bool) -> None:
+    if options.plot is not None:
         figure = needed("matplotlib.figure", "plot").Figure(figsize=(5.6, 5.2), layout="constrained")
         found.plot(figure.add_subplot())
         try:
-            figure.savefig(asked.plot, dpi=160)
+            figure.savefig(options.plot, dpi=160)
         except (OSError, ValueError):
-            raise InvalidInput(f"{asked.plot} cannot be written; its name ends in png, svg or pdf") from None
-    low, high = found.posterior(asked.prior)
-    if as_json:
-        print_json(
-            {
-                "steps": found.steps,
-                "epsilon": exact(found.epsilon),
-                "odds": None if found.steps is None else found.odds,
-                "prior": asked.prior,
-                "posterior": [low, high],
-                "words": list(found.words(asked.prior)),
-            }
-        )
-        return
-    for sentence in found.words(asked.prior):
-        console().print(sentence, markup=False)
-
-
-def _show_budget(budget: SufficientBudget, *, as_json: bool) -> None:
-    if as_json:
-        print_json(
-            {
-                "epsilon": exact(budget.total),
-                "each": exact(budget.each),
-                "releases": budget.releases,
-                "histogram_scale": exact(budget.histogram_scale),
-            }
-        )
-        return
-    # Budgets are shown exactly and noise rounded up: a rounded budget might not keep the bound.
-    each = f": {exact(budget.each)} for each of {budget.releases:,}" if budget.releases > 1 else ""
-    console().print(f"Epsilon {exact(budget.total)} in all keeps this bound{each}.", markup=False)
-    scale = math.ceil(budget.histogram_scale * 100) / 100
-    console().print(f"For a histogram that is noise of scale {scale:,.2f} or more on every count.", markup=False)
+            raise InvalidInput(f"{options.plot} cannot be written; its name ends in png, svg or pdf") from None
+    content = {
+        "steps": found.steps,
+        "epsilon": exact(found.epsilon),
+        "odds": None if found.steps is None else found.odds,
+        "prior": options.prior,
+        "posterior": list(found.posterior(options.prior)),
+        "words": list(found.words(options.prior)),
+    }
+    print_result(content, *found.words(options.prior), as_json=as_json)

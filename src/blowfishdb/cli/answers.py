@@ -1,0 +1,308 @@
+"""Queries from options, and previews and answers on the screen and in files."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from decimal import ROUND_DOWN, Context, Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar
+
+from blowfishdb.cli.options import AccuracyOptions, FileOptions, QueryOptions, RunOptions
+from blowfishdb.cli.output import console, print_json, say, short, table
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.preview import HOW_KNOWN, Preview
+from blowfishdb.engine.target import short_number
+from blowfishdb.errors import AccuracyError, QueryError
+from blowfishdb.present.words import readable
+from blowfishdb.session import Question, Session, Table
+from blowfishdb.sql import parse, read_axes, read_where, write_options
+
+if TYPE_CHECKING:
+    from blowfishdb.model.domain import Domain
+    from blowfishdb.model.predicate import Axis, Predicate
+
+Found = TypeVar("Found", covariant=True)
+
+KINDS = "--histogram, --cdf, --ranges, --marginals, --count, --sum, --mean or --quantiles"
+QUARTILES = "0.25,0.5,0.75"
+STEP_WORDS = {
+    "quote": "choosing a mechanism",
+    "charge": "charging the ledger",
+    "answer": "counting, adding noise",
+    "done": "done",
+}
+PRECISE = ("exact", "simulated")
+"""How a price is known where nothing need be said about it."""
+
+
+class Source(Protocol[Found]):
+    """A table, which gives questions, or a synopsis, which gives answers."""
+
+    @property
+    def domain(self) -> Domain: ...
+    def where(self, predicate: Predicate) -> Source[Found]: ...
+    def count(self) -> Found: ...
+    def histogram(self, *axes: str | Axis) -> Found: ...
+    def cdf(self, axis: str | Axis) -> Found: ...
+    def marginals(self, *axes: str | Axis, ways: int = 2) -> Found: ...
+    def ranges(self, axis: str | Axis, spans: Iterable[tuple[object, object]] | None = None) -> Found: ...
+    def quantiles(self, column: str | Axis, levels: Iterable[Fraction]) -> Found: ...
+    def sum(self, column: str) -> Found: ...
+    def mean(self, column: str) -> Found: ...
+
+
+def query_of(options: QueryOptions, table: Source[Found]) -> Found:
+    """What the options ask of a table, as a question, or of a synopsis, as an answer."""
+    kinds = [options.histogram, options.cdf, options.ranges, options.marginals]
+    kinds += [options.sum, options.mean, options.quantiles]
+    if sum(kind is not None for kind in kinds) + options.count != 1:
+        raise QueryError(f"ask for one thing: {KINDS}")
+    if options.where is not None:
+        table = table.where(read_where(options.where, table.domain))
+    if options.histogram is not None:
+        return table.histogram(*read_axes(options.histogram, table.domain))
+    if options.cdf is not None:
+        return table.cdf(_one_axis(options.cdf, table, "--cdf"))
+    if options.marginals is not None:
+        axes = read_axes(options.marginals, table.domain)
+        return table.marginals(*axes, ways=min(2, len(axes)))
+    if options.ranges is not None:
+        return _ranges(options.ranges, table)
+    if options.quantiles is not None:
+        return _quantiles(options.quantiles, table)
+    if options.sum is not None:
+        return table.sum(_one_axis(options.sum, table, "--sum").attribute)
+    if options.mean is not None:
+        return table.mean(_one_axis(options.mean, table, "--mean").attribute)
+    return table.count()
+
+
+def _one_axis(text: str, table: Source[Found], option: str) -> Axis:
+    axes = read_axes(text, table.domain)
+    if len(axes) != 1:
+        raise QueryError(f"{option} takes one attribute, not {len(axes)}")
+    return axes[0]
+
+
+def _ranges(text: str, table: Source[Found]) -> Found:
+    name, separator, spans = text.rpartition(":")
+    if not separator:
+        return table.ranges(_one_axis(text, table, "--ranges"))
+    pairs = [span.partition("..") for span in spans.split(",")]
+    if not all(middle and low.strip() and high.strip() for low, middle, high in pairs):
+        raise QueryError("ranges are written ATTRIBUTE:LOW..HIGH,LOW..HIGH, such as age:18..30,30..65")
+    return table.ranges(_one_axis(name, table, "--ranges"), [(low.strip(), high.strip()) for low, _, high in pairs])
+
+
+def _quantiles(text: str, table: Source[Found]) -> Found:
+    name, separator, levels = text.rpartition(":")
+    if not separator:
+        name, levels = text, QUARTILES
+    try:
+        shares = [short_number(level, "a level") for level in levels.split(",")]
+    except AccuracyError:
+        raise QueryError("quantiles are written ATTRIBUTE:LEVEL,LEVEL, such as cost:0.25,0.5,0.75") from None
+    return table.quantiles(_one_axis(name, table, "--quantiles"), shares)
+
+
+class Accuracy(TypedDict):
+    """An accuracy target in the keywords of a session."""
+
+    alpha: str | None
+    beta: str | None
+    epsilon: str | None
+    confidence: str | None
+    mechanism: str | None
+    per_query: bool
+
+
+def keywords(options: AccuracyOptions) -> Accuracy:
+    """The accuracy that the options ask for."""
+    return Accuracy(
+        alpha=options.within,
+        beta=options.beta,
+        epsilon=options.epsilon,
+        confidence=options.confidence,
+        mechanism=options.mechanism,
+        per_query=options.per_query,
+    )
+
+
+def show_preview(
+    table: Table,
+    query: QueryOptions,
+    accuracy: AccuracyOptions,
+    command: Callable[[str, AccuracyOptions], str],
+    *,
+    as_json: bool,
+) -> None:
+    """Previews a query; `command` writes how `release` or `preview` is asked for at an accuracy."""
+    question: Question = query_of(query, table)
+    with steps("pricing", quiet=as_json):
+        preview = question.preview(**keywords(accuracy))
+    print_preview(preview, as_json=as_json)
+    if not as_json:
+
+        def cheaper(epsilon: str) -> str:
+            return command("preview", replace(accuracy, within=None, epsilon=epsilon))
+
+        say_next(preview, command("release", accuracy), cheaper)
+
+
+def print_preview(preview: Preview, *, as_json: bool) -> None:
+    """Prints a preview."""
+    if as_json:
+        print_json(preview.to_dict())
+        return
+    rows = []
+    for place, offer in enumerate(preview.offers):
+        known = "" if offer.method in PRECISE else HOW_KNOWN[offer.method]
+        mark = "<- would run" if place == 0 else known
+        rows.append((offer.mechanism, short(offer.epsilon), short(offer.alpha), short(offer.rmse), mark))
+    columns = ("mechanism", "epsilon", "within", "usual error", "")
+    say(table(preview.head(), columns, rows, right=columns[1:4]), *preview.notes())
+
+
+def say_next(preview: Preview, runs: str, cheaper: Callable[[str], str]) -> None:
+    """Names the command that runs what was previewed, or previews what the rest of the budget buys."""
+    if preview.is_affordable:
+        say_command("Run it with", runs)
+    elif preview.left:
+        say_command("What your budget buys", cheaper(rounded_down(preview.left)))
+
+
+def say_command(what: str, command: str) -> None:
+    """Prints a command; wrapped by the terminal and not by us, so that it can be copied in one piece."""
+    say(f"{what}: {command}", style="dim", soft_wrap=True)
+
+
+def rounded_down(amount: Fraction) -> str:
+    """A positive amount with three digits that count, never more than it is."""
+    return f"{Context(prec=3, rounding=ROUND_DOWN).divide(Decimal(amount.numerator), Decimal(amount.denominator)):f}"
+
+
+def run_release(
+    session: Session,
+    name: str,
+    query: QueryOptions,
+    accuracy: AccuracyOptions,
+    run: RunOptions,
+    files: FileOptions,
+    *,
+    as_json: bool,
+) -> None:
+    """Releases the answer to a query, prints it and writes its files."""
+    question: Question = query_of(query, session[name])
+    with heard_steps(quiet=as_json) as (heard, report):
+        answer = question.release(**keywords(accuracy), key=run.key, progress=report, deadline=run.deadline)
+    print_answer(session, answer, files, heard, as_json=as_json)
+
+
+def run_sql(
+    session: Session,
+    statement: str,
+    accuracy: AccuracyOptions,
+    run: RunOptions,
+    files: FileOptions,
+    command: Callable[[str], str],
+    *,
+    as_json: bool,
+) -> None:
+    """Answers a statement, or shows the preview of one that begins with EXPLAIN; `command` writes how one is asked."""
+    with heard_steps(quiet=as_json) as (heard, report):
+        outcome = session.sql(statement, **keywords(accuracy), key=run.key, progress=report, deadline=run.deadline)
+    if isinstance(outcome, Answer):
+        print_answer(session, outcome, files, heard, as_json=as_json)
+        return
+    print_preview(outcome.run_by(""), as_json=as_json)
+    if not as_json:
+        text = outcome.statement
+        say_next(outcome, command(text), lambda epsilon: command(explained(text, epsilon)))
+
+
+def explained(statement: str, epsilon: str) -> str:
+    """The statement that shows what an epsilon buys instead."""
+    parsed = parse(statement)
+    return f"EXPLAIN {parsed.text} {write_options(replace(parsed.options, alpha=None, epsilon=Fraction(epsilon)))}"
+
+
+def print_answer(session: Session, answer: Answer, files: FileOptions, heard: Sequence[str], *, as_json: bool) -> None:
+    """Prints an answer and what is left of the budget, and writes its files; `heard` are the steps it took."""
+    again = "" if "charge" in heard else "You asked this before: the same answer again, free."
+    show_answer(answer, files, caveat=again, as_json=as_json)
+    if not as_json:
+        show_remaining(session, answer.dataset)
+
+
+def show_answer(answer: Answer, files: FileOptions, *, caveat: str = "", as_json: bool) -> None:
+    """Prints an answer, with a caveat below if it has one, and writes its files."""
+    if files.save is not None:
+        _save(answer, files.save)
+    if files.plot is not None:
+        answer.save_plot(files.plot)
+    if as_json:
+        sys.stdout.write(answer.to_json(indent=2) + "\n")
+        return
+    say(answer.terminal())
+    if caveat:
+        say(caveat, style="dim")
+    if files.note:
+        say(f"\n{answer.note()}")
+    for path in (files.save, files.plot):
+        if path is not None:
+            say(f"Written: {path}", style="dim")
+
+
+def show_remaining(session: Session, name: str) -> None:
+    """Says what the analyst may still spend on a dataset."""
+    left = readable(float(session.budget(name).remaining))
+    say(f"You have epsilon {left} left for {name}.", style="dim")
+
+
+def _save(answer: Answer, path: Path) -> None:
+    ending = path.suffix.lower()
+    if ending == ".json":
+        path.write_text(answer.to_json(indent=2) + "\n", encoding="utf-8")
+    elif ending == ".csv":
+        rows = answer.rows()
+        with path.open("w", encoding="utf-8", newline="") as lines:
+            writer = csv.DictWriter(lines, list(rows[0]) if rows else [])
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        from pyarrow import parquet
+
+        parquet.write_table(answer.to_arrow(), path)
+
+
+@contextmanager
+def steps(first: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A spinner that names the step, where somebody watches."""
+    screen = console(error=True)
+    if quiet or not screen.is_terminal:
+        yield lambda _: None
+        return
+    with screen.status(f"{first} ...") as status:
+
+        def report(step: str) -> None:
+            status.update(f"{STEP_WORDS.get(step, step)} ...")
+
+        yield report
+
+
+@contextmanager
+def heard_steps(*, quiet: bool) -> Iterator[tuple[list[str], Callable[[str], None]]]:
+    """The same, and a list of the steps that were taken."""
+    heard: list[str] = []
+    with steps("asking", quiet=quiet) as report:
+
+        def listen(step: str) -> None:
+            heard.append(step)
+            report(step)
+
+        yield heard, listen
