@@ -21,7 +21,7 @@ from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import Query
 from blowfishdb.present.chart_svg import escaped
 from tests.engine.held import Rows
-from tests.present.test_pages import check_inert, read
+from tests.present.test_page import check_inert, read
 
 DOMAIN = bf.domain(
     {

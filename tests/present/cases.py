@@ -119,6 +119,6 @@ def answers(draw: st.DrawFn, values: st.SearchStrategy[float] = NUMBERS) -> Answ
         protected=tuple(draw(st.lists(TEXT, max_size=2))),
         unprotected=tuple(draw(st.lists(TEXT, max_size=2))),
         released=draw(TEXT),
-        together=bounds(),
-        alone=bounds(),
+        simultaneous=bounds(),
+        pointwise=bounds(),
     )

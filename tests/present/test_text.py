@@ -117,10 +117,10 @@ def test_numbers_in_words() -> None:
 
 def test_a_mean_shows_as_many_digits_as_its_interval_deserves() -> None:
     answer = constructed(["age"], [38.61234], kind="mean")
-    narrow = replace(answer, together=Bounds(np.array([38.512]), np.array([38.723])))
+    narrow = replace(answer, simultaneous=Bounds(np.array([38.512]), np.array([38.723])))
     assert digits_of(narrow).places == 2
     assert "between 38.51 and 38.73 (95 %)" in repr(narrow)
-    assert digits_of(replace(answer, together=Bounds(np.array([10.0]), np.array([90.0])))).places == 0
+    assert digits_of(replace(answer, simultaneous=Bounds(np.array([10.0]), np.array([90.0])))).places == 0
 
 
 def test_the_note_says_what_a_reader_must_know() -> None:
@@ -155,7 +155,7 @@ def test_raw_answers_are_called_so() -> None:
 
 def test_quantiles_of_whole_numbers_are_whole() -> None:
     answer = constructed(["25 %", "50 %"], [25.0, 38.0], kind="quantiles")
-    whole = replace(answer, together=Bounds(np.array([24.0, 38.0]), np.array([25.0, 39.0])))
+    whole = replace(answer, simultaneous=Bounds(np.array([24.0, 38.0]), np.array([25.0, 39.0])))
     assert repr(whole).splitlines()[2].split() == ["25", "%", "25", "24", "25"]
 
 

@@ -16,7 +16,7 @@ from blowfishdb.engine.synopsis_answers import read_synopsis_preview
 from blowfishdb.errors import AccuracyError, DocumentError, InvalidInput, QueryError
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.session import Session
-from tests.present.test_pages import check_inert, read
+from tests.present.test_page import check_inert, read
 from tests.session.places import ROWS, clinic, visits
 
 col = bf.col

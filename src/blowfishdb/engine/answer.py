@@ -128,8 +128,8 @@ def _document(answer: Released) -> dict[str, Any]:
         "values": answer.values,
         "raw": answer.raw,
         "half_widths": answer.widths.per_answer,
-        "together": _bounds(answer.together),
-        "alone": _bounds(answer.alone),
+        "together": _bounds(answer.simultaneous),
+        "alone": _bounds(answer.pointwise),
         "stages": [[allowance.stage, str(allowance.epsilon)] for allowance in answer.stages],
         "caveat": answer.caveat,
         "evidence": None if answer.evidence is None else asdict(answer.evidence),
@@ -189,8 +189,8 @@ def _from_document(written: Mapping[str, Any], make: type[Kept]) -> Kept:
         unprotected=_texts(written["unprotected"]),
         released=_text(written["released"]),
         version=_text(written["version"]),
-        together=_read_bounds(written["together"]),
-        alone=_read_bounds(written["alone"]),
+        simultaneous=_read_bounds(written["together"]),
+        pointwise=_read_bounds(written["alone"]),
         stages=tuple(Allowance(_text(stage), Fraction(_text(own))) for stage, own in written["stages"]),
         caveat=_text(written["caveat"]),
         evidence=evidence,
@@ -259,7 +259,7 @@ class Answer(Released):
         return from_json(text, Answer)
 
     def rows(self) -> list[dict[str, str | float | None]]:
-        """One dictionary per answer: labels, value, low, high, raw, own_low, own_high."""
+        """One dictionary per answer: labels, value, low, high, raw, pointwise_low, pointwise_high."""
         from blowfishdb.present.table import rows
 
         return rows(self)

@@ -197,8 +197,8 @@ def _answer(ready: Outline, raw: Floats, consistent: Consistent, widths: HalfWid
         beta=quote.beta,
         mechanism=quote.mechanism,
         certificate=ready.certified.certificate,
-        together=together,
-        alone=together,
+        simultaneous=together,
+        pointwise=together,
     )
 
 

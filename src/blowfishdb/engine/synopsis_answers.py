@@ -169,8 +169,8 @@ def read(kept: Artefact, asked: Query, beta: float = BETA) -> Answer:
         unprotected=kept.unprotected,
         released=kept.released,
         version=kept.version,
-        together=together,
-        alone=together,
+        simultaneous=together,
+        pointwise=together,
         stages=kept.stages,
         caveat=" ".join(part for part in (FREE, kept.caveat, CUT if is_cut else "") if part),
     )

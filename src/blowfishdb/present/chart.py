@@ -184,7 +184,7 @@ def chart_of(answer: Released, detail: Detail, *, raw: bool = False) -> Chart:
         places=tuple(places),
         starts=tuple(starts),
         sections=_sections(answer.tables, places),
-        half_width=answer.widths.simultaneous if answer.together is None else None,
+        half_width=answer.widths.simultaneous if answer.simultaneous is None else None,
         beside=_beside(answer) if kind == "steps" else "",
         remark=remark,
         note=answer.consistent.note,
@@ -306,7 +306,7 @@ def _heat_map(answer: Released, values: Floats, detail: Detail) -> Chart:
         digits_of(answer),
         (min(float(plane.min()), 0.0), max(float(plane.max()), 1.0)),
         rows,
-        half_width=answer.widths.simultaneous if cells == 1 and answer.together is None else None,
+        half_width=answer.widths.simultaneous if cells == 1 and answer.simultaneous is None else None,
         remark=f"each square adds up {cells:,} cells" if cells > 1 else "",
         note=answer.consistent.note,
     )

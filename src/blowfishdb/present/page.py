@@ -83,14 +83,14 @@ def _cost(answer: Released) -> str:
 
 
 def _accuracy(answer: Released) -> str:
-    if answer.together is None and answer.widths.simultaneous == 0.0:
+    if answer.simultaneous is None and answer.widths.simultaneous == 0.0:
         return ""
     sure = percent(answer.beta)
-    if answer.caveat and answer.together is not None:
+    if answer.caveat and answer.simultaneous is not None:
         return f"With {sure} confidence noise alone explains the intervals shown. {answer.caveat}"
     if answer.caveat:
         return f"With {sure} confidence noise moved no value by more than {_width(answer)}. {answer.caveat}"
-    if answer.together is not None:
+    if answer.simultaneous is not None:
         said = f"With {sure} confidence all true values lie within the intervals shown."
     elif answer.raw.size == 1:
         said = f"With {sure} confidence the true value is within {_width(answer)} of the measured one."

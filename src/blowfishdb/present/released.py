@@ -163,8 +163,8 @@ class Released:
     unprotected: tuple[str, ...] = ()
     released: str = ""
     version: str = field(default_factory=software_version)
-    together: Bounds | None = None
-    alone: Bounds | None = None
+    simultaneous: Bounds | None = None
+    pointwise: Bounds | None = None
     stages: tuple[Allowance, ...] = ()
     caveat: str = ""
     evidence: Evidence | None = None
@@ -175,7 +175,7 @@ class Released:
             "consistent answers": self.consistent.values.size,
             "half-widths": self.widths.per_answer.size,
         }
-        for bounds in (self.together, self.alone):
+        for bounds in (self.simultaneous, self.pointwise):
             if bounds is not None:
                 sizes |= {"low ends": bounds.low.size, "high ends": bounds.high.size}
         wrong = [f"{size} {what}" for what, size in sizes.items() if size != self.raw.size]
@@ -226,15 +226,15 @@ class Released:
     @cached_property
     def bounds(self) -> Bounds:
         """Intervals that hold for all answers together with probability 1 - beta."""
-        if self.together is not None:
-            return self.together
+        if self.simultaneous is not None:
+            return self.simultaneous
         found = around(self.raw, self.widths.simultaneous)
         return of_running_counts(of_counts(found), self.running) if self.is_counts else found
 
     @cached_property
-    def own_bounds(self) -> Bounds:
+    def pointwise_bounds(self) -> Bounds:
         """Intervals that hold for each answer on its own with probability 1 - beta."""
-        if self.alone is not None:
-            return self.alone
+        if self.pointwise is not None:
+            return self.pointwise
         found = around(self.raw, self.widths.per_answer)
         return of_counts(found) if self.is_counts else found

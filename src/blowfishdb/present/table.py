@@ -53,8 +53,8 @@ def number_columns(answer: Released) -> dict[str, Floats]:
         "low": answer.bounds.low,
         "high": answer.bounds.high,
         "raw": answer.raw,
-        "own_low": answer.own_bounds.low,
-        "own_high": answer.own_bounds.high,
+        "pointwise_low": answer.pointwise_bounds.low,
+        "pointwise_high": answer.pointwise_bounds.high,
     }
     return {free_name(name, taken): column for name, column in numbers.items()}
 

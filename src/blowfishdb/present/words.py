@@ -120,16 +120,16 @@ def caption_words(answer: Released) -> str:
 def accuracy_words(answer: Released) -> str:
     """How near the truth all values are: "every value within 50 (95 %)"."""
     digits = digits_of(answer)
-    if answer.caveat and answer.together is not None:
+    if answer.caveat and answer.simultaneous is not None:
         return f"intervals for the noise alone ({percent(answer.beta)})"
-    if answer.together is not None and answer.raw.size == 1:
+    if answer.simultaneous is not None and answer.raw.size == 1:
         low, high = digits.low(float(answer.bounds.low[0])), digits.high(float(answer.bounds.high[0]))
         return (
             f"{low} exactly ({percent(answer.beta)})"
             if low == high
             else f"between {low} and {high} ({percent(answer.beta)})"
         )
-    if answer.together is not None:
+    if answer.simultaneous is not None:
         return f"all intervals hold together ({percent(answer.beta)})"
     if answer.widths.simultaneous == 0.0:
         return "exact"

@@ -161,11 +161,11 @@ def _table(answer: Answer) -> None:
         ("low", "low"),
         ("high", "high"),
         ("raw", "as measured"),
-        ("own_low", "low, on its own"),
-        ("own_high", "high, on its own"),
+        ("pointwise_low", "low, on its own"),
+        ("pointwise_high", "high, on its own"),
     ):
         columns.append({"name": field, "label": label, "field": field, "align": "right"})
-    bounds, own = answer.bounds, answer.own_bounds
+    bounds, own = answer.bounds, answer.pointwise_bounds
     rows = [
         {f"l{n}": part for n, part in enumerate(labels[place])}
         | {
@@ -174,8 +174,8 @@ def _table(answer: Answer) -> None:
             "low": digits.low(float(bounds.low[place])),
             "high": digits.high(float(bounds.high[place])),
             "raw": digits.value(float(answer.raw[place])),
-            "own_low": digits.low(float(own.low[place])),
-            "own_high": digits.high(float(own.high[place])),
+            "pointwise_low": digits.low(float(own.low[place])),
+            "pointwise_high": digits.high(float(own.high[place])),
         }
         for place in range(size)
     ]

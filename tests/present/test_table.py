@@ -11,7 +11,7 @@ from blowfishdb.engine.answer import Answer
 from blowfishdb.errors import ExtraMissing
 from tests.present.cases import QUESTIONS, constructed, released
 
-NUMBERS = ["low", "high", "raw", "own_low", "own_high"]
+NUMBERS = ["low", "high", "raw", "pointwise_low", "pointwise_high"]
 
 
 def missing_as_none(rows: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -32,8 +32,24 @@ def test_exports_equal_each_other(name: str) -> None:
 def test_rows_carry_labels_values_and_both_intervals() -> None:
     answer = constructed(["0-9", "10-19"], [12.0, 3.0], width=5.0)
     assert answer.rows() == [
-        {"age": "0-9", "count": 12.0, "low": 7.0, "high": 17.0, "raw": 12.0, "own_low": 9.5, "own_high": 14.5},
-        {"age": "10-19", "count": 3.0, "low": 0.0, "high": 8.0, "raw": 3.0, "own_low": 0.5, "own_high": 5.5},
+        {
+            "age": "0-9",
+            "count": 12.0,
+            "low": 7.0,
+            "high": 17.0,
+            "raw": 12.0,
+            "pointwise_low": 9.5,
+            "pointwise_high": 14.5,
+        },
+        {
+            "age": "10-19",
+            "count": 3.0,
+            "low": 0.0,
+            "high": 8.0,
+            "raw": 3.0,
+            "pointwise_low": 0.5,
+            "pointwise_high": 5.5,
+        },
     ]
 
 
@@ -53,7 +69,7 @@ def test_marginals_leave_other_attributes_empty() -> None:
 
 def test_an_attribute_keeps_its_name_and_the_number_gives_way() -> None:
     columns = released("marginals").to_polars().columns
-    assert columns == ["ward", "low", "count", "low_", "high", "raw", "own_low", "own_high"]
+    assert columns == ["ward", "low", "count", "low_", "high", "raw", "pointwise_low", "pointwise_high"]
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
