@@ -134,7 +134,12 @@ def charge_a_hundredth_short(patch: pytest.MonkeyPatch) -> None:
             return super().plus(amount * Fraction(99, 100))
 
     usual = charging.load_balance
-    patch.setattr(charging, "load_balance", lambda *at: Short(usual(*at).units, usual(*at).grid))
+
+    def short(cursor: Any, account: str, analyst: str | None = None) -> Balance:
+        balance = usual(cursor, account, analyst)
+        return balance if analyst else Short(balance.units, balance.grid)
+
+    patch.setattr(charging, "load_balance", short)
 
 
 def read_before_charge(patch: pytest.MonkeyPatch) -> None:
@@ -262,10 +267,13 @@ def rankings_by_a_weak_hash(patch: pytest.MonkeyPatch) -> None:
 
 
 def balances_of_this_connection(patch: pytest.MonkeyPatch) -> None:
-    """Accounts are not read again from the books before they are debited."""
+    """Accounts are not read again from the ledger before they are debited."""
     known: dict[str, Balance] = {}
+    usual = charging.load_balance
 
-    def remembered(cursor: Any, account: str) -> Balance:
+    def remembered(cursor: Any, account: str, analyst: str | None = None) -> Balance:
+        if analyst:
+            return usual(cursor, account, analyst)
         return known.setdefault(f"{id(cursor)} {account}", NOTHING)
 
     patch.setattr(charging, "load_balance", remembered)

@@ -94,7 +94,7 @@ def _fault_after(ledger: Ledger, damage: Damage) -> verification.Fault | None:
     try:
         with ledger.store.write() as cursor:
             _without_references(cursor, damage)
-            found = verification.verify(cursor, None, None).fault
+            found = verification.verify_since(cursor, None, None)[0].fault
             raise Undo
     except Undo:
         return found
@@ -128,7 +128,7 @@ def test_unknown_kinds_and_strange_bodies_are_faults(ledger: Ledger) -> None:
         try:
             with ledger.store.write() as cursor:
                 append_body(cursor, "gift", None, body)
-                found = verification.verify(cursor, None, None).fault
+                found = verification.verify_since(cursor, None, None)[0].fault
                 raise Undo
         except Undo:
             pass

@@ -1,7 +1,8 @@
-"""A charge inside an exclusive write, and the stored answer of its receipt: the first one wins and replays for free."""
+"""Charges before data is read, and the stored answer of each receipt: the first one wins and replays for free."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 
 from blowfishdb.errors import BudgetExceeded, DigestMismatch, KeyReused, LedgerCorrupt, StaleVersion, TooLarge
@@ -15,6 +16,7 @@ from blowfishdb.ledger.records import (
     Value,
     append,
     append_body,
+    charge_body,
     digest,
     limit_values,
     load_account,
@@ -28,6 +30,7 @@ from blowfishdb.ledger.records import (
     save_losses,
     whole,
 )
+from blowfishdb.ledger.transaction import OpenLedger
 from blowfishdb.ledger.values import (
     NOTHING,
     SUM,
@@ -36,31 +39,153 @@ from blowfishdb.ledger.values import (
     Balance,
     Charge,
     ClassLosses,
+    Head,
     Receipt,
     Replay,
+    check_number,
+    check_text,
     in_classes,
 )
+
+LARGEST_ANSWER = 256 * 2**20
+MOST_CHARGES = 1000
+MOST_ANSWERED = 20_000
+"""The numbers of past charges that are looked at unless told otherwise."""
+CHARGED = "kind = 'charge'"
+ANSWERED = f"{CHARGED} AND EXISTS (SELECT 1 FROM answer WHERE answer.charge = entry.sequence)"
+
+
+class Charging(OpenLedger):
+    """What analysts do, through the engine."""
+
+    def charge(self, charge: Charge) -> Receipt:
+        """Pays for a release, durably, before any data is read.
+
+        BudgetExceeded, StaleVersion, AmountTooFine and KeyReused leave no trace. After LedgerUnavailable the charge
+        may or may not be on record: repeat it with the same key, which never pays twice.
+        """
+        seen = self._sound()
+        body = charge_body(charge, self._now())
+        receipt = None if charge.losses is not None else self.store.quick_charge(charge, body)
+        if receipt is None:
+            with self._writing() as cursor:
+                return post_charge(cursor, charge, body, self.reached)
+        self._check_past(seen, receipt)
+        self._mark(Head(self.id, receipt.sequence, receipt.hash))
+        return receipt
+
+    def store_answer(self, receipt: Receipt, payload: bytes) -> bytes:
+        """The answer on record for the receipt, which is to be returned: this one, or the one stored before.
+
+        A receipt pays for one draw of noise. Two runs with one key may both measure, so whoever comes second gets the
+        first answer back and must return that one; the second draw is never seen.
+        """
+        if len(payload) > LARGEST_ANSWER:
+            raise TooLarge("bytes of an answer", len(payload), LARGEST_ANSWER, "Ask for fewer cells.")
+        with self._writing() as cursor:
+            stored = _answer(cursor, receipt)
+            if stored is not None:
+                return stored
+            fields: dict[str, Field] = {
+                "at": self._now(),
+                "charge": receipt.sequence,
+                "charge_hash": receipt.hash,
+                "payload_digest": digest(payload),
+            }
+            entry = append(cursor, "answer", receipt.charge.account, fields)
+            values = receipt.sequence, entry.sequence, payload
+            cursor.rows("INSERT INTO answer (charge, entry, payload) VALUES (?, ?, ?)", *values)
+            return payload
+
+    def answer_for(self, receipt: Receipt) -> bytes | None:
+        """The stored answer of a receipt; DigestMismatch for a receipt that is not on record."""
+        with self.store.read() as cursor:
+            return _answer(cursor, receipt)
+
+    def replay(self, account: str, request_digest: str, *, analyst: str | None = None) -> Replay | None:
+        """The newest stored answer to this request under the versions in force, for free; None when there is none."""
+        self._sound()
+        with self.store.read() as cursor:
+            known = load_account(cursor, account)
+            condition = f"account = ? AND request_digest = ? AND {ANSWERED} ORDER BY sequence DESC"
+            for entry in load_entries(cursor, condition, account, request_digest):
+                receipt = receipt_of(entry)
+                if _versions(receipt.charge) == _versions(known) and analyst in (None, receipt.charge.analyst):
+                    payload = _load_payload(cursor, receipt.sequence)
+                    if payload is not None:
+                        return Replay(receipt, payload)
+        return None
+
+    def charges_of(self, account: str, analyst: str, most: int = MOST_CHARGES) -> list[tuple[Receipt, str]]:
+        """The newest charges of one analyst on an account, each with its time, newest first."""
+        return self._newest(f"account = ? AND analyst = ? AND {CHARGED}", account, analyst, most)
+
+    def answered_charges(self, account: str, most: int = MOST_ANSWERED) -> list[tuple[Receipt, str]]:
+        """The newest charges of all analysts on an account whose answer is stored, each with its time, newest first."""
+        return self._newest(f"account = ? AND {ANSWERED}", account, most)
+
+    def _newest(self, condition: str, *values: Value) -> list[tuple[Receipt, str]]:
+        with self.store.read() as cursor:
+            entries = load_entries(cursor, f"{condition} ORDER BY sequence DESC LIMIT ?", *values)
+        return [(receipt_of(entry), str(entry.fields["at"])) for entry in entries]
+
+    def receipt(self, sequence: int) -> Receipt | None:
+        """The receipt of the charge with this number; None when that entry is none."""
+        check_number(sequence, "the number of a charge", 1)
+        with self.store.read() as cursor:
+            return _receipt_at(cursor, sequence)
+
+    def budget_of(self, account: str, analyst: str) -> AnalystBudget:
+        """What the analyst spent and may spend, also for one who never asked."""
+        check_text(analyst, "an analyst's name")
+        with self.store.read() as cursor:
+            known = load_account(cursor, account)
+            return load_analyst(cursor, account, analyst) or _new_budget(known, analyst)
+
+    def room(self, account: str, analyst: str, classes: Iterable[str] | None) -> Fraction:
+        """What a release that touches these classes of edges may still cost this analyst; None: all classes."""
+        names = None if classes is None else tuple(classes)
+        with self.store.read() as cursor:
+            known = load_account(cursor, account)
+            losses, by_analyst = load_losses(cursor, account), load_losses(cursor, account, analyst)
+        left = known.limit - (known.spent if losses is None else losses.lost_by(names))
+        budget = self.budget_of(account, analyst)
+        if budget.limit is not None:
+            left = min(left, budget.limit - (budget.spent if by_analyst is None else by_analyst.lost_by(names)))
+        return max(Fraction(0), left)
 
 
 def post_charge(cursor: Cursor, charge: Charge, body: str, reached: StepHook) -> Receipt:
     """The receipt of the charge: the one on record for its key, or a new one. Refusals leave no trace."""
-    known = find_by_key(cursor, charge)
+    known = _find_by_key(cursor, charge)
     if known is not None:
         return known
     account = load_account(cursor, charge.account)
-    _check_versions(account, charge)
+    check_versions(charge, account)
     analyst = ensure_analyst(cursor, account, charge.analyst)
     spent, by_analyst = _balances(cursor, account, charge)
     is_analyst_over = charge.epsilon > 0 and analyst.limit is not None and by_analyst.value > analyst.limit
     if spent.value > account.limit or is_analyst_over:
         raise BudgetExceeded(charge.epsilon, account.remaining, analyst.remaining)
-    save_balance(cursor, spent, charge.account)
-    save_balance(cursor, by_analyst, charge.account, charge.analyst)
-    cursor.rows("UPDATE account SET charges = charges + 1 WHERE id = ?", charge.account)
+    save_balance(cursor, spent, account.id)
+    save_balance(cursor, by_analyst, account.id, charge.analyst)
+    cursor.rows("UPDATE account SET charges = charges + 1 WHERE id = ?", account.id)
     reached(DEBITED)
-    entry = append_body(cursor, "charge", charge.account, body, charge)
+    entry = append_body(cursor, "charge", account.id, body, charge)
     reached(APPENDED)
     return Receipt(entry.sequence, charge, entry.previous_hash, entry.hash)
+
+
+def _find_by_key(cursor: Cursor, charge: Charge) -> Receipt | None:
+    """The receipt that this key already has; KeyReused when it paid for another request."""
+    condition = "account = ? AND analyst = ? AND charge_key = ?"
+    entries = load_entries(cursor, condition, charge.account, charge.analyst, charge.key)
+    if not entries:
+        return None
+    receipt = receipt_of(entries[0])
+    if receipt.charge.request_digest != charge.request_digest:
+        raise KeyReused(charge.key)
+    return receipt
 
 
 def _balances(cursor: Cursor, account: Account, charge: Charge) -> list[Balance]:
@@ -77,18 +202,6 @@ def _balances(cursor: Cursor, account: Account, charge: Charge) -> list[Balance]
     return balances
 
 
-def find_by_key(cursor: Cursor, charge: Charge) -> Receipt | None:
-    """The receipt that this key already has; KeyReused when it paid for another request."""
-    condition = "account = ? AND analyst = ? AND charge_key = ?"
-    entries = load_entries(cursor, condition, charge.account, charge.analyst, charge.key)
-    if not entries:
-        return None
-    receipt = receipt_of(entries[0])
-    if receipt.charge.request_digest != charge.request_digest:
-        raise KeyReused(charge.key)
-    return receipt
-
-
 def ensure_analyst(cursor: Cursor, account: Account, name: str) -> AnalystBudget:
     """The analyst's budget on the account, opened with the default limit at the first question."""
     known = load_analyst(cursor, account.id, name)
@@ -96,111 +209,52 @@ def ensure_analyst(cursor: Cursor, account: Account, name: str) -> AnalystBudget
         return known
     if cursor.rows("SELECT 1 FROM entry WHERE account = ? AND analyst = ? LIMIT 1", account.id, name):
         raise LedgerCorrupt("an analyst who was charged has no balance any more")
-    cursor.rows(
-        f"INSERT INTO analyst ({ANALYST_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, 0)",
-        account.id,
-        name,
-        str(NOTHING.units),
-        str(NOTHING.grid),
-        *limit_values(account.analyst_limit),
-    )
-    return AnalystBudget(account.id, name, Fraction(0), account.analyst_limit, is_individual=False)
+    insert = f"INSERT INTO analyst ({ANALYST_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, 0)"
+    cursor.rows(insert, account.id, name, str(NOTHING.units), str(NOTHING.grid), *limit_values(account.analyst_limit))
+    return _new_budget(account, name)
 
 
-def _check_versions(account: Account, charge: Charge) -> None:
-    pairs = (
-        ("policy version", charge.policy_version, account.policy_version),
-        ("domain version", charge.domain_version, account.domain_version),
-        ("snapshot", charge.snapshot, account.snapshot),
-    )
-    for what, quoted, current in pairs:
-        if quoted != current:
-            raise StaleVersion(what, quoted, current)
+def _new_budget(account: Account, analyst: str) -> AnalystBudget:
+    return AnalystBudget(account.id, analyst, Fraction(0), account.analyst_limit, is_individual=False)
 
 
-LARGEST_ANSWER = 256 * 2**20
-CHARGED = "kind = 'charge'"
-ANSWERED = f"{CHARGED} AND EXISTS (SELECT 1 FROM answer WHERE answer.charge = entry.sequence)"
-
-
-def store_answer(cursor: Cursor, receipt: Receipt, payload: bytes, stamp: dict[str, Field]) -> bytes:
-    """The answer on record for the receipt: this one, or the one that was stored before.
-
-    A receipt pays for one draw of noise. Two runs with one key may both measure, so whoever comes second gets the
-    first answer back and must return that one; its own draw is never seen.
-    """
-    if len(payload) > LARGEST_ANSWER:
-        raise TooLarge("bytes of an answer", len(payload), LARGEST_ANSWER, "Ask for fewer cells.")
-    check_receipt(cursor, receipt)
-    stored = _load(cursor, receipt.sequence)
-    if stored is not None:
-        return stored
-    fields: dict[str, Field] = {
-        "charge": receipt.sequence,
-        "charge_hash": receipt.hash,
-        "payload_digest": digest(payload),
+def _versions(known: Account | Charge) -> dict[str, int]:
+    return {
+        "policy version": known.policy_version,
+        "domain version": known.domain_version,
+        "snapshot": known.snapshot,
     }
-    entry = append(cursor, "answer", receipt.charge.account, {**stamp, **fields})
-    cursor.rows(
-        "INSERT INTO answer (charge, entry, payload) VALUES (?, ?, ?)", receipt.sequence, entry.sequence, payload
-    )
-    return payload
 
 
-def answer_for(cursor: Cursor, receipt: Receipt) -> bytes | None:
-    """The stored answer of an authentic receipt; None when none was stored."""
-    check_receipt(cursor, receipt)
-    return _load(cursor, receipt.sequence)
+def check_versions(seen: Account | Charge, known: Account) -> None:
+    """StaleVersion unless what was quoted, or worked out, for a policy, domain and snapshot finds them in force."""
+    in_force = _versions(known)
+    for what, version in _versions(seen).items():
+        if version != in_force[what]:
+            raise StaleVersion(what, version, in_force[what])
 
 
-def replay(cursor: Cursor, account: str, request_digest: str, analyst: str | None) -> Replay | None:
-    """The newest stored answer to this request under the versions and snapshot in force, of one analyst or of any."""
-    known = load_account(cursor, account)
-    in_force = (known.policy_version, known.domain_version, known.snapshot)
-    condition = f"account = ? AND request_digest = ? AND {ANSWERED} ORDER BY sequence DESC"
-    for entry in load_entries(cursor, condition, account, request_digest):
-        receipt = receipt_of(entry)
-        charge = receipt.charge
-        is_current = (charge.policy_version, charge.domain_version, charge.snapshot) == in_force
-        payload = _load(cursor, receipt.sequence) if is_current and analyst in (None, charge.analyst) else None
-        if payload is not None:
-            return Replay(receipt, payload)
-    return None
+def _answer(cursor: Cursor, receipt: Receipt) -> bytes | None:
+    """The stored answer, if any; DigestMismatch unless every field of the receipt is what the chain has on record."""
+    if _receipt_at(cursor, receipt.sequence) != receipt:
+        raise DigestMismatch("this receipt is not on record. Charge first, and use the receipt that comes back.")
+    return _load_payload(cursor, receipt.sequence)
 
 
-def past_charges(cursor: Cursor, condition: str, *values: Value) -> list[tuple[Receipt, str]]:
-    """The newest charges under a condition that ends in a limit, each with its time, newest first."""
-    entries = load_entries(cursor, f"{condition} ORDER BY sequence DESC LIMIT ?", *values)
-    return [(receipt_of(entry), str(entry.fields["at"])) for entry in entries]
-
-
-def receipt_at(cursor: Cursor, sequence: int) -> Receipt | None:
-    """The receipt of the charge with this number; None when that entry is none."""
+def _receipt_at(cursor: Cursor, sequence: int) -> Receipt | None:
     entry = load_entry(cursor, sequence)
     return None if entry is None or entry.kind != "charge" else receipt_of(entry)
 
 
-def check_receipt(cursor: Cursor, receipt: Receipt) -> None:
-    """DigestMismatch unless every field of the receipt is what the chain has on record."""
-    entry = load_entry(cursor, receipt.sequence)
-    if entry is None or entry.kind != "charge" or receipt_of(entry) != receipt:
-        raise DigestMismatch("this receipt is not on record. Charge first, and use the receipt that comes back.")
-
-
-def _load(cursor: Cursor, charge: int) -> bytes | None:
+def _load_payload(cursor: Cursor, charge: int) -> bytes | None:
     rows = cursor.rows("SELECT entry, payload FROM answer WHERE charge = ?", charge)
     if not rows:
-        _check_none_was_recorded(cursor, charge)
+        # An answer that the chain knows and that is gone: measuring again would publish a second draw.
+        later = load_entries(cursor, "kind = 'answer' AND sequence > ?", charge)
+        if any(entry.fields.get("charge") == charge for entry in later):
+            raise LedgerCorrupt("a stored answer is missing", sequence=charge)
         return None
-    sequence, payload = whole(rows[0][0]), rows[0][1]
-    entry = load_entry(cursor, sequence)
+    payload, entry = rows[0][1], load_entry(cursor, whole(rows[0][0]))
     if not isinstance(payload, bytes) or entry is None or entry.fields.get("payload_digest") != digest(payload):
         raise LedgerCorrupt("a stored answer is not the one that was recorded", sequence=charge)
     return payload
-
-
-def _check_none_was_recorded(cursor: Cursor, charge: int) -> None:
-    """LedgerCorrupt when the chain knows an answer that is gone: measuring again would publish a second draw."""
-    later = load_entries(cursor, "kind = 'answer' AND sequence > ?", charge)
-    if any(entry.fields.get("charge") == charge for entry in later):
-        raise LedgerCorrupt("a stored answer is missing", sequence=charge)

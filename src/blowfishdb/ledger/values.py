@@ -256,6 +256,10 @@ class Account:
         """What the data may still lose."""
         return self.limit - self.spent
 
+    def version(self, kind: VersionKind) -> int:
+        """The number of the policy or domain version in force."""
+        return self.policy_version if kind == "policy" else self.domain_version
+
 
 @dataclass(frozen=True)
 class AnalystBudget:

@@ -294,11 +294,6 @@ Progress = Callable[[int, int], None]
 STRIDE = 1_000
 
 
-def verify(cursor: Cursor, mark: Head | None, progress: Progress | None) -> Verification:
-    """Replays the whole chain in one consistent view; memory grows with accounts and analysts, not with entries."""
-    return verify_since(cursor, mark, None, progress)[0]
-
-
 def verify_since(
     cursor: Cursor, mark: Head | None, start: Checkpoint | None, progress: Progress | None = None
 ) -> tuple[Verification, Checkpoint]:
