@@ -124,7 +124,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         "blowfish-section-8",
         BLOWFISH,
         "Sections 5 to 8",
-        "Stated sensitivities, with and without public facts, against the definition",
+        "Stated sensitivities, with and without public constraints, against the definition",
         f"{HERE}.blowfish.sensitivities:PROCEDURE",
     ),
     Experiment(

@@ -1,1 +1,1 @@
-"""The experiments of the Blowfish paper: clusters, ranges, and sensitivities under public facts."""
+"""The experiments of the Blowfish paper: clusters, ranges, and sensitivities under public constraints."""

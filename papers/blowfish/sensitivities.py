@@ -24,7 +24,7 @@ from papers.experiment import Case, Picture, Procedure, Result, Row, Settings, T
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Neighbours under public facts by Definition 4.1 of the Blowfish paper, on domains so small that tables are listed.
+# Neighbours under public constraints by Definition 4.1 of the Blowfish paper, on domains small enough to list.
 #
 # Read literally the definition has no neighbours, because the first table itself lies between any two. Here the table
 # between must differ from the first in some secret.
@@ -38,7 +38,7 @@ Constraint = Callable[[int], bool]
 
 
 def worlds(cells: int, records: int, constraints: Sequence[Constraint]) -> list[list[Values]]:
-    """All tables of so many records, those together of which the facts say the same."""
+    """All tables of so many records, those together of which the constraints say the same."""
     found: dict[Values, list[Values]] = defaultdict(list)
     for table in product(range(cells), repeat=records):
         found[tuple(sum(map(constraint, table)) for constraint in constraints)].append(table)
@@ -95,7 +95,7 @@ def changes(one: Values, two: Values) -> frozenset[tuple[int, int]]:
 
 # Sections 5 to 8: the sensitivities that the Blowfish paper states, against listed tables and our certificates.
 
-CLAIM = "The stated sensitivities are upper bounds for the sums, histograms and public facts that they are stated for."
+CLAIM = "The stated sensitivities are upper bounds for the sums, histograms and constraints they are stated for."
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def _along_line(policy: Policy, rows: Rows) -> Callable[[], Fraction]:
 
 
 def _largest_step(rows: Rows, theta: int) -> Callable[[], int]:
-    """Without facts the neighbours are the moves of one record: the largest L1 change over all of them."""
+    """Without constraints the neighbours are the moves of one record: the largest L1 change over all of them."""
     columns = rows.dense().T
     pairs = [(a, b) for a in range(len(columns)) for b in range(a + 1, min(len(columns), a + theta + 1))]
     return lambda: max(int(np.abs(columns[a] - columns[b]).sum()) for a, b in pairs)

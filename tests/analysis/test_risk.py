@@ -131,7 +131,7 @@ def test_budgets_that_cannot_be_are_refused() -> None:
         sufficient_budget(LINE, 3, 4, attribute="age", odds=2, releases=0)
 
 
-def test_public_facts_that_tie_records_together_are_refused() -> None:
+def test_public_constraints_that_tie_records_together_are_refused() -> None:
     tied = Declared(DOMAIN, bf.Policy({"age": bf.line()}, constraints=["count(age < 5)"]))
     with pytest.raises(PolicyError, match="tie records together"):
         risk(tied, 1, 3, 7, attribute="age")

@@ -31,7 +31,7 @@ SOME = [
     "ordered, uneven bins",
     "hierarchy, 2 rows a person, presence secret",
     "identity, a range known",
-    "a fact that nothing hidden changes, 2 rows a person",
+    "a constraint that nothing hidden changes, 2 rows a person",
     "dawa-bounded, threshold",
     "synopsis by dawa",
     "weights on nodes, attribute",

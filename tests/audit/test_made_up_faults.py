@@ -116,7 +116,7 @@ def clip_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_row_taken_for_all(patch: pytest.MonkeyPatch) -> None:
-    """Facts are let through where one row of each person counts, as if nobody had another one."""
+    """Constraints are let through where one row of each person counts, as if nobody had another one."""
     patch.setattr(constraint_graph, "_check_unit", lambda policy, changed: None)
 
 

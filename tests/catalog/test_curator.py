@@ -194,7 +194,7 @@ def test_before_anything_was_released_every_attribute_may_be_dropped(tmp_path: P
         assert list(keeper.dataset("visits").domain) == ["ward", "cost"]
 
 
-def test_an_attribute_of_a_public_fact_stays(tmp_path: Path) -> None:
+def test_an_attribute_of_a_public_constraint_stays(tmp_path: Path) -> None:
     clinic(tmp_path, visits(bf.Policy(constraints=[bf.count_constraint(bf.col("ward") == "A1")])))
     with curator(tmp_path) as keeper:
         with pytest.raises(InvalidInput, match="ward"):

@@ -1,4 +1,4 @@
-"""Neighbours under public facts, from the definition: minimal sets of records whose change keeps every fact."""
+"""Neighbours under public constraints, from the definition: minimal sets of records whose change keeps them all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FEW = 22
 
 
 def signature(domain: Domain, constraints: tuple[Constraint, ...], record: Record | None) -> tuple[int, ...]:
-    """What each fact says of one record; a marginal has one entry per combination of values."""
+    """What each constraint says of one record; a marginal has one entry per combination of values."""
     entries: list[int] = []
     for constraint in constraints:
         if isinstance(constraint, MarginalConstraint):
@@ -64,7 +64,7 @@ def signatures(domain: Domain, policy: Policy, constraints: tuple[Constraint, ..
 
 
 def is_bound(domain: Domain, policy: Policy, constraints: tuple[Constraint, ...]) -> bool:
-    """Whether some edge of the policy changes a fact."""
+    """Whether some edge of the policy changes a constraint."""
     told = signatures(domain, policy, constraints)
     return any(not np.array_equal(told[a], told[b]) for a, b in edges(domain, policy))
 
@@ -93,7 +93,7 @@ def true_loss(
 ) -> int:
     """The largest weighted change of the rows between neighbours in which at most `most` records change.
 
-    Without a fact that an edge changes, neighbours are the edges; otherwise minimal sets of changes of any kind.
+    Without a constraint that an edge changes, neighbours are the edges; otherwise minimal sets of changes of any kind.
     """
     if not is_bound(domain, policy, constraints):
         return max((int(np.abs(found[a] - found[b]) @ weights) for a, b in edges(domain, policy)), default=0)

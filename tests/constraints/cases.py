@@ -1,4 +1,4 @@
-"""Small random domains with policies of every family, public facts, questions and plans; the same for the same seed."""
+"""Small random domains with policies of every family, public constraints, queries and plans; the same for a seed."""
 
 from __future__ import annotations
 

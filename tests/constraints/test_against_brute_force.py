@@ -1,4 +1,4 @@
-"""Certificates under public facts against every neighbouring table of up to four records, on thousands of domains."""
+"""Certificates under constraints against every neighbouring table of up to four records, on thousands of domains."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DOMAINS = 200
 
 
 def most_records(case: Case) -> int:
-    """How many records there can be: what a fact gives, where presence is public."""
+    """How many records there can be: what a constraint gives, where presence is public."""
     known = [
         constraint.value
         for constraint in case.policy.constraints

@@ -1,4 +1,4 @@
-"""Past loss when public facts come, stay or go, against brute force; and the papers' examples, certified."""
+"""Past loss when public constraints come, stay or go, against brute force; and the papers' examples, certified."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def test_how_past_loss_is_carried_over(old: list[str], new: list[str], expected:
     assert found.factor == expected, found.why
 
 
-def test_the_old_graph_decides_what_new_facts_cost() -> None:
+def test_the_old_graph_decides_what_new_constraints_cost() -> None:
     lines = {"s": bf.line(), "v": bf.line()}
     assert factor(Policy(lines), Policy(lines, constraints=["marginal(s)"])) == 2 * 2
     assert factor(Policy(lines, "attribute"), Policy(lines, constraints=["marginal(s)"])) == 2 * 3
     apart = {"v": bf.partition(cuts=[1])}
     assert factor(Policy(apart), Policy(apart, constraints=["marginal(s)"])) is None
-    # A fact that no edge changed begins to bind when the graph grows.
+    # A constraint that no edge changed begins to bind when the graph grows.
     quiet = Policy({"s": bf.public()}, constraints=["marginal(s)"])
     assert factor(quiet, Policy(constraints=["marginal(s)"])) is None
     assert factor(Policy(constraints=["marginal(s)"]), quiet) == 1
@@ -64,7 +64,7 @@ def test_the_old_graph_decides_what_new_facts_cost() -> None:
     assert factor(Policy(constraints=["rows"], presence="secret"), Policy(constraints=["rows"])) == 1
 
 
-def test_no_neighbour_under_new_facts_lost_more_than_what_is_carried_over() -> None:
+def test_no_neighbour_under_new_constraints_lost_more_than_what_is_carried_over() -> None:
     drawn = Drawn(77)
     checked = 0
     for _ in range(150):
@@ -89,7 +89,7 @@ def test_no_neighbour_under_new_facts_lost_more_than_what_is_carried_over() -> N
     assert checked >= 30
 
 
-def test_a_dataset_with_facts_that_have_no_bound_is_refused_when_declared() -> None:
+def test_a_dataset_with_constraints_that_have_no_bound_is_refused_when_declared() -> None:
     wide = {"a": bf.integers(0, 50, null=0), "b": bf.integers(0, 50, null=0)}
     with pytest.raises(CannotCertify, match=r"marginal\(a, b\)"):
         Dataset(

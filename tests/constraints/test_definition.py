@@ -1,4 +1,4 @@
-"""The paper's own neighbours (Definition 4.1, repaired) never lose more than what is certified, whatever the facts."""
+"""The paper's own neighbours (Definition 4.1, repaired) never lose more than is certified, whatever the constraints."""
 
 from __future__ import annotations
 

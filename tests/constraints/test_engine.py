@@ -1,4 +1,4 @@
-"""Previews, notes, stored answers and data-aware programs under public facts."""
+"""Previews, notes, stored answers and data-aware programs under public constraints."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def preview(policy: Policy, asked: Query = COSTS) -> Preview:
 def test_a_preview_says_which_case_applies_and_includes_the_price() -> None:
     free, atoms = preview(Policy()), preview(Policy(constraints=["marginal(ward)"]))
     overlap = preview(Policy(constraints=["count(ward = 'A')", "count(cost < 3)"]))
-    assert free.constraint_note == "" and "Public facts" not in str(free)
+    assert free.constraint_note == "" and "Public constraints" not in str(free)
     assert "up to 3 records change together" in atoms.constraint_note and "atoms" in str(atoms)
     assert "Graver bound" in str(overlap) and "summed over these records" in str(overlap)
     assert atoms.to_dict()["constraint_note"] == atoms.constraint_note
@@ -54,14 +54,14 @@ def test_a_preview_says_which_case_applies_and_includes_the_price() -> None:
     assert any("atoms" in said for said in atoms.protected)
 
 
-def test_facts_that_no_edge_changes_leave_the_price_as_it_was() -> None:
+def test_constraints_that_no_edge_changes_leave_the_price_as_it_was() -> None:
     policy = Policy({"ward": bf.public()})
     with_constraint = Policy({"ward": bf.public()}, constraints=["marginal(ward)"])
     assert preview(with_constraint).alpha == preview(policy).alpha
     assert any("cost nothing" in said for said in preview(with_constraint).protected)
 
 
-def test_what_the_facts_tell_is_free_and_said_to_be() -> None:
+def test_what_the_constraints_tell_is_free_and_said_to_be() -> None:
     told = preview(Policy(constraints=["marginal(ward)"]), bf.query("histogram", "ward"))
     assert told.epsilon == 0 and "follow from what is public" in str(told)
     left_out = preview(Policy(constraints=["marginal(ward)"]), bf.query("histogram", "cost", col("ward") == "A"))
@@ -70,7 +70,7 @@ def test_what_the_facts_tell_is_free_and_said_to_be() -> None:
     assert hidden.worst_pair == "a record that counts <-> one that does not count or is not there"
 
 
-def test_questions_under_facts_without_a_bound_are_refused_before_anything_is_read() -> None:
+def test_questions_under_constraints_without_a_bound_are_refused_before_anything_is_read() -> None:
     with pytest.raises(CannotCertify, match=r"marginal\(ward, town\)"):
         prepared(Policy(constraints=["marginal(ward)", "marginal(town)"]))
 
@@ -84,7 +84,7 @@ def test_what_the_ledger_and_the_stored_answer_keep() -> None:
     assert json.loads(json.dumps(ready.document()))["epsilon"] == "1"
 
 
-def test_sums_and_means_are_priced_with_the_facts() -> None:
+def test_sums_and_means_are_priced_with_the_constraints() -> None:
     for kind in ("sum", "mean"):
         asked = bf.query(kind, "cost")  # type: ignore[arg-type]
         plain = bf.accuracy_at(compile_query(VISITS, Policy(), asked).problem, Fraction(1), 0.05).best

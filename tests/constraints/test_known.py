@@ -1,4 +1,4 @@
-"""Answers meet what public facts tell exactly, at no cost, inside the raw box; or the raw ones are returned."""
+"""Answers meet what public constraints tell exactly, at no cost, inside the raw box; or the raw ones are returned."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_which_parts_of_the_cells_have_known_totals() -> None:
     assert labels("histogram", ["town"], two) == ([0, 1, 2], [1, 0, 2])
 
 
-def test_facts_that_a_filter_or_a_bin_divides_are_not_used() -> None:
+def test_constraints_that_a_filter_or_a_bin_divides_are_not_used() -> None:
     assert labels("histogram", ["age"], "rows = 9", where=col("sex") == "F") is None
     assert labels("histogram", ["age"], SEX, where=col("sex") == "F") is None
     assert labels("histogram", [bf.col("age").bins(5)], "count(age < 3) = 4") is None

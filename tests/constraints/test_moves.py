@@ -1,4 +1,4 @@
-"""How many records public facts make change together: atoms, Graver bounds, and what is refused."""
+"""How many records public constraints make change together: atoms, Graver bounds, and what is refused."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def test_how_many_records_change_together(constraints: list[str], presence: str,
         (bf.custom([[1, 2]]), "marginal(age)", True),
     ],
 )
-def test_facts_cost_nothing_when_no_edge_changes_them(family: object, constraint: str, changes: bool) -> None:
+def test_constraints_cost_nothing_when_no_edge_changes_them(family: object, constraint: str, changes: bool) -> None:
     policy = Policy({"age": family}, constraints=[constraint])  # type: ignore[dict-item]
     assert bool(changed_constraints(PEOPLE, policy)) == changes
     assert (moves_at_once(PEOPLE, policy) is not None) == changes
 
 
-def test_edges_of_bins_of_unequal_width_and_of_joint_thresholds_change_facts() -> None:
+def test_edges_of_bins_of_unequal_width_and_of_joint_thresholds_change_constraints() -> None:
     bins = bf.domain({"x": bf.bins(edges=[0, 1, 10, 100], null=0), "y": plain(5), "z": plain(5)})
     apart, near = bf.threshold("1/2"), bf.threshold(20)
     assert changed_constraints(bins, Policy({"x": near}, constraints=["marginal(x)"]))
@@ -103,13 +103,13 @@ def test_edges_of_bins_of_unequal_width_and_of_joint_thresholds_change_facts() -
 
 
 @pytest.mark.parametrize("at_most", [1, 3])
-def test_people_only_where_no_edge_changes_a_fact(at_most: int) -> None:
+def test_people_only_where_no_edge_changes_a_constraint(at_most: int) -> None:
     unit = bf.person("id", at_most=at_most, order_by="key")
     free = ["marginal(sex)", "rows = 9", "count(age < 18 and age > 20)"]
     assert moves_at_once(PEOPLE, Policy({"sex": bf.public()}, unit=unit, constraints=free)) is None
-    with pytest.raises(PolicyError, match=r"marginal\(sex\).*leave these facts out, make .* public\(\)"):
+    with pytest.raises(PolicyError, match=r"marginal\(sex\).*leave these constraints out, make .* public\(\)"):
         moves_at_once(PEOPLE, Policy(unit=unit, constraints=["rows", "marginal(sex)"]))
-    with pytest.raises(PolicyError, match=r"touch rows.*leave these facts out, or protect each row on its own"):
+    with pytest.raises(PolicyError, match=r"touch rows.*leave these constraints out, or protect each row on its own"):
         moves_at_once(PEOPLE, Policy(unit=unit, presence="only", constraints=["rows"]))
     with pytest.raises(PolicyError, match=r"age, 3, 3\); \.\.\."):
         moves_at_once(PEOPLE, Policy(unit=unit, constraints=[f"range(age, {i}, {i})" for i in range(9)]))
@@ -125,19 +125,21 @@ def test_people_only_where_no_edge_changes_a_fact(at_most: int) -> None:
         ([f"count(age in ({i}, {i + 1}, {2 * i + 20}, 99))" for i in range(5)], "pieces"),
     ],
 )
-def test_facts_without_a_bound_are_refused_with_the_nearest_that_works(constraints: list[str], nearest: str) -> None:
+def test_constraints_without_a_bound_are_refused_with_the_nearest_that_works(
+    constraints: list[str], nearest: str
+) -> None:
     with pytest.raises(CannotCertify, match=nearest):
         moves_at_once(PEOPLE, Policy(constraints=constraints))
 
 
-def test_the_number_of_rows_bounds_any_facts() -> None:
+def test_the_number_of_rows_bounds_any_constraints() -> None:
     constraints = ["marginal(state)", "marginal(zip)"]
     assert moves_at_once(PEOPLE, Policy(constraints=[*constraints, "rows = 4"])) == 4
     with pytest.raises(CannotCertify):
         moves_at_once(PEOPLE, Policy(constraints=[*constraints, "rows = 4"], presence="secret"))
 
 
-def test_facts_that_cut_very_finely_are_refused_too() -> None:
+def test_constraints_that_cut_very_finely_are_refused_too() -> None:
     crossed = [f"count(age < {cut} and zip < {cut})" for cut in range(1, 99, 7)]
     crossed += [f"count(age < {99 - cut} and zip < {cut} and state = 's3')" for cut in range(1, 99, 5)]
     with pytest.raises(CannotCertify, match="pieces"):
@@ -218,6 +220,6 @@ def test_words_say_why() -> None:
     assert "singles out one record" in said("count(age < 18) = 1")
     assert "one combination has a single record" in said(bf.marginal_constraint("sex", values=[(["F"], 1), (["M"], 9)]))
     assert "2 more" in said(*[f"range(age, {i}, {i})" for i in range(10)])
-    assert "Public facts" not in said()
+    assert "Public constraints" not in said()
     with pytest.raises(CannotCertify):
         said("marginal(state)", "marginal(zip)")

@@ -1,4 +1,4 @@
-"""Other numbers of the same facts: past loss is carried over by as much as more records can change together."""
+"""Other numbers of the same constraints: past loss is carried over by as much as more records can change together."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Public facts where people are protected: every pair of small tables in which one person's rows change.
+"""Public constraints where people are protected: every pair of small tables in which one person's rows change.
 
-Facts speak of all rows, answers of the first rows of each person. The tables are listed from the definitions: one
-person's rows change, each along an edge or not at all, and all facts stay as they are.
+Constraints speak of all rows, answers of the first rows of each person. The tables are listed from the definitions: one
+person's rows change, each along an edge or not at all, and all constraints stay as they are.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DOMAINS = 70
 
 
 def changes_of_one_person(domain: Domain, policy: Policy) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """All ways in which the rows of one person can change, as places of `brute.vertices`, that keep every fact.
+    """All ways in which the rows of one person can change, as places of `brute.vertices`, that keep every constraint.
 
     Where presence is hidden, the person may also come or go with all rows.
     """
@@ -158,7 +158,7 @@ def test_a_second_row_could_make_up_for_the_first_one() -> None:
 
 
 def asked_of(policy: Policy, rows: Rows) -> Iterator[object]:
-    """Every way to a release, for facts that a hidden change touches."""
+    """Every way to a release, for constraints that a hidden change touches."""
     held = DatasetHandle("people", BINARY, policy, "account", 1, 1, 1, rows)  # type: ignore[arg-type]
     asked, wanted = bf.query("histogram", "x"), accuracy_target(epsilon=1)
     yield lambda: compile_query(BINARY, policy, asked)
@@ -217,7 +217,7 @@ FAMILIES = [bf.full(), bf.line(), bf.partition(cuts=[1]), bf.public()]
 
 
 @pytest.mark.parametrize("unit", [ROW, FIRST, bf.person("id", at_most=2, order_by="key")])
-def test_facts_about_null_and_outside_cells(unit: object) -> None:
+def test_constraints_about_null_and_outside_cells(unit: object) -> None:
     """Special cells and values that stand for NULL or for what lies beyond, asked with and without filters."""
     drawn, seen = Drawn(5), Counter[str]()
     filters = [None, bf.col("x") >= 1, ~bf.col("x").is_null()]

@@ -1,4 +1,4 @@
-"""Weights on nodes under public facts against every neighbouring table of up to four records."""
+"""Weights on nodes under public constraints against every neighbouring table of up to four records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every way to measure counts under public facts costs what the facts demand, or is refused."""
+"""Every way to measure counts under public constraints costs what the constraints demand, or is refused."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_plans_of_every_mechanism_are_certified_at_least_at_their_loss(setting: 
     assert served >= 3
 
 
-def test_a_certificate_that_forgets_the_facts_is_below_the_truth() -> None:
+def test_a_certificate_that_forgets_the_constraints_is_below_the_truth() -> None:
     policy = Policy(constraints=["marginal(y)"])
     cells = compile_cells(SMALL, policy, ["x"])
     found = brute.columns(SMALL, policy, cells, Identity(3).dense())
@@ -95,7 +95,7 @@ def test_a_certificate_that_forgets_the_facts_is_below_the_truth() -> None:
     assert certify(identity(3), compile_cells(SMALL, Policy(), ["x"]).graph).epsilon == 2 < real
 
 
-def test_calibrated_and_rescaled_plans_include_the_facts() -> None:
+def test_calibrated_and_rescaled_plans_include_the_constraints() -> None:
     graph = graph_of(SMALL, "marginal(y)", axes=["x"])
     plan, certificate = calibrate(identity(3), graph, Fraction(1, 2))
     assert (plan.unit, certificate.epsilon) == (8, Fraction(1, 2))
@@ -109,7 +109,7 @@ def test_calibrated_and_rescaled_plans_include_the_facts() -> None:
     )
 
 
-def test_what_the_facts_tell_is_exact_and_free_and_nothing_else_is() -> None:
+def test_what_the_constraints_tell_is_exact_and_free_and_nothing_else_is() -> None:
     told = graph_of(SMALL, "marginal(y)", axes=["y"])
     exact = Plan(ONE, (), Identity(2))
     proof = certify(exact, told)
@@ -120,7 +120,7 @@ def test_what_the_facts_tell_is_exact_and_free_and_nothing_else_is() -> None:
         ).epsilon
         == 0
     )
-    # Blocks of a partition are exact without facts; with a fact that an edge changes, a record may leave its block.
+    # Blocks of a partition are exact without constraints; under one that an edge changes, a record may leave its block.
     blocks = Policy({"x": bf.partition(cuts=[1])})
     rows = Plan(ONE, (), Sparse(np.array([[1, 0, 0], [0, 1, 1]])))
     assert certify(rows, graph_of(SMALL, axes=["x"], policy=blocks)).epsilon == 0
@@ -193,7 +193,7 @@ def test_a_selection_costs_as_much_for_every_record_that_changes() -> None:
     assert noise.epsilon(graph_of(SMALL, axes=["x"], policy=Policy(presence="only", constraints=["rows"]))) == plain
 
 
-def test_buckets_of_cells_keep_the_facts() -> None:
+def test_buckets_of_cells_keep_the_constraints() -> None:
     graph = graph_of(SMALL, "marginal(y)", axes=["x", "y"])
     merged = merge_graph(graph, np.array([0, 1, 0, 1, 2, 1]))
     assert merged.constraint_moves is not None and merged.constraint_moves.groups == 1
@@ -203,7 +203,7 @@ def test_buckets_of_cells_keep_the_facts() -> None:
     assert merged.digest() != CellGraph(merged.factors, "record", merged.outside, "public", 2).digest()
 
 
-def test_points_move_as_far_as_they_like_when_facts_bind() -> None:
+def test_points_move_as_far_as_they_like_when_constraints_bind() -> None:
     axes = (Axis("v"),)
     near = Policy({"v": bf.line()})
     bound = Policy({"v": bf.line()}, constraints=["range(v, 0, 1)", "range(v, 3, 3)"])

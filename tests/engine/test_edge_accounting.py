@@ -162,7 +162,7 @@ def test_what_is_not_separate_is_refused() -> None:
     for policy, reason in (
         (bf.Policy({}), "hides every value"),
         (bf.Policy({"a": bf.line()}), "hides every value"),
-        (bf.Policy({}, constraints=["rows"]), "public facts"),
+        (bf.Policy({}, constraints=["rows"]), "public constraints"),
     ):
         with pytest.raises(PolicyError, match=reason):
             check_parallel(DOMAIN, policy, "a")
@@ -194,7 +194,7 @@ def test_an_attribute_called_presence_is_not_presence() -> None:
     assert losses == {"presence": 1, "moves presence": 0}
 
 
-def test_facts_and_sums_charge_every_class() -> None:
+def test_constraints_and_sums_charge_every_class() -> None:
     asked = bf.query("histogram", "a")
     tied = handle(History(bf.Policy({}, composition="attribute", constraints=["rows"]), "per-edge", ()))
     assert edge_losses(tied, ready(tied, asked, Fraction(1))) is None

@@ -45,7 +45,7 @@ def test_drawn_errors_have_the_variance_of_the_nodes_they_use() -> None:
     assert not np.any(drawn_errors(noise, np.array([0]), np.array([16_000])))
 
 
-def test_neighbours_without_facts_are_moves_of_one_record() -> None:
+def test_neighbours_without_constraints_are_moves_of_one_record() -> None:
     (everything,) = worlds(3, 2, [])
     pairs = [(a, b) for a in everything for b in everything if a != b]
     found = {pair for pair in pairs if are_neighbours(*pair, everything, lambda a, b: a != b)}

@@ -131,7 +131,7 @@ def test_the_first_encoding_has_nothing_new() -> None:
         encoding_1._factor(Prefix(4))  # type: ignore[arg-type]
 
 
-def test_facts_are_told_apart_by_every_part() -> None:
+def test_constraints_are_told_apart_by_every_part() -> None:
     others = [
         replace(TIED, case="general"),
         replace(TIED, most=2),

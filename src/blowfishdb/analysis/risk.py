@@ -240,8 +240,8 @@ def _wanted_power(odds: Number | None, posterior: Number | None, prior: Number) 
 def _steps(declared: Declared, attribute: str | None, one: object, two: object) -> int | None:
     if changed_constraints(declared.domain, declared.policy):
         raise PolicyError(
-            "public facts tie records together here: a change of one record alone would contradict them, and no number "
-            "of steps bounds what is learned of it"
+            "public constraints tie records together here: a change of one record alone contradicts them, and no "
+            "number of steps bounds what is learned of it"
         )
     if attribute is not None:
         return hidden_distance(declared.domain, declared.policy, attribute, one, two)

@@ -247,7 +247,7 @@ def presence_and_people() -> Iterator[Case]:
 
 
 def public_constraints() -> Iterator[Case]:
-    """Facts that tie records together, or that nothing hidden changes."""
+    """Constraints that tie records together, or that nothing hidden changes."""
     small = domain({"x": integers(0, 2, null=0), "y": categorical(["a", "b"], null="a", outside="a")})
     constraints = {
         "a marginal": ["marginal(y)"],
@@ -259,10 +259,11 @@ def public_constraints() -> Iterator[Case]:
         yield Case(f"identity, {said} known", small, Policy({}, constraints=declared), TABLE, mechanism="identity")
         yield Case(f"the best mechanism, {said} known", small, Policy({"x": line()}, constraints=declared), CDF)
     free = Policy({"y": public()}, constraints=["marginal(y)"])
-    yield Case("a fact that nothing hidden changes", small, free, TABLE, mechanism="identity")
+    yield Case("a constraint that nothing hidden changes", small, free, TABLE, mechanism="identity")
     of_people = replace(free, unit=person("who", at_most=2, order_by="nr"))
-    yield Case("a fact that nothing hidden changes, 2 rows a person", small, of_people, TABLE, mechanism="identity")
-    yield Case("a fact, presence secret", small, Policy({}, presence="secret", constraints=["count(x < 1)"]), HISTOGRAM)
+    yield Case("a constraint that nothing changes, 2 rows a person", small, of_people, TABLE, mechanism="identity")
+    secret = Policy({}, presence="secret", constraints=["count(x < 1)"])
+    yield Case("a constraint, presence secret", small, secret, HISTOGRAM)
     yield Case(
         "dawa, a marginal known",
         domain({"x": integers(0, 7, null=0)}),

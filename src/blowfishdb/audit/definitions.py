@@ -244,7 +244,7 @@ MOST_SETS = 1500
 
 
 def signatures(domain: Domain, constraints: Sequence[Constraint], vertices: Sequence[Record | None]) -> list[Told]:
-    """What each fact counts of each record; a marginal has an entry for every combination of values that occurs."""
+    """What each constraint counts of each record; a marginal has an entry for every combination of values."""
     columns: list[list[int]] = []
     for constraint in constraints:
         if isinstance(constraint, MarginalConstraint):
@@ -264,9 +264,9 @@ def minimal_sets(
     most: int,
     place: Callable[[Record | None], Hashable],
 ) -> list[tuple[Pair, ...]]:
-    """Sets of up to `most` changes that cancel in every fact while no part of them does.
+    """Sets of up to `most` changes that cancel in every constraint while no part of them does.
 
-    Under facts any two records count as joined: the policy's own graph gives no benefit there.
+    Under constraints any two records count as joined: the policy's own graph gives no benefit there.
     """
     told = signatures(domain, constraints, vertices)
     different: dict[Hashable, tuple[Told, Pair]] = {}
@@ -381,7 +381,7 @@ class Adjacency:
 
     @cached_property
     def used(self) -> tuple[str, ...]:
-        """The attributes that the question or a public fact looks at."""
+        """The attributes that the question or a public constraint looks at."""
         named = [axis.attribute for axis in self.axes] + [atom.attribute for atom in atoms(self.where)]
         for constraint in self.policy.constraints:
             if isinstance(constraint, MarginalConstraint):
@@ -460,7 +460,7 @@ def _key(record: Record) -> tuple[int, ...]:
 
 
 def changes(adjacency: Adjacency, everyone: Sequence[Record], most_together: int = 3) -> list[Change]:
-    """One change for every pair of places that a hidden move joins, and sets of changes where facts tie records."""
+    """One change for every pair of places that a hidden move joins; sets of changes where constraints tie records."""
     if adjacency.policy.constraints and _constraints_bind(adjacency, everyone):
         hidden = adjacency.policy.presence != "public"
         vertices: list[Record | None] = [*everyone, *([None] if hidden else [])]
@@ -480,7 +480,7 @@ def changes(adjacency: Adjacency, everyone: Sequence[Record], most_together: int
 
 
 def _constraints_bind(adjacency: Adjacency, everyone: Sequence[Record]) -> bool:
-    """Whether a hidden change of one record changes a fact."""
+    """Whether a hidden change of one record changes a constraint."""
     told = signatures(adjacency.applied, adjacency.policy.constraints, [*everyone, None])
     if adjacency.policy.presence != "public" and any(entries != told[-1] for entries in told):
         return True

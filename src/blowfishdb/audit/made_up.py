@@ -72,7 +72,7 @@ def made_up_places(random: np.random.Generator) -> Adjacency:
 
 
 def made_up_policy(random: np.random.Generator, declared: Domain, *, with_constraints: bool) -> Policy:
-    """A policy on the domain; some protect people, some know facts."""
+    """A policy on the domain; some protect people, some know constraints."""
     numbers = [name for name in declared.names if isinstance(declared[name], Integers | Bins)]
     is_joint = len(numbers) > 1 and random.random() < 0.5
     joint = [grid(numbers[:2], _theta(random), one_of(random, METRICS))] if is_joint else []
@@ -194,7 +194,7 @@ class _Known:
     graph: CellGraph
     steps: list[list[Step]]
     is_plain: bool
-    """Whether the graph is the policy itself: nothing filtered, no facts, all records known, all edges listed."""
+    """Whether the graph is the policy itself: nothing filtered, no constraints, all records known, all edges listed."""
 
     @classmethod
     def of(cls, adjacency: Adjacency, *, is_listed: bool) -> _Known | None:

@@ -147,11 +147,11 @@ def people_fact_lines() -> list[Line]:
                 said = f"{'; '.join(constraints)} known, {at_most} rows a person, presence {presence}"
                 troubles.append(f"{said}: loss {worst}, certified {certified}")
     found = f"{refused} refused, the others covered"
-    return [judged("exact", "facts and people", "one person's rows", troubles, found, tried)]
+    return [judged("exact", "constraints and people", "one person's rows", troubles, found, tried)]
 
 
 def _worst(declared: Domain, policy: Policy, cells: Cells) -> int:
-    """The most by which the counts of the first rows change, over all changes of one person that keep the facts."""
+    """The most by which the counts of the first rows change, over all changes of a person that keep the constraints."""
     applied = policy.applied(declared)
     everyone = list(records(applied))
     told = np.array(signatures(applied, policy.constraints, everyone))

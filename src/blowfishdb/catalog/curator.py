@@ -228,7 +228,7 @@ class Curator:
             raise CatalogError("a dataset has an attribute at least; to take it away altogether, remove it")
         old = in_force.policy
         policy = replace(old, attributes={one: hidden for one, hidden in old.attributes.items() if one in kept})
-        # Whatever else names them, such as public facts, is told before anything changes.
+        # Whatever else names them, such as public constraints, is told before anything changes.
         in_force.declared_as(domain=make_domain(kept), policy=policy)
         if policy.attributes != old.attributes:
             change, stretch = self.what_would_change(name, policy=policy)

@@ -33,7 +33,8 @@ def policy_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
         return Stretch(None, unit)
     constraints, giving_way = _constraints_stretch(domain, old, new), _giving_way(old, new)
     if constraints is not None:
-        return Stretch(None, "change first whose rows count, then the public facts") if giving_way > 1 else constraints
+        first = "change first whose rows count, then the public constraints"
+        return Stretch(None, first) if giving_way > 1 else constraints
     found = _plain_stretch(domain, old, new)
     if found.factor is not None and found.factor < giving_way:
         return Stretch(giving_way, "a row that vanishes on its own made way for other rows of the same person")
@@ -74,14 +75,14 @@ def _plain_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
 
 
 def _constraints_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch | None:
-    """What public facts make of past loss; None where no hidden move changed a fact before, or does from now on.
+    """What public constraints make of past loss; None where no hidden move changed one before, or does from now on.
 
     Proof: docs/proofs/constraints.md, last section.
     """
     try:
         before = moves_at_once(domain, old)
     except (PolicyError, CannotCertify) as refusal:
-        return Stretch(None, f"what was released so far has no bound under its own public facts: {refusal}")
+        return Stretch(None, f"what was released so far has no bound under its own public constraints: {refusal}")
     after = moves_at_once(domain, new)
     if before is None and after is None:
         return None
@@ -89,18 +90,18 @@ def _constraints_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch | 
         everything = Policy(presence="public" if new.presence == "public" else "secret", unit=old.unit)
         steps = policy_stretch(domain, replace(old, constraints=()), everything)
         if after is None or steps.factor is None:
-            return Stretch(None, f"public facts now make records change together by any step; {steps.why}")
-        return Stretch(steps.factor * after, f"up to {after:,} records change together under the new public facts")
+            return Stretch(None, f"public constraints now make records change together by any step; {steps.why}")
+        return Stretch(steps.factor * after, f"up to {after:,} records change together under the new constraints")
     if {without_values(constraint) for constraint in old.constraints} != {
         without_values(constraint) for constraint in new.constraints
     }:
-        return Stretch(None, "past releases were priced for other public facts, and may have told those exactly")
+        return Stretch(None, "past releases were priced for other public constraints, and may have told those exactly")
     if new.presence != "public" and old.presence == "public":
         return Stretch(None, "presence was public, and past releases may have told who is there")
     if after is not None and after > before:
         # Losses are sums over so many moves, the dearest first: they grow no faster than the number of moves.
         return Stretch(Fraction(after, before), f"up to {after:,} records change together, and {before:,} did before")
-    return Stretch(Fraction(1), "the same public facts tied the same records together before")
+    return Stretch(Fraction(1), "the same public constraints tied the same records together before")
 
 
 def domain_stretch(old: Dataset, new: Dataset) -> Stretch:

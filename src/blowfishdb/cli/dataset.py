@@ -235,7 +235,7 @@ def refreshed(
     name: Name,
     description: Annotated[str, typer.Option(metavar="TEXT", help="What changed, for the record.")],
     numbers_hold: Annotated[
-        bool, typer.Option("--numbers-hold", help="The numbers of public facts are true of the new rows too.")
+        bool, typer.Option("--numbers-hold", help="The numbers of public constraints are true of the new rows too.")
     ] = False,
     by: CuratorOption = None,
     config: Config = USUAL_CONFIG,

@@ -57,7 +57,7 @@ class Compiled:
     """A query over a domain under a policy, as cells and as the problem that mechanisms solve.
 
     For sums and means `measure` tells what each cell counts for; their rows are in units of one over `scale`. `known`
-    are totals of cells that public facts tell.
+    are totals of cells that public constraints tell.
     """
 
     query: Query
@@ -206,7 +206,7 @@ def check_parallel(domain: Domain, policy: Policy, name: str) -> None:
     if policy.grid_of(name) is not None:
         raise PolicyError(f"{name} is in a joint threshold; only an attribute of its own can be accounted side by side")
     if policy.constraints:
-        raise PolicyError("public facts tie records together, so nothing can be accounted side by side")
+        raise PolicyError("public constraints tie records together, so nothing can be accounted side by side")
     if attribute.size > MOST_VALUES:
         raise PolicyError(f"{name} has {attribute.size:,} values; side by side at most {MOST_VALUES:,} are accounted")
     if int(_components(domain, policy, name)[0].max()) == 0:

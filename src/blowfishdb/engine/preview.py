@@ -411,7 +411,7 @@ class Preview:
         said = [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
         if self.constraint_note:
             summed = ". The price is summed over these records" if self.epsilon else ""
-            said.append(f"Public facts: {self.constraint_note}{summed}.")
+            said.append(f"Public constraints: {self.constraint_note}{summed}.")
         unit = "cost" if self.target.epsilon is None else "be within"
         for dear in self.dear:
             others = (("public", dear.if_public), ("partitioned where the filter cuts", dear.if_partitioned))

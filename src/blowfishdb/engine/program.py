@@ -184,7 +184,7 @@ def choose(compiled: Compiled, policy: Policy, epsilon: Fraction) -> Choice:
 
 
 def rows_constraint(policy: Policy) -> int | None:
-    """The number of rows, where the policy gives it as a public fact."""
+    """The number of rows, where the policy gives it as a public constraint."""
     for constraint in policy.constraints:
         if isinstance(constraint, RowsConstraint) and constraint.value is not None:
             return constraint.value

@@ -215,7 +215,7 @@ def fill_parts(parts: Parts, values: Floats, low: Floats, high: Floats) -> Float
 
 
 ROUNDING = 1e-9
-"""How far a public fact may lie beyond an interval and still count as inside: rounding of floats, no more."""
+"""How far a public constraint may lie beyond an interval and still count as inside: rounding of floats, no more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +229,7 @@ class Consistent:
 
 @dataclass(frozen=True, eq=False)
 class ConstrainedAnswers:
-    """Answers that public facts tell: which ones, and what they are."""
+    """Answers that public constraints tell: which ones, and what they are."""
 
     places: Ints
     values: Floats
@@ -253,7 +253,7 @@ def consistent_counts(
         return _raw(vector, f"the interval of answer {int(np.argmax(high < 0.0))} holds no count of 0 or more")
     missed = np.abs(vector[known.places] - known.values) > width[known.places] * (1.0 + ROUNDING) + ROUNDING
     if np.any(missed):
-        return _raw(vector, f"the interval of answer {int(known.places[np.argmax(missed)])} misses a public fact")
+        return _raw(vector, f"the interval of answer {int(known.places[np.argmax(missed)])} misses a public constraint")
     values = np.maximum(vector, 0.0)
     values[known.places] = known.values
     return Consistent(values, True, "")
@@ -304,7 +304,7 @@ def consistent_cdf(
     floor, ceiling = np.maximum(vector - width, 0.0), np.minimum(vector + width, top)
     slack = ROUNDING * (1.0 + np.abs(known.values))
     if np.any(floor[known.places] > known.values + slack) or np.any(ceiling[known.places] < known.values - slack):
-        return _raw(vector, "the interval of a cumulative count misses a public fact")
+        return _raw(vector, "the interval of a cumulative count misses a public constraint")
     floor[known.places] = ceiling[known.places] = known.values
     low = np.maximum.accumulate(floor)
     high = np.minimum.accumulate(ceiling[::-1])[::-1]

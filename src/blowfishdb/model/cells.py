@@ -195,8 +195,8 @@ class ConstrainedParts:
 def constrained_parts(domain: Domain, policy: Policy, cells: Cells) -> ConstrainedParts | None:
     """The parts of the cells whose totals the given counts tell; None where they tell nothing.
 
-    Facts that cut a cell in two, that the filter divides, or that cross parts already known are not used. Facts speak
-    of all rows: where only the first rows of each person count, they tell no total.
+    Constraints that cut a cell in two, that the filter divides, or that cross parts already found are not used.
+    Constraints speak of all rows: where only the first rows of each person count, they tell no total.
     """
     if isinstance(policy.unit, Person):
         return None
@@ -270,7 +270,7 @@ def _cells_of(
     cells: Cells,
     verdict: Verdict | None,
 ) -> Bools | None:
-    """The cells that hold exactly the records the fact counts; None where there are no such cells."""
+    """The cells that hold exactly the records the constraint counts; None where there are no such cells."""
     if verdict is None:
         return None
     told = signatures(domain, [constraint], cells.cuts)

@@ -33,12 +33,12 @@ BITS = 32
 """So many counts are told apart at once: with the numbers of at most 2^22 combinations they fit in one int64."""
 MANY = 2**61
 """Stands for any number of atoms that is at least this large; no price is computed with it."""
-ADVICE = "Declare facts over fewer attributes, or with fewer different conditions."
+ADVICE = "Declare constraints over fewer attributes, or with fewer different conditions."
 
 
 @dataclass(frozen=True, eq=False)
 class Signatures:
-    """The attributes that facts look at, cut so finely that every counted condition is constant on each combination.
+    """The attributes of constraints, cut so finely that every counted condition is constant on each combination.
 
     `pattern[combination]` is a row of `patterns`: which of the counts hold there. `margins` are the marginals that no
     other one contains; their attributes are not cut value by value: `lengths` tells how many values a segment holds.
@@ -64,7 +64,7 @@ class Signatures:
 def signatures(
     domain: Domain, constraints: Sequence[Constraint], cuts: Mapping[str, Segments] | None = None
 ) -> Signatures:
-    """What the facts tell apart, at least as finely as the given cuts; PolicyError where the domain does not fit."""
+    """What the constraints tell apart, at least as finely as the cuts; PolicyError where the domain does not fit."""
     counts = tuple(constraint for constraint in constraints if not isinstance(constraint, MarginalConstraint))
     margins = _maximal(
         [constraint.attributes for constraint in constraints if isinstance(constraint, MarginalConstraint)]
@@ -81,7 +81,7 @@ def signatures(
         own[name] = segments(domain.find(name, PolicyError), pieces)
     shape = tuple(own[name].count for name in names)
     if math.prod(shape) > MOST_COMBINATIONS:
-        raise TooLarge("combinations that public facts tell apart", math.prod(shape), MOST_COMBINATIONS, ADVICE)
+        raise TooLarge("combinations that public constraints tell apart", math.prod(shape), MOST_COMBINATIONS, ADVICE)
     pattern, patterns = _patterns(names, own, conditions, shape)
     return Signatures(names, own, margins, counts, pattern, patterns)
 
@@ -103,7 +103,7 @@ def _runs(domain: Domain, atom: Atom) -> Runs:
     try:
         return atom_runs(atom, domain.find(atom.attribute, PolicyError))
     except QueryError as error:
-        raise PolicyError(f"a public fact: {error}") from None
+        raise PolicyError(f"a public constraint: {error}") from None
 
 
 def _patterns(
@@ -113,7 +113,7 @@ def _patterns(
     shape: tuple[int, ...],
 ) -> tuple[Ints, Bools]:
     if math.prod(shape) * len(conditions) > MOST_TRUTHS:
-        what = "combinations that public facts tell apart, times facts"
+        what = "combinations that public constraints tell apart, times constraints"
         raise TooLarge(what, math.prod(shape) * len(conditions), MOST_TRUTHS, ADVICE)
 
     def by_segment(atom: Atom) -> Truth:
@@ -157,7 +157,7 @@ class Atoms:
 
 
 def atoms_of(signatures: Signatures, *, absence: bool) -> Atoms:
-    """The atoms, and `settled`: whether the counts of all atoms follow from the facts and the number of records.
+    """The atoms, and `settled`: whether the counts of all atoms follow from the constraints and the number of records.
 
     Only one marginal can be settled; several are left to the general case, and their atoms are listed by the first.
     """
@@ -266,7 +266,7 @@ def explicit_signatures(signatures: Signatures, *, absence: bool, limit: int) ->
 
 
 MOST_KINDS = 4096
-"""Up to so many kinds of records, told apart by the given facts, it is looked for a table."""
+"""Up to so many kinds of records, told apart by the given constraints, it is looked for a table."""
 MOST_POINTS = 1000
 """Branches of the search among whole numbers; a table that is not found to be impossible within these is accepted."""
 
@@ -349,14 +349,14 @@ MOST_CONSTRAINTS = 4096
 
 
 def as_constraints(declared: Iterable[str | Constraint]) -> tuple[Constraint, ...]:
-    """Facts from texts and values, each once; PolicyError where one is given two different counts."""
+    """Constraints from texts and values, each once; PolicyError where one is given two different counts."""
     if isinstance(declared, str):
-        raise PolicyError("constraints are a list of facts, such as ['rows', 'marginal(sex, state)']")
+        raise PolicyError("constraints are a list of constraints, such as ['rows', 'marginal(sex, state)']")
     known: dict[Constraint, Constraint] = {}
     for item in declared:
         constraint = read_constraint(item) if isinstance(item, str) else item
         if not isinstance(constraint, CONSTRAINTS):
-            raise PolicyError(f"a fact is a text such as \"count(sex = 'F')\" or known_count(...), not {item!r}")
+            raise PolicyError(f"a constraint is a text such as \"count(sex = 'F')\" or known_count(...), not {item!r}")
         bare = without_values(constraint)
         said = known.setdefault(bare, constraint)
         if said == bare:
@@ -365,7 +365,7 @@ def as_constraints(declared: Iterable[str | Constraint]) -> tuple[Constraint, ..
             raise PolicyError(f"two different counts are given for {write_constraint(bare)}")
     if len(known) > MOST_CONSTRAINTS:
         raise TooLarge(
-            "public facts of one policy", len(known), MOST_CONSTRAINTS, "Declare a marginal instead of its counts."
+            "constraints of one policy", len(known), MOST_CONSTRAINTS, "Declare a marginal instead of its counts."
         )
     return tuple(known.values())
 
@@ -387,7 +387,7 @@ def check_constraints(domain: Domain, constraints: tuple[Constraint, ...]) -> No
             and total is not None
             and constraint.value > total
         ):
-            raise PolicyError(f"{write_constraint(constraint)} contradicts the {total:,} rows that other facts tell")
+            raise PolicyError(f"{write_constraint(constraint)} contradicts the {total:,} rows of other constraints")
     _check_marginals(domain, constraints)
     _check_counts_against_marginals(domain, constraints)
     if not is_possible(domain, constraints, total):
@@ -396,7 +396,7 @@ def check_constraints(domain: Domain, constraints: tuple[Constraint, ...]) -> No
 
 
 def _total(constraints: Sequence[Constraint]) -> int | None:
-    """The number of rows that the facts give; PolicyError where they give several."""
+    """The number of rows that the constraints give; PolicyError where they give several."""
     given: dict[int, Constraint] = {}
     for constraint in constraints:
         if isinstance(constraint, MarginalConstraint) and constraint.total is not None:

@@ -34,7 +34,7 @@ from blowfishdb.model.projection import Verdict, evaluate, leaving_cells
 
 
 def changed_constraints(domain: Domain, policy: Policy) -> tuple[str, ...]:
-    """The facts that one hidden move may change, as written; said too often is sound, too seldom is not."""
+    """The constraints that one hidden move may change, as written; said too often is sound, too seldom is not."""
     applied = policy.applied(domain)
     return tuple(
         write_constraint(constraint) for constraint in policy.constraints if _may_change(applied, policy, constraint)
@@ -89,7 +89,7 @@ def most_changes(differences: tuple[Vector, ...], most_work: int = MOST_WORK) ->
     """g: the largest L1 norm in the Graver basis of the given columns, at least 2; None where that is too much work.
 
     Columns are the differences of signatures, one of each pair of opposite signs, and none is 0. A minimal set of
-    changed records that keeps all facts has at most g records; without columns it has one (proof:
+    changed records that keeps all constraints has at most g records; without columns it has one (proof:
     docs/proofs/constraints.md).
     """
     if not differences:
@@ -99,7 +99,7 @@ def most_changes(differences: tuple[Vector, ...], most_work: int = MOST_WORK) ->
     kernel = integer_kernel(differences)
     if kernel.shape[0] == 0:
         return 2
-    # Loaded here: few policies have facts that overlap, and the compiler takes a second to load.
+    # Loaded here: few policies have constraints that overlap, and the compiler takes a second to load.
     from blowfishdb.model.kernels import completed
 
     basis, work = completed(kernel, MOST_ELEMENTS, most_work)
@@ -150,7 +150,7 @@ MOST_SPELLED_OUT = 2**16
 
 
 def moves_at_once(domain: Domain, policy: Policy) -> int | None:
-    """At most so many records change between neighbours; None when no hidden move changes a fact.
+    """At most so many records change between neighbours; None when no hidden move changes a constraint.
 
     CannotCertify when no bound is found, PolicyError where only some rows of each person count.
     """
@@ -169,31 +169,31 @@ def moves_at_once(domain: Domain, policy: Policy) -> int | None:
 
 
 def _check_unit(policy: Policy, changed: tuple[str, ...]) -> None:
-    """Refuses facts that a hidden change can touch where people are protected, however few of their rows count.
+    """Refuses constraints that a hidden change can touch where people are protected, however few of their rows count.
 
-    Facts speak of all rows, answers of the first rows of each person: rows that do not count could make up for rows
-    that do, so that a person changes alone, keeps every fact, and shows (proof: docs/proofs/constraints.md).
+    Constraints speak of all rows, answers of the first rows of each person: rows that do not count could make up for
+    rows that do, so that a person changes alone, keeps every constraint, and shows (proof: docs/proofs/constraints.md).
     """
     if not isinstance(policy.unit, Person):
         return
     named = "; ".join(changed[:MOST_NAMED]) + ("; ..." if len(changed) > MOST_NAMED else "")
     public = ", make the attributes they look at public()" if policy.presence == "public" else ""
     raise PolicyError(
-        f"public facts speak of all rows, answers of each {policy.unit.id}'s first ones alone ({policy.unit.at_most} "
-        f"at most), and a hidden change can touch {named}. Nothing can be proven of the two together: leave these "
-        f"facts out{public}, or protect each row on its own, without a person"
+        f"public constraints speak of all rows, answers of each {policy.unit.id}'s first ones alone "
+        f"({policy.unit.at_most} at most), and a hidden change can touch {named}. Nothing can be proven of the two "
+        f"together: leave these constraints out{public}, or protect each row on its own, without a person"
     )
 
 
 def is_settled(domain: Domain, policy: Policy) -> bool:
-    """Whether the facts settle how many records each of their atoms has."""
+    """Whether the constraints settle how many records each of their atoms has."""
     told = signatures(policy.applied(domain), policy.constraints)
     return atoms_of(told, absence=policy.presence != "public").settled
 
 
 @lru_cache(maxsize=64)
 def _moves(domain: Domain, constraints: tuple[Constraint, ...], absence: bool) -> int | None:
-    """The bound from the facts alone; None where none is found."""
+    """The bound from the constraints alone; None where none is found."""
     found = atoms_of(signatures(domain, constraints), absence=absence)
     if found.settled:
         # Absence alone in its atom is one vertex: nothing moves inside it.
@@ -204,7 +204,7 @@ def _moves(domain: Domain, constraints: tuple[Constraint, ...], absence: bool) -
 
 
 def _known_rows(constraints: tuple[Constraint, ...]) -> int | None:
-    """The number of rows, where a fact gives it."""
+    """The number of rows, where a constraint gives it."""
     for constraint in constraints:
         number = (
             constraint.value
@@ -221,7 +221,7 @@ def _known_rows(constraints: tuple[Constraint, ...]) -> int | None:
 def signature_differences(
     domain: Domain, constraints: tuple[Constraint, ...], absence: bool
 ) -> tuple[tuple[int, ...], ...] | None:
-    """The differences of what facts say of two records, one of each pair of opposite signs; None if very many."""
+    """The differences of what constraints say of two records, one of each pair of opposite signs; None if very many."""
     cuts: dict[str, Segments] = {}
     spelled = 1
     for name in sorted(
@@ -248,7 +248,7 @@ def signature_differences(
 
 
 def too_many(constraints: tuple[Constraint, ...]) -> CannotCertify:
-    """The refusal of facts that overlap in too many ways, with the nearest declaration that works."""
+    """The refusal of constraints that overlap in too many ways, with the nearest declaration that works."""
     margins = [constraint.attributes for constraint in constraints if isinstance(constraint, MarginalConstraint)]
     joint = ", ".join(dict.fromkeys(name for margin in margins for name in margin))
     if len(margins) > 1:
@@ -258,15 +258,16 @@ def too_many(constraints: tuple[Constraint, ...]) -> CannotCertify:
     else:
         nearest = "If the counts of the pieces into which they cut each other are public, declare those"
     return CannotCertify(
-        "these public facts overlap in too many ways: no bound was found on how many records must change together. "
-        f"{nearest}; facts that split the records into separate parts always work, and with public presence so do any "
-        "facts with the number of rows given (rows = ...). Otherwise leave out what is not public in truth."
+        "these public constraints overlap in too many ways: no bound was found on how many records must change "
+        f"together. {nearest}; constraints that split the records into separate parts always work, and with public "
+        "presence so do any constraints with the number of rows given (rows = ...). Otherwise leave out what is "
+        "not public in truth."
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """`piece_of` numbers, for each combination of the facts' segments, the set of cells its records may be in.
+    """`piece_of` numbers, for each combination of the constraints' segments, the set of cells its records may be in.
 
     Piece p is the cells `index[place[p]][masks[mask[p]]]` (none where place is -1), and `zero[p]` tells that some of
     its records do not count.
@@ -293,7 +294,7 @@ class Pieces:
 def pieces_of(
     told: Signatures, verdict: Verdict, cuts: Mapping[str, Segments], layout: Mapping[str, AxisCells]
 ) -> Pieces:
-    """The pieces of a query's cells under the facts; attributes that only the query looks at may take any value."""
+    """The pieces of a query's cells under the constraints; attributes of the query alone may take any value."""
     shape = tuple(axis.cells for axis in layout.values()) or (1,)
     axes = list(layout)
     shared = [name for name in told.names if name in cuts]
@@ -381,7 +382,7 @@ def constrained_graph(
     cuts: Mapping[str, Segments],
     layout: Mapping[str, AxisCells],
 ) -> CellGraph | None:
-    """The graph of a query's cells under the policy's facts; None when no hidden move changes a fact.
+    """The graph of a query's cells under the policy's constraints; None when no hidden move changes a constraint.
 
     Records make up for each other by changes of any kind, so all pairs of cells that some atom holds are joined,
     whatever the policy's own graphs say (proof: docs/proofs/constraints.md).

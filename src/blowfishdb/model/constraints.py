@@ -116,30 +116,30 @@ CONSTRAINTS = (CountConstraint, RangeConstraint, MarginalConstraint, RowsConstra
 
 
 def count_constraint(condition: Predicate, value: int | None = None) -> CountConstraint:
-    """The public fact how many records meet a condition."""
+    """The public constraint how many records meet a condition."""
     return CountConstraint(condition, value)
 
 
 def range_constraint(attribute: str, low: object, high: object, value: int | None = None) -> RangeConstraint:
-    """The public fact how many records lie from low to high, both included."""
+    """The public constraint how many records lie from low to high, both included."""
     return RangeConstraint(attribute, low, high, value)
 
 
 def marginal_constraint(
     *attributes: str, values: Iterable[tuple[Iterable[object], int]] | None = None
 ) -> MarginalConstraint:
-    """The public fact how many records have each combination of values of the attributes."""
+    """The public constraint how many records have each combination of values of the attributes."""
     listed = None if values is None else tuple((tuple(combination), count) for combination, count in values)
     return MarginalConstraint(attributes, listed)
 
 
 def rows_constraint(value: int | None = None) -> RowsConstraint:
-    """The public fact how many rows there are."""
+    """The public constraint how many rows there are."""
     return RowsConstraint(value)
 
 
 def numbers_given(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
-    """The facts of which the numbers themselves are given."""
+    """The constraints of which the numbers themselves are given."""
     return tuple(f for f in constraints if (f.values if isinstance(f, MarginalConstraint) else f.value) is not None)
 
 
@@ -164,7 +164,7 @@ def _check_value(value: object) -> None:
 
 
 def _plain_value(value: object) -> object:
-    """Numbers exact, dates as text: then a fact reads back from its text as it was."""
+    """Numbers exact, dates as text: then a constraint reads back from its text as it was."""
     if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, float | Decimal | Fraction):
@@ -172,7 +172,7 @@ def _plain_value(value: object) -> object:
         return int(number) if number.denominator == 1 else number
     if isinstance(value, str | int):
         return value
-    raise PolicyError(f"a fact compares with numbers, texts, truth values and dates, not with {value!r}")
+    raise PolicyError(f"a constraint compares with numbers, texts, truth values and dates, not with {value!r}")
 
 
 def _plain_condition(condition: Predicate, depth: int, nested: int = 0) -> Predicate:
@@ -193,7 +193,7 @@ def _plain_condition(condition: Predicate, depth: int, nested: int = 0) -> Predi
         case Comparison(attribute, op, value):
             return Comparison(attribute, op, _plain_value(value))
         case Member(attribute, ()):
-            raise PolicyError(f"a list of values of {attribute} is empty; leave the fact out")
+            raise PolicyError(f"a list of values of {attribute} is empty; leave the constraint out")
         case Member(attribute, values):
             return Member(attribute, tuple(_plain_value(value) for value in values))
     return condition
@@ -273,4 +273,4 @@ def _code_of(attribute: Attribute, value: object, name: str) -> int:
         for slot in attribute.slots:
             if slot.name == value:
                 return slot.code
-        raise PolicyError(f"a public fact: {name}: {error}") from None
+        raise PolicyError(f"a public constraint: {name}: {error}") from None

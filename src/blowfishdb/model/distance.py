@@ -72,7 +72,7 @@ def record_distance(domain: Domain, policy: Policy, one: Mapping[str, object], t
 def hidden_distance(domain: Domain, policy: Policy, name: str, one: object, two: object) -> int | None:
     """Steps between two records that differ in one attribute alone, absence counted as a way between them.
 
-    None as well where public facts tie records together: then no number of steps bounds what is learned of one alone.
+    None as well where public constraints tie records together: no number of steps then bounds what is learned of one.
     """
     if changed_constraints(domain, policy):
         return None

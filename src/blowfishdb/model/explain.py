@@ -39,13 +39,13 @@ MOST_NAMED = 8
 
 
 def explain_constraints(domain: Domain, policy: Policy) -> tuple[str, ...]:
-    """One sentence or two about the facts that are declared public; CannotCertify for facts that have no bound."""
+    """One sentence or two about the public constraints; CannotCertify where they have no bound."""
     if not policy.constraints:
         return ()
-    said = [f"Public facts: {constraint_list(policy.constraints)}. Whoever asks may be told them exactly."]
+    said = [f"Public constraints: {constraint_list(policy.constraints)}. Whoever asks may be told them exactly."]
     moves = moves_at_once(domain, policy)
     if moves is None:
-        said.append("No hidden change of a record changes a public fact, so the facts cost nothing.")
+        said.append("No hidden change of a record changes a public constraint, so the constraints cost nothing.")
     else:
         said.append(_price(domain, policy, moves))
     return (
@@ -56,7 +56,7 @@ def explain_constraints(domain: Domain, policy: Policy) -> tuple[str, ...]:
 
 
 def _as_read(domain: Domain, constraints: Sequence[Constraint]) -> list[str]:
-    """What facts count where the domain reads a value as another one: the same cells that answers count."""
+    """What constraints count where the domain reads a value as another one: the same cells that answers count."""
     read = []
     for name in signatures(domain, constraints).names:
         attribute = domain[name]
@@ -65,20 +65,20 @@ def _as_read(domain: Domain, constraints: Sequence[Constraint]) -> list[str]:
             read.append(f"{name} beyond the declared values as {beyond}")
         if attribute.null != CELL:
             read.append(f"{name} NULL as {attribute.null}")
-    return [f"Facts count what the domain reads, as answers do: {_listed(read)}."] if read else []
+    return [f"Constraints count what the domain reads, as answers do: {_listed(read)}."] if read else []
 
 
 def constraint_list(constraints: Sequence[Constraint]) -> str:
-    """The facts as they are written, the first few of them."""
+    """The constraints as they are written, the first few of them."""
     return _listed([write_constraint(constraint) for constraint in constraints])
 
 
 def _price(domain: Domain, policy: Policy, moves: int) -> str:
     changed = _listed(list(changed_constraints(domain, policy)))
     if is_settled(domain, policy):
-        how = "one in each of the parts into which the facts split the records (atoms)"
+        how = "one in each of the parts into which the constraints split the records (atoms)"
     else:
-        how = "because the facts overlap (Graver bound)"
+        how = "because the constraints overlap (Graver bound)"
     return (
         f"A hidden change of one record changes {changed}, so other records must make up for it: up to {moves:,} "
         f"records change together, {how}. Every loss is summed over them, and any two values count as one step apart: "
@@ -109,7 +109,7 @@ METRICS = {"l1": "added up over the attributes", "l2": "in straight line", "linf
 
 
 def explain(domain: Domain, policy: Policy) -> tuple[str, ...]:
-    """One sentence or two per attribute, then what holds for whole records, for presence, people and facts."""
+    """One sentence or two per attribute, then what holds for whole records, for presence, people and constraints."""
     policy.check(domain)
     domain = policy.applied(domain)
     said = [_grid(grid) for grid in policy.joint]

@@ -128,7 +128,7 @@ def compile_points(domain: Domain, policy: Policy, columns: tuple[Axis, ...], wh
     moves = moves_at_once(domain, policy)
     own = tuple(factor_graph(domain, policy, names, layout) for names in policy.factors(axes))
     graph = PointGraph(
-        # Public facts make records change together by moves of any length (docs/proofs/constraints.md).
+        # Public constraints make records change together by moves of any length (docs/proofs/constraints.md).
         factors=own if moves is None else tuple(complete(layout[name].cells) for name in axes),
         plain=tuple(layout[name].plain for name in axes),
         composition=policy.composition if moves is None else "record",

@@ -153,7 +153,7 @@ class Policy:
         )
 
     def check(self, domain: Domain) -> None:
-        """Refuses a policy that does not fit the domain, or facts that cannot all be true."""
+        """Refuses a policy that does not fit the domain, or constraints that cannot all be true."""
         if self.constraints:
             check_constraints(self.applied(domain), self.constraints)
         for name in self.attributes:

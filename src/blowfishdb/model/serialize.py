@@ -386,7 +386,7 @@ def _write_constraint(constraint: Constraint) -> str | Written:
 
 
 def read_stored_constraint(written: str | Mapping[str, Any]) -> Constraint:
-    """The public fact that a checked entry declares: its text, or a marginal with its counts."""
+    """The public constraint that a checked entry declares: its text, or a marginal with its counts."""
     if isinstance(written, str):
         return read_constraint(written)
     constraint = read_constraint(written["fact"])

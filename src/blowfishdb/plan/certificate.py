@@ -54,7 +54,7 @@ class Certificate:
     """Publishing the plan's answers is (epsilon, G)-Blowfish private.
 
     `witness` is the pair of cells (ZERO: outside the filter, or absent) on which the loss is greatest; when
-    `is_tight`, no smaller epsilon is true. A bound without a witness is an upper bound. Where public facts make
+    `is_tight`, no smaller epsilon is true. A bound without a witness is an upper bound. Where public constraints make
     several records change together, `constraint_note` says so: the loss is then summed over their moves, of which the
     witness is the worst.
     """
@@ -144,7 +144,7 @@ def rescaled(plan: AnyPlan, certificate: Certificate, epsilon: Fraction) -> tupl
 
 
 def worst_loss(plan: Plan | EdgePlan, graph: CellGraph) -> WorstEdge:
-    """The greatest loss between neighbours when the unit is 1: all rows of a person, or all moves that facts demand."""
+    """The greatest loss between neighbours at unit 1: all rows of a person, or all moves that constraints demand."""
     single = worst_edge(plan, graph)
     if graph.constraint_moves is None:
         return replace(single, loss=single.loss * graph.rows_per_person)

@@ -112,7 +112,7 @@ def _upkeep(context: PageContext, name: str) -> None:
 
     fresh = (
         "Old answers no longer replay, and what was spent stays spent: new rows do not make people forget old answers. "
-        "Numbers that public facts give must be true of the new rows: put new ones in force first."
+        "Numbers that public constraints give must be true of the new rows: put new ones in force first."
     )
     gone = (
         "Analysts can no longer ask about it. Its account, and what was spent, stay in the ledger should it come back."

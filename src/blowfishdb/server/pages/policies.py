@@ -231,12 +231,14 @@ def _whole_record(draft: Draft) -> None:
     ):
         ui.label(label).classes("bf-label")
         _choice(draft, part, options)
-    ui.label("Public facts, one per line").classes("bf-label")
+    ui.label("Public constraints, one per line").classes("bf-label")
     ui.textarea(
         value=draft.constraints,
         placeholder="count(age < 18) = 120\nmarginal(ward)",
         on_change=lambda event: _set(draft, "constraints", str(event.value or "")),
-    ).props('outlined dense autogrow debounce=300 aria-label="Public facts" data-testid="facts"').classes("w-full")
+    ).props('outlined dense autogrow debounce=300 aria-label="Public constraints" data-testid="constraints"').classes(
+        "w-full"
+    )
     small("Counts that everybody knows already. They tie records together, and what ties costs.", "margin-top:4px")
 
 

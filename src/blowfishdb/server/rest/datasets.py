@@ -58,7 +58,7 @@ class Reason(Strict):
 
 
 class Description(Strict):
-    """What is new, and whether the numbers that public facts give are true of it too."""
+    """What is new, and whether the numbers that public constraints give are true of it too."""
 
     description: str
     numbers_hold: bool = False

@@ -1,4 +1,4 @@
-"""Public facts: how they are written, and which declarations are refused."""
+"""Public constraints: how they are written, and which declarations are refused."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ CONSTRAINTS = (
 
 
 @given(CONSTRAINTS)
-def test_a_written_fact_reads_back_to_itself(constraint: Constraint) -> None:
+def test_a_written_constraint_reads_back_to_itself(constraint: Constraint) -> None:
     assert read_constraint(write_constraint(constraint)) == constraint
 
 
@@ -77,7 +77,7 @@ def test_a_written_fact_reads_back_to_itself(constraint: Constraint) -> None:
         ("range(born, '2020-02-01', '2020-03-01') = 4", RangeConstraint("born", "2020-02-01", "2020-03-01", 4)),
     ],
 )  # fmt: skip
-def test_how_facts_are_written(text: str, constraint: object) -> None:
+def test_how_constraints_are_written(text: str, constraint: object) -> None:
     assert read_constraint(text) == constraint
 
 
@@ -113,7 +113,7 @@ def test_what_cannot_be_read_is_refused(text: str) -> None:
         ["count(outside(age))"], ["range(sex, 'F', 'M')"],
         ["count(age < 18) = 5", "count(age < 18) = 6"],
         ["count(age < 18) = 5", "count(age < 10) = 6"],
-        ["count(age < 18) = 5", "not a fact"],
+        ["count(age < 18) = 5", "not a constraint"],
         ["rows = 3", "count(age < 18) = 4"],
         ["rows = 12", "count(age < 18) = 5", "count(age >= 18 or age is null) = 6"],
         ["range(age, 0, 9) = 3", "range(age, 5, 14) = 3", "range(age, 0, 14) = 2"],
@@ -151,7 +151,7 @@ def test_bad_values_are_refused() -> None:
             make()
 
 
-def test_facts_that_can_all_be_true_are_accepted_and_kept_once() -> None:
+def test_constraints_that_can_all_be_true_are_accepted_and_kept_once() -> None:
     special = bf.marginal_constraint("age", values=[(["NULL"], 1), ([4], 2)])
     constraints = ["count(age < 18)", special, "count(age < 18) = 2", "rows = 3", "count(age is null) = 1", "rows"]
     policy = Policy(constraints=constraints)
@@ -164,7 +164,7 @@ def test_facts_that_can_all_be_true_are_accepted_and_kept_once() -> None:
     )
 
 
-def test_too_many_facts_are_refused() -> None:
+def test_too_many_constraints_are_refused() -> None:
     with pytest.raises(TooLarge):
         Policy(constraints=[f"range(age, {i}, {i + 1})" for i in range(5000)])
     wide = bf.domain({name: bf.integers(0, 10**6, null=0) for name in "abcd"})
@@ -174,7 +174,7 @@ def test_too_many_facts_are_refused() -> None:
 
 
 @pytest.mark.parametrize("form", ["toml", "json"])
-def test_documents_carry_facts(form: str) -> None:
+def test_documents_carry_constraints(form: str) -> None:
     values = [(["F"], 3), (["M"], 4)]
     known = bf.marginal_constraint("sex", values=values)
     constraints = ["count(sex = 'F' and age < 18) = 2", known, "rows", "range(age, 3, 5)"]
@@ -183,7 +183,7 @@ def test_documents_carry_facts(form: str) -> None:
     assert read_document(write_document(document, form), form) == document  # type: ignore[arg-type]
 
 
-def test_a_document_names_the_line_of_a_bad_fact() -> None:
+def test_a_document_names_the_line_of_a_bad_constraint() -> None:
     text = write_document(Document(PEOPLE, Policy(constraints=["rows = 3"])))
     wrong = {
         "'count(agee < 3)'": "agee", "3": "type", "'rows = 3', 'count(age < 9) = 4'": "contradicts",

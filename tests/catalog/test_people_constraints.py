@@ -1,4 +1,4 @@
-"""Public facts where people are protected: refused when declared, opened and released; and what can be done then."""
+"""Public constraints where people are protected: refused when declared, opened and released; the ways out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALONE = bf.Policy(unit=FIRST)
 
 
 def let_through(patch: pytest.MonkeyPatch) -> None:
-    """What was in force before facts and people were refused together."""
+    """What was in force before constraints and people were refused together."""
     patch.setattr(constraint_graph, "_check_unit", lambda policy, changed: None)
 
 
@@ -27,7 +27,7 @@ def charges(folder: Path) -> tuple[int, int]:
 
 
 def without_facts(folder: Path) -> None:
-    """The file as a curator edits it who was told to leave the facts out."""
+    """The file as a curator edits it who was told to leave the constraints out."""
     path = configuration(folder)
     kept = [line for line in path.read_text().splitlines() if not line.startswith("constraints")]
     path.write_text("\n".join(kept) + "\n")
@@ -74,7 +74,7 @@ def test_nothing_was_released_so_another_policy_may_take_its_place(tmp_path: Pat
             keeper.set_accounting("visits", "per-edge", reason="x")
         with pytest.raises(PolicyError, match="all rows"):
             keeper.set_domain("visits", visits().domain, reason="x")
-        assert keeper.set_policy("visits", ALONE, reason="facts and people do not go together").next_version == 2
+        assert keeper.set_policy("visits", ALONE, reason="constraints and people do not go together").next_version == 2
     with session(tmp_path) as db:
         assert db["visits"].histogram("ward").release(epsilon=1).epsilon == 1
 
@@ -87,7 +87,7 @@ def test_past_releases_have_no_bound(tmp_path: Path) -> None:
             # This is the fault: an exact answer about the first rows, at no cost.
             assert db["visits"].where(bf.col("ward") == "A1").count().release(epsilon=1).epsilon == 0
     without_facts(tmp_path)
-    with curator(tmp_path) as keeper, pytest.raises(ChangeRefused, match="no bound under its own public facts"):
+    with curator(tmp_path) as keeper, pytest.raises(ChangeRefused, match="no bound under its own public constraints"):
         keeper.set_policy("visits", ALONE, reason="x")
 
 
