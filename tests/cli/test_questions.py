@@ -51,11 +51,11 @@ def test_an_answer_that_comes_again_says_so(people: Run) -> None:
 
 def test_a_preview_that_is_too_dear_names_what_the_budget_buys(people: Run) -> None:
     dear = people("preview", "people", "--histogram", "age", "--within", "1", *ANA).out
-    assert "this is too dear" in dear and "Run it with" not in dear
+    assert "this is too expensive" in dear and "Run it with" not in dear
     assert "What your budget buys: blowfish preview people --histogram age --epsilon 0.5 --analyst ana" in dear
     people("release", "people", "--count", "--where", "age > 30", "--epsilon", "0.5", *ANA)
     spent_up = people("preview", "people", "--histogram", "age", "--within", "1", *ANA).out
-    assert "this is too dear" in spent_up and "What your budget buys" not in spent_up
+    assert "this is too expensive" in spent_up and "What your budget buys" not in spent_up
 
 
 @pytest.mark.parametrize(("amount", "said"), [("1129/1000", "1.12"), ("2/3", "0.666"), ("1/100000", "0.00001")])

@@ -40,7 +40,7 @@ def test_a_preview_costs_nothing_and_ends_with_the_command(people: Run) -> None:
     unknown = people("synopsis", "preview", "people", *aware, *ANA)
     assert "is not known before: dawa" in " ".join(unknown.out.split())
     dear = people(*asked[:6], "0.5", *ANA).out
-    assert "this is too dear" in dear and "Run it with" not in dear
+    assert "this is too expensive" in dear and "Run it with" not in dear
 
 
 def test_it_is_charged_once(people: Run, made: Path) -> None:

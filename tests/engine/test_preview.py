@@ -147,7 +147,7 @@ def test_a_public_column_is_never_dear() -> None:
 def test_what_is_left_is_shown() -> None:
     found = preview()
     assert "this leaves" in str(found.with_budget(Fraction(10)))
-    assert "too dear" in str(found.with_budget(Fraction(1, 10**6)))
+    assert "too expensive" in str(found.with_budget(Fraction(1, 10**6)))
     assert "left" not in str(found)
 
 

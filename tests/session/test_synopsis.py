@@ -241,6 +241,6 @@ def test_previews_of_synopses_are_readable(session: Session) -> None:
     assert [len(line) for line in lines[:3]] == [len(columns)] * 3
     assert repr(found) == str(found)
     check_inert(read(found._repr_html_()))
-    assert "this is too dear" in str(replace(found, left=Fraction(1, 4)))
+    assert "this is too expensive" in str(replace(found, left=Fraction(1, 4)))
     with pytest.raises(QueryError, match="from a histogram"):
         session["visits"].cdf("age").publish_preview(epsilon="0.5")

@@ -85,7 +85,7 @@ STOPS = (
     ),
     Stop("What is no counting question is refused.", ("sql", "SELECT * FROM adult", *ANALYST), code=3),
     Stop(
-        "What is too dear is refused too, with what the rest of the budget buys.",
+        "What is too expensive is refused too, with what the rest of the budget buys.",
         ("release", "adult", "--histogram", "hours_per_week", "--within", "2", *ANALYST),
         code=4,
     ),

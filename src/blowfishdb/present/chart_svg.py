@@ -34,8 +34,8 @@ from blowfishdb.present.words import printable, shortened
 
 def element(name: str, attributes: Mapping[str, object], *children: str) -> str:
     """One element; the children are markup already, the values of attributes are escaped here."""
-    written = "".join(f' {key}="{escaped(_short(value))}"' for key, value in attributes.items())
-    return f"<{name}{written}>{''.join(children)}</{name}>"
+    pairs = "".join(f' {key}="{escaped(_short(value))}"' for key, value in attributes.items())
+    return f"<{name}{pairs}>{''.join(children)}</{name}>"
 
 
 def escaped(text: str) -> str:
@@ -174,12 +174,12 @@ class Frame:
 
     def sheet(self, mark: str, title: str, description: str, *parts: str) -> str:
         """The whole picture, with a title and a description for those who do not see it."""
-        own = f"#{mark}"
+        at = f"#{mark}"
         style = (
-            f"{own} text{{font:12px system-ui,sans-serif;fill:{INK}}}{own} .q{{fill:{QUIET}}}"
-            f"{own} .a{{fill:transparent}}{own} .h:hover .a{{fill:{INK};fill-opacity:.08}}"
-            f"{own} .w{{visibility:hidden;pointer-events:none}}{own} .h:hover .w{{visibility:visible}}"
-            f"{own} .k{{fill:{INK};fill-opacity:.94}}{own} .w text{{fill:{PAPER}}}{own} .b{{font-weight:600}}"
+            f"{at} text{{font:12px system-ui,sans-serif;fill:{INK}}}{at} .q{{fill:{QUIET}}}"
+            f"{at} .a{{fill:transparent}}{at} .h:hover .a{{fill:{INK};fill-opacity:.08}}"
+            f"{at} .w{{visibility:hidden;pointer-events:none}}{at} .h:hover .w{{visibility:visible}}"
+            f"{at} .k{{fill:{INK};fill-opacity:.94}}{at} .w text{{fill:{PAPER}}}{at} .b{{font-weight:600}}"
         )
         # In a group of their own the words name the picture without popping up over it.
         title_words = element("title", {"id": f"{mark}-t"}, escaped(title))

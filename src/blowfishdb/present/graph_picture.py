@@ -50,23 +50,22 @@ def _sheet(view: GraphView, frame: Frame, *parts: str) -> str:
     mark = hashlib.sha256(repr((view.name, view.labels, view.pairs.tolist())).encode()).hexdigest()[:10]
     title = f"What the policy hides about {view.name}"
     shown = f"{len(view.labels):,} of {view.size:,} values and {len(view.pairs):,} hidden moves."
-    said = " ".join([shown, *view.warnings()])
-    return frame.sheet(f"bf{mark}", title, said, *parts)
+    return frame.sheet(f"bf{mark}", title, " ".join([shown, *view.warnings()]), *parts)
 
 
 def _captions(view: GraphView, frame: Frame, y: float) -> list[str]:
     """The lines below the picture: what is shown, what stands beside it, and what is not hidden."""
     shown = f"all {view.size:,} values" if view.is_whole else f"{len(view.labels):,} of {view.size:,} values"
-    said = [f"{view.name}: {shown}; values that a line joins are hidden from each other"]
-    said += [f"{universal_vertex}: one step from every value" for universal_vertex in view.universal]
-    said += [f"{name}: public, hidden from nobody" for name in view.apart]
+    lines = [f"{view.name}: {shown}; values that a line joins are hidden from each other"]
+    lines += [f"{universal_vertex}: one step from every value" for universal_vertex in view.universal]
+    lines += [f"{name}: public, hidden from nobody" for name in view.apart]
     if view.parts is not None and view.parts > 1 and not view.universal:
-        said.append(f"{view.parts:,} parts that no line joins (one colour each): which part is not hidden")
+        lines.append(f"{view.parts:,} parts that no line joins (one colour each): which part is not hidden")
     return [
         element(
             "text", {"x": frame.width / 2, "y": y + 18.0 * row, "text-anchor": "middle", "class": "q"}, escaped(line)
         )
-        for row, line in enumerate(said)
+        for row, line in enumerate(lines)
     ]
 
 

@@ -38,14 +38,13 @@ def html_table(caption: str, names: Sequence[str], rows: Sequence[Sequence[str] 
 
 
 def _row(parts: Sequence[str], tag: str, lefts: Sequence[int], extra: dict[str, str]) -> str:
-    made = []
+    row = []
     for place, part in enumerate(parts):
         side = "left" if place in lefts else "right"
-        style = f"text-align:{side};padding:2px 10px;border-bottom:1px solid {GRID}"
+        style = {"style": f"text-align:{side};padding:2px 10px;border-bottom:1px solid {GRID}"}
         # A heading without words would be read out as one.
-        named = {**extra, "style": style} if part else {"style": style}
-        made.append(element(tag if part else "td", named, escaped(part)))
-    return element("tr", {"style": ON_PAPER}, *made)
+        row.append(element(tag, {**extra, **style}, escaped(part)) if part else element("td", style))
+    return element("tr", {"style": ON_PAPER}, *row)
 
 
 def _across(text: str, columns: int) -> str:
@@ -62,14 +61,15 @@ def note(answer: Released) -> str:
 
 
 def note_parts(answer: Released) -> list[str]:
-    """The same sentences as a few paragraphs: what it is, what is hidden, what is not, and who made it."""
-    said = [[_asked(answer), _cost(answer), _accuracy(answer)], *_policy(answer), [_made(answer)]]
-    return [printable(" ".join(part for part in sentences if part)) for sentences in said]
-
-
-def _asked(answer: Released) -> str:
+    """The sentences as paragraphs: the answer, what the policy says, what is not protected, and the software."""
     data = f", from the dataset {answer.dataset}" if answer.dataset else ""
-    return f"{answer.title}{data}."
+    paragraphs = [
+        [f"{answer.title}{data}.", _cost(answer), _accuracy(answer)],
+        ["What the policy says:", *answer.protected] if answer.protected else [],
+        ["Not protected:", *answer.unprotected, ALWAYS_UNPROTECTED],
+        [_software(answer)],
+    ]
+    return [printable(" ".join(filter(None, sentences))) for sentences in paragraphs if sentences]
 
 
 def _cost(answer: Released) -> str:
@@ -86,34 +86,26 @@ def _accuracy(answer: Released) -> str:
     if answer.simultaneous is None and answer.widths.simultaneous == 0.0:
         return ""
     sure = percent(answer.beta)
+    width = digits_of(answer).high(answer.widths.simultaneous)
     if answer.caveat and answer.simultaneous is not None:
         return f"With {sure} confidence noise alone explains the intervals shown. {answer.caveat}"
     if answer.caveat:
-        return f"With {sure} confidence noise moved no value by more than {_width(answer)}. {answer.caveat}"
+        return f"With {sure} confidence noise moved no value by more than {width}. {answer.caveat}"
     if answer.simultaneous is not None:
-        said = f"With {sure} confidence all true values lie within the intervals shown."
+        promise = "all true values lie within the intervals shown"
     elif answer.raw.size == 1:
-        said = f"With {sure} confidence the true value is within {_width(answer)} of the measured one."
+        promise = f"the true value is within {width} of the measured one"
     else:
-        said = f"With {sure} confidence every one of the {answer.raw.size:,} true values is within {_width(answer)} of "
-        said += "the measured one."
+        promise = f"every one of the {answer.raw.size:,} true values is within {width} of the measured one"
+    shown = ""
     if not answer.consistent.feasible:
-        return f"{said} The measured values are shown as they are ({answer.consistent.note})."
-    if answer.is_counts:
-        return f"{said} The values shown are the nearest consistent ones inside these intervals."
-    return said
+        shown = f" The measured values are shown as they are ({answer.consistent.note})."
+    elif answer.is_counts:
+        shown = " The values shown are the nearest consistent ones inside these intervals."
+    return f"With {sure} confidence {promise}.{shown}"
 
 
-def _width(answer: Released) -> str:
-    return digits_of(answer).high(answer.widths.simultaneous)
-
-
-def _policy(answer: Released) -> list[list[str]]:
-    said = [["What the policy says:", *answer.protected]] if answer.protected else []
-    return [*said, ["Not protected:", *answer.unprotected, ALWAYS_UNPROTECTED]]
-
-
-def _made(answer: Released) -> str:
+def _software(answer: Released) -> str:
     day = f", {answer.released[:10]}" if answer.released else ""
     return f"Made with BlowfishDB {answer.version}{day}; plan {answer.certificate.plan_digest[:12]}."
 
@@ -123,7 +115,7 @@ PAGE_ROWS = 2_000
 
 
 def answer_fragment(answer: Released) -> str:
-    """What a notebook shows: the question, the picture, and the first and last rows."""
+    """The answer in a notebook: its title, the picture, and the first and last rows."""
     return element("div", {"style": BOX}, _heading(answer, "div"), picture(answer), table(answer, 10))
 
 
@@ -159,10 +151,10 @@ LEFTS = (0, 4)
 
 
 def preview_fragment(title: str, price: str, offers: Sequence[tuple[str, ...]], notes: Sequence[str]) -> str:
-    """What a notebook shows of a preview; an offer has a text for each of the columns."""
-    said = [element("p", {"style": "margin:6px 0 0"}, escaped(line)) for line in notes]
+    """A preview in a notebook; an offer has a text for each of the columns."""
     table = html_table("What each mechanism offers", COLUMNS, offers, LEFTS)
-    return element("div", {"style": BOX}, headline(title, price, "div"), table, *said)
+    paragraphs = [element("p", {"style": "margin:6px 0 0"}, escaped(line)) for line in notes]
+    return element("div", {"style": BOX}, headline(title, price, "div"), table, *paragraphs)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The values of one release: answers with their intervals, what they stand for, and the certificate."""
+"""A released answer as values: its numbers with their intervals, its labels, and its certificate."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from blowfishdb.plan.program import Allowance
 
 @dataclass(frozen=True)
 class AnswerAxis:
-    """The labels along one attribute; the first `plain` are ordinary groups, the rest special ones (NULL, outside).
+    """The labels along one attribute: `plain` ordinary groups, then special ones (NULL, outside).
 
-    `edges` are the ends of the ordinary groups on a number line where they lie side by side on one, else empty; with
-    `in_days` they are days since 1970.
+    `edges` are the ends of ordinary groups that lie side by side on a number line, else empty; with `in_days` they
+    are days since 1970.
     """
 
     name: str
@@ -78,15 +78,15 @@ class AnswerTable:
         """The labels of one answer, without walking through the others."""
         if not self.crossed:
             return tuple(axis.labels[place] for axis in self.axes)
-        found = []
+        labels = []
         for axis in reversed(self.axes):
-            place, own = divmod(place, len(axis.labels))
-            found.append(axis.labels[own])
-        return tuple(reversed(found))
+            place, along = divmod(place, len(axis.labels))
+            labels.append(axis.labels[along])
+        return tuple(reversed(labels))
 
 
 def single(name: str, labels: Sequence[str]) -> tuple[AnswerTable, ...]:
-    """One column of labels, for answers that are no cells: quantiles, a sum, a mean."""
+    """A table of one column, for answers that are no cells: quantiles, a sum, a mean."""
     return (AnswerTable((AnswerAxis(name, tuple(labels), len(labels)),)),)
 
 
@@ -121,7 +121,7 @@ def of_running_counts(bounds: Bounds, plain: int) -> Bounds:
 
 
 VALUE_NAMES = {"sum": "sum", "mean": "mean", "quantiles": "value"}
-"""What the main column of an answer is called where it is not a count."""
+"""Names of numbers that are not counts."""
 
 
 @cache
@@ -132,7 +132,7 @@ def software_version() -> str:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The declarations and the question that an answer belongs to, as plain data."""
+    """The declarations and the query that an answer belongs to, as plain data."""
 
     declared: Mapping[str, Any]
     question: Mapping[str, Any]
@@ -140,12 +140,12 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Released:
-    """The release of one question, as values.
+    """The released answers to one query.
 
-    `raw` is unbiased; every true answer lies within `widths.simultaneous` of it with probability 1 - beta, and each
-    one within its own `widths.per_answer`. `consistent` lies inside the simultaneous box. Where an interval is not
-    raw plus or minus a width (a quantile, a mean), `together` and `alone` give it. `stages` are those of a data-aware
-    mechanism, and `caveat` says what its intervals leave out. `evidence` is what its certificate is checked with.
+    `raw` is unbiased; all true answers lie within `widths.simultaneous` of it with probability 1 - beta, and any single
+    one within its `widths.per_answer`. `consistent` lies inside the simultaneous box. Where intervals are not raw plus
+    or minus a width (a quantile, a mean), `simultaneous` and `pointwise` are the intervals. `stages` are those of a
+    data-aware mechanism, and `caveat` says what its intervals leave out. The certificate is checked with `evidence`.
     """
 
     kind: Kind
@@ -188,12 +188,12 @@ class Released:
 
     @property
     def epsilon(self) -> Fraction:
-        """What the release costs."""
+        """The price of the release."""
         return self.certificate.epsilon
 
     @property
     def values(self) -> Floats:
-        """The answers to show: consistent ones where there are such, else the raw ones."""
+        """The answers to show: consistent ones, or the raw ones where none are consistent."""
         return self.consistent.values
 
     @property
@@ -203,20 +203,19 @@ class Released:
 
     @property
     def value_name(self) -> str:
-        """What the answers are: count, sum, mean or value."""
+        """The name of the numbers: count, sum, mean or value."""
         return VALUE_NAMES.get(self.kind, "count")
 
     @property
     def labels(self) -> tuple[str, ...]:
         """A name for each answer, in order."""
-        sets = [(table, len(self.tables) > 1) for table in self.tables]
-        named = [
+        several = len(self.tables) > 1
+        labels = [
             " × ".join(f"{name} {part}" if several else part for name, part in zip(table.names, row, strict=True))
-            for table, several in sets
+            for table in self.tables
             for row in table.rows()
         ]
-        plain = self.running
-        return tuple(f"up to {name}" if place < plain else name for place, name in enumerate(named))
+        return tuple(f"up to {label}" if place < self.running else label for place, label in enumerate(labels))
 
     @property
     def running(self) -> int:
@@ -225,16 +224,16 @@ class Released:
 
     @cached_property
     def bounds(self) -> Bounds:
-        """Intervals that hold for all answers together with probability 1 - beta."""
+        """Simultaneous intervals: all of them hold with probability 1 - beta."""
         if self.simultaneous is not None:
             return self.simultaneous
-        found = around(self.raw, self.widths.simultaneous)
-        return of_running_counts(of_counts(found), self.running) if self.is_counts else found
+        bounds = around(self.raw, self.widths.simultaneous)
+        return of_running_counts(of_counts(bounds), self.running) if self.is_counts else bounds
 
     @cached_property
     def pointwise_bounds(self) -> Bounds:
-        """Intervals that hold for each answer on its own with probability 1 - beta."""
+        """Pointwise intervals: each of them holds with probability 1 - beta."""
         if self.pointwise is not None:
             return self.pointwise
-        found = around(self.raw, self.widths.per_answer)
-        return of_counts(found) if self.is_counts else found
+        bounds = around(self.raw, self.widths.per_answer)
+        return of_counts(bounds) if self.is_counts else bounds

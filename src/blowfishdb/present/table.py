@@ -107,15 +107,15 @@ def shown_rows(size: int, most: int = ROWS) -> tuple[range, range]:
 def row_labels(answer: Released, places: Sequence[int]) -> list[list[str]]:
     """The labels of the given answers, one per attribute, "" where a marginal does not have it."""
     names = column_names(answer)
-    found = []
+    rows = []
     for place in places:
         for table in answer.tables:
             if place < table.size:
                 labels = dict(zip(table.names, table.row(place), strict=True))
-                found.append([shortened(labels.get(name, "")) for name in names])
+                rows.append([shortened(labels.get(name, "")) for name in names])
                 break
             place -= table.size
-    return found
+    return rows
 
 
 def cells(answer: Released, places: Sequence[int]) -> list[list[str]]:

@@ -26,7 +26,7 @@ LONGEST_LABEL = 40
 
 @dataclass(frozen=True)
 class Digits:
-    """So many places after the point."""
+    """A number of places after the point."""
 
     places: int
 
@@ -73,9 +73,9 @@ def readable(number: float) -> str:
 
 
 def budget_words(left: Fraction, price: Fraction) -> str:
-    """What somebody has left, and what a price would leave of it."""
+    """The budget that is left, and what the price would leave of it."""
     after = left - price
-    rest = f"this leaves {readable(float(after))}" if after >= 0 else "this is too dear"
+    rest = f"this leaves {readable(float(after))}" if after >= 0 else "this is too expensive"
     return f"You have {readable(float(left))} left; {rest}."
 
 
@@ -118,51 +118,49 @@ def caption_words(answer: Released) -> str:
 
 
 def accuracy_words(answer: Released) -> str:
-    """How near the truth all values are: "every value within 50 (95 %)"."""
-    digits = digits_of(answer)
-    if answer.caveat and answer.simultaneous is not None:
-        return f"intervals for the noise alone ({percent(answer.beta)})"
-    if answer.simultaneous is not None and answer.raw.size == 1:
-        low, high = digits.low(float(answer.bounds.low[0])), digits.high(float(answer.bounds.high[0]))
-        return (
-            f"{low} exactly ({percent(answer.beta)})"
-            if low == high
-            else f"between {low} and {high} ({percent(answer.beta)})"
-        )
-    if answer.simultaneous is not None:
-        return f"all intervals hold together ({percent(answer.beta)})"
-    if answer.widths.simultaneous == 0.0:
+    """The simultaneous accuracy of all values: "every value within 50 (95 %)"."""
+    if answer.simultaneous is None and answer.widths.simultaneous == 0.0:
         return "exact"
-    width = digits.high(answer.widths.simultaneous)
-    if answer.caveat:
-        return f"noise within {width} ({percent(answer.beta)})"
-    every = "within" if answer.raw.size == 1 else "every value within"
-    return f"{every} {width} ({percent(answer.beta)})"
+    digits, one = digits_of(answer), answer.raw.size == 1
+    if answer.simultaneous is None:
+        what = "noise within" if answer.caveat else "within" if one else "every value within"
+        words = f"{what} {digits.high(answer.widths.simultaneous)}"
+    elif answer.caveat:
+        words = "intervals for the noise alone"
+    elif one:
+        low, high = digits.low(float(answer.bounds.low[0])), digits.high(float(answer.bounds.high[0]))
+        words = f"{low} exactly" if low == high else f"between {low} and {high}"
+    else:
+        words = "all intervals hold together"
+    return f"{words} ({percent(answer.beta)})"
 
 
-def question_words(asked: Query) -> str:
-    """What is asked, in one line: "CDF of cost where ward = 'A3'"."""
-    said = _asked(asked)
-    return said if asked.where is None else f"{said} where {condition_words(asked.where)}"
+def question_words(query: Query) -> str:
+    """The query in one line: "CDF of cost where ward = 'A3'"."""
+    title = _title(query)
+    return title if query.where is None else f"{title} where {condition_words(query.where)}"
 
 
-def _asked(asked: Query) -> str:
-    by = " × ".join(_axis_words(axis) for axis in asked.axes)
-    if asked.kind == "count":
-        return "Number of records"
-    if asked.kind == "cdf":
-        return f"CDF of {by}"
-    if asked.kind == "ranges":
-        count = len(asked.boxes)
-        return f"{'All ranges' if not count else 'One range' if count == 1 else f'{count:,} ranges'} of {by}"
-    if asked.kind == "marginals":
-        if asked.ways is not None:
-            return f"All {asked.ways}-way marginals of {', '.join(_axis_words(axis) for axis in asked.axes)}"
-        named = {axis.attribute: _axis_words(axis) for axis in asked.axes}
-        return f"Marginals of {', '.join(' × '.join(named.get(name, name) for name in s) for s in asked.subsets)}"
-    if asked.kind in ("histogram", "histogram2d"):
-        return f"Histogram of {by}"
-    return f"{asked.kind.capitalize()} of {by}"
+def _title(query: Query) -> str:
+    axes = {axis.attribute: _axis_words(axis) for axis in query.axes}
+    by = " × ".join(axes.values())
+    match query.kind:
+        case "count":
+            return "Number of records"
+        case "cdf":
+            return f"CDF of {by}"
+        case "ranges":
+            count = len(query.boxes)
+            return f"{'All ranges' if not count else 'One range' if count == 1 else f'{count:,} ranges'} of {by}"
+        case "marginals" if query.ways is not None:
+            return f"All {query.ways}-way marginals of {', '.join(axes.values())}"
+        case "marginals":
+            subsets = (" × ".join(axes.get(name, name) for name in subset) for subset in query.subsets)
+            return f"Marginals of {', '.join(subsets)}"
+        case "histogram" | "histogram2d":
+            return f"Histogram of {by}"
+        case other:
+            return f"{other.capitalize()} of {by}"
 
 
 def _axis_words(axis: Axis) -> str:
@@ -178,7 +176,7 @@ def _axis_words(axis: Axis) -> str:
 
 
 def policy_words(domain: Domain, policy: Policy, attributes: Collection[str]) -> tuple[str, ...]:
-    """The policy in words, as far as it concerns a question that looks at these attributes alone."""
+    """Sentences of the policy about the given attributes."""
     others = tuple(f"{name}: " for name in domain if name not in attributes)
-    said = [sentence for sentence in explain(domain, policy) if not sentence.startswith(others)]
-    return (*said, "No other attribute enters these numbers.") if others else tuple(said)
+    sentences = tuple(sentence for sentence in explain(domain, policy) if not sentence.startswith(others))
+    return (*sentences, "No other attribute enters these numbers.") if others else sentences
