@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 
 from nicegui import ui
 
-from blowfishdb.errors import BlowfishError
 from blowfishdb.server.auth.tokens import Token
 from blowfishdb.server.auth.users import SCOPES
-from blowfishdb.server.pages.controls import card, heading, icon_button, in_row, notice, small, spread
+from blowfishdb.server.pages.controls import card, heading, icon_button, in_row, link_button, notice, small, spread
 from blowfishdb.server.pages.layout import PASSWORD, page
 from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.result import code_block
@@ -24,7 +23,7 @@ async def account(context: PageContext) -> None:
         with ui.element("div"):
             heading(context.identity.name)
             small(f"Role: {context.identity.role}")
-        ui.button("Change password", icon="key", on_click=lambda: ui.navigate.to(PASSWORD)).props("outline")
+        link_button("Change password", PASSWORD, "key", "outline")
     with card():
         heading("Tokens")
         does = "ask as you, with your budget" if "ask" in context.identity.scopes else "do what you may do"
@@ -48,16 +47,9 @@ class TokenList:
         self._show()
 
     def _make(self) -> None:
-        app_state = self._context.app_state
-        try:
-            now = self._context.check(*SCOPES)
-            secret, token = app_state.tokens.issue(now.name, self._label.value or "", now.scopes, self._days.value)
-        except BlowfishError as error:
-            self._context.tell(error)
-            return
-        app_state.audit_log.note(
-            now.name, "made a token", token.id, {"scopes": " ".join(token.scopes), "days": self._days.value}
-        )
+        app_state, user, days = self._context.app_state, self._context.check(*SCOPES), self._days.value
+        secret, token = app_state.tokens.issue(user.name, self._label.value or "", user.scopes, days)
+        self._context.note("made a token", token.id, {"scopes": " ".join(token.scopes), "days": days})
         self._secret.clear()
         with self._secret:
             notice("Copy it now: it is not shown again.", "is-accent", "key").style("margin:14px 0 10px")
@@ -66,13 +58,8 @@ class TokenList:
         self._show()
 
     def _end(self, token: Token) -> None:
-        try:
-            now = self._context.check(*SCOPES)
-            self._context.app_state.tokens.revoke(now.name, token.id)
-        except BlowfishError as error:
-            self._context.tell(error)
-            return
-        self._context.app_state.audit_log.note(now.name, "ended a token", token.id)
+        self._context.app_state.tokens.revoke(self._context.check(*SCOPES).name, token.id)
+        self._context.note("ended a token", token.id)
         self._show()
 
     def _show(self) -> None:

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
+from urllib.parse import urlencode
 
 from nicegui import ui
 
 from blowfishdb.errors import BlowfishError
-from blowfishdb.server.pages.controls import card, empty, heading, in_row, small, spread
+from blowfishdb.server.pages.controls import (
+    Column,
+    card,
+    empty,
+    figure,
+    heading,
+    in_row,
+    link_button,
+    plain_table,
+    redraw,
+    small,
+    spread,
+)
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext
-from blowfishdb.server.pages.query_form import Asking, Chosen, Template, asked, usual_step
-from blowfishdb.server.pages.quote import budget_bar, figure
+from blowfishdb.server.pages.query_form import AxisChoice, QueryDraft, Template, build_query, usual_step
+from blowfishdb.server.pages.quote import budget_bar
 from blowfishdb.session.backend import Budget
 from blowfishdb.session.session import Session
 
 MOST_ATTRIBUTES = 8
+COLUMNS = (Column("Question"), Column("Epsilon", is_number=True), Column("Your budget would do", is_number=True))
 TEMPLATES: dict[Template, str] = {"histogram": "Histogram", "cdf": "Cumulative"}
-
-
-@dataclass(frozen=True)
-class Typical:
-    """A question that many would ask, and what it costs; `times` says how often the rest of the budget would do."""
-
-    title: str
-    price: str
-    times: str
 
 
 @page("/budget", "Budget", "ask", lead="What you may still spend. Answers of the past stay free, whatever is left.")
@@ -35,11 +39,8 @@ async def budget(context: PageContext) -> None:
     session = context.session()
     names = await context.run(session.datasets)
     if not names:
-        empty(
-            "account_balance_wallet",
-            "There is no dataset yet",
-            "A curator declares one, with a budget for each analyst.",
-        )
+        said = "A curator declares one, with a budget for each analyst."
+        empty("account_balance_wallet", "There is no dataset yet", said)
     for name in names:
         found = await context.run(partial(session.budget, name))
         with card():
@@ -49,8 +50,7 @@ async def budget(context: PageContext) -> None:
 def _dataset(context: PageContext, found: Budget) -> None:
     with spread():
         heading(found.dataset)
-        where = f"/explore?dataset={found.dataset}"
-        ui.button("Explore", icon="insights", on_click=lambda: ui.navigate.to(where)).props("flat dense")
+        link_button("Explore", f"/explore?{urlencode({'dataset': found.dataset})}", "insights", "flat dense")
     with in_row().style("align-items:baseline;gap:10px;margin:8px 0 10px"):
         ui.label(figure(found.remaining)).classes("bf-big").props('data-testid="left"')
         ui.label("epsilon left for you").classes("bf-quiet")
@@ -72,53 +72,34 @@ def _dataset(context: PageContext, found: Budget) -> None:
         small("Working out the prices …")
 
     async def price() -> None:
-        try:
-            listed = await context.run(lambda: typical(context.session(), found.dataset, within.value))
-        except BlowfishError as error:
-            context.tell(error)
-            return
-        box.clear()
-        with box:
-            _table(listed)
+        rows = await context.run(lambda: typical(context.session(), found.dataset, within.value))
+        redraw(box, partial(plain_table, COLUMNS, rows, "Typical questions"))
 
     within.on_value_change(price)
     ui.timer(0.05, price, once=True)
 
 
-def typical(session: Session, dataset: str, alpha: str) -> list[Typical]:
-    """Histograms and cumulative histograms of the first attributes, priced; reads no data."""
+def typical(session: Session, dataset: str, alpha: str) -> list[tuple[str, str, str]]:
+    """Histograms and cumulative histograms of the first attributes: the price, and how often the rest would pay it."""
     table = session[dataset]
-    found = []
+    rows = []
     for name in list(table.domain)[:MOST_ATTRIBUTES]:
         attribute = table.domain[name]
         for template, words in TEMPLATES.items():
             if template == "cdf" and not attribute.ordered:
                 continue
-            chosen = Chosen(name, usual_step(attribute) if template == "histogram" else "")
+            axis = AxisChoice(name, usual_step(attribute) if template == "histogram" else "")
             try:
-                preview = asked(Asking(dataset, template, (chosen,)), table).preview(alpha)
+                preview = build_query(QueryDraft(dataset, template, (axis,)), table).preview(alpha)
             except BlowfishError:
-                found.append(Typical(f"{words} of {name}", "not offered", ""))
+                rows.append((f"{words} of {name}", "not offered", ""))
                 continue
             left, price = preview.left, preview.epsilon
             times = "" if left is None or not price else often(left // price)
-            found.append(Typical(preview.title, figure(price) if price else "free", times))
-    return found
+            rows.append((preview.title, figure(price) if price else "free", times))
+    return rows
 
 
 def often(times: int) -> str:
     """How many times, in words."""
     return {0: "not once", 1: "once"}.get(times, f"{times:,} times")
-
-
-def _table(listed: list[Typical]) -> None:
-    columns = [
-        {"name": name, "label": words, "field": name, "align": align}
-        for name, words, align in (
-            ("title", "Question", "left"),
-            ("price", "Epsilon", "right"),
-            ("times", "Your budget would do", "right"),
-        )
-    ]
-    rows = [{"title": one.title, "price": one.price, "times": one.times} for one in listed]
-    ui.table(columns=columns, rows=rows, row_key="title").props("flat dense hide-bottom").classes("w-full bf-wraps")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
 from nicegui import ui
@@ -43,12 +44,24 @@ def icon_button(icon: str, label: str, on_click: Callable[[], object]) -> ui.but
     return button
 
 
+def link_button(label: str, target: str, icon: str = "", looks: str = "unelevated") -> ui.button:
+    """A button that leads to another page."""
+    return ui.button(label, icon=icon or None, on_click=lambda: ui.navigate.to(target)).props(looks)
+
+
 def heading(text: str, level: int = 2) -> ui.element:
     """A heading; its text is never read as markup."""
     element = ui.element(f"h{level}")
     with element:
         ui.label(text).style("display:inline")
     return element
+
+
+def redraw(box: ui.element, draw: Callable[[], object]) -> None:
+    """Empties a box and draws into it."""
+    box.clear()
+    with box:
+        draw()
 
 
 def paragraph(text: str) -> ui.element:
@@ -123,7 +136,6 @@ def _truth(value: bool) -> str:  # an attribute of markup
     return "true" if value else "false"
 
 
-Work = Callable[[str], Awaitable[None]]
 Element = TypeVar("Element", bound=ui.element)
 Cell: TypeAlias = str | Callable[[], object]
 """A cell of a table: text, or a function that fills it."""
@@ -154,13 +166,8 @@ class Column:
     @property
     def looks(self) -> str:
         """The classes of its cells."""
-        words = {
-            "is-number": self.is_number,
-            "is-short": self.is_short,
-            "is-time": self.is_time,
-            "is-spare": self.is_spare,
-        }
-        return " ".join(word for word, holds in words.items() if holds)
+        kinds = {"number": self.is_number, "short": self.is_short, "time": self.is_time, "spare": self.is_spare}
+        return " ".join(f"is-{kind}" for kind, holds in kinds.items() if holds)
 
 
 def figure(number: Fraction | float | None) -> str:
@@ -170,18 +177,24 @@ def figure(number: Fraction | float | None) -> str:
     return epsilon_words(number) if isinstance(number, Fraction) and number > 0 else readable(float(number))
 
 
-def budget_bar(spent: Fraction, limit: Fraction | None, label: str) -> None:
-    """What is spent of a limit, as a bar with its numbers below."""
-    share = 0.0 if not limit else min(float(spent / limit), 1.0)
-    said = f"{figure(spent)} of {figure(limit)} spent" if limit is not None else f"{figure(spent)} spent, no own limit"
-    about = f"role=progressbar aria-valuenow={round(100 * share)} aria-valuemin=0 aria-valuemax=100"
-    with called(ui.element("div").classes("bf-bar").props(about), label):
-        kind = "is-over" if share >= 1.0 else "is-spent"
-        ui.element("div").classes(kind).style(f"width:{100 * share:.1f}%")
+def stacked_bar(parts: Mapping[str, float], legend: Sequence[str], label: str) -> None:
+    """Shares of a whole as a bar, each in the colour of its kind, with words below."""
+    with called(ui.element("div").classes("bf-bar").props("role=img"), f"{label}: {', '.join(legend)}"):
+        for kind, share in parts.items():
+            ui.element("div").classes(kind).style(f"width:{100 * share:.2f}%")
     with ui.element("div").classes("bf-legend"):
-        ui.label(said)
-        if limit is not None:
-            ui.label(f"{figure(max(limit - spent, Fraction(0)))} left").style("font-weight:600")
+        for words in legend:
+            ui.label(words)
+
+
+def limit_bar(spent: Fraction, limit: Fraction | None, label: str) -> None:
+    """What is spent of a limit, as a bar with its numbers below."""
+    if limit is None:
+        stacked_bar({}, [f"{figure(spent)} spent, no own limit"], label)
+        return
+    share = min(float(spent / limit), 1.0) if limit else 0.0
+    legend = [f"{figure(spent)} of {figure(limit)} spent", f"{figure(max(limit - spent, Fraction(0)))} left"]
+    stacked_bar({"is-over" if share >= 1.0 else "is-spent": share}, legend, label)
 
 
 def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], label: str) -> None:
@@ -201,15 +214,24 @@ def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], label
                             _ = ui.label(cell) if isinstance(cell, str) else cell()
 
 
+def paged_table(
+    columns: Mapping[str, Column], rows: list[dict[str, object]], label: str, per_page: int = 25
+) -> ui.table:
+    """A long table, page by page; each row has an `id` and a value for every column."""
+    listed = [
+        {"name": name, "label": column.name, "field": name, "align": "right" if column.is_number else "left"}
+        for name, column in columns.items()
+    ]
+    table = ui.table(columns=listed, rows=rows, row_key="id", pagination=per_page).props("flat dense")
+    return called(table.classes("w-full").props("" if len(rows) > per_page else "hide-bottom"), label)
+
+
 def wanted_dataset(context: PageContext, names: Sequence[str]) -> str | None:
     """The dataset that the address names, else the first one; None, with a page that teaches, when there is none."""
     if not names:
-        with card():
-            box = empty("storage", "No dataset yet", "Connect a table first: its domain, its policy and its budget.")
-            with box:
-                ui.button("Add a dataset", icon="add", on_click=lambda: ui.navigate.to("/datasets/add")).props(
-                    "unelevated"
-                ).style("margin-top:14px")
+        said = "Connect a table first: its domain, its policy and its budget."
+        with card(), empty("storage", "No dataset yet", said):
+            link_button("Add a dataset", "/datasets/add", "add").style("margin-top:14px")
         return None
     asked = context.request.query_params.get("dataset", "")
     return asked if asked in names else names[0]
@@ -225,13 +247,39 @@ def dataset_choice(path: str, names: Sequence[str], current: str) -> None:
     ).props("outlined dense options-dense").style("min-width:190px").mark("dataset")
 
 
-def ask_reason(title: str, said: str, action: str, work: Work, *, is_grave: bool = False) -> None:
-    """A dialog that asks why, for the record, before something is done."""
-    with called(ui.dialog(), title) as dialog, ui.card().style("width:460px"):
+@contextmanager
+def opened_dialog(title: str, said: str = "", *, width: int = 460) -> Iterator[ui.dialog]:
+    """A dialog with a title and a remark, open as soon as the block has filled it."""
+    with called(ui.dialog(), title) as dialog, ui.card().style(f"width:{width}px"):
         ui.label(title).classes("bf-title")
-        small(said, "margin-top:4px")
-        reason = ui.input("Why, for the record").props('outlined dense autofocus maxlength=200 data-testid="reason"')
-        reason.classes("w-full").style("margin-top:14px")
+        if said:
+            small(said, "margin-top:4px")
+        yield dialog
+    dialog.open()
+
+
+def decision(
+    dialog: ui.dialog, action: str, on_click: Callable[[], object], *, is_grave: bool = False, test_id: str = "go"
+) -> None:
+    """The two buttons that end a dialog."""
+    with in_row().style("justify-content:flex-end;margin-top:18px"):
+        ui.button("Leave it", on_click=dialog.close).props("flat")
+        button = ui.button(action, on_click=on_click)
+        button.props(f'unelevated {"color=negative" if is_grave else ""} data-testid="{test_id}"')
+
+
+def reason_field() -> ui.input:
+    """Asks why, for the record."""
+    field = ui.input("Why, for the record").props('outlined dense maxlength=200 data-testid="reason"')
+    return field.classes("w-full").style("margin-top:14px")
+
+
+def ask_reason(
+    title: str, said: str, action: str, work: Callable[[str], Awaitable[None]], *, is_grave: bool = False
+) -> None:
+    """A dialog that asks why, for the record, before something is done."""
+    with opened_dialog(title, said) as dialog:
+        reason = reason_field().props("autofocus")
 
         async def go() -> None:
             if not reason.value.strip():
@@ -240,59 +288,32 @@ def ask_reason(title: str, said: str, action: str, work: Work, *, is_grave: bool
             dialog.close()
             await work(reason.value.strip())
 
-        with in_row().style("justify-content:flex-end;margin-top:18px"):
-            ui.button("Leave it", on_click=dialog.close).props("flat")
-            ui.button(action, on_click=go).props(f'unelevated {"color=negative" if is_grave else ""} data-testid="go"')
-    dialog.open()
+        decision(dialog, action, go, is_grave=is_grave)
+
+
+def ask_after_warning(
+    title: str,
+    warning: str,
+    action: str,
+    work: Callable[[], Awaitable[None]],
+    test_id: str,
+    *,
+    said: str = "",
+    is_grave: bool = False,
+) -> None:
+    """A dialog that says why something is better left alone, before it is done."""
+    with opened_dialog(title, width=520) as dialog:
+        notice(warning, "is-bad" if is_grave else "is-accent", "warning").style("margin-top:12px")
+        if said:
+            small(said, "margin-top:12px")
+
+        async def go() -> None:
+            dialog.close()
+            await work()
+
+        decision(dialog, action, go, is_grave=is_grave, test_id=test_id)
 
 
 def pill(text: str, kind: str = "") -> None:
     """A word in a small frame; `kind` is "", "is-brand", "is-good", "is-bad" or "is-accent"."""
     ui.label(text).classes(f"bf-pill {kind}")
-
-
-Whose = Literal["all", "everyone", "analyst"]
-TITLES: dict[Whose, str] = {
-    "all": "What {name} may lose in all",
-    "everyone": "What each analyst may spend on {name}",
-    "analyst": "What {analyst} may spend on {name}",
-}
-NOTES: dict[Whose, str] = {
-    "all": "It can only be raised. What was spent stays spent, and every analyst's odds of learning grow with it.",
-    "everyone": "For all who have no limit of their own. Empty: only the limit in all holds.",
-    "analyst": "Empty: the limit of everyone holds again.",
-}
-
-
-def ask_limit(context: PageContext, name: str, whose: Whose, analyst: str = "") -> None:
-    """Asks for a number and a reason, and sets the limit."""
-    title = TITLES[whose].format(name=name, analyst=analyst)
-    with called(ui.dialog(), title) as dialog, ui.card().style("width:460px"):
-        ui.label(title).classes("bf-title")
-        small(NOTES[whose], "margin-top:4px")
-        amount = ui.input("Epsilon", placeholder="0.5").props('outlined dense autofocus data-testid="amount"')
-        amount.classes("w-full").style("margin-top:14px")
-        reason = ui.input("Why, for the record").props('outlined dense maxlength=200 data-testid="reason"')
-        reason.classes("w-full").style("margin-top:10px")
-
-        async def go() -> None:
-            curator = context.curator()
-            wanted, why = amount.value.strip() or None, reason.value.strip()
-
-            def work() -> object:
-                if whose == "all":
-                    return curator.renew(name, wanted or "", reason=why)
-                if whose == "everyone":
-                    return curator.limit_everyone(name, wanted, reason=why)
-                return curator.limit_analyst(name, analyst, wanted, reason=why)
-
-            await context.run(work)
-            detail = {"epsilon": wanted, "reason": why, **({"analyst": analyst} if analyst else {})}
-            context.app_state.audit_log.note(context.identity.name, "set a limit", name, detail)
-            dialog.close()
-            ui.navigate.reload()
-
-        with in_row().style("justify-content:flex-end;margin-top:18px"):
-            ui.button("Leave it", on_click=dialog.close).props("flat")
-            ui.button("Set it", on_click=go).props('unelevated data-testid="go"')
-    dialog.open()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
@@ -16,10 +15,9 @@ from blowfishdb.errors import CatalogError, DomainError, InvalidInput, PolicyErr
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import ROW, Person, Policy, Row
 from blowfishdb.server.pages.column_form import FIELD, ColumnEditor
-from blowfishdb.server.pages.controls import called, card, choice, heading, in_row, notice, small, spread
+from blowfishdb.server.pages.controls import ask_after_warning, card, choice, heading, in_row, small, spread
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext
-from blowfishdb.sources.base import ColumnType
 
 FOLDER = "uploads"
 ENDINGS = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
@@ -48,11 +46,6 @@ def check_size(size: int, largest: int) -> None:
         raise TooLarge("bytes of a file", size, largest, "Load it into a database and connect that.")
 
 
-def address_of(path: Path, folder: Path) -> str:
-    """The address under which a kept file is declared: relative, so that the folder can move."""
-    return str(path.relative_to(folder))
-
-
 def without_user(address: str) -> str:
     """An address for the log: without the name and the password that it may hold."""
     scheme, separator, rest = address.partition("://")
@@ -67,7 +60,7 @@ WARNING = (
 
 
 @dataclass(eq=False)
-class Adding:
+class DatasetDraft:
     """What has been said so far."""
 
     context: PageContext
@@ -109,7 +102,7 @@ class Adding:
 @page("/datasets/add", "Add a dataset", "curate", lead="Columns are read, rows are not. Nothing is inferred from data.")
 def add(context: PageContext) -> None:
     """Four steps on one page; later ones appear when the columns are known."""
-    adding = Adding(context)
+    draft = DatasetDraft(context)
     with card():
         heading("1  Where the rows are")
         sent = ui.element("div").style("max-width:340px;margin-top:10px")
@@ -121,14 +114,14 @@ def add(context: PageContext) -> None:
     def show(way: str) -> None:
         rest.clear()
         with rest:
-            ways[way](adding, later)
+            ways[way](draft, later)
 
     with sent:
         choice({"address": "By address", "file": "Send a file"}, "address", show, "How the rows are reached")
     show("address")
 
 
-def _by_address(adding: Adding, later: ui.element) -> None:
+def _by_address(draft: DatasetDraft, later: ui.element) -> None:
     with in_row().style("align-items:flex-start"):
         box = ui.input("Address", placeholder="postgresql://reader:${BLOWFISH_CLINIC}@host/clinic#visits")
         box.props('outlined dense data-testid="address"').style("flex:1;min-width:320px")
@@ -144,10 +137,10 @@ def _by_address(adding: Adding, later: ui.element) -> None:
 
     async def look(address: str) -> None:
         tables.clear()
-        curator = adding.context.curator()
+        curator = draft.context.curator()
         given = address.strip()
         if "://" in given and "#" not in given:
-            found = await adding.context.run(lambda: curator.tables(given))
+            found = await draft.context.run(lambda: curator.tables(given))
             if found:
                 with tables:
                     ui.select(
@@ -159,27 +152,20 @@ def _by_address(adding: Adding, later: ui.element) -> None:
         await read(given)
 
     async def read(address: str) -> None:
-        curator = adding.context.curator()
-        columns = await adding.context.run(lambda: curator.columns(address))
-        adding.source = address
-        _show_columns(adding, columns, later)
+        await _read_columns(draft, address, later)
 
 
-def _by_file(adding: Adding, later: ui.element) -> None:
-    settings = adding.context.app_state.settings
+def _by_file(draft: DatasetDraft, later: ui.element) -> None:
+    settings = draft.context.app_state.settings
 
     async def take(event: events.UploadEventArguments) -> None:
-        who = adding.context.check("curate").name
+        draft.context.check("curate")
         check_size(event.file.size(), settings.largest_upload)
         path = place_for(settings.folder, event.file.name)
         await event.file.save(path)
         path.chmod(0o600)
-        adding.context.app_state.audit_log.note(who, "sent a file", path.name)
-        address = address_of(path, settings.folder)
-        curator = adding.context.curator()
-        columns = await adding.context.run(lambda: curator.columns(address))
-        adding.source = address
-        _show_columns(adding, columns, later)
+        draft.context.note("sent a file", path.name)
+        await _read_columns(draft, str(path.relative_to(settings.folder)), later)
 
     choose = ui.button("Choose a file", icon="upload_file").props("unelevated").style("margin-bottom:10px")
     drop = ui.upload(
@@ -195,11 +181,15 @@ def _by_file(adding: Adding, later: ui.element) -> None:
     small(said, "margin-top:8px")
 
 
-def _show_columns(adding: Adding, columns: Mapping[str, ColumnType], later: ui.element) -> None:
-    adding.columns = [
-        ColumnEditor(name, kind, lambda editor: _ask_to_look(adding, editor)) for name, kind in columns.items()
+async def _read_columns(draft: DatasetDraft, address: str, later: ui.element) -> None:
+    """Reads the names and types of the columns, and shows the steps that need them."""
+    curator = draft.context.curator()
+    columns = await draft.context.run(lambda: curator.columns(address))
+    draft.source = address
+    draft.columns = [
+        ColumnEditor(name, kind, lambda editor: _ask_to_look(draft, editor)) for name, kind in columns.items()
     ]
-    adding.names = list(columns)
+    draft.names = list(columns)
     later.clear()
     with later:
         with card():
@@ -209,49 +199,49 @@ def _show_columns(adding: Adding, columns: Mapping[str, ColumnType], later: ui.e
                 "not used.",
                 "margin:4px 0 8px",
             )
-            for editor in adding.columns:
+            for editor in draft.columns:
                 editor.build()
         with ui.element("div").classes("bf-two").style("margin-top:16px"):
             with card():
-                _whose(adding)
+                _whose(draft)
             with card():
-                _budget(adding)
-        _finish(adding)
+                _budget(draft)
+        _finish(draft)
 
 
-def _whose(adding: Adding) -> None:
+def _whose(draft: DatasetDraft) -> None:
     heading("3  Whose rows these are")
     ways = ui.element("div").style("margin-top:10px")
     fields = in_row().style("margin-top:12px")
 
     def show(unit: str) -> None:
-        adding.unit = unit
+        draft.unit = unit
         fields.clear()
         with fields:
             if unit == "row":
                 small("Each row is protected on its own. Somebody with several rows is protected less.")
                 return
-            ui.select(adding.names, label="Tells people apart").props(FIELD).style("width:170px").bind_value(
-                adding, "person"
+            ui.select(draft.names, label="Tells people apart").props(FIELD).style("width:170px").bind_value(
+                draft, "person"
             )
-            ui.input("Rows of each that count").props(FIELD).style("width:150px").bind_value(adding, "at_most")
-            ui.select(adding.names, label="First by this key").props(FIELD).style("width:170px").bind_value(
-                adding, "order_by"
+            ui.input("Rows of each that count").props(FIELD).style("width:150px").bind_value(draft, "at_most")
+            ui.select(draft.names, label="First by this key").props(FIELD).style("width:170px").bind_value(
+                draft, "order_by"
             )
 
     with ways:
-        choice({"row": "One row each", "person": "Several rows per person"}, adding.unit, show, "Privacy unit")
-    show(adding.unit)
+        choice({"row": "One row each", "person": "Several rows per person"}, draft.unit, show, "Privacy unit")
+    show(draft.unit)
 
 
-def _budget(adding: Adding) -> None:
+def _budget(draft: DatasetDraft) -> None:
     heading("4  What it may lose")
     with in_row().style("margin-top:12px"):
         ui.input("Epsilon in all").props(f'{FIELD} data-testid="epsilon"').style("width:150px").bind_value(
-            adding, "epsilon"
+            draft, "epsilon"
         )
         ui.input("Each analyst", placeholder="all of it").props(FIELD).style("width:150px").bind_value(
-            adding, "per_analyst"
+            draft, "per_analyst"
         )
     small(
         "The smaller, the better protected: with epsilon 1 in all, an observer's odds between two hidden neighbours "
@@ -260,48 +250,31 @@ def _budget(adding: Adding) -> None:
     )
 
 
-def _finish(adding: Adding) -> None:
+def _finish(draft: DatasetDraft) -> None:
     async def go() -> None:
-        dataset = adding.dataset()
-        curator = adding.context.curator()
-        await adding.context.run(lambda: curator.add(dataset))
-        adding.context.app_state.audit_log.note(adding.context.check("curate").name, "added a dataset", dataset.name)
+        dataset = draft.dataset()
+        await draft.context.change("added a dataset", dataset.name, lambda curator: curator.add(dataset))
         ui.navigate.to(f"/policies?dataset={quote(dataset.name)}")
 
     with card().style("margin-top:16px"), spread():
         with in_row():
             ui.input("Name for analysts", placeholder="visits").props(f'{FIELD} data-testid="name"').style(
                 "width:220px"
-            ).bind_value(adding, "name")
+            ).bind_value(draft, "name")
             small("It starts with everything secret; the policy comes next.")
         ui.button("Add it", icon="check", on_click=go).props('unelevated data-testid="finish"')
 
 
-def _ask_to_look(adding: Adding, editor: ColumnEditor) -> None:
+def _ask_to_look(draft: DatasetDraft, editor: ColumnEditor) -> None:
     """Explains why reading bounds from the data matters, and reads them only after that."""
-    context = adding.context
+    context = draft.context
 
     async def read() -> None:
-        dialog.close()
         curator = context.curator()
-        context.app_state.audit_log.note(
-            context.check("curate").name,
-            "read a column's bounds",
-            without_user(adding.source)[:200],
-            {"column": editor.name},
-        )
-        seen = await context.run(lambda: curator.look_at_column(adding.source, editor.name))
-        editor.fill(seen)
+        context.note("read a column's bounds", without_user(draft.source)[:200], {"column": editor.name})
+        editor.fill(await context.run(lambda: curator.look_at_column(draft.source, editor.name)))
 
-    title = f"Read {editor.name} from the data?"
-    with called(ui.dialog(), title) as dialog, ui.card().style("width:520px"):
-        ui.label(title).classes("bf-title")
-        notice(WARNING, "is-accent", "warning").style("margin-top:12px")
-        small(
-            "What is read is only filled in here, marked, and yours to change. The look itself is logged.",
-            "margin-top:12px",
-        )
-        with in_row().style("justify-content:flex-end;margin-top:18px"):
-            ui.button("Leave it", on_click=dialog.close).props("flat")
-            ui.button("I understand, read it", on_click=read).props('unelevated data-testid="look-anyway"')
-    dialog.open()
+    said = "What is read is only filled in here, marked, and yours to change. The look itself is logged."
+    ask_after_warning(
+        f"Read {editor.name} from the data?", WARNING, "I understand, read it", read, "look-anyway", said=said
+    )

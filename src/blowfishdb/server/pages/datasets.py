@@ -14,12 +14,13 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.server.pages.controls import (
     Column,
     ask_reason,
-    budget_bar,
     called,
     card,
     empty,
     heading,
     in_row,
+    limit_bar,
+    link_button,
     notice,
     pill,
     plain_table,
@@ -35,9 +36,7 @@ async def datasets(context: PageContext) -> None:
     curator = context.curator()
     names = curator.datasets()
     with ui.element("div").classes("bf-row bf-actions"):
-        ui.button("Add a dataset", icon="add", on_click=lambda: ui.navigate.to("/datasets/add")).props(
-            'unelevated data-testid="add"'
-        )
+        called(link_button("Add a dataset", "/datasets/add", "add"), test_id="add")
     if not names:
         with card():
             empty(
@@ -59,7 +58,7 @@ async def datasets(context: PageContext) -> None:
 
 
 def _card(context: PageContext, dataset: Dataset, account: Account) -> None:
-    pause = context.app_state.pauses.of(dataset.name)
+    pause, policy = context.app_state.pauses.of(dataset.name), dataset.policy
     with called(card(), dataset.name):
         with spread():
             with in_row():
@@ -72,23 +71,22 @@ def _card(context: PageContext, dataset: Dataset, account: Account) -> None:
         if pause is not None:
             notice(f"Paused by {pause.by}: {pause.reason}", "is-accent", "pause_circle").style("margin-top:10px")
         with ui.element("div").style("margin:14px 0 12px;max-width:560px"):
-            budget_bar(account.spent, account.limit, f"Budget of {dataset.name}")
-        rows = [(name, _declared(dataset, name), _hidden(dataset.policy, name)) for name in dataset.domain]
+            limit_bar(account.spent, account.limit, f"Budget of {dataset.name}")
+        rows = [
+            (name, attribute_words(dataset.domain[name], policy.family(name)), _hidden(policy, name))
+            for name in dataset.domain
+        ]
         plain_table([Column("Attribute"), Column("The public may know"), Column("Hidden")], rows, "Attributes")
 
 
 def _links(context: PageContext, name: str, *, is_paused: bool) -> None:
-    place = quote(name)
     with in_row().style("gap:4px"):
         for label, icon, path in (
             ("Policy", "hub", "/policies"),
             ("Trade-off", "balance", "/trade-off"),
             ("Log", "receipt_long", "/ledger"),
         ):
-            target = f"{path}?dataset={place}"
-            ui.button(label, icon=icon, on_click=lambda target=target: ui.navigate.to(target)).props(
-                "flat dense no-caps"
-            )
+            link_button(label, f"{path}?dataset={quote(name)}", icon, "flat dense no-caps")
         pause_button(context, name, is_paused=is_paused)
         more = ui.button(icon="more_vert").props("flat dense")
         with called(more, f"More about {name}", f"more-{name}"), ui.menu():
@@ -99,15 +97,12 @@ def _upkeep(context: PageContext, name: str) -> None:
     """What is done seldom: noting new rows, and taking a dataset out."""
 
     async def refreshed(description: str) -> None:
-        curator = context.curator()
-        await context.run(lambda: curator.refreshed(name, description, numbers_hold=True))
-        context.app_state.audit_log.note(context.identity.name, "noted refreshed rows", name)
+        action = "noted refreshed rows"
+        await context.change(action, name, lambda curator: curator.refreshed(name, description, numbers_hold=True))
         ui.notify("Noted: answers about the old rows no longer replay.", position="top")
 
     async def remove(reason: str) -> None:
-        curator = context.curator()
-        await context.run(lambda: curator.remove(name))
-        context.app_state.audit_log.note(context.identity.name, "removed a dataset", name, {"reason": reason})
+        await context.change("removed a dataset", name, lambda curator: curator.remove(name), {"reason": reason})
         ui.navigate.to("/datasets")
 
     fresh = (
@@ -117,40 +112,39 @@ def _upkeep(context: PageContext, name: str) -> None:
     gone = (
         "Analysts can no longer ask about it. Its account, and what was spent, stay in the ledger should it come back."
     )
-    ui.menu_item(
+    fresh_item = ui.menu_item(
         "Rows were refreshed …", lambda: ask_reason(f"New rows in {name}?", fresh, "Note it", refreshed)
-    ).props('data-testid="refreshed"')
-    ui.menu_item("Remove …", lambda: ask_reason(f"Remove {name}?", gone, "Remove it", remove, is_grave=True)).props(
-        'data-testid="remove"'
     )
+    fresh_item.props('data-testid="refreshed"')
+    gone_item = ui.menu_item(
+        "Remove …", lambda: ask_reason(f"Remove {name}?", gone, "Remove it", remove, is_grave=True)
+    )
+    gone_item.props('data-testid="remove"')
 
 
 def pause_button(context: PageContext, name: str, *, is_paused: bool) -> None:
     """Pauses a dataset, with a reason that analysts read, or lets it go on."""
 
+    pauses = context.app_state.pauses
+
     async def pause(reason: str) -> None:
-        who = context.check("curate").name
-        await context.run(lambda: context.app_state.pauses.pause(name, by=who, reason=reason))
-        context.app_state.audit_log.note(who, "paused a dataset", name, {"reason": reason})
+        by = context.identity.name
+        work = partial(pauses.pause, name, by=by, reason=reason)
+        await context.change("paused a dataset", name, lambda _: work(), {"reason": reason})
         ui.navigate.reload()
 
-    async def go_on() -> None:
-        who = context.check("curate").name
-        await context.run(lambda: context.app_state.pauses.resume(name))
-        context.app_state.audit_log.note(who, "let a dataset go on", name)
+    async def resume() -> None:
+        await context.change("let a dataset go on", name, lambda _: pauses.resume(name))
         ui.navigate.reload()
 
     if is_paused:
-        ui.button("Go on", icon="play_circle", on_click=go_on).props('flat dense data-testid="resume"')
+        ui.button("Go on", icon="play_circle", on_click=resume).props('flat dense data-testid="resume"')
         return
     said = "Nobody can preview or release until it goes on. Analysts read the reason; earlier answers stay readable."
-    ui.button(
+    button = ui.button(
         "Pause", icon="pause_circle", on_click=lambda: ask_reason(f"Pause {name}?", said, "Pause it", pause)
-    ).props('flat dense data-testid="pause"')
-
-
-def _declared(dataset: Dataset, name: str) -> str:
-    return attribute_words(dataset.domain[name], dataset.policy.family(name))
+    )
+    button.props('flat dense data-testid="pause"')
 
 
 def _hidden(policy: Policy, name: str) -> str:

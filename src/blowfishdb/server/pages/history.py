@@ -16,10 +16,23 @@ from blowfishdb.present.chart import chart_of, shared_top
 from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
 from blowfishdb.present.table import row_labels
 from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words, percent
-from blowfishdb.server.pages.controls import card, empty, heading, in_row, paragraph, small, spread
+from blowfishdb.server.pages.controls import (
+    Column,
+    card,
+    empty,
+    figure,
+    heading,
+    in_row,
+    link_button,
+    paged_table,
+    paragraph,
+    pill,
+    small,
+    spread,
+)
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext
-from blowfishdb.server.pages.quote import answer_link, answer_name, figure
+from blowfishdb.server.pages.quote import answer_link, answer_name
 from blowfishdb.server.pages.result import code_block, reopening, show_answer
 from blowfishdb.session.backend import Past
 from blowfishdb.session.session import Session
@@ -44,7 +57,7 @@ async def history(context: PageContext) -> None:
                 "history", "Nothing asked yet", "Your answers will be listed here, to open, compare and download again."
             )
             with in_row().style("justify-content:center;margin-bottom:20px"):
-                ui.button("Ask something", on_click=lambda: ui.navigate.to("/explore")).props("unelevated")
+                link_button("Ask something", "/explore")
         return
     with card():
         with spread():
@@ -132,14 +145,13 @@ async def one_answer(context: PageContext) -> None:
         elif isinstance(found, Synopsis):
             paragraph(f"A synopsis of {', '.join(found.artefact.names)}. Anybody may ask it, free.")
             where = f"/synopses/ask?{urlencode({'of': f'{number} {dataset}'})}"
-            ui.button("Ask it", on_click=lambda: ui.navigate.to(where)).props("unelevated").style("margin-top:12px")
+            link_button("Ask it", where).style("margin-top:12px")
         elif isinstance(found, PointWeights):
             paragraph("Weights for k-means. They are used from Python:")
             code_block(code)
 
 
 MOST_ROWS = 500
-ROWS_PER_PAGE = 25
 
 
 @page("/history/compare", "Two answers side by side", "ask", lead="On the same scale. Comparing is free.")
@@ -164,9 +176,9 @@ async def compare(context: PageContext) -> None:
             with card():
                 heading(answer.title)
                 with in_row().style("gap:6px;margin:6px 0 8px"):
-                    ui.label(accuracy_words(answer)).classes("bf-pill is-accent")
-                    ui.label(f"epsilon {epsilon_words(answer.epsilon)}").classes("bf-pill is-brand")
-                    ui.label(f"{answer.mechanism}, {answer.released[:10]}").classes("bf-pill")
+                    pill(accuracy_words(answer), "is-accent")
+                    pill(f"epsilon {epsilon_words(answer.epsilon)}", "is-brand")
+                    pill(f"{answer.mechanism}, {answer.released[:10]}")
                 chart = chart_of(answer, DETAIL)
                 ui.echart(draw(chart, top=top)).classes("bf-chart").style(f"height:{min(height_of(chart), 640)}px")
     if first.tables == second.tables and first.kind == second.kind:
@@ -185,7 +197,7 @@ def _together(first: Answer, second: Answer) -> None:
     small(said, "margin:4px 0 10px")
     digits = digits_of(first)
     size = min(first.raw.size, MOST_ROWS)
-    rows = []
+    rows: list[dict[str, object]] = []
     for place, label in enumerate(row_labels(first, range(size))):
         low = max(float(first.bounds.low[place]), float(second.bounds.low[place]))
         high = min(float(first.bounds.high[place]), float(second.bounds.high[place]))
@@ -199,15 +211,11 @@ def _together(first: Answer, second: Answer) -> None:
                 "both": f"{digits.low(low)} to {digits.high(high)}" if low <= high else "they disagree",
             }
         )
-    columns = [
-        {"name": name, "label": words, "field": name, "align": "left" if name == "label" else "right"}
-        for name, words in (
-            ("label", ""),
-            ("first", "First"),
-            ("second", "Second"),
-            ("change", "Difference"),
-            ("both", "Both intervals"),
-        )
-    ]
-    table = ui.table(columns=columns, rows=rows, row_key="id", pagination=ROWS_PER_PAGE).props("flat dense")
-    table.classes("w-full").props("" if size > ROWS_PER_PAGE else "hide-bottom")
+    columns = {
+        "label": Column(""),
+        "first": Column("First", is_number=True),
+        "second": Column("Second", is_number=True),
+        "change": Column("Difference", is_number=True),
+        "both": Column("Both intervals", is_number=True),
+    }
+    paged_table(columns, rows, "Both answers")

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from datetime import datetime
 from fractions import Fraction
+from functools import partial
 from urllib.parse import quote
 
 from nicegui import ui
@@ -16,19 +17,22 @@ from blowfishdb.ledger import Account, AnalystBudget, Entry
 from blowfishdb.server.pages.controls import (
     Cell,
     Column,
-    ask_limit,
     ask_reason,
-    budget_bar,
     called,
     card,
     dataset_choice,
+    decision,
     empty,
     figure,
     heading,
     in_row,
+    limit_bar,
+    link_button,
     notice,
+    opened_dialog,
     pill,
     plain_table,
+    reason_field,
     small,
     spread,
     wanted_dataset,
@@ -77,14 +81,19 @@ def _question(fields: Mapping[str, object]) -> str:
 SHOWN = 100
 NUMBER, WHEN = Column("No.", is_number=True, is_spare=True), Column("When (UTC)", is_time=True)
 LOG = (NUMBER, WHEN, Column("Who"), Column("What"), Column("Epsilon", is_number=True))
-AUDIT_LOG = (
-    NUMBER,
-    WHEN,
-    Column("Who"),
-    Column("Did", is_short=True),
-    Column("To"),
-    Column("Detail"),
-)
+AUDIT_LOG = (NUMBER, WHEN, Column("Who"), Column("Did", is_short=True), Column("To"), Column("Detail"))
+LIMITS = {
+    "all": (
+        "What {name} may lose in all",
+        "It can only be raised. What was spent stays spent, and every analyst's odds of learning grow with it.",
+    ),
+    "everyone": (
+        "What each analyst may spend on {name}",
+        "For all who have no limit of their own. Empty: only the limit in all holds.",
+    ),
+    "analyst": ("What {analyst} may spend on {name}", "Empty: the limit of everyone holds again."),
+}
+"""Whose limit is asked for: the title of the dialog and what it means."""
 
 
 @page("/ledger", "Budget and log", "curate", "audit", lead="Who asked what, what it cost, and what is left.")
@@ -119,19 +128,15 @@ def _budget(context: PageContext, name: str, account: Account) -> None:
     with in_row().style("align-items:baseline;margin:10px 0"):
         ui.label(figure(account.remaining)).classes("bf-big").props('data-testid="left"')
         ui.label(f"epsilon left of {figure(account.limit)}; {account.charges:,} answers charged").classes("bf-quiet")
-    budget_bar(account.spent, account.limit, f"Budget of {name}")
+    limit_bar(account.spent, account.limit, f"Budget of {name}")
     own = "only the limit in all" if account.analyst_limit is None else f"epsilon {figure(account.analyst_limit)}"
     small(f"Each analyst may spend: {own}.", "margin-top:8px")
     if pause is not None:
         notice(f"Paused by {pause.by}: {pause.reason}", "is-accent", "pause_circle").style("margin-top:10px")
     if is_curator:
         with in_row().style("margin-top:12px;gap:4px"):
-            ui.button("Raise it …", icon="add_circle", on_click=lambda: ask_limit(context, name, "all")).props(
-                "flat dense"
-            )
-            ui.button("Limit everyone …", icon="groups", on_click=lambda: ask_limit(context, name, "everyone")).props(
-                "flat dense"
-            )
+            for label, icon, whose in (("Raise it …", "add_circle", "all"), ("Limit everyone …", "groups", "everyone")):
+                ui.button(label, icon=icon, on_click=partial(_ask_limit, context, name, whose)).props("flat dense")
             pause_button(context, name, is_paused=pause is not None)
 
 
@@ -165,9 +170,8 @@ def _verification(context: PageContext, name: str) -> None:
 
     with in_row():
         ui.button("Check the ledger", icon="fact_check", on_click=check).props('unelevated data-testid="verify"')
-        ui.button(
-            "Export", icon="download", on_click=lambda: ui.navigate.to(f"/api/v1/ledger/export?dataset={quote(name)}")
-        ).props('flat data-testid="export"')
+        export = f"/api/v1/ledger/export?dataset={quote(name)}"
+        called(link_button("Export", export, "download", "flat"), test_id="export")
 
 
 def _analysts(context: PageContext, name: str, budgets: list[AnalystBudget]) -> None:
@@ -192,24 +196,23 @@ def _analysts(context: PageContext, name: str, budgets: list[AnalystBudget]) -> 
 def _bar_of(budget: AnalystBudget) -> Cell:
     def draw() -> None:
         with ui.element("div").classes("bf-within"):
-            budget_bar(budget.spent, budget.limit, f"Budget of {budget.analyst}")
+            limit_bar(budget.spent, budget.limit, f"Budget of {budget.analyst}")
 
     return draw
 
 
 def _buttons(context: PageContext, name: str, analyst: str) -> Cell:
     async def revoke(reason: str) -> None:
-        curator = context.curator()
-        await context.run(lambda: curator.limit_analyst(name, analyst, 0, reason=reason))
-        context.app_state.audit_log.note(
-            context.identity.name, "revoked an analyst", name, {"analyst": analyst, "reason": reason}
-        )
+        def limit(curator: Curator) -> object:
+            return curator.limit_analyst(name, analyst, 0, reason=reason)
+
+        await context.change("revoked an analyst", name, limit, {"analyst": analyst, "reason": reason})
         ui.navigate.reload()
 
     def draw() -> None:
         said = f"{analyst} can ask nothing more of {name}. Earlier answers stay readable."
         with in_row().style("gap:2px;justify-content:flex-end"):
-            ui.button("Limit …", on_click=lambda: ask_limit(context, name, "analyst", analyst)).props("flat dense")
+            ui.button("Limit …", on_click=partial(_ask_limit, context, name, "analyst", analyst)).props("flat dense")
             button = ui.button(
                 "Revoke …",
                 on_click=lambda: ask_reason(f"Revoke {analyst}?", said, "Revoke", revoke, is_grave=True),
@@ -217,6 +220,32 @@ def _buttons(context: PageContext, name: str, analyst: str) -> Cell:
             called(button.props("flat dense color=negative"), test_id=f"revoke-{analyst}")
 
     return draw
+
+
+def _ask_limit(context: PageContext, name: str, whose: str, analyst: str = "") -> None:
+    """Asks for a number and a reason, and sets the limit."""
+    title, said = LIMITS[whose]
+    with opened_dialog(title.format(name=name, analyst=analyst), said) as dialog:
+        amount = ui.input("Epsilon", placeholder="0.5").props('outlined dense autofocus data-testid="amount"')
+        amount.classes("w-full").style("margin-top:14px")
+        reason = reason_field()
+
+        async def go() -> None:
+            epsilon, why = amount.value.strip() or None, reason.value.strip()
+
+            def work(curator: Curator) -> object:
+                if whose == "all":
+                    return curator.renew(name, epsilon or "", reason=why)
+                if whose == "everyone":
+                    return curator.limit_everyone(name, epsilon, reason=why)
+                return curator.limit_analyst(name, analyst, epsilon, reason=why)
+
+            detail = {"epsilon": epsilon, "reason": why, **({"analyst": analyst} if analyst else {})}
+            await context.change("set a limit", name, work, detail)
+            dialog.close()
+            ui.navigate.reload()
+
+        decision(dialog, "Set it", go)
 
 
 async def _logs(context: PageContext, curator: Curator, name: str) -> None:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from fastapi import Request
-from nicegui import ui
+from nicegui import background_tasks, ui
 
 from blowfishdb.catalog.curator import Curator
-from blowfishdb.errors import BlowfishError, NotAllowed, NotSignedIn
-from blowfishdb.incidents import public_error
+from blowfishdb.errors import NotAllowed, NotSignedIn
+from blowfishdb.incidents import public_error, redact_errors
+from blowfishdb.server.auth.audit_log import NOTHING
 from blowfishdb.server.auth.users import Identity, Scope
 from blowfishdb.server.state import AppState
 from blowfishdb.session.session import Session
 
 Result = TypeVar("Result")
+IsWanted: TypeAlias = Callable[[], bool]
+PAUSE = 0.15
+"""Seconds without a change after which the newest one is worked out."""
 # Questions of one analyst take turns, and the others must not wait for a free thread meanwhile.
 WORKERS = ThreadPoolExecutor(32, thread_name_prefix="page")
 
@@ -51,19 +55,29 @@ class PageContext:
         return self.app_state.curator(self.check("curate").name)
 
     def auditor(self) -> Curator:
-        """The ledger, for those who may read them; pages of auditors only read."""
+        """The ledger, for those who may read it; pages of auditors only read."""
         return self.app_state.curator(self.check("audit").name)
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """The result of work done beside the event loop; whatever fails is a BlowfishError that may be shown."""
-        result, error = await asyncio.get_running_loop().run_in_executor(WORKERS, partial(_outcome, work))
-        if error is not None:
-            raise error
-        return result[0]
+        return await asyncio.get_running_loop().run_in_executor(WORKERS, partial(redact_errors, work))
 
-    def note_question(self, action: str, dataset: str) -> None:
-        """Writes into the audit log that an answer was asked for, before it is; NotSignedIn when the session ended."""
-        self.app_state.audit_log.note(self.check("ask").name, action, dataset)
+    async def change(
+        self,
+        action: str,
+        target: str,
+        work: Callable[[Curator], Result],
+        detail: Mapping[str, str | int | None] = NOTHING,
+    ) -> Result:
+        """The result of a curator's change; the audit log has it once it is made."""
+        curator = self.curator()
+        result = await self.run(partial(work, curator))
+        self.note(action, target, detail)
+        return result
+
+    def note(self, action: str, target: str = "", detail: Mapping[str, str | int | None] = NOTHING) -> None:
+        """Writes a line into the audit log."""
+        self.app_state.audit_log.note(self.identity.name, action, target, detail)
 
     def tell(self, error: Exception) -> None:
         """Shows an error to the user; of the unexpected, only an incident number."""
@@ -71,14 +85,8 @@ class PageContext:
         if isinstance(shown, NotSignedIn):
             _ended(self.request.url.path)
             return
-        ui.notify(
-            sentence(shown.message),
-            type="negative",
-            position="top",
-            timeout=9000,
-            close_button="Close",
-            multi_line=True,
-        )
+        said, close = sentence(shown.message), "Close"
+        ui.notify(said, type="negative", position="top", timeout=9000, close_button=close, multi_line=True)
 
 
 def sentence(text: str) -> str:
@@ -87,21 +95,53 @@ def sentence(text: str) -> str:
     return whole if whole.endswith((".", "?", "!")) else f"{whole}."
 
 
-def _outcome(work: Callable[[], Result]) -> tuple[tuple[Result, ...], BlowfishError | None]:
-    try:
-        return (work(),), None
-    except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a row
-        return (), public_error(error)
-
-
 def _ended(path: str) -> None:
     """Says that the session is over; what is on the page stays readable until they go on."""
-    with ui.dialog().props('persistent aria-label="Your session has ended"') as dialog, ui.card():
-        ui.label("Your session has ended").classes("bf-title")
+    title = "Your session has ended"
+    with ui.dialog().props(f'persistent aria-label="{title}"') as dialog, ui.card():
+        ui.label(title).classes("bf-title")
         ui.label("Nothing was charged. Sign in again to go on; your answers are kept in the history.").classes(
             "bf-quiet"
         )
-        ui.button("Sign in", on_click=lambda: ui.navigate.to(f"/sign-in?then={path}")).props("unelevated").style(
-            "margin-top:16px"
-        )
+        button = ui.button("Sign in", on_click=lambda: ui.navigate.to(f"/sign-in?then={path}"))
+        button.props("unelevated").style("margin-top:16px")
     dialog.open()
+
+
+class Latest:
+    """Work that follows the controls of a page: one run at a time, a moment after the newest change.
+
+    The work gets a function that tells whether it is still wanted: a later change makes an earlier run void. It draws
+    inside `root`, where errors are told as well.
+    """
+
+    def __init__(self, context: PageContext, root: ui.element, work: Callable[[IsWanted], Awaitable[None]]) -> None:
+        self._context, self._root, self._work = context, root, work
+        self._turn, self._is_running = 0, False
+
+    def changed(self) -> None:
+        """Asks for a new run soon."""
+        self._turn += 1
+        if not self._is_running:
+            self._is_running = True
+            background_tasks.create(self._follow(), name="latest")
+
+    async def _follow(self) -> None:
+        turn = -1
+        while turn != self._turn and not self._root.is_deleted:
+            turn = self._turn
+            await asyncio.sleep(PAUSE)
+            if turn == self._turn:
+                await self._run(turn)
+        self._is_running = False
+
+    async def _run(self, turn: int) -> None:
+        def is_wanted() -> bool:
+            return turn == self._turn and not self._root.is_deleted
+
+        with self._root:
+            try:
+                await self._work(is_wanted)
+            except Exception as error:  # noqa: BLE001  # told as an incident
+                if is_wanted():
+                    self._context.tell(error)

@@ -36,13 +36,14 @@ from blowfishdb.server.pages.controls import (
     in_row,
     notice,
     pill,
+    redraw,
     small,
     spread,
     wanted_dataset,
 )
 from blowfishdb.server.pages.family_form import FamilyEditor, FamilyForm, form_of, kinds_for, read_form
 from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import PageContext, sentence
+from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, sentence
 from blowfishdb.server.rest.datasets import policy_tag
 
 CURVE_POINTS = 40
@@ -101,8 +102,6 @@ CONSEQUENCES = {
 }
 LONGEST_TEXT = 2000
 """What an address may bring along for one attribute."""
-PAUSE = 0.25
-"""Seconds without a change after which everything is worked out anew."""
 
 
 @dataclass(eq=False)
@@ -117,8 +116,8 @@ class Draft:
     constraints: str
     shown: str
     around: str = ""
-    round: int = 0
     parts: dict[str, ui.element] = field(default_factory=dict)
+    latest: Latest = field(init=False)
 
     def policy(self) -> Policy:
         """What the forms declare; PolicyError names the first thing that makes no sense."""
@@ -170,8 +169,8 @@ async def policies(context: PageContext) -> None:
     )
     with ui.element("div").classes("bf-row bf-actions"):
         dataset_choice("/policies", curator.datasets(), name)
-    draft.parts["timer"] = ui.element("div")
-    with ui.element("div").classes("bf-editor"):
+    with ui.element("div").classes("bf-editor") as root:
+        draft.latest = Latest(context, root, partial(_refresh, draft))
         with ui.element("div"):
             with card():
                 _attributes(draft)
@@ -184,7 +183,7 @@ async def policies(context: PageContext) -> None:
             with card():
                 heading("In words")
                 draft.parts["words"] = ui.element("div").props("aria-live=polite")
-    await _refresh(draft)
+    draft.latest.changed()
 
 
 def _attributes(draft: Draft) -> None:
@@ -200,11 +199,11 @@ def _attributes(draft: Draft) -> None:
     def choose(name: str) -> None:
         draft.shown, draft.around = name, ""
         draw()
-        _soon(draft)
+        draft.latest.changed()
 
     def changed(said: FamilyForm) -> None:
         draft.forms[draft.shown] = said
-        _soon(draft)
+        draft.latest.changed()
 
     def draw() -> None:
         room.clear()
@@ -257,7 +256,7 @@ def _choice(draft: Draft, part: str, options: dict[str, str]) -> None:
 
 def _set(draft: Draft, part: str, value: str) -> None:
     setattr(draft, part, value)
-    _soon(draft)
+    draft.latest.changed()
 
 
 def _picture_card(draft: Draft) -> None:
@@ -298,17 +297,8 @@ def _change_card(draft: Draft) -> None:
     draft.parts["save"] = button.props('unelevated data-testid="save"').style("margin-top:14px")
 
 
-def _soon(draft: Draft) -> None:
-    """Works everything out once nothing has changed for a moment."""
-    draft.parts["timer"].clear()
-    with draft.parts["timer"]:
-        ui.timer(PAUSE, lambda: _refresh(draft), once=True)
-
-
-async def _refresh(draft: Draft) -> None:
+async def _refresh(draft: Draft, is_wanted: IsWanted) -> None:
     """Draws the graph, the words and the consequences of the policy as it is now."""
-    draft.round += 1
-    own, name = draft.round, draft.dataset.name
     policy: Policy | None = None
     found: tuple[VersionChange, Stretch] | None = None
     refusal = ""
@@ -316,15 +306,14 @@ async def _refresh(draft: Draft) -> None:
         curator = draft.context.auditor()
         policy = draft.policy()
         if policy != draft.dataset.policy:
-            found = await draft.context.run(partial(curator.what_would_change, name, policy=policy))
+            found = await draft.context.run(partial(curator.what_would_change, draft.dataset.name, policy=policy))
     except InvalidInput as error:
         refusal = sentence(error.message)
-    if draft.round != own:
+    if not is_wanted():
         return
-    for part in ("title", "picture", "words"):
+    redraw(draft.parts["title"], partial(heading, f"The graph of {draft.shown}"))
+    for part in ("picture", "words"):
         draft.parts[part].clear()
-    with draft.parts["title"]:
-        heading(f"The graph of {draft.shown}")
     button = draft.parts.get("save")
     if isinstance(button, ui.button):
         draft.parts["change"].clear()

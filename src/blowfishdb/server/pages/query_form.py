@@ -13,7 +13,6 @@ from typing import Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from nicegui import ui
 
-from blowfishdb.engine.target import Number
 from blowfishdb.errors import QueryError
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.table import MECHANISMS
@@ -90,28 +89,28 @@ Template = Literal["histogram", "cdf", "heat", "ranges", "marginals", "sql"]
 TEMPLATES: tuple[Template, ...] = get_args(Template)
 Condition = Literal["between", "among", "not among"]
 Span: TypeAlias = tuple[object, object]
-Found = TypeVar("Found", covariant=True)
+Outcome = TypeVar("Outcome", covariant=True)
 SPAN = re.compile(r"\s*(\S+)\s*(?:to|\.\.|,|;|\s)\s*(\S+)\s*")
 PAIR = 2
 LONGEST = 15
 """So many digits a number may have before and behind its point."""
 
 
-class Askable(Protocol[Found]):
+class Queryable(Protocol[Outcome]):
     """A table, which gives questions, or a synopsis, which gives answers."""
 
     @property
     def domain(self) -> Domain: ...
-    def where(self, predicate: Predicate) -> Askable[Found]: ...
-    def histogram(self, *axes: str | Axis) -> Found: ...
-    def histogram2d(self, first: str | Axis, second: str | Axis) -> Found: ...
-    def cdf(self, axis: str | Axis) -> Found: ...
-    def ranges(self, axis: str | Axis, spans: Iterable[Span] | None = None) -> Found: ...
-    def marginals(self, *axes: str | Axis, ways: int = 2) -> Found: ...
+    def where(self, predicate: Predicate) -> Queryable[Outcome]: ...
+    def histogram(self, *axes: str | Axis) -> Outcome: ...
+    def histogram2d(self, first: str | Axis, second: str | Axis) -> Outcome: ...
+    def cdf(self, axis: str | Axis) -> Outcome: ...
+    def ranges(self, axis: str | Axis, spans: Iterable[Span] | None = None) -> Outcome: ...
+    def marginals(self, *axes: str | Axis, ways: int = 2) -> Outcome: ...
 
 
 @dataclass(frozen=True)
-class Chosen:
+class AxisChoice:
     """An attribute and how finely it is grouped: a width, a calendar unit, or "" for every value."""
 
     attribute: str
@@ -127,7 +126,7 @@ class Chosen:
 
 
 @dataclass(frozen=True)
-class Filtered:
+class FilterChoice:
     """A condition on one attribute: between two ends, both included, or among listed values."""
 
     attribute: str
@@ -159,13 +158,13 @@ class Filtered:
 
 
 @dataclass(frozen=True)
-class Asking:
+class QueryDraft:
     """One question as the page has it. `spans` are lines such as "10 to 20", for ranges; empty means all ranges."""
 
     dataset: str
     template: Template
-    chosen: tuple[Chosen, ...] = ()
-    filters: tuple[Filtered, ...] = ()
+    chosen: tuple[AxisChoice, ...] = ()
+    filters: tuple[FilterChoice, ...] = ()
     spans: str = ""
 
     def axes(self) -> list[Axis]:
@@ -188,18 +187,18 @@ class Asking:
         return [_span(line, attribute) for line in lines]
 
 
-def asked(asking: Asking, table: Askable[Found]) -> Found:
+def build_query(draft: QueryDraft, table: Queryable[Outcome]) -> Outcome:
     """The question of a table, or the answer of a synopsis."""
-    axes = asking.axes()
-    for condition in asking.conditions(table.domain):
+    axes = draft.axes()
+    for condition in draft.conditions(table.domain):
         table = table.where(condition)
-    match asking.template:
+    match draft.template:
         case "cdf":
             return table.cdf(axes[0])
         case "heat":
             return table.histogram2d(axes[0], axes[1])
         case "ranges":
-            return table.ranges(axes[0], asking.ranges(table.domain))
+            return table.ranges(axes[0], draft.ranges(table.domain))
         case "marginals":
             return table.marginals(*axes, ways=PAIR)
         case "histogram":
@@ -241,7 +240,7 @@ def _span(line: str, attribute: Attribute) -> Span:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class AccuracyDraft:
     """How good the answer shall be, or what it may cost. Numbers are as typed."""
 
     by: Literal["accuracy", "budget"] = "accuracy"
@@ -250,7 +249,7 @@ class Wanted:
     epsilon: str = "0.1"
     mechanism: str | None = None
 
-    def keywords(self) -> tuple[Number | None, Number | None]:
+    def keywords(self) -> tuple[str | None, str | None]:
         """Alpha and epsilon, one of them None."""
         return (self.alpha.strip(), None) if self.by == "accuracy" else (None, self.epsilon.strip())
 
@@ -264,7 +263,7 @@ class FilterForm:
     """Rows of conditions; `on_change` gets all of them after every change."""
 
     def __init__(
-        self, domain: Domain, filters: tuple[Filtered, ...], on_change: Callable[[tuple[Filtered, ...]], object]
+        self, domain: Domain, filters: tuple[FilterChoice, ...], on_change: Callable[[tuple[FilterChoice, ...]], object]
     ) -> None:
         self._domain, self._filters, self._on_change = domain, list(filters), on_change
         with spread().style("margin-top:12px"):
@@ -321,7 +320,7 @@ class FilterForm:
             low.on_value_change(lambda e: self._put(place, replace(self._filters[place], low=e.value or "")))
             high.on_value_change(lambda e: self._put(place, replace(self._filters[place], high=e.value or "")))
 
-    def _put(self, place: int, one: Filtered, *, rebuild: bool = False) -> None:
+    def _put(self, place: int, one: FilterChoice, *, rebuild: bool = False) -> None:
         self._filters[place] = one
         if rebuild:
             self._build()
@@ -337,9 +336,9 @@ class FilterForm:
         self._on_change(tuple(self._filters))
 
 
-def blank(domain: Domain, name: str) -> Filtered:
+def blank(domain: Domain, name: str) -> FilterChoice:
     """A condition on the attribute that says nothing yet."""
-    return Filtered(name, "among" if isinstance(domain[name], Categorical) else "between")
+    return FilterChoice(name, "among" if isinstance(domain[name], Categorical) else "between")
 
 
 TILES: tuple[Tile, ...] = (
@@ -355,13 +354,13 @@ MOST_ATTRIBUTES = 4
 
 
 class QueryForm:
-    """Controls over one domain. `on_change` hears of every change; `asking` is what they say now."""
+    """Controls over one domain. `on_change` hears of every change; `draft` is what they say now."""
 
     def __init__(
         self, dataset: str, domain: Domain, on_change: Callable[[], object], offered: Sequence[Tile] = TILES
     ) -> None:
         first = self._usable(domain, "histogram")[0]
-        self.asking = Asking(dataset, "histogram", (Chosen(first, usual_step(domain[first])),))
+        self.draft = QueryDraft(dataset, "histogram", (AxisChoice(first, usual_step(domain[first])),))
         self.sql = f"SELECT {first}, COUNT(*)\nFROM {dataset}\nGROUP BY {first}"
         self._domain, self._on_change = domain, on_change
         self._tips = {tile.value: tile.tip for tile in offered}
@@ -374,20 +373,20 @@ class QueryForm:
     def _usable(domain: Domain, template: Template) -> list[str]:
         return [name for name in domain if template not in ORDERED or domain[name].ordered]
 
-    def _change(self, asking: Asking) -> None:
-        self.asking = asking
+    def _change(self, draft: QueryDraft) -> None:
+        self.draft = draft
         self._on_change()
 
     def _choose_template(self, chosen: str) -> None:
         known = next(template for template in TEMPLATES if template == chosen)
         usable = self._usable(self._domain, known)
-        kept = [one for one in self.asking.chosen if one.attribute in usable]
+        kept = [one for one in self.draft.chosen if one.attribute in usable]
         needed = PAIR if known in ("heat", "marginals") else 1
         for name in usable:
             if len(kept) < needed and name not in [one.attribute for one in kept]:
-                kept.append(Chosen(name, usual_step(self._domain[name])))
+                kept.append(AxisChoice(name, usual_step(self._domain[name])))
         most = MOST_ATTRIBUTES if known == "marginals" else needed
-        self.asking = replace(self.asking, template=known, chosen=tuple(kept[:most]))
+        self.draft = replace(self.draft, template=known, chosen=tuple(kept[:most]))
         self._said.text = self._tips[known]
         self._build()
         self._on_change()
@@ -395,27 +394,27 @@ class QueryForm:
     def _build(self) -> None:
         self._box.clear()
         with self._box:
-            if self.asking.template == "sql":
+            if self.draft.template == "sql":
                 self._statement()
                 return
-            usable = self._usable(self._domain, self.asking.template)
-            if not usable or (self.asking.template in ("heat", "marginals") and len(usable) < PAIR):
+            usable = self._usable(self._domain, self.draft.template)
+            if not usable or (self.draft.template in ("heat", "marginals") and len(usable) < PAIR):
                 small("This dataset has no attribute for that.", "margin-top:14px")
                 return
-            for place in range(len(self.asking.chosen)):
+            for place in range(len(self.draft.chosen)):
                 self._attribute(place, usable)
-            if self.asking.template == "marginals" and len(self.asking.chosen) < min(MOST_ATTRIBUTES, len(usable)):
+            if self.draft.template == "marginals" and len(self.draft.chosen) < min(MOST_ATTRIBUTES, len(usable)):
                 ui.button("Another attribute", icon="add", on_click=self._add).props("flat dense").style(
                     "margin-top:4px"
                 )
-            if self.asking.template == "ranges":
+            if self.draft.template == "ranges":
                 self._ranges()
-            FilterForm(self._domain, self.asking.filters, self._filter)
+            FilterForm(self._domain, self.draft.filters, self._filter)
 
     def _attribute(self, place: int, usable: list[str]) -> None:
-        chosen = self.asking.chosen[place]
+        chosen = self.draft.chosen[place]
         label = self._label(place)
-        can_drop = self.asking.template == "marginals" and len(self.asking.chosen) > PAIR
+        can_drop = self.draft.template == "marginals" and len(self.draft.chosen) > PAIR
         with (
             ui.element("div")
             .classes(f"bf-pair bf-attribute {'has-third' if can_drop else ''}")
@@ -434,51 +433,51 @@ class QueryForm:
                 icon_button("close", f"Leave out {chosen.attribute}", lambda: self._drop(place))
 
     def _label(self, place: int) -> str:
-        if self.asking.template == "heat":
+        if self.draft.template == "heat":
             return ("Down", "Across")[place]
-        return "Attribute" if len(self.asking.chosen) == 1 else f"Attribute {place + 1}"
+        return "Attribute" if len(self.draft.chosen) == 1 else f"Attribute {place + 1}"
 
     def _choose_attribute(self, place: int, name: str) -> None:
         """Puts the attribute there; where another place has it, the two change places."""
-        listed = list(self.asking.chosen)
+        listed = list(self.draft.chosen)
         other = next((n for n, one in enumerate(listed) if one.attribute == name), None)
         if other is None:
-            listed[place] = Chosen(name, usual_step(self._domain[name]))
+            listed[place] = AxisChoice(name, usual_step(self._domain[name]))
         else:
             listed[place], listed[other] = listed[other], listed[place]
-        self.asking = replace(self.asking, chosen=tuple(listed))
+        self.draft = replace(self.draft, chosen=tuple(listed))
         self._build()
         self._on_change()
 
     def _choose_step(self, place: int, step: str) -> None:
-        listed = list(self.asking.chosen)
+        listed = list(self.draft.chosen)
         listed[place] = replace(listed[place], step=step)
-        self._change(replace(self.asking, chosen=tuple(listed)))
+        self._change(replace(self.draft, chosen=tuple(listed)))
 
     def _add(self) -> None:
-        taken = {one.attribute for one in self.asking.chosen}
+        taken = {one.attribute for one in self.draft.chosen}
         name = next(name for name in self._domain if name not in taken)
-        self.asking = replace(self.asking, chosen=(*self.asking.chosen, Chosen(name, usual_step(self._domain[name]))))
+        self.draft = replace(self.draft, chosen=(*self.draft.chosen, AxisChoice(name, usual_step(self._domain[name]))))
         self._build()
         self._on_change()
 
     def _drop(self, place: int) -> None:
-        kept = tuple(one for n, one in enumerate(self.asking.chosen) if n != place)
-        self.asking = replace(self.asking, chosen=kept)
+        kept = tuple(one for n, one in enumerate(self.draft.chosen) if n != place)
+        self.draft = replace(self.draft, chosen=kept)
         self._build()
         self._on_change()
 
     def _ranges(self) -> None:
-        attribute = self._domain[self.asking.chosen[0].attribute]
+        attribute = self._domain[self.draft.chosen[0].attribute]
         hint = "One range on each line, such as 10 to 20 (20 itself is not in it). Empty: all ranges at once."
-        area = ui.textarea("Ranges", value=self.asking.spans).props("outlined dense autogrow")
+        area = ui.textarea("Ranges", value=self.draft.spans).props("outlined dense autogrow")
         area.classes("w-full").style("margin-top:14px").props(f'hint="{hint}" debounce=250')
-        area.on_value_change(lambda e: self._change(replace(self.asking, spans=e.value or "")))
+        area.on_value_change(lambda e: self._change(replace(self.draft, spans=e.value or "")))
         if isinstance(attribute, Categorical):
             area.props("readonly")
 
-    def _filter(self, filters: tuple[Filtered, ...]) -> None:
-        self._change(replace(self.asking, filters=filters))
+    def _filter(self, filters: tuple[FilterChoice, ...]) -> None:
+        self._change(replace(self.draft, filters=filters))
 
     def _statement(self) -> None:
         area = ui.textarea("Statement", value=self.sql).props("outlined autogrow debounce=300 spellcheck=false")
@@ -498,47 +497,47 @@ AUTOMATIC = "automatic"
 
 
 class AccuracyForm:
-    """Either alpha with a confidence, or epsilon; `wanted` is what the controls say now."""
+    """Either alpha with a confidence, or epsilon; `draft` is what the controls say now."""
 
     def __init__(self, on_change: Callable[[], object]) -> None:
-        self.wanted = Wanted()
+        self.draft = AccuracyDraft()
         self._on_change = on_change
         choice({"accuracy": "Choose accuracy", "budget": "Choose budget"}, "accuracy", self._by, "Accuracy or budget")
         self._box = ui.element("div").style("margin-top:12px")
         self._build()
 
     def _by(self, chosen: str) -> None:
-        self.wanted = replace(self.wanted, by="budget" if chosen == "budget" else "accuracy", mechanism=None)
+        self.draft = replace(self.draft, by="budget" if chosen == "budget" else "accuracy", mechanism=None)
         self._build()
         self._on_change()
 
-    def _put(self, wanted: Wanted) -> None:
-        self.wanted = wanted
+    def _put(self, draft: AccuracyDraft) -> None:
+        self.draft = draft
         self._on_change()
 
     def _build(self) -> None:
         self._box.clear()
         with self._box:
             with ui.element("div").classes("bf-pair"):
-                if self.wanted.by == "accuracy":
-                    within = ui.input("Within ±", value=self.wanted.alpha).props("outlined dense debounce=200")
-                    within.on_value_change(lambda e: self._put(replace(self.wanted, alpha=e.value or "")))
+                if self.draft.by == "accuracy":
+                    within = ui.input("Within ±", value=self.draft.alpha).props("outlined dense debounce=200")
+                    within.on_value_change(lambda e: self._put(replace(self.draft, alpha=e.value or "")))
                 else:
-                    spend = ui.input("Spend epsilon", value=self.wanted.epsilon).props("outlined dense debounce=200")
-                    spend.on_value_change(lambda e: self._put(replace(self.wanted, epsilon=e.value or "")))
-                sure = ui.select(CONFIDENCES, value=self.wanted.confidence, label="Confidence")
+                    spend = ui.input("Spend epsilon", value=self.draft.epsilon).props("outlined dense debounce=200")
+                    spend.on_value_change(lambda e: self._put(replace(self.draft, epsilon=e.value or "")))
+                sure = ui.select(CONFIDENCES, value=self.draft.confidence, label="Confidence")
                 sure.props("outlined dense options-dense")
-                sure.on_value_change(lambda e: self._put(replace(self.wanted, confidence=e.value)))
+                sure.on_value_change(lambda e: self._put(replace(self.draft, confidence=e.value)))
             self._mechanism()
 
     def _mechanism(self) -> None:
         """Which mechanism to use; those that look at the data promise no accuracy, so they need a budget."""
-        aware = list(DATA_AWARE) if self.wanted.by == "budget" else []
+        aware = list(DATA_AWARE) if self.draft.by == "budget" else []
         options = {AUTOMATIC: "the best for this question"} | {name: name for name in MECHANISMS}
         options |= {name: f"{name} (looks at the data)" for name in aware}
         with ui.expansion("Mechanism").props("dense").classes("w-full").style("margin-top:6px"):
-            select = ui.select(options, value=self.wanted.mechanism or AUTOMATIC).props("outlined dense options-dense")
+            select = ui.select(options, value=self.draft.mechanism or AUTOMATIC).props("outlined dense options-dense")
             select.classes("w-full").props('aria-label="Mechanism"')
             select.on_value_change(
-                lambda e: self._put(replace(self.wanted, mechanism=None if e.value == AUTOMATIC else e.value))
+                lambda e: self._put(replace(self.draft, mechanism=None if e.value == AUTOMATIC else e.value))
             )

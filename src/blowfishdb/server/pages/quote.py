@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from urllib.parse import urlencode
 
 from nicegui import ui
@@ -13,12 +14,12 @@ from nicegui import ui
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.preview import Offer, Preview
-from blowfishdb.engine.target import Number
-from blowfishdb.errors import BlowfishError
-from blowfishdb.present.words import epsilon_words, readable
-from blowfishdb.server.pages.controls import heading, in_row, notice, small
-from blowfishdb.server.pages.page_context import sentence
-from blowfishdb.server.pages.query_form import Asking, Wanted, asked
+from blowfishdb.engine.target import AccuracyTarget, Number, accuracy_target
+from blowfishdb.errors import BlowfishError, NotSignedIn
+from blowfishdb.present.words import readable
+from blowfishdb.server.pages.controls import figure, heading, in_row, notice, pill, redraw, small, stacked_bar
+from blowfishdb.server.pages.page_context import PageContext, Result, sentence
+from blowfishdb.server.pages.query_form import AccuracyDraft, QueryDraft, build_query
 from blowfishdb.server.pages.result import snippet, sql_snippet
 from blowfishdb.session.backend import Budget, Past
 from blowfishdb.session.session import Session
@@ -32,27 +33,18 @@ SPARED = Fraction(99, 100)
 
 
 @dataclass(frozen=True, eq=False)
-class Ready:
-    """What a click on Run would release, and the code that does the same."""
+class RunnableQuery:
+    """A question with its accuracy, quoted and released in the same terms; and the code that does the same."""
 
     question: Question
-    alpha: Number | None
-    beta: Number | None
-    confidence: Number | None
-    epsilon: Number | None
-    mechanism: str | None
-    per_query: bool
+    target: AccuracyTarget
     code: str
 
     def preview(self) -> Preview:
         """The price; reads no data."""
+        target = self.target
         return self.question.preview(
-            self.alpha,
-            self.beta,
-            epsilon=self.epsilon,
-            confidence=self.confidence,
-            mechanism=self.mechanism,
-            per_query=self.per_query,
+            target.alpha, target.beta, epsilon=target.epsilon, mechanism=target.mechanism, per_query=self._per_query
         )
 
     def within(self, left: Fraction) -> float | None:
@@ -61,63 +53,71 @@ class Ready:
         if epsilon <= 0:
             return None
         try:
-            return self.question.preview(
-                beta=self.beta, epsilon=epsilon, confidence=self.confidence, per_query=self.per_query
-            ).alpha
+            return self.question.preview(beta=self.target.beta, epsilon=epsilon, per_query=self._per_query).alpha
         except BlowfishError:
             return None
 
     def release(self, progress: Progress) -> Answer:
         """The answer, charged."""
+        target = self.target
         return self.question.release(
-            self.alpha,
-            self.beta,
-            epsilon=self.epsilon,
-            confidence=self.confidence,
-            mechanism=self.mechanism,
-            per_query=self.per_query,
+            target.alpha,
+            target.beta,
+            epsilon=target.epsilon,
+            mechanism=target.mechanism,
+            per_query=self._per_query,
             progress=progress,
         )
 
+    @property
+    def _per_query(self) -> bool:
+        return self.target.guarantee == "per-query"
 
-def ready(session: Session, asking: Asking, wanted: Wanted, sql: str, url: str) -> Ready:
-    """The question that the controls ask; typed errors where they ask nothing sensible."""
-    alpha, epsilon = wanted.keywords()
-    if asking.template != "sql":
-        table = session[asking.dataset]
-        code = snippet(asking, wanted, table.domain, url)
-        return Ready(asked(asking, table), alpha, None, wanted.confidence, epsilon, wanted.mechanism, False, code)
+
+def read_form(session: Session, draft: QueryDraft, accuracy: AccuracyDraft, sql: str, url: str) -> RunnableQuery:
+    """The query and the accuracy that the controls say; typed errors where they say nothing sensible."""
+    alpha: Number | None
+    epsilon: Number | None
+    alpha, epsilon = accuracy.keywords()
+    if draft.template != "sql":
+        table = session[draft.dataset]
+        code = snippet(draft, accuracy, table.domain, url)
+        question = build_query(draft, table)
+        target = accuracy_target(alpha, None, epsilon, None, accuracy.confidence, accuracy.mechanism)
+        return RunnableQuery(question, target, code)
     statement = parse(sql)
     table = session[statement.table]
-    question, said = ask(table, read_question(statement, table.domain)), statement.options
+    question, options = ask(table, read_question(statement, table.domain)), statement.options
     # What the statement says of its accuracy counts, and the controls only where it says nothing.
-    if said.alpha is not None or said.epsilon is not None:
-        alpha, epsilon = said.alpha, said.epsilon
-    confidence = wanted.confidence if said.beta is None else None
-    mechanism = said.mechanism or wanted.mechanism
-    code = sql_snippet(sql, wanted, url)
-    return Ready(question, alpha, said.beta, confidence, epsilon, mechanism, bool(said.per_query), code)
+    if options.alpha is not None or options.epsilon is not None:
+        alpha, epsilon = options.alpha, options.epsilon
+    confidence = accuracy.confidence if options.beta is None else None
+    mechanism = options.mechanism or accuracy.mechanism
+    target = accuracy_target(alpha, options.beta, epsilon, None, confidence, mechanism, bool(options.per_query))
+    return RunnableQuery(question, target, sql_snippet(sql, accuracy, url))
 
 
 SHOWN_OFFERS = 6
+LEAST_SHARE = 0.006
+"""So much of the bar a price takes at least, so that it is seen."""
 
 
 @dataclass(frozen=True, eq=False)
-class Priced:
-    """A question with its quote and what is left of the budget.
+class QuotedQuery:
+    """A query with its quote and what is left of the budget.
 
     `before` is an answer of the past that looks the same; `instead` is how near the truth what is left would bring
     one that costs too much.
     """
 
-    asked: Ready
+    query: RunnableQuery
     preview: Preview
     budget: Budget
     before: Past | None
     instead: float | None
 
 
-def show_quote(priced: Priced, on_run: Callable[[], object]) -> None:
+def show_quote(priced: QuotedQuery, on_run: Callable[[], object]) -> None:
     """The quote of a question that could be run."""
     preview, before = priced.preview, priced.before
     after = None if preview.left is None else preview.left - preview.epsilon
@@ -131,7 +131,7 @@ def show_quote(priced: Priced, on_run: Callable[[], object]) -> None:
         ui.label(figure(preview.epsilon)).classes("bf-big").props('data-testid="price"')
         ui.label("epsilon" if preview.epsilon else "epsilon: free and exact").classes("bf-quiet")
         if after is not None and after < 0:
-            ui.label("more than you have").classes("bf-pill is-bad")
+            pill("more than you have", "is-bad")
     budget_bar(priced.budget, preview.epsilon, preview.left)
     if priced.instead is not None:
         said = f"What is left would bring it within ±{readable(priced.instead)}."
@@ -178,35 +178,30 @@ def _promise(preview: Preview) -> str:
     return f"{many}, {near}" if preview.answers == 1 else f"{many}, {every}{near}"
 
 
-def figure(epsilon: Fraction) -> str:
-    """A price for people: exact where that is short, else three digits, rounded up."""
-    return epsilon_words(epsilon) if epsilon else "0"
-
-
 def budget_bar(budget: Budget, price: Fraction = Fraction(0), left: Fraction | None = None) -> None:
     """What is spent, what this would take, what stays, and what others have taken of the data's own budget."""
     rest = budget.remaining if left is None else left
     whole = max(budget.dataset_limit if budget.limit is None else budget.limit, budget.spent + rest)
     is_over, taken = price > rest, min(price, rest)
     gone = whole - budget.spent - rest
-    said = [
+    legend = [
         f"spent {figure(budget.spent)}",
         f"left {figure(rest)}" if is_over or not price else f"left after this {figure(rest - price)}",
+        *([f"used by others {figure(gone)}"] if gone > 0 else []),
+        f"of {figure(whole)}",
     ]
-    said += [f"used by others {figure(gone)}"] if gone > 0 else []
-    said.append(f"of {figure(whole)}")
-    with ui.element("div").classes("bf-bar").props(f'role="img" aria-label="{", ".join(said)}"'):
+    shares = {
+        kind: float(part / whole) if whole else 0.0
         for kind, part in (
             ("is-spent", budget.spent),
             ("is-over" if is_over else "is-next", taken),
             ("is-left", rest - taken),
             ("is-gone", gone),
-        ):
-            least = 0.6 if kind == "is-next" and price else 0.0
-            ui.element("div").classes(kind).style(f"width:{max(100 * float(part / whole), least) if whole else 0:.2f}%")
-    with ui.element("div").classes("bf-legend"):
-        for words in said:
-            ui.label(words)
+        )
+    }
+    if price and not is_over:
+        shares["is-next"] = max(shares["is-next"], LEAST_SHARE)
+    stacked_bar(shares, legend, "Your budget")
 
 
 def _offers(preview: Preview) -> None:
@@ -250,11 +245,6 @@ def show_refusal(error: BlowfishError) -> None:
     notice(sentence(said), "is-accent", "lightbulb").style("margin-top:12px").props('data-testid="refusal"')
 
 
-def show_failure(error: BlowfishError) -> None:
-    """Why a question was not answered."""
-    notice(sentence(error.message), "is-bad", "error").props('data-testid="failure"')
-
-
 STEPS = {
     "quote": (0.2, "Planning"),
     "charge": (0.45, "Writing the charge to the ledger"),
@@ -288,15 +278,31 @@ async def confirmed(
     return bool(answer == "yes")
 
 
-def progress_bar() -> tuple[Progress, Callable[[], None]]:
-    """Draws a bar; gives the function that hears the steps, from any thread, and the one that stops following."""
-    heard = ["quote"]
-    bar, label = ui.linear_progress(0.1, show_value=False), ui.label(STEPS["quote"][1])
-    bar.props('aria-label="Progress"').style("margin-top:60px")
-    label.classes("bf-quiet").style("text-align:center;margin-top:10px").props('role="status"')
+def show_failure(error: BlowfishError) -> None:
+    """Why a question was not answered."""
+    notice(sentence(error.message), "is-bad", "error").props('data-testid="failure"')
+
+
+async def with_progress(context: PageContext, box: ui.element, work: Callable[[Progress], Result]) -> Result | None:
+    """The result of work that is charged, its steps followed in the box; None when it failed, which the box says."""
+    steps = ["quote"]
 
     def follow() -> None:
-        bar.value, label.text = STEPS[heard[-1]]
+        bar.value, label.text = STEPS[steps[-1]]
 
-    timer = ui.timer(0.1, follow)
-    return heard.append, timer.deactivate
+    box.clear()
+    with box:
+        bar = ui.linear_progress(0.1, show_value=False).props('aria-label="Progress"').style("margin-top:60px")
+        label = ui.label(STEPS["quote"][1]).classes("bf-quiet").props('role="status"')
+        label.style("text-align:center;margin-top:10px")
+        timer = ui.timer(0.1, follow)
+    try:
+        return await context.run(partial(work, steps.append))
+    except BlowfishError as error:
+        if box.is_deleted:
+            return None
+        draw = context.tell if isinstance(error, NotSignedIn) else show_failure
+        redraw(box, partial(draw, error))
+        return None
+    finally:
+        timer.deactivate()

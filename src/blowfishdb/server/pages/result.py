@@ -7,12 +7,12 @@ import io
 import re
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.errors import BlowfishError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.predicate import Axis, condition_code
 from blowfishdb.present.chart import chart_of
@@ -20,9 +20,9 @@ from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
 from blowfishdb.present.page import note_parts
 from blowfishdb.present.table import column_names, row_labels
 from blowfishdb.present.words import accuracy_words, digits_of, epsilon_words
-from blowfishdb.server.pages.controls import choice, heading, in_row, notice, small
+from blowfishdb.server.pages.controls import Column, called, choice, heading, in_row, notice, paged_table, pill, small
 from blowfishdb.server.pages.page_context import PageContext
-from blowfishdb.server.pages.query_form import Asking, Wanted
+from blowfishdb.server.pages.query_form import AccuracyDraft, QueryDraft
 
 FORMATS: dict[str, str] = {
     "csv": "CSV table",
@@ -70,26 +70,15 @@ def _png(answer: Answer) -> bytes:
         return path.read_bytes()
 
 
-def _svg(answer: Answer) -> bytes:
-    return answer.interactive().svg.encode()
-
-
-def _json(answer: Answer) -> bytes:
-    return answer.to_json(indent=2).encode()
-
-
 WRITERS: dict[str, Callable[[Answer], bytes]] = {
     "csv": _csv,
     "parquet": _parquet,
     "png": _png,
-    "svg": _svg,
-    "json": _json,
+    "svg": lambda answer: answer.interactive().svg.encode(),
+    "json": lambda answer: answer.to_json(indent=2).encode(),
 }
-
-
 MOST_ROWS = 2_000
 """A longer table is shown up to here; files hold all of it."""
-PER_PAGE = 25
 CONSISTENT, RAW = "Consistent", "As measured"
 
 
@@ -125,12 +114,12 @@ def _pills(answer: Answer, *, free: bool) -> None:
             (f"policy v{answer.policy_version}" if answer.policy_version else "", ""),
         ):
             if text:
-                ui.label(text).classes(f"bf-pill {kind}")
+                pill(text, kind)
 
 
 def _picture(answer: Answer) -> None:
     label = f"Chart of {answer.title}: {accuracy_words(answer)}. The tab Table has the numbers."
-    with ui.element("div").props(f'role="img" aria-label="{_quoted(label)}"').classes("w-full"):
+    with called(ui.element("div").props("role=img").classes("w-full"), label):
         consistent = chart_of(answer, DETAIL)
         chart = ui.echart(draw(consistent)).classes("bf-chart").style(f"height:{height_of(consistent)}px")
 
@@ -147,26 +136,19 @@ def _picture(answer: Answer) -> None:
             ui.label("Consistent values add up and are never negative; both lie inside the intervals.")
 
 
-def _quoted(text: str) -> str:
-    return text.replace('"', "'")
-
-
 def _table(answer: Answer) -> None:
-    names, digits = column_names(answer), digits_of(answer)
-    size = min(answer.raw.size, MOST_ROWS)
+    digits, size = digits_of(answer), min(answer.raw.size, MOST_ROWS)
     labels = row_labels(answer, range(size))
-    columns = [{"name": f"l{n}", "label": name, "field": f"l{n}", "align": "left"} for n, name in enumerate(names)]
-    for field, label in (
-        ("value", answer.value_name),
-        ("low", "low"),
-        ("high", "high"),
-        ("raw", "as measured"),
-        ("pointwise_low", "low, on its own"),
-        ("pointwise_high", "high, on its own"),
-    ):
-        columns.append({"name": field, "label": label, "field": field, "align": "right"})
-    bounds, own = answer.bounds, answer.pointwise_bounds
-    rows = [
+    columns = {f"l{n}": Column(name) for n, name in enumerate(column_names(answer))} | {
+        "value": Column(answer.value_name, is_number=True),
+        "low": Column("low", is_number=True),
+        "high": Column("high", is_number=True),
+        "raw": Column("as measured", is_number=True),
+        "pointwise_low": Column("low, on its own", is_number=True),
+        "pointwise_high": Column("high, on its own", is_number=True),
+    }
+    bounds, pointwise = answer.bounds, answer.pointwise_bounds
+    rows: list[dict[str, object]] = [
         {f"l{n}": part for n, part in enumerate(labels[place])}
         | {
             "id": place,
@@ -174,13 +156,12 @@ def _table(answer: Answer) -> None:
             "low": digits.low(float(bounds.low[place])),
             "high": digits.high(float(bounds.high[place])),
             "raw": digits.value(float(answer.raw[place])),
-            "pointwise_low": digits.low(float(own.low[place])),
-            "pointwise_high": digits.high(float(own.high[place])),
+            "pointwise_low": digits.low(float(pointwise.low[place])),
+            "pointwise_high": digits.high(float(pointwise.high[place])),
         }
         for place in range(size)
     ]
-    table = ui.table(columns=columns, rows=rows, row_key="id", pagination=PER_PAGE).props("flat dense")
-    table.classes("w-full").props("" if size > PER_PAGE else "hide-bottom").props('aria-label="The numbers"')
+    paged_table(columns, rows, "The numbers")
     if answer.raw.size > size:
         small(f"The first {size:,} of {answer.raw.size:,} rows; a file holds them all.")
 
@@ -227,39 +208,28 @@ def copy_button(text: str, label: str) -> ui.button:
 
 
 def _downloads(context: PageContext, answer: Answer) -> None:
+    async def save(ending: str) -> None:
+        ui.download(await context.run(partial(file_of, answer, ending)), name_of(answer, ending))
+
     with ui.button("Download", icon="download").props("outline dense padding='6px 12px'"), ui.menu():
         for ending, words in FORMATS.items():
-            ui.menu_item(words, on_click=_saving(context, answer, ending)).props("role=menuitem")
+            ui.menu_item(words, on_click=partial(save, ending)).props("role=menuitem")
 
 
-def _saving(context: PageContext, answer: Answer, ending: str) -> Callable[[], object]:
-    async def save() -> None:
-        try:
-            content = await context.run(lambda: file_of(answer, ending))
-        except BlowfishError as error:
-            context.tell(error)
-            return
-        ui.download(content, name_of(answer, ending))
-
-    return save
-
-
-def snippet(asking: Asking, wanted: Wanted, domain: Domain, url: str) -> str:
+def snippet(draft: QueryDraft, accuracy: AccuracyDraft, domain: Domain, url: str) -> str:
     """Python that asks a dataset the same question with the same accuracy."""
-    asked = f"{_table_code(asking, domain)}.{_call(asking, domain)}"
-    return _whole(
-        url,
-        [
-            f"question = {asked}",
-            f"print(question.preview({_accuracy(wanted)}))  # free",
-            f"answer = question.release({_accuracy(wanted)})",
-        ],
-    )
+    terms = _accuracy(accuracy)
+    lines = [
+        f"question = db[{draft.dataset!r}]{_call(draft, domain)}",
+        f"print(question.preview({terms}))  # free",
+        f"answer = question.release({terms})",
+    ]
+    return _whole(url, lines)
 
 
-def sql_snippet(text: str, wanted: Wanted, url: str) -> str:
+def sql_snippet(text: str, accuracy: AccuracyDraft, url: str) -> str:
     """Python that runs the same statement."""
-    return _whole(url, [f'answer = db.sql("""{text.strip()}""", {_accuracy(wanted)})'])
+    return _whole(url, [f'answer = db.sql("""{text.strip()}""", {_accuracy(accuracy)})'])
 
 
 def reopening(dataset: str, number: int, url: str) -> str:
@@ -267,11 +237,10 @@ def reopening(dataset: str, number: int, url: str) -> str:
     return _whole(url, [f"answer = db.reopen({dataset!r}, {number})  # free"])
 
 
-def synopsis_snippet(asking: Asking, domain: Domain, number: int, url: str) -> str:
+def synopsis_snippet(draft: QueryDraft, domain: Domain, number: int, url: str) -> str:
     """Python that asks a published synopsis the same."""
-    lines = [f"synopsis = db.synopsis({asking.dataset!r}, {number})"]
-    filtered = "".join(f".where({condition_code(one)})" for one in asking.conditions(domain))
-    return _whole(url, [*lines, f"answer = synopsis{filtered}.{_call(asking, domain)}  # free"])
+    synopsis = f"synopsis = db.synopsis({draft.dataset!r}, {number})"
+    return _whole(url, [synopsis, f"answer = synopsis{_call(draft, domain)}  # free"])
 
 
 def _whole(url: str, lines: list[str]) -> str:
@@ -280,22 +249,14 @@ def _whole(url: str, lines: list[str]) -> str:
     return "\n".join([*head, *lines, "answer.to_pandas()"])
 
 
-def _table_code(asking: Asking, domain: Domain) -> str:
-    filters = "".join(f".where({condition_code(one)})" for one in asking.conditions(domain))
-    return f"db[{asking.dataset!r}]{filters}"
-
-
-def _call(asking: Asking, domain: Domain) -> str:
-    axes = ", ".join(_axis(axis) for axis in asking.axes())
-    match asking.template:
-        case "heat":
-            return f"histogram2d({axes})"
-        case "ranges":
-            spans = asking.ranges(domain)
-            listed = "" if spans is None else f", [{', '.join(f'({a!r}, {b!r})' for a, b in spans)}]"
-            return f"ranges({axes}{listed})"
-        case _:
-            return f"{asking.template}({axes})"
+def _call(draft: QueryDraft, domain: Domain) -> str:
+    filters = "".join(f".where({condition_code(one)})" for one in draft.conditions(domain))
+    axes, spans = ", ".join(_axis(axis) for axis in draft.axes()), None
+    if draft.template == "ranges":
+        spans = draft.ranges(domain)
+    listed = "" if spans is None else f", [{', '.join(f'({low!r}, {high!r})' for low, high in spans)}]"
+    name = "histogram2d" if draft.template == "heat" else draft.template
+    return f"{filters}.{name}({axes}{listed})"
 
 
 def _axis(axis: Axis) -> str:
@@ -304,8 +265,8 @@ def _axis(axis: Axis) -> str:
     return f"bf.col({axis.attribute!r}).by({axis.unit!r})" if axis.unit is not None else repr(axis.attribute)
 
 
-def _accuracy(wanted: Wanted) -> str:
-    alpha, epsilon = wanted.keywords()
+def _accuracy(accuracy: AccuracyDraft) -> str:
+    alpha, epsilon = accuracy.keywords()
     main = f"alpha={alpha}" if epsilon is None else f'epsilon="{epsilon}"'
-    chosen = "" if wanted.mechanism is None else f", mechanism={wanted.mechanism!r}"
-    return f"{main}, confidence={wanted.confidence}{chosen}"
+    chosen = "" if accuracy.mechanism is None else f", mechanism={accuracy.mechanism!r}"
+    return f"{main}, confidence={accuracy.confidence}{chosen}"

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from urllib.parse import urlencode
 
-from nicegui import background_tasks, ui
+from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.synopsis_answers import COLUMNS, Synopsis, SynopsisPreview
 from blowfishdb.errors import BlowfishError, NotSignedIn
-from blowfishdb.server.pages.controls import Column, Tile, card, empty, heading, in_row, paragraph, plain_table
+from blowfishdb.server.pages.controls import (
+    Column,
+    Tile,
+    card,
+    empty,
+    figure,
+    heading,
+    in_row,
+    link_button,
+    paragraph,
+    pill,
+    plain_table,
+    redraw,
+)
 from blowfishdb.server.pages.history import named
 from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import PageContext
-from blowfishdb.server.pages.query_form import TILES, Asking, QueryForm, asked
-from blowfishdb.server.pages.quote import confirmed, figure, progress_bar, show_failure, show_refusal
+from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext
+from blowfishdb.server.pages.query_form import TILES, QueryDraft, QueryForm, build_query
+from blowfishdb.server.pages.quote import confirmed, show_failure, show_refusal, with_progress
 from blowfishdb.server.pages.result import show_answer, synopsis_snippet
 from blowfishdb.session.backend import Published
 from blowfishdb.session.session import Session
 from blowfishdb.session.table import Question
 
-PAUSE = 0.15
 ASKED = [tile for tile in TILES if tile.value != "sql"]
 
 
@@ -32,7 +44,7 @@ async def synopses(context: PageContext) -> None:
     session = context.session()
     found = await context.run(lambda: all_published(session))
     with ui.element("div").classes("bf-row bf-ends bf-beside-head"):
-        ui.button("Publish one", icon="add", on_click=lambda: ui.navigate.to("/synopses/publish")).props("outline")
+        link_button("Publish one", "/synopses/publish", "add", "outline")
     if not found:
         with card():
             empty(
@@ -62,8 +74,8 @@ def _card(one: Published) -> None:
                 (one.mechanism, ""),
                 (one.at[:10], ""),
             ):
-                ui.label(text).classes(f"bf-pill {kind}")
-        ui.button("Ask it, free", icon="insights", on_click=lambda: ui.navigate.to(where)).props("unelevated")
+                pill(text, kind)
+        link_button("Ask it, free", where, "insights")
 
 
 @page(
@@ -85,42 +97,30 @@ class Reader:
     """The state of one open page: the controls, and the answer that follows them."""
 
     def __init__(self, context: PageContext, dataset: str, number: int, synopsis: Synopsis) -> None:
-        self._context, self._number, self._synopsis, self._turn = context, number, synopsis, 0
-        with ui.element("div").classes("bf-explore").style("margin-top:10px") as self._root:
+        self._context, self._number, self._synopsis = context, number, synopsis
+        with ui.element("div").classes("bf-explore").style("margin-top:10px") as root:
+            latest = Latest(context, root, self._answer)
             with card().props('aria-label="Question"'):
-                self._form = QueryForm(dataset, synopsis.domain, self._changed, ASKED)
-            with ui.element("section").classes("bf-card bf-result").props('aria-label="Answer" aria-live="polite"'):
+                self._form = QueryForm(dataset, synopsis.domain, latest.changed, ASKED)
+            with card().classes("bf-result").props('aria-label="Answer" aria-live="polite"'):
                 self._box = ui.element("div")
-        self._changed()
+        latest.changed()
 
-    def _changed(self) -> None:
-        self._turn += 1
-        background_tasks.create(self._answer(self._turn), name="synopsis")
-
-    async def _answer(self, turn: int) -> None:
-        await asyncio.sleep(PAUSE)
-        if turn != self._turn:
-            return
+    async def _answer(self, is_wanted: IsWanted) -> None:
         try:
-            answer, code = await self._context.run(partial(self._read, self._form.asking))
-        except NotSignedIn as error:
-            with self._root:
-                self._context.tell(error)
-            return
+            answer, code = await self._context.run(partial(self._read, self._form.draft))
+            draw = partial(show_answer, self._context, answer, code, free=True)
+        except NotSignedIn:
+            raise
         except BlowfishError as error:
-            self._box.clear()
-            with self._box:
-                show_refusal(error)
-            return
-        if turn == self._turn and not self._root.is_deleted:
-            self._box.clear()
-            with self._box:
-                show_answer(self._context, answer, code, free=True)
+            draw = partial(show_refusal, error)
+        if is_wanted():
+            redraw(self._box, draw)
 
-    def _read(self, asking: Asking) -> tuple[Answer, str]:
+    def _read(self, draft: QueryDraft) -> tuple[Answer, str]:
         self._context.check("ask")
         url = self._context.app_state.settings.url
-        return asked(asking, self._synopsis), synopsis_snippet(asking, self._synopsis.domain, self._number, url)
+        return build_query(draft, self._synopsis), synopsis_snippet(draft, self._synopsis.domain, self._number, url)
 
 
 KINDS = (
@@ -147,7 +147,7 @@ class Publisher:
 
     def __init__(self, context: PageContext, names: list[str], session: Session) -> None:
         self._context = context
-        with ui.element("div").classes("bf-explore").style("margin-top:10px") as self._root:
+        with ui.element("div").classes("bf-explore").style("margin-top:10px"):
             with card().props('aria-label="Synopsis"'):
                 data = ui.select(names, value=names[0], label="Dataset").props("outlined dense options-dense")
                 data.classes("w-full").style("margin-bottom:14px")
@@ -171,50 +171,37 @@ class Publisher:
         with self._form_box:
             self._form = QueryForm(dataset, session[dataset].domain, lambda: None, KINDS)
 
-    def _asked(self, asking: Asking) -> Question:
-        table = self._context.session()[asking.dataset]
-        for condition in asking.conditions(table.domain):
+    def _question(self, draft: QueryDraft) -> Question:
+        table = self._context.session()[draft.dataset]
+        for condition in draft.conditions(table.domain):
             table = table.where(condition)
-        return table.histogram(*asking.axes())
+        return table.histogram(*draft.axes())
 
-    def _price(self, asking: Asking, epsilon: str) -> tuple[Question, SynopsisPreview]:
-        question = self._asked(asking)
+    def _quote(self, draft: QueryDraft, epsilon: str) -> tuple[Question, SynopsisPreview]:
+        question = self._question(draft)
         return question, question.publish_preview(epsilon=epsilon)
 
     async def _publish(self) -> None:
-        asking, epsilon = self._form.asking, (self._epsilon.value or "").strip()
+        epsilon = (self._epsilon.value or "").strip()
         self._button.disable()
         try:
-            question, preview = await self._context.run(partial(self._price, asking, epsilon))
-            with self._root:
-                agreed = await confirmed(
-                    f"{preview.title} of {preview.dataset}, {preview.cells:,} cells.",
-                    preview.epsilon,
-                    preview.left,
-                    partial(show_errors, preview),
-                )
-            if agreed:
-                await self._run(question, epsilon)
-        except NotSignedIn as error:
-            with self._root:
-                self._context.tell(error)
+            question, preview = await self._context.run(partial(self._quote, self._form.draft, epsilon))
+            what = f"{preview.title} of {preview.dataset}, {preview.cells:,} cells."
+            if await confirmed(what, preview.epsilon, preview.left, partial(show_errors, preview)):
+                work = partial(self._release, question, epsilon)
+                if await with_progress(self._context, self._box, work) is not None:
+                    ui.navigate.to("/synopses")
+        except NotSignedIn:
+            raise
         except BlowfishError as error:
-            self._box.clear()
-            with self._box:
-                show_failure(error)
-        self._button.enable()
-
-    async def _run(self, question: Question, epsilon: str) -> None:
-        self._box.clear()
-        with self._box:
-            hear, stop = progress_bar()
-        try:
-            await self._context.run(partial(self._context.note_question, "asked for a synopsis", question.dataset))
-            await self._context.run(lambda: question.publish(epsilon=epsilon, progress=hear))
+            redraw(self._box, partial(show_failure, error))
         finally:
-            stop()
-        with self._root:
-            ui.navigate.to("/synopses")
+            self._button.enable()
+
+    def _release(self, question: Question, epsilon: str, progress: Progress) -> Synopsis:
+        self._context.check("ask")
+        self._context.note("asked for a synopsis", question.dataset)
+        return question.publish(epsilon=epsilon, progress=progress)
 
 
 def show_errors(preview: SynopsisPreview) -> None:

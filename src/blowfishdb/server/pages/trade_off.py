@@ -15,7 +15,8 @@ from blowfishdb.engine.target import USUAL_BETA, AccuracyTarget, short_number
 from blowfishdb.model.families import full
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import col
-from blowfishdb.model.query import Kind, Query, query
+from blowfishdb.model.query import Kind, Query
+from blowfishdb.model.query import query as make_query
 from blowfishdb.present.chart import Chart, ChartAxis, Series
 from blowfishdb.present.chart_echarts import draw
 from blowfishdb.server.pages.controls import (
@@ -31,7 +32,7 @@ from blowfishdb.server.pages.controls import (
     wanted_dataset,
 )
 from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import PageContext
+from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext
 from blowfishdb.server.pages.query_form import is_calendar, steps_of, usual_step
 from blowfishdb.server.pages.trade_off_curves import (
     BLOCKS,
@@ -72,10 +73,10 @@ class Board:
     goal: str = "epsilon"
     alpha: float = 50.0
     epsilon: float = 0.5
-    round: int = 0
     points: list[Point] = field(default_factory=list)
     offers: dict[Point, Offer | None] = field(default_factory=dict)
     parts: dict[str, ui.element] = field(default_factory=dict)
+    latest: Latest = field(init=False)
 
     @property
     def wants_epsilon(self) -> bool:
@@ -85,13 +86,13 @@ class Board:
     def value(self) -> float:
         return self.alpha if self.wants_epsilon else self.epsilon
 
-    def asked(self) -> Query:
+    def query(self) -> Query:
         """The question of the template."""
         axis = col(self.attribute)
         if not self.step:
-            return query(self.kind, axis)
+            return make_query(self.kind, axis)
         declared = self.dataset.domain[self.attribute]
-        return query(self.kind, axis.by(self.step) if is_calendar(declared) else axis.bins(Fraction(self.step)))
+        return make_query(self.kind, axis.by(self.step) if is_calendar(declared) else axis.bins(Fraction(self.step)))
 
     def target(self) -> AccuracyTarget:
         """The accuracy or the price, exactly as the slider shows it."""
@@ -121,8 +122,8 @@ def trade_off(context: PageContext) -> None:
     board.step = usual_step(dataset.domain[board.attribute])
     with ui.element("div").classes("bf-row bf-actions"):
         dataset_choice("/trade-off", curator.datasets(), name)
-    board.parts["timer"] = ui.element("div")
-    with ui.element("div").classes("bf-explore"):
+    with ui.element("div").classes("bf-explore") as root:
+        board.latest = Latest(context, root, partial(_quote_all, board))
         with card():
             _controls(board, names)
         with ui.element("div"):
@@ -132,7 +133,7 @@ def trade_off(context: PageContext) -> None:
     with board.parts["point"], card():
         empty("ads_click", "Choose a point", "Click one on a curve: its exact price, the risk, and an example answer.")
     _draw_curves(board)
-    _soon(board)
+    board.latest.changed()
 
 
 def _controls(board: Board, names: list[str]) -> None:
@@ -141,11 +142,11 @@ def _controls(board: Board, names: list[str]) -> None:
     def set_attribute(name: str) -> None:
         board.attribute, board.step = name, usual_step(board.dataset.domain[name])
         draw_steps()
-        _soon(board)
+        board.latest.changed()
 
     def set_part(part: str, value: object) -> None:
         setattr(board, part, value)
-        _soon(board)
+        board.latest.changed()
 
     ui.label("Attribute").classes("bf-label")
     ui.select(names, value=board.attribute, on_change=lambda event: set_attribute(str(event.value))).props(
@@ -231,27 +232,18 @@ def _draw_closer(board: Board) -> None:
         small("or click a point")
 
 
-def _soon(board: Board) -> None:
-    """Quotes anew as soon as the event that asked for it is over."""
-    board.parts["timer"].clear()
-    with board.parts["timer"]:
-        ui.timer(0.01, lambda: _quote_all(board), once=True)
-
-
-async def _quote_all(board: Board) -> None:
+async def _quote_all(board: Board, is_wanted: IsWanted) -> None:
     """Quotes every point, the chart following; a newer question ends the work on an older one."""
-    board.round += 1
-    own = board.round
     board.points, board.offers = _points(board), {}
     _draw_curves(board)
     _draw_closer(board)
-    asked, domain = board.asked(), board.dataset.domain
+    query, domain = board.query(), board.dataset.domain
     for number, point in enumerate(board.points, 1):
         policy = board.policy(point)
-        found = await board.context.run(partial(OFFERS.offer, domain, policy, asked, USUAL_BETA))
-        if board.round != own:
+        offer = await board.context.run(partial(OFFERS.offer, domain, policy, query, USUAL_BETA))
+        if not is_wanted():
             return
-        board.offers[point] = found
+        board.offers[point] = offer
         if number % BATCH == 0 or number == len(board.points):
             _draw_curves(board)
 
@@ -318,7 +310,7 @@ async def _look_closer(board: Board, point: Point) -> None:
         board.attribute,
         _named(point),
         board.policy(point),
-        board.asked(),
+        board.query(),
         board.target(),
     )
     with board.parts["point"]:

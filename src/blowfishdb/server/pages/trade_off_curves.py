@@ -31,7 +31,17 @@ from blowfishdb.model.query import Query
 from blowfishdb.present.chart import Series, chart_of, evenly
 from blowfishdb.present.chart_echarts import DETAIL, Options, draw
 from blowfishdb.present.words import question_words
-from blowfishdb.server.pages.controls import called, card, figure, heading, in_row, notice, pill, small, spread
+from blowfishdb.server.pages.controls import (
+    ask_after_warning,
+    card,
+    figure,
+    heading,
+    in_row,
+    notice,
+    pill,
+    small,
+    spread,
+)
 from blowfishdb.server.pages.family_form import form_of
 from blowfishdb.server.pages.page_context import PageContext, sentence
 from blowfishdb.server.pages.policies import LONGEST_TEXT
@@ -63,10 +73,10 @@ def made_up_counts(cells: Cells) -> Ints:
 
 
 def example(
-    domain: Domain, policy: Policy, asked: Query, target: AccuracyTarget, counts: Ints | None = None
+    domain: Domain, policy: Policy, query: Query, target: AccuracyTarget, counts: Ints | None = None
 ) -> Example:
     """One answer under the policy, drawn on the counts given, else on made-up ones. Nothing is charged or stored."""
-    compiled = compile_query(domain, policy, asked)
+    compiled = compile_query(domain, policy, query)
     best = quotes_for(compiled, target).best
     known = made_up_counts(compiled.cells) if counts is None else counts
     return Example(
@@ -90,14 +100,14 @@ class PointView:
     attribute: str
     said: str
     policy: Policy
-    asked: Query
+    query: Query
     target: AccuracyTarget
 
 
 async def show_point(view: PointView) -> None:
     """The card of a point."""
     domain = view.dataset.domain
-    (price,) = await view.context.run(lambda: what_if(domain, {view.said: view.policy}, view.asked, view.target))
+    (price,) = await view.context.run(lambda: what_if(domain, {view.said: view.policy}, view.query, view.target))
     with ui.element("div").classes("bf-pair"):
         with card().props('data-testid="point"'):
             _price(view, price)
@@ -185,7 +195,7 @@ async def _example(view: PointView) -> None:
 
     async def draw(counts: Ints | None) -> None:
         try:
-            found = await view.context.run(lambda: example(domain, view.policy, view.asked, view.target, counts))
+            found = await view.context.run(lambda: example(domain, view.policy, view.query, view.target, counts))
         except BlowfishError as error:
             with room:
                 notice(sentence(error.message), "is-accent", "block")
@@ -202,32 +212,20 @@ async def _example(view: PointView) -> None:
             )
 
     async def look() -> None:
-        dialog.close()
-        curator = view.context.curator()
-        context, name = view.context, view.dataset.name
-        context.app_state.audit_log.note(
-            context.check("curate").name,
-            "looked at true answers",
-            name,
-            {"question": question_words(view.asked)[:200], "policy": view.said[:200]},
-        )
-        compiled = compile_query(domain, view.policy, view.asked)
-        await draw(await context.run(lambda: curator.true_counts(name, compiled)))
+        curator, name = view.context.curator(), view.dataset.name
+        detail = {"question": question_words(view.query)[:200], "policy": view.said[:200]}
+        view.context.note("looked at true answers", name, detail)
+        compiled = compile_query(domain, view.policy, view.query)
+        await draw(await view.context.run(lambda: curator.true_counts(name, compiled)))
 
-    with called(ui.dialog(), "Show true answers?") as dialog, ui.card().style("width:520px"):
-        ui.label("Show true answers?").classes("bf-title")
-        notice(WARNING, "is-bad", "warning").style("margin-top:12px")
-        with in_row().style("justify-content:flex-end;margin-top:18px"):
-            ui.button("Leave it", on_click=dialog.close).props("flat")
-            ui.button("I understand, show them", on_click=look).props(
-                'unelevated color=negative data-testid="show-truth"'
-            )
+    def ask() -> None:
+        ask_after_warning("Show true answers?", WARNING, "I understand, show them", look, "show-truth", is_grave=True)
+
     await draw(None)
     with in_row().style("margin-top:6px"):
         ui.button("Draw again", icon="refresh", on_click=lambda: draw(None)).props("flat dense")
-        ui.button("Show true answers …", icon="visibility", on_click=dialog.open).props(
-            'flat dense data-testid="truth"'
-        )
+        button = ui.button("Show true answers …", icon="visibility", on_click=ask)
+        button.props('flat dense data-testid="truth"')
 
 
 def _with_truth(found: Example) -> Options:
@@ -333,14 +331,14 @@ class Offers:
     _kept: OrderedDict[str, Offer | None] = field(default_factory=OrderedDict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def offer(self, domain: Domain, policy: Policy, asked: Query, beta: Fraction) -> Offer | None:
+    def offer(self, domain: Domain, policy: Policy, query: Query, beta: Fraction) -> Offer | None:
         """The offer under one policy; None where no mechanism serves."""
-        key = repr((domain, policy, asked, beta))
+        key = repr((domain, policy, query, beta))
         with self._turn:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        found = _offer(domain, policy, asked, beta)
+        found = _offer(domain, policy, query, beta)
         with self._turn:
             self._kept[key] = found
             while len(self._kept) > KEPT:
@@ -351,9 +349,9 @@ class Offers:
 OFFERS = Offers()
 
 
-def _offer(domain: Domain, policy: Policy, asked: Query, beta: Fraction) -> Offer | None:
+def _offer(domain: Domain, policy: Policy, query: Query, beta: Fraction) -> Offer | None:
     try:
-        compiled = compile_query(domain, policy, asked)
+        compiled = compile_query(domain, policy, query)
         low, high = (_alpha(compiled, epsilon, beta) for epsilon in ANCHORS)
     except BlowfishError:
         return None

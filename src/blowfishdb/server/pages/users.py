@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from nicegui import ui
 
 from blowfishdb.errors import InvalidInput
 from blowfishdb.server.auth.users import ROLES, User, new_password
-from blowfishdb.server.pages.controls import Cell, Column, called, card, heading, in_row, pill, plain_table, small
+from blowfishdb.server.pages.controls import (
+    Cell,
+    Column,
+    called,
+    card,
+    heading,
+    in_row,
+    opened_dialog,
+    pill,
+    plain_table,
+    small,
+)
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext
 
@@ -46,11 +59,10 @@ def _form(context: PageContext) -> None:
         role.style("width:150px")
 
         async def add() -> None:
-            who, password = context.check("curate").name, new_password()
-            wanted, duty = name.value.strip(), str(role.value)
-            made = await context.run(lambda: context.app_state.users.add(wanted, duty, password))
-            context.app_state.audit_log.note(who, "added a user", made.name, {"role": made.role})
-            _show_password(made.name, password)
+            password, wanted, duty = new_password(), name.value.strip(), str(role.value)
+            add = context.app_state.users.add
+            user = await context.change("added a user", wanted, lambda _: add(wanted, duty, password), {"role": duty})
+            _show_password(user.name, password)
 
         ui.button("Add", icon="person_add", on_click=add).props('unelevated data-testid="add-user"')
 
@@ -68,18 +80,19 @@ def _row(context: PageContext, user: User) -> list[Cell]:
 
 
 def _buttons(context: PageContext, user: User) -> None:
+    users = context.app_state.users
+
     async def disable() -> None:
-        who = context.check("curate").name
-        if who == user.name:
+        if context.check("curate").name == user.name:
             raise InvalidInput("nobody shuts themselves out: ask another curator")
-        await context.run(lambda: context.app_state.users.disable(user.name, disabled=not user.is_disabled))
-        context.app_state.audit_log.note(who, "enabled a user" if user.is_disabled else "disabled a user", user.name)
+        action = "enabled a user" if user.is_disabled else "disabled a user"
+        await context.change(action, user.name, lambda _: users.disable(user.name, disabled=not user.is_disabled))
         ui.navigate.reload()
 
     async def renew() -> None:
-        who, password = context.check("curate").name, new_password()
-        await context.run(lambda: context.app_state.users.set_password(user.name, password, must_change=True))
-        context.app_state.audit_log.note(who, "gave a new password", user.name)
+        password = new_password()
+        renew = partial(users.set_password, user.name, password, must_change=True)
+        await context.change("gave a new password", user.name, lambda _: renew())
         _show_password(user.name, password)
 
     with in_row().style("gap:2px;justify-content:flex-end"):
@@ -94,13 +107,9 @@ def _buttons(context: PageContext, user: User) -> None:
 
 def _show_password(name: str, password: str) -> None:
     """The one time that a password is shown."""
-    title = f"The first password of {name}"
-    with called(ui.dialog().props("persistent"), title) as dialog, ui.card().style("width:440px"):
-        ui.label(title).classes("bf-title")
-        small(
-            "It is shown this once and must be changed at the first sign-in. Pass it on in person.", "margin:4px 0 12px"
-        )
-        ui.label(password).classes("bf-code").props('data-testid="password"')
+    said = "It is shown this once and must be changed at the first sign-in. Pass it on in person."
+    with opened_dialog(f"The first password of {name}", said, width=440) as dialog:
+        dialog.props("persistent")
+        ui.label(password).classes("bf-code").style("margin-top:12px").props('data-testid="password"')
         with in_row().style("justify-content:flex-end;margin-top:18px"):
             ui.button("Done", on_click=lambda: ui.navigate.to("/users")).props('unelevated data-testid="done"')
-    dialog.open()

@@ -13,8 +13,17 @@ from blowfishdb.engine.serialize import write_query
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.domain import domain
 from blowfishdb.server.pages.controls import figure
-from blowfishdb.server.pages.query_form import Asking, Chosen, Filtered, Wanted, asked, literal, steps_of, usual_step
-from blowfishdb.server.pages.quote import ready
+from blowfishdb.server.pages.query_form import (
+    AccuracyDraft,
+    AxisChoice,
+    FilterChoice,
+    QueryDraft,
+    build_query,
+    literal,
+    steps_of,
+    usual_step,
+)
+from blowfishdb.server.pages.quote import read_form
 from blowfishdb.server.pages.result import snippet
 from blowfishdb.server.pages.sign_in import local_path
 from blowfishdb.session import Session
@@ -27,24 +36,28 @@ DOMAIN = domain(
         "day": bf.dates("2025-01-01", "2025-12-31", null="2025-01-01"),
     }
 )
-AGE = Chosen("age", "5")
-ASKINGS = [
-    Asking("clinic", "histogram", (AGE,)),
-    Asking("clinic", "histogram", (Chosen("day", "month"),), (Filtered("ward", "among", values=("A1", "A3")),)),
-    Asking("clinic", "histogram", (Chosen("cost", "2.5"),), (Filtered("ward", "not among", values=("A2",)),)),
-    Asking("clinic", "cdf", (Chosen("cost"),), (Filtered("age", "between", "18", "65"),)),
-    Asking("clinic", "cdf", (Chosen("age"),), (Filtered("day", "between", "2025-02-01", ""),)),
-    Asking("clinic", "heat", (AGE, Chosen("ward"))),
-    Asking(
+AGE = AxisChoice("age", "5")
+DRAFTS = [
+    QueryDraft("clinic", "histogram", (AGE,)),
+    QueryDraft(
+        "clinic", "histogram", (AxisChoice("day", "month"),), (FilterChoice("ward", "among", values=("A1", "A3")),)
+    ),
+    QueryDraft(
+        "clinic", "histogram", (AxisChoice("cost", "2.5"),), (FilterChoice("ward", "not among", values=("A2",)),)
+    ),
+    QueryDraft("clinic", "cdf", (AxisChoice("cost"),), (FilterChoice("age", "between", "18", "65"),)),
+    QueryDraft("clinic", "cdf", (AxisChoice("age"),), (FilterChoice("day", "between", "2025-02-01", ""),)),
+    QueryDraft("clinic", "heat", (AGE, AxisChoice("ward"))),
+    QueryDraft(
         "clinic",
         "cdf",
         (AGE,),
-        (Filtered("ward", "among", values=("A2",)), Filtered("ward", "not among", values=("A1", "A3"))),
+        (FilterChoice("ward", "among", values=("A2",)), FilterChoice("ward", "not among", values=("A1", "A3"))),
     ),
-    Asking("clinic", "ranges", (AGE,)),
-    Asking("clinic", "ranges", (Chosen("age"),), spans="10 to 20\n30..45\n"),
-    Asking("clinic", "marginals", (AGE, Chosen("ward"), Chosen("day", "quarter"))),
-    Asking("clinic", "histogram", (AGE,), (Filtered("age", "between"), Filtered("ward", "among"))),
+    QueryDraft("clinic", "ranges", (AGE,)),
+    QueryDraft("clinic", "ranges", (AxisChoice("age"),), spans="10 to 20\n30..45\n"),
+    QueryDraft("clinic", "marginals", (AGE, AxisChoice("ward"), AxisChoice("day", "quarter"))),
+    QueryDraft("clinic", "histogram", (AGE,), (FilterChoice("age", "between"), FilterChoice("ward", "among"))),
 ]
 
 
@@ -59,45 +72,45 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Session:
     return bf.connect(config, analyst="ana")
 
 
-@pytest.mark.parametrize("asking", ASKINGS)
-def test_the_code_asks_what_the_page_asks(db: Session, asking: Asking) -> None:
-    wanted = asked(asking, db["clinic"]).query
-    lines = snippet(asking, Wanted(), DOMAIN, "http://127.0.0.1").splitlines()
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_the_code_asks_what_the_page_asks(db: Session, draft: QueryDraft) -> None:
+    wanted = build_query(draft, db["clinic"]).query
+    lines = snippet(draft, AccuracyDraft(), DOMAIN, "http://127.0.0.1").splitlines()
     (line,) = [line for line in lines if line.startswith("question = ")]
     found = eval(line.removeprefix("question = "), {"bf": bf, "db": db, "datetime": datetime})
     assert write_query(found.query) == write_query(wanted), "the same request, so that it is charged once"
 
 
 def test_a_blank_filter_lets_everything_pass(db: Session) -> None:
-    assert asked(ASKINGS[-1], db["clinic"]).query == asked(ASKINGS[0], db["clinic"]).query
+    assert build_query(DRAFTS[-1], db["clinic"]).query == build_query(DRAFTS[0], db["clinic"]).query
 
 
 @pytest.mark.parametrize(
-    ("asking", "said"),
+    ("draft", "said"),
     [
-        (Asking("clinic", "heat", (AGE,)), "two attributes"),
-        (Asking("clinic", "histogram"), "choose an attribute"),
-        (Asking("clinic", "histogram", (AGE,), (Filtered("age", "between", "many", ""),)), "no number"),
-        (Asking("clinic", "histogram", (AGE,), (Filtered("day", "between", "today", ""),)), "no date"),
-        (Asking("clinic", "ranges", (AGE,), spans="ten"), "no range"),
-        (Asking("clinic", "histogram", (Chosen("age", "1e999999999"),)), "no number"),
-        (Asking("clinic", "histogram", (Chosen("age", "NaN"),)), "no number"),
+        (QueryDraft("clinic", "heat", (AGE,)), "two attributes"),
+        (QueryDraft("clinic", "histogram"), "choose an attribute"),
+        (QueryDraft("clinic", "histogram", (AGE,), (FilterChoice("age", "between", "many", ""),)), "no number"),
+        (QueryDraft("clinic", "histogram", (AGE,), (FilterChoice("day", "between", "today", ""),)), "no date"),
+        (QueryDraft("clinic", "ranges", (AGE,), spans="ten"), "no range"),
+        (QueryDraft("clinic", "histogram", (AxisChoice("age", "1e999999999"),)), "no number"),
+        (QueryDraft("clinic", "histogram", (AxisChoice("age", "NaN"),)), "no number"),
     ],
 )
-def test_odd_input_is_refused_with_advice(db: Session, asking: Asking, said: str) -> None:
+def test_odd_input_is_refused_with_advice(db: Session, draft: QueryDraft, said: str) -> None:
     with pytest.raises(QueryError, match=said):
-        asked(asking, db["clinic"])
+        build_query(draft, db["clinic"])
 
 
 def test_a_statement_says_its_accuracy_itself_where_it_does(db: Session) -> None:
     sql = "SELECT ward, COUNT(*) FROM clinic GROUP BY ward"
-    plain = ready(db, Asking("clinic", "sql"), Wanted(alpha="70"), sql, "")
-    own = ready(db, Asking("clinic", "sql"), Wanted(alpha="70"), f"{sql} OPTIONS (epsilon = 0.25)", "")
+    plain = read_form(db, QueryDraft("clinic", "sql"), AccuracyDraft(alpha="70"), sql, "")
+    own = read_form(db, QueryDraft("clinic", "sql"), AccuracyDraft(alpha="70"), f"{sql} OPTIONS (epsilon = 0.25)", "")
     assert float(plain.preview().target.alpha or 0) == 70
     assert own.preview().target.alpha is None
     assert float(own.preview().epsilon) == 0.25
     with pytest.raises(AccuracyError):
-        ready(db, Asking("clinic", "sql"), Wanted(alpha="a lot"), sql, "").preview()
+        read_form(db, QueryDraft("clinic", "sql"), AccuracyDraft(alpha="a lot"), sql, "").preview()
 
 
 def test_steps_are_round_and_easy_to_read() -> None:
@@ -123,11 +136,11 @@ def test_signing_in_never_leads_to_another_site(wanted: str) -> None:
 
 
 def test_what_is_left_buys_what_it_says(db: Session) -> None:
-    dear = ready(db, Asking("clinic", "histogram", (AGE,)), Wanted(alpha="1"), "", "")
+    dear = read_form(db, QueryDraft("clinic", "histogram", (AGE,)), AccuracyDraft(alpha="1"), "", "")
     assert dear.preview().epsilon > 1
     within = dear.within(Fraction(1, 3))
     assert within is not None
-    again = ready(db, Asking("clinic", "histogram", (AGE,)), Wanted(alpha=str(within)), "", "").preview()
+    again = read_form(db, QueryDraft("clinic", "histogram", (AGE,)), AccuracyDraft(alpha=str(within)), "", "").preview()
     assert again.epsilon <= Fraction(1, 3)
     assert dear.within(Fraction(1, 10_000)) is None, "less than any price"
 
