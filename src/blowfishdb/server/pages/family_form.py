@@ -30,6 +30,9 @@ from blowfishdb.model.families import (
 from blowfishdb.server.pages.controls import Tile, small, tiles
 
 LONGEST = 200_000
+MOST_GROUPED = 200
+"""Values that are listed in groups, at most, where they have an order."""
+SIMPLE: dict[str, Callable[[], Family]] = {"full": full, "line": line, "public": public}
 
 
 @dataclass(frozen=True)
@@ -40,38 +43,75 @@ class FamilyForm:
     text: str = ""
 
 
-def kinds_for(attribute: Attribute) -> dict[str, str]:
-    """The families that fit an attribute, with words for each."""
-    found = {"full": "Everything secret"}
-    if attribute.ordered:
-        found |= {"threshold": "Within a distance", "line": "Neighbours only", "cuts": "Cut into blocks"}
-    if not attribute.ordered or attribute.size <= 200:
-        found["blocks"] = "Groups of values"
-    return found | {"custom": "Listed pairs", "public": "Public"}
+@dataclass(frozen=True)
+class FamilyKind:
+    """A kind of family for people: its name, picture and meaning; and the field it needs, if any."""
+
+    label: str
+    icon: str
+    tip: str
+    field: str = ""
+    missing: str = ""
 
 
-def read_form(said: FamilyForm, attribute: Attribute) -> Family:
+KINDS = {
+    "full": FamilyKind("Everything secret", "lock", "Any two values are hidden from each other: differential privacy."),
+    "threshold": FamilyKind(
+        "Within a distance",
+        "swap_horiz",
+        "Values at most so far apart are hidden from each other.",
+        "Hidden up to this distance",
+        "say up to which distance values are hidden from each other",
+    ),
+    "line": FamilyKind("Neighbours only", "linear_scale", "Each value is hidden from the next one only."),
+    "cuts": FamilyKind(
+        "Cut into blocks",
+        "content_cut",
+        "Values within a block are hidden from each other; which block is not.",
+        "New blocks begin at",
+        "say where new blocks begin, such as 18, 65",
+    ),
+    "blocks": FamilyKind(
+        "Groups of values",
+        "workspaces",
+        "Values of one group are hidden from each other; which group is not.",
+        "One group of values per line",
+        "write one group of values per line",
+    ),
+    "custom": FamilyKind(
+        "Listed pairs",
+        "hub",
+        "Exactly the pairs you list are hidden from each other.",
+        "One pair of values per line",
+        "write one pair of values per line, such as A1, A2",
+    ),
+    "public": FamilyKind("Public", "public", "Nothing about this attribute is hidden."),
+}
+
+
+def kinds_for(attribute: Attribute) -> dict[str, FamilyKind]:
+    """The families that fit an attribute."""
+    unfit = set() if attribute.ordered else {"threshold", "line", "cuts"}
+    if attribute.ordered and attribute.size > MOST_GROUPED:
+        unfit.add("blocks")
+    return {name: kind for name, kind in KINDS.items() if name not in unfit}
+
+
+def read_form(form: FamilyForm, attribute: Attribute) -> Family:
     """The family that the form declares; PolicyError says what is missing."""
-    text = said.text.strip()
+    text = form.text.strip()
     if len(text) > LONGEST:
         raise PolicyError(f"this is longer than {LONGEST:,} characters; declare it in a file and add it there")
-    if said.kind in ("full", "line", "public"):
-        simple: dict[str, Family] = {"full": full(), "line": line(), "public": public()}
-        return simple[said.kind]
+    if form.kind in SIMPLE:
+        return SIMPLE[form.kind]()
     if not text:
-        missing = {
-            "threshold": "say up to which distance values are hidden from each other",
-            "cuts": "say where new blocks begin, such as 18, 65",
-            "blocks": "write one group of values per line",
-            "custom": "write one pair of values per line, such as A1, A2",
-        }
-        raise PolicyError(missing.get(said.kind, "say what is hidden"))
-    if said.kind == "threshold":
+        raise PolicyError(KINDS[form.kind].missing)
+    if form.kind == "threshold":
         return threshold(text)
-    if said.kind == "cuts":
+    if form.kind == "cuts":
         return partition(cuts=_items(text))
     lines = [[read_value(item, attribute) for item in _items(row)] for row in text.splitlines() if row.strip()]
-    return partition(lines) if said.kind == "blocks" else custom(lines)
+    return partition(lines) if form.kind == "blocks" else custom(lines)
 
 
 def form_of(family: Family) -> FamilyForm:
@@ -97,45 +137,26 @@ def _items(text: str) -> list[str]:
     return [item.strip() for item in text.split(",") if item.strip()]
 
 
-ICONS = {
-    "full": "lock",
-    "threshold": "swap_horiz",
-    "line": "linear_scale",
-    "cuts": "content_cut",
-    "blocks": "workspaces",
-    "custom": "hub",
-    "public": "public",
-}
-TIPS = {
-    "full": "Any two values are hidden from each other: differential privacy.",
-    "threshold": "Values at most so far apart are hidden from each other.",
-    "line": "Each value is hidden from the next one only.",
-    "cuts": "Values within a block are hidden from each other; which block is not.",
-    "blocks": "Values of one group are hidden from each other; which group is not.",
-    "custom": "Exactly the pairs you list are hidden from each other.",
-    "public": "Nothing about this attribute is hidden.",
-}
-
-
 @dataclass(eq=False)
 class FamilyEditor:
     """The form; `on_change` hears of every change."""
 
     attribute: Attribute
-    said: FamilyForm
+    form: FamilyForm
     on_change: Callable[[FamilyForm], None]
 
     def build(self) -> None:
         """Draws tiles for the kinds, and the field of the chosen one below them."""
-        options = [Tile(kind, words, ICONS[kind], TIPS[kind]) for kind, words in kinds_for(self.attribute).items()]
-        tiles(options, self.said.kind, self._choose, "What is hidden")
+        kinds = kinds_for(self.attribute)
+        options = [Tile(name, kind.label, kind.icon, kind.tip) for name, kind in kinds.items()]
+        tiles(options, self.form.kind, self._choose, "What is hidden")
         self._field = ui.element("div").style("margin-top:12px;min-height:58px")
         self._draw()
 
     def _choose(self, kind: str) -> None:
-        self.said = FamilyForm(kind, self._usual(kind))
+        self.form = FamilyForm(kind, self._usual(kind))
         self._draw()
-        self.on_change(self.said)
+        self.on_change(self.form)
 
     def _usual(self, kind: str) -> str:
         """A start that is valid, from the declared domain alone."""
@@ -151,24 +172,17 @@ class FamilyEditor:
         return f"{labels[0]}, {labels[1]}" if kind == "custom" and len(labels) > 1 else ""
 
     def _type(self, text: object) -> None:
-        self.said = replace(self.said, text=str(text or ""))
-        self.on_change(self.said)
+        self.form = replace(self.form, text=str(text or ""))
+        self.on_change(self.form)
 
     def _draw(self) -> None:
         self._field.clear()
-        labels = {
-            "threshold": "Hidden up to this distance",
-            "cuts": "New blocks begin at",
-            "blocks": "One group of values per line",
-            "custom": "One pair of values per line",
-        }
+        kind, is_long = KINDS[self.form.kind], self.form.kind in ("blocks", "custom")
         with self._field:
-            if self.said.kind not in labels:
-                small(TIPS[self.said.kind])
+            if not kind.field:
+                small(kind.tip)
                 return
-            is_long = self.said.kind in ("blocks", "custom")
             make = ui.textarea if is_long else ui.input
-            box = make(labels[self.said.kind], value=self.said.text, on_change=lambda event: self._type(event.value))
-            box.props(f'outlined dense debounce=250 {"autogrow" if is_long else ""} data-testid="family"').classes(
-                "w-full"
-            )
+            box = make(kind.field, value=self.form.text, on_change=lambda event: self._type(event.value))
+            box.props(f'outlined dense debounce=250 {"autogrow" if is_long else ""} data-testid="family"')
+            box.classes("w-full")

@@ -354,7 +354,7 @@ MOST_ATTRIBUTES = 4
 
 
 class QueryForm:
-    """Controls over one domain. `on_change` hears of every change; `draft` is what they say now."""
+    """Controls over one domain. `on_change` hears of every change; `draft` and `sql` are what they say now."""
 
     def __init__(
         self, dataset: str, domain: Domain, on_change: Callable[[], object], offered: Sequence[Tile] = TILES
@@ -373,8 +373,10 @@ class QueryForm:
     def _usable(domain: Domain, template: Template) -> list[str]:
         return [name for name in domain if template not in ORDERED or domain[name].ordered]
 
-    def _change(self, draft: QueryDraft) -> None:
+    def _put(self, draft: QueryDraft, *, rebuild: bool = False) -> None:
         self.draft = draft
+        if rebuild:
+            self._build()
         self._on_change()
 
     def _choose_template(self, chosen: str) -> None:
@@ -386,10 +388,8 @@ class QueryForm:
             if len(kept) < needed and name not in [one.attribute for one in kept]:
                 kept.append(AxisChoice(name, usual_step(self._domain[name])))
         most = MOST_ATTRIBUTES if known == "marginals" else needed
-        self.draft = replace(self.draft, template=known, chosen=tuple(kept[:most]))
         self._said.text = self._tips[known]
-        self._build()
-        self._on_change()
+        self._put(replace(self.draft, template=known, chosen=tuple(kept[:most])), rebuild=True)
 
     def _build(self) -> None:
         self._box.clear()
@@ -409,7 +409,7 @@ class QueryForm:
                 )
             if self.draft.template == "ranges":
                 self._ranges()
-            FilterForm(self._domain, self.draft.filters, self._filter)
+            FilterForm(self._domain, self.draft.filters, lambda found: self._put(replace(self.draft, filters=found)))
 
     def _attribute(self, place: int, usable: list[str]) -> None:
         chosen = self.draft.chosen[place]
@@ -445,39 +445,31 @@ class QueryForm:
             listed[place] = AxisChoice(name, usual_step(self._domain[name]))
         else:
             listed[place], listed[other] = listed[other], listed[place]
-        self.draft = replace(self.draft, chosen=tuple(listed))
-        self._build()
-        self._on_change()
+        self._put(replace(self.draft, chosen=tuple(listed)), rebuild=True)
 
     def _choose_step(self, place: int, step: str) -> None:
         listed = list(self.draft.chosen)
         listed[place] = replace(listed[place], step=step)
-        self._change(replace(self.draft, chosen=tuple(listed)))
+        self._put(replace(self.draft, chosen=tuple(listed)))
 
     def _add(self) -> None:
         taken = {one.attribute for one in self.draft.chosen}
         name = next(name for name in self._domain if name not in taken)
-        self.draft = replace(self.draft, chosen=(*self.draft.chosen, AxisChoice(name, usual_step(self._domain[name]))))
-        self._build()
-        self._on_change()
+        added = AxisChoice(name, usual_step(self._domain[name]))
+        self._put(replace(self.draft, chosen=(*self.draft.chosen, added)), rebuild=True)
 
     def _drop(self, place: int) -> None:
         kept = tuple(one for n, one in enumerate(self.draft.chosen) if n != place)
-        self.draft = replace(self.draft, chosen=kept)
-        self._build()
-        self._on_change()
+        self._put(replace(self.draft, chosen=kept), rebuild=True)
 
     def _ranges(self) -> None:
         attribute = self._domain[self.draft.chosen[0].attribute]
         hint = "One range on each line, such as 10 to 20 (20 itself is not in it). Empty: all ranges at once."
         area = ui.textarea("Ranges", value=self.draft.spans).props("outlined dense autogrow")
         area.classes("w-full").style("margin-top:14px").props(f'hint="{hint}" debounce=250')
-        area.on_value_change(lambda e: self._change(replace(self.draft, spans=e.value or "")))
+        area.on_value_change(lambda e: self._put(replace(self.draft, spans=e.value or "")))
         if isinstance(attribute, Categorical):
             area.props("readonly")
-
-    def _filter(self, filters: tuple[FilterChoice, ...]) -> None:
-        self._change(replace(self.draft, filters=filters))
 
     def _statement(self) -> None:
         area = ui.textarea("Statement", value=self.sql).props("outlined autogrow debounce=300 spellcheck=false")
@@ -507,9 +499,8 @@ class AccuracyForm:
         self._build()
 
     def _by(self, chosen: str) -> None:
-        self.draft = replace(self.draft, by="budget" if chosen == "budget" else "accuracy", mechanism=None)
+        self._put(replace(self.draft, by="budget" if chosen == "budget" else "accuracy", mechanism=None))
         self._build()
-        self._on_change()
 
     def _put(self, draft: AccuracyDraft) -> None:
         self.draft = draft
