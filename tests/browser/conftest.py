@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.browser.clinic import Place, launch, make_folder, serve
+from tests.browser.fixture import Place, launch, make_folder, serve
 
 # What is expected is waited for and no longer; Playwright's own 5 seconds pass on a busy machine.
 expect.set_options(timeout=60_000)

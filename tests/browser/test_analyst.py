@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, Route, WebSocket, expect
 
 import blowfishdb as bf
 from blowfishdb.engine import measure
-from tests.browser.clinic import HEARD, PASSWORD, SECRET_NOTE, WARDS, Place, follow, open_page, settle, shoot, sign_in
+from tests.browser.fixture import HEARD, PASSWORD, SECRET_NOTE, WARDS, Place, follow, open_page, settle, shoot, sign_in
 
 pytestmark = pytest.mark.chromium
 

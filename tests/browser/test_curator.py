@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import blowfishdb as bf
 from blowfishdb.errors import BudgetExceeded, DatasetPaused
-from tests.browser.clinic import HEARD, PASSWORD, Place, open_page, shoot, sign_in
+from tests.browser.fixture import HEARD, PASSWORD, Place, open_page, shoot, sign_in
 
 pytestmark = pytest.mark.chromium
 KINDS = {"blood": 611, "bone": 1_283, "skin": 907}

@@ -21,7 +21,7 @@ from blowfishdb.errors import (
     QueryError,
     SourceError,
 )
-from tests.session.places import clinic, configuration, curator, make_table, session, visits
+from tests.session.places import configuration, curator, make_fixture, make_table, session, visits
 
 NEAR, NEARER = bf.Policy({"age": bf.threshold(5)}), bf.Policy({"age": bf.threshold(2)})
 FAR = bf.Policy({"age": bf.threshold(10)})
@@ -33,7 +33,7 @@ def ask(folder: Path, epsilon: str = "1", analyst: str = "ana") -> None:
 
 
 def test_one_table_has_one_account_under_every_name(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     ask(tmp_path)
     with curator(tmp_path) as keeper:
         again = bf.Dataset(
@@ -66,7 +66,7 @@ def test_a_dataset_needs_its_columns(tmp_path: Path) -> None:
 
 
 def test_adding_again_is_harmless_and_changing_is_not_adding(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     with curator(tmp_path) as keeper:
         keeper.add(visits())
         with pytest.raises(CatalogError, match="set_policy"):
@@ -74,7 +74,7 @@ def test_adding_again_is_harmless_and_changing_is_not_adding(tmp_path: Path) -> 
 
 
 def test_an_edited_policy_is_not_in_force(tmp_path: Path) -> None:
-    path = clinic(tmp_path)
+    path = make_fixture(tmp_path)
     path.write_text(path.read_text().replace("theta = 5", "theta = 1"))
     with session(tmp_path) as db, pytest.raises(NotInForce, match="set_policy"):
         db["visits"].cdf("age").release(epsilon=1)
@@ -84,14 +84,14 @@ def test_an_edited_policy_is_not_in_force(tmp_path: Path) -> None:
 
 
 def test_an_edited_domain_is_not_in_force(tmp_path: Path) -> None:
-    path = clinic(tmp_path)
+    path = make_fixture(tmp_path)
     path.write_text(path.read_text().replace("high = 99", "high = 98"))
     with session(tmp_path) as db, pytest.raises(NotInForce, match="domain"):
         db["visits"].cdf("age").preview(epsilon=1)
 
 
 def test_a_wider_policy_counts_past_loss_more_often(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     ask(tmp_path)
     with curator(tmp_path) as keeper:
         change, stretch = keeper.what_would_change("visits", policy=FAR)
@@ -106,7 +106,7 @@ def test_a_wider_policy_counts_past_loss_more_often(tmp_path: Path) -> None:
 
 
 def test_a_change_without_bound_is_refused_once_something_was_released(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     secret = bf.Policy({"age": bf.threshold(5)}, presence="secret")
     with curator(tmp_path) as keeper:
         keeper.set_policy("visits", bf.Policy({"age": bf.public()}), reason="nothing was released yet")
@@ -120,7 +120,7 @@ def test_a_change_without_bound_is_refused_once_something_was_released(tmp_path:
 
 
 def test_a_domain_may_gain_and_lose_attributes(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     ask(tmp_path)
     more = {**dict(visits().domain.attributes), "patient": bf.integers(0, 599, null=0)}
     with curator(tmp_path) as keeper:
@@ -133,7 +133,7 @@ def test_a_domain_may_gain_and_lose_attributes(tmp_path: Path) -> None:
 
 
 def test_an_attribute_that_comes_back_must_be_declared_as_it_was(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     everything = dict(visits().domain.attributes)
     with curator(tmp_path) as keeper:
         # Nothing was released under this one, so it binds nobody.
@@ -149,7 +149,7 @@ def test_an_attribute_that_comes_back_must_be_declared_as_it_was(tmp_path: Path)
 
 
 def test_attributes_that_the_policy_does_not_name_may_be_dropped(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     ask(tmp_path)
     with curator(tmp_path) as keeper:
         before = keeper.account("visits")
@@ -165,7 +165,7 @@ def test_attributes_that_the_policy_does_not_name_may_be_dropped(tmp_path: Path)
 
 
 def test_what_the_policy_hid_less_of_is_dropped_only_once_past_loss_paid_for_it(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     ask(tmp_path)
     with curator(tmp_path) as keeper:
         with pytest.raises(ChangeRefused, match="hidden entirely") as refusal:
@@ -187,7 +187,7 @@ def test_what_the_policy_hid_less_of_is_dropped_only_once_past_loss_paid_for_it(
 
 
 def test_before_anything_was_released_every_attribute_may_be_dropped(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     with curator(tmp_path) as keeper:
         keeper.set_policy("visits", bf.Policy({"age": bf.public()}), reason="ages are known")
         keeper.drop_attributes("visits", ["age"], reason="a mistake")
@@ -195,7 +195,7 @@ def test_before_anything_was_released_every_attribute_may_be_dropped(tmp_path: P
 
 
 def test_an_attribute_of_a_public_constraint_stays(tmp_path: Path) -> None:
-    clinic(tmp_path, visits(bf.Policy(constraints=[bf.count_constraint(bf.col("ward") == "A1")])))
+    make_fixture(tmp_path, visits(bf.Policy(constraints=[bf.count_constraint(bf.col("ward") == "A1")])))
     with curator(tmp_path) as keeper:
         with pytest.raises(InvalidInput, match="ward"):
             keeper.drop_attributes("visits", ["ward"], reason="x")
@@ -203,7 +203,7 @@ def test_an_attribute_of_a_public_constraint_stays(tmp_path: Path) -> None:
 
 
 def test_a_refreshed_table_is_charged_anew(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     ask(tmp_path)
     with curator(tmp_path) as keeper:
         keeper.refreshed("visits", "nightly load")
@@ -212,7 +212,7 @@ def test_a_refreshed_table_is_charged_anew(tmp_path: Path) -> None:
 
 
 def test_budgets_limit_and_renew(tmp_path: Path) -> None:
-    clinic(tmp_path, visits(epsilon="1", per_analyst="0.5"))
+    make_fixture(tmp_path, visits(epsilon="1", per_analyst="0.5"))
     ask(tmp_path, "0.5")
     with pytest.raises(BudgetExceeded, match="you can have") as refusal:
         ask(tmp_path, "0.6", "ben")
@@ -234,7 +234,7 @@ def test_budgets_limit_and_renew(tmp_path: Path) -> None:
 
 
 def test_ten_tenths_are_exactly_one(tmp_path: Path) -> None:
-    clinic(tmp_path, visits(epsilon="1"))
+    make_fixture(tmp_path, visits(epsilon="1"))
     with session(tmp_path) as db:
         for number in range(10):
             db["visits"].histogram("age").release(epsilon=0.1, beta=Fraction(1, 20 + number), mechanism="identity")
@@ -244,7 +244,7 @@ def test_ten_tenths_are_exactly_one(tmp_path: Path) -> None:
 
 
 def test_removing_keeps_the_account(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     ask(tmp_path)
     with curator(tmp_path) as keeper:
         keeper.remove("visits")
@@ -254,7 +254,7 @@ def test_removing_keeps_the_account(tmp_path: Path) -> None:
 
 
 def test_a_restored_backup_is_noticed(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     old = {path: path.read_bytes() for path in tmp_path.glob("blowfish.ledger*")}
     ask(tmp_path)
     for path in tmp_path.glob("blowfish.ledger*"):
@@ -266,7 +266,7 @@ def test_a_restored_backup_is_noticed(tmp_path: Path) -> None:
 
 
 def test_the_books_tell_what_was_asked(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     ask(tmp_path)
     with curator(tmp_path) as keeper:
         kinds = [entry.kind for entry in keeper.entries("visits")]
@@ -281,19 +281,19 @@ def test_the_books_tell_what_was_asked(tmp_path: Path) -> None:
 
 def test_rows_of_a_person_are_bounded(tmp_path: Path) -> None:
     policy = bf.Policy(unit=bf.person("patient", at_most=2, order_by="id"))
-    clinic(tmp_path, visits(policy=policy, epsilon="100"))
+    make_fixture(tmp_path, visits(policy=policy, epsilon="100"))
     with session(tmp_path) as db:
         assert db["visits"].count().release(epsilon=1).raw.tolist() == [1200.0]
         one = db["visits"].histogram("age").preview(alpha=50, mechanism="identity").epsilon
     (tmp_path / "row").mkdir()
-    clinic(tmp_path / "row", visits(policy=bf.Policy()))
+    make_fixture(tmp_path / "row", visits(policy=bf.Policy()))
     with session(tmp_path / "row") as db:
         other = db["visits"].histogram("age").preview(alpha=50, mechanism="identity").epsilon
     assert one == pytest.approx(2 * other, rel=0.05)
 
 
 def test_a_new_policy_keeps_the_order_of_the_attributes(tmp_path: Path) -> None:
-    path = clinic(tmp_path)
+    path = make_fixture(tmp_path)
     with bf.curate(path, by="cora") as keeper:
         keeper.set_policy("visits", bf.Policy({"age": bf.threshold(4)}), reason="narrower")
         assert list(keeper.dataset("visits").domain) == ["age", "ward", "cost"]
@@ -301,7 +301,7 @@ def test_a_new_policy_keeps_the_order_of_the_attributes(tmp_path: Path) -> None:
 
 def test_an_attribute_that_left_the_domain_still_counts_when_the_policy_changes(tmp_path: Path) -> None:
     """A joint release moved both attributes one by one; dropping one of them for a while must not make that cheaper."""
-    clinic(tmp_path, visits(bf.Policy({}, composition="attribute")))
+    make_fixture(tmp_path, visits(bf.Policy({}, composition="attribute")))
     with session(tmp_path) as db:
         db["visits"].histogram2d("age", "ward").release(epsilon="1", mechanism="identity")
     with curator(tmp_path) as keeper:

@@ -9,7 +9,7 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.errors import BlowfishError, CatalogError, ChangeRefused, PolicyError
 from blowfishdb.model import constraint_graph
-from tests.session.places import clinic, configuration, curator, session, visits
+from tests.session.places import configuration, curator, make_fixture, session, visits
 
 FIRST = bf.person("patient", at_most=1, order_by="id")
 CONSTRAINTS = bf.Policy(unit=FIRST, constraints=["count(ward = 'A1')"])
@@ -34,7 +34,7 @@ def without_facts(folder: Path) -> None:
 
 
 def test_declaring_is_refused(tmp_path: Path) -> None:
-    clinic(tmp_path, visits(ALONE))
+    make_fixture(tmp_path, visits(ALONE))
     with pytest.raises(PolicyError, match="all rows"):
         visits(CONSTRAINTS)
     with curator(tmp_path) as keeper:
@@ -51,7 +51,7 @@ def test_declaring_is_refused(tmp_path: Path) -> None:
 def test_what_is_in_force_already_is_refused_before_anything_is_charged(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         let_through(patch)
-        clinic(tmp_path, visits(CONSTRAINTS))
+        make_fixture(tmp_path, visits(CONSTRAINTS))
         opened = session(tmp_path)
     with pytest.raises(PolicyError, match="all rows"):
         opened["visits"].histogram("ward").release(epsilon=1)
@@ -67,7 +67,7 @@ def test_what_is_in_force_already_is_refused_before_anything_is_charged(tmp_path
 def test_nothing_was_released_so_another_policy_may_take_its_place(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         let_through(patch)
-        clinic(tmp_path, visits(CONSTRAINTS))
+        make_fixture(tmp_path, visits(CONSTRAINTS))
     without_facts(tmp_path)
     with curator(tmp_path) as keeper:
         with pytest.raises(PolicyError, match="all rows"):
@@ -82,7 +82,7 @@ def test_nothing_was_released_so_another_policy_may_take_its_place(tmp_path: Pat
 def test_past_releases_have_no_bound(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         let_through(patch)
-        clinic(tmp_path, visits(CONSTRAINTS))
+        make_fixture(tmp_path, visits(CONSTRAINTS))
         with session(tmp_path) as db:
             # This is the fault: an exact answer about the first rows, at no cost.
             assert db["visits"].where(bf.col("ward") == "A1").count().release(epsilon=1).epsilon == 0
@@ -96,7 +96,7 @@ def test_numbers_of_old_rows_are_confirmed_for_new_ones(tmp_path: Path) -> None:
         bf.marginal_constraint("ward", values=[(["A1"], 1000), (["A2"], 1000), (["A3"], 1000)]),
         "count(age < 9)",
     ]
-    clinic(tmp_path, visits(bf.Policy(constraints=constraints)))
+    make_fixture(tmp_path, visits(bf.Policy(constraints=constraints)))
     with curator(tmp_path) as keeper:
         with pytest.raises(ChangeRefused, match=r"marginal\(ward\)\. Prices and answers rest on them"):
             keeper.refreshed("visits", "rows of May")

@@ -11,7 +11,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.errors import ChangeRefused, StaleVersion
-from tests.session.places import clinic, curator, session, visits
+from tests.session.places import curator, make_fixture, session, visits
 
 WARDS = ["marginal(ward)"]
 BINDING = bf.Policy(constraints=WARDS)
@@ -26,7 +26,7 @@ def ask(folder: Path) -> None:
 
 
 def test_charges_under_binding_constraints_do_not_add_up_over_snapshots(tmp_path: Path) -> None:
-    clinic(tmp_path, visits(BINDING))
+    make_fixture(tmp_path, visits(BINDING))
     ask(tmp_path)
     with curator(tmp_path) as keeper:
         for numbers_hold in (False, True):
@@ -44,7 +44,7 @@ def test_charges_under_binding_constraints_do_not_add_up_over_snapshots(tmp_path
 
 
 def test_what_was_never_asked_is_refreshed_freely(tmp_path: Path) -> None:
-    clinic(tmp_path, visits(BINDING))
+    make_fixture(tmp_path, visits(BINDING))
     with curator(tmp_path) as keeper:
         assert keeper.refreshed("visits", "rows of May").snapshot == 2
     ask(tmp_path)
@@ -53,7 +53,7 @@ def test_what_was_never_asked_is_refreshed_freely(tmp_path: Path) -> None:
 
 
 def test_binding_constraints_come_into_force_within_one_snapshot_only(tmp_path: Path) -> None:
-    clinic(tmp_path, visits(PLAIN))
+    make_fixture(tmp_path, visits(PLAIN))
     with curator(tmp_path) as keeper:
         keeper.refreshed("visits", "rows of May")
     ask(tmp_path)
@@ -66,7 +66,7 @@ def test_binding_constraints_come_into_force_within_one_snapshot_only(tmp_path: 
 
 
 def test_the_check_holds_when_others_write_in_between(tmp_path: Path) -> None:
-    clinic(tmp_path, visits(BINDING))
+    make_fixture(tmp_path, visits(BINDING))
     with curator(tmp_path) as keeper:
         ledger, seen = keeper.ledger, keeper.account("visits")
         ask(tmp_path)

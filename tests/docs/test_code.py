@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.block_runner import run_block, run_each_anew
 from tests.docs.blocks import ROOT, blocks, pages
-from tests.docs.running import run_block, run_each_anew
 from tests.docs.worlds import world_of
 
 PAGES = {page.relative_to(ROOT).as_posix(): blocks(page) for page in pages()}

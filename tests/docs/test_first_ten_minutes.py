@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import blowfishdb as bf
+from tests.docs.block_runner import run_block
 from tests.docs.blocks import ROOT, blocks
-from tests.docs.running import run_block
 from tests.docs.worlds import World
 
 pytestmark = pytest.mark.postgres

@@ -20,7 +20,7 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 import blowfishdb as bf
-from tests.browser.clinic import launch
+from tests.browser.fixture import launch
 from tests.docs.blocks import DOCS, ROOT
 from tools.docs_site.offline import requests_of, without_requests
 from tools.docs_site.pages import GENERATED, ROOT_PAGES

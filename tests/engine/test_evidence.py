@@ -12,7 +12,7 @@ from blowfishdb.engine import evidence
 from blowfishdb.errors import BlowfishError, DigestMismatch, DocumentError
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.session import Question, Session
-from tests.session.places import clinic, session, visits
+from tests.session.places import make_fixture, session, visits
 
 FEW = bf.col("cost").bins(20)
 
@@ -22,7 +22,7 @@ def db(tmp_path: Path) -> Session:
     policy = bf.Policy(
         {"age": bf.threshold(5), "ward": bf.public()}, unit=bf.person("patient", at_most=2, order_by="id")
     )
-    clinic(tmp_path, visits(policy, epsilon="100"))
+    make_fixture(tmp_path, visits(policy, epsilon="100"))
     return session(tmp_path)
 
 

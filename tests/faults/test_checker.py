@@ -30,7 +30,7 @@ def test_a_ledger_that_is_wrong_on_purpose_is_caught(lab: Lab, name: str, tmp_pa
     """Through the same clients and the same verdict as the real one."""
     place = lab.place(SQLITE, 8)
     plan = replace(lab.plan(place, 2), install=[f"tests.faults.wrong:{name}"], tries=3)
-    done = lab.nursery.run(replace(plan, environment={"FAULTS_FLAG": str(tmp_path / "flag")}))
+    done = lab.worker_pool.run(replace(plan, environment={"FAULTS_FLAG": str(tmp_path / "flag")}))
     row = lab.verdict(name, place, 1, done["unsettled"])
     assert getattr(row, FAULTS[name]) > 0, row
     assert not row.is_good

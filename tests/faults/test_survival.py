@@ -30,7 +30,7 @@ def test_nothing_is_lost(lab: Lab, kind: str) -> None:
 def test_deaths_happen_inside_the_ledger_and_limits_run_out(lab: Lab) -> None:
     """The run is no walk in the park: clients die between statements, and some releases are over the limit."""
     place = lab.place(SQLITE)
-    done = lab.nursery.run(replace(lab.plan(place, 2), killing=POINTS, span=60, deaths=8))
+    done = lab.worker_pool.run(replace(lab.plan(place, 2), killing=POINTS, span=60, deaths=8))
     records = read_logs(place.logs)
     died = [one.detail for one in records if one.kind == DIED]
     assert done["deaths"] == len(died) == 8

@@ -25,7 +25,7 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.sources import open_source
 from tests.fuzz.effort import NIGHTLY, effort, outcome
 from tests.fuzz.grammar import NASTY_NUMBERS, plain, texts
-from tests.session.places import clinic, session
+from tests.session.places import make_fixture, session
 
 DOMAIN = domain(
     {"age": integers(0, 9, outside="cell"), "ward": categorical(["A1", "é"]), "cost": bins(0, 10, width="0.1")}
@@ -125,7 +125,7 @@ def test_files_that_are_no_parquet(tmp_path_factory: pytest.TempPathFactory, con
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     folder = tmp_path_factory.mktemp("synopsis")
-    clinic(folder)
+    make_fixture(folder)
     with session(folder) as db:
         return to_bytes(db["visits"].histogram("ward", "age").publish(epsilon="1").artefact)
 

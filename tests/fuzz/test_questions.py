@@ -22,13 +22,13 @@ from blowfishdb.session.backend import Backend
 from blowfishdb.session.local import open_local
 from tests.fuzz.effort import effort, outcome
 from tests.fuzz.questions import ANY_TARGET, ANYTHING, QUESTION
-from tests.session.places import clinic, configuration, make_table, visits
+from tests.session.places import configuration, make_fixture, make_table, visits
 
 
 @pytest.fixture(scope="module")
 def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend]:
     folder = tmp_path_factory.mktemp("fuzz")
-    clinic(folder, visits(epsilon="1000000000"))
+    make_fixture(folder, visits(epsilon="1000000000"))
     opened = open_local(configuration(folder), "ana")
     yield opened
     opened.close()
@@ -100,7 +100,7 @@ def test_no_refusal_depends_on_the_rows(tmp_path_factory: pytest.TempPathFactory
     said: list[list[str]] = []
     questions = data.draw(st.lists(st.tuples(QUESTION, ANY_TARGET), min_size=3, max_size=6))
     for folder, rows in zip(folders, (3000, 7), strict=True):
-        clinic(Path(folder), visits(epsilon="1000000000"))
+        make_fixture(Path(folder), visits(epsilon="1000000000"))
         make_table(Path(folder), rows)
         own = open_local(configuration(Path(folder)), "ana")
         said.append([_said(own, written, wanted) for written, wanted in questions])

@@ -54,10 +54,10 @@ def everything(folder: Path) -> list[str]:
     from typer.testing import CliRunner
 
     from blowfishdb.cli.app import app as commands
-    from tests.session.places import clinic, configuration, session
+    from tests.session.places import configuration, make_fixture, session
 
     done = []
-    clinic(folder)
+    make_fixture(folder)
     with session(folder) as db:
         done.append(f"release {db['visits'].histogram('age').release(epsilon='1/10').epsilon}")
         done.append(f"synopsis {db['visits'].histogram('ward').publish(epsilon='1/10').epsilon}")

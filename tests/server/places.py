@@ -1,4 +1,4 @@
-"""A clinic with an office, three people and a server on loopback, in a scratch folder."""
+"""A clinic's dataset with a server, three users and loopback, in a scratch folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from blowfishdb.server.app import listening, rest_app
 from blowfishdb.server.auth.database import Clock
 from blowfishdb.server.settings import Settings
 from blowfishdb.server.state import AppState, open_app_state
-from tests.session.places import clinic, configuration
+from tests.session.places import configuration, make_fixture
 
 PASSWORD = "correct horse battery"
 PEOPLE = {"cora": "curator", "ana": "analyst", "bob": "analyst", "aude": "auditor"}
@@ -68,7 +68,7 @@ class Place:
 @contextmanager
 def opened(folder: Path, dataset: bf.Dataset | None = None, server: str = "") -> Iterator[Place]:
     """The place, closed at the end."""
-    clinic(folder, dataset)
+    make_fixture(folder, dataset)
     if server:
         path = configuration(folder)
         path.write_text(f"{path.read_text()}\n[server]\n{server}\n")

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from blowfishdb.server.app import rest_app
 from blowfishdb.server.state import open_app_state
 from tests.server.places import PASSWORD, PEOPLE, Place, code, opened
-from tests.session.places import clinic
+from tests.session.places import make_fixture
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "rest.md").read_text()
 LINE = re.compile(r"^\| `(GET|POST|PUT|DELETE) (/\S+)` \| ([^|]+) \|", re.MULTILINE)
@@ -41,7 +41,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 
 
 def test_the_page_lists_every_route(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     app_state = open_app_state(tmp_path / "blowfish.toml")
     try:
         app = rest_app(app_state)

@@ -31,7 +31,7 @@ from blowfishdb.server.app import listening, rest_app
 from blowfishdb.server.state import open_app_state
 from blowfishdb.sources.duckdb import DuckDB
 from tests.server.places import PATIENCE, free_door
-from tests.session.places import clinic
+from tests.session.places import make_fixture
 
 
 def make_certificate(folder: Path) -> ssl.SSLContext:
@@ -74,7 +74,7 @@ def started(folder: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:
 
 
 def test_a_server_over_tls_from_its_first_curator_to_its_end(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     trusted = make_certificate(tmp_path)
     with (tmp_path / "blowfish.toml").open("a") as config:
         config.write('\n[server]\ncertificate = "cert.pem"\nkey = "key.pem"\n')
@@ -131,7 +131,7 @@ def test_people_who_are_there_get_no_new_curator(tmp_path: Path) -> None:
     from blowfishdb.cli.output import log_to_file
     from blowfishdb.cli.serve import first_curator, opened
 
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     with log_to_file():  # as every command does; the next test finds no log of this one
         app_state = opened(tmp_path / "blowfish.toml", None, 8123)
     assert app_state.settings.port == 8123
@@ -145,14 +145,14 @@ def test_a_server_without_its_parts_says_what_to_install(tmp_path: Path, monkeyp
     from blowfishdb.cli.serve import opened
     from blowfishdb.errors import ExtraMissing
 
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     monkeypatch.setitem(sys.modules, "blowfishdb.server.state", None)
     with pytest.raises(ExtraMissing, match="server"):
         opened(tmp_path / "blowfish.toml", None, None)
 
 
 def test_a_release_that_runs_is_finished_when_the_server_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     app_state = open_app_state(tmp_path / "blowfish.toml")
     app_state.users.add("ana", "analyst", None)
     secret, _ = app_state.tokens.issue("ana", "t", ["ask"], 1)

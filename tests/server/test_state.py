@@ -14,12 +14,12 @@ import blowfishdb as bf
 from blowfishdb.errors import BudgetExceeded, DatasetPaused, InvalidInput, UnknownDataset
 from blowfishdb.server.state import AppState, open_app_state
 from blowfishdb.sources.duckdb import DuckDB
-from tests.session.places import clinic, curator, visits
+from tests.session.places import curator, make_fixture, visits
 
 
 @pytest.fixture
 def app_state(tmp_path: Path) -> Iterator[AppState]:
-    clinic(tmp_path, visits(epsilon="1", per_analyst="0.8"))
+    make_fixture(tmp_path, visits(epsilon="1", per_analyst="0.8"))
     found = open_app_state(tmp_path / "blowfish.toml")
     yield found
     found.close()
@@ -92,7 +92,7 @@ def test_warming_up_reads_no_rows(app_state: AppState, monkeypatch: pytest.Monke
 
 
 def test_closing_waits_for_a_release_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     app_state = open_app_state(tmp_path / "blowfish.toml")
     reading, go_on, answers = threading.Event(), threading.Event(), []
     fetch = DuckDB.fetch
@@ -121,7 +121,7 @@ def test_closing_waits_for_a_release_that_runs(tmp_path: Path, monkeypatch: pyte
 def test_several_servers_share_one_ledger_and_one_set_of_people(tmp_path: Path, postgres_url: str) -> None:
     path = tmp_path / "blowfish.toml"
     path.write_text(f'ledger = "{postgres_url}"\nmark = "blowfish.mark"\n\n[server]\nusers = "{postgres_url}"\n')
-    clinic(tmp_path, visits(epsilon="1"))
+    make_fixture(tmp_path, visits(epsilon="1"))
     one, two = open_app_state(path), open_app_state(path)
     one.users.add("ana", "analyst", None)
     secret, _ = one.tokens.issue("ana", "t", ["ask"], 1)

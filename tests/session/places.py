@@ -50,7 +50,7 @@ def curator(folder: Path) -> Curator:
     return bf.curate(configuration(folder), by="cora")
 
 
-def clinic(folder: Path, dataset: bf.Dataset | None = None) -> Path:
+def make_fixture(folder: Path, dataset: bf.Dataset | None = None) -> Path:
     """A folder with the table, the configuration and one dataset."""
     make_table(folder)
     with curator(folder) as keeper:
@@ -64,5 +64,5 @@ def session(folder: Path, analyst: str = "ana") -> Session:
 
 @pytest.fixture
 def db(tmp_path: Path) -> Session:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     return session(tmp_path)

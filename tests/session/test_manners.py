@@ -22,7 +22,7 @@ from blowfishdb.model.predicate import Comparison
 from blowfishdb.session import Session
 from blowfishdb.sources.base import Engine
 from blowfishdb.sources.ibis_source import IbisCount, IbisSource
-from tests.session.places import clinic, session
+from tests.session.places import make_fixture, session
 
 FORBIDDEN = (IbisSource, IbisCount, Engine, Ledger, DatasetHandle, Catalog, Config, Curator)
 
@@ -65,14 +65,14 @@ def test_no_attribute_leads_to_the_data(db: Session) -> None:
 
 
 def test_the_walk_would_find_a_source(tmp_path: Path) -> None:
-    path = clinic(tmp_path)
+    path = make_fixture(tmp_path)
     with bf.curate(path) as keeper:
         keeper.account("visits")
         assert any(isinstance(thing, FORBIDDEN) for thing in reachable(keeper))
 
 
 def test_an_error_carries_no_frames_of_the_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     db = session(tmp_path)
 
     def broken(*_: object, **__: object) -> None:
@@ -92,7 +92,7 @@ def test_an_error_carries_no_frames_of_the_inside(tmp_path: Path, monkeypatch: p
 
 
 def test_a_real_engine_failure_is_an_incident(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     db = session(tmp_path)
     question = db["visits"].histogram("age")
     question.preview(alpha=50)
@@ -106,7 +106,7 @@ def test_a_real_engine_failure_is_an_incident(tmp_path: Path) -> None:
 
 
 def test_a_table_that_changed_is_noticed_before_the_charge(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     db = session(tmp_path)
     question = db["visits"].histogram("age")
     question.preview(alpha=50)
@@ -160,7 +160,7 @@ def test_names_with_quotes_and_markup_are_only_names(tmp_path: Path) -> None:
     dataset = bf.Dataset(
         "odd <b>", source="duckdb:///odd.duckdb#t", domain={name: bf.integers(0, 3, null=0)}, epsilon="100"
     )
-    clinic(tmp_path, None)
+    make_fixture(tmp_path, None)
     with bf.curate(tmp_path / "blowfish.toml") as keeper:
         keeper.add(dataset)
     answer = session(tmp_path)["odd <b>"].histogram(name).release(epsilon="50")
@@ -197,7 +197,7 @@ def test_only_plain_conditions_are_asked(db: Session) -> None:
 
 
 def test_a_change_of_policy_reaches_an_open_session(tmp_path: Path) -> None:
-    path = clinic(tmp_path)
+    path = make_fixture(tmp_path)
     db = session(tmp_path)
     before = db["visits"].histogram("age").preview(epsilon=1, mechanism="identity")
     old = db["visits"].ranges("cost", [(0, 10)])
@@ -232,14 +232,14 @@ def test_huge_questions_are_refused_in_time(db: Session) -> None:
 
 
 def test_analysts_have_names(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     for name in ("", "a\u200b\nb", "x" * 1000, 7, None):
         with pytest.raises(BlowfishError):
             session(tmp_path, name)  # type: ignore[arg-type]
 
 
 def test_two_analysts_are_charged_apart(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     ana, ben = session(tmp_path, "ana"), session(tmp_path, "ben")
     ana["visits"].histogram("age").release(epsilon="0.5")
     assert ben.budget("visits").spent == 0
@@ -257,7 +257,7 @@ def test_mistakes_are_told_when_they_are_made(db: Session) -> None:
 
 
 def test_spaces_around_a_name_make_no_other_analyst(tmp_path: Path) -> None:
-    clinic(tmp_path)
+    make_fixture(tmp_path)
     assert session(tmp_path, " ana ").analyst == "ana"
     with pytest.raises(BlowfishError, match="analyst's name"):
         session(tmp_path, "  ")

@@ -17,7 +17,7 @@ from blowfishdb.errors import AccuracyError, DocumentError, InvalidInput, QueryE
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.session import Session
 from tests.present.test_page import check_inert, read
-from tests.session.places import ROWS, clinic, visits
+from tests.session.places import ROWS, make_fixture, visits
 
 col = bf.col
 
@@ -25,7 +25,7 @@ col = bf.col
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     folder = tmp_path_factory.mktemp("clinic")
-    return bf.connect(clinic(folder, visits(bf.Policy({}), epsilon="100000")), analyst="ana")
+    return bf.connect(make_fixture(folder, visits(bf.Policy({}), epsilon="100000")), analyst="ana")
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_sums_have_the_intervals_of_independent_noise(session: Session, mechanis
 @pytest.mark.parametrize("mechanism", ["ordered", "edge-transform", "dawa-transform"])
 def test_ranges_along_a_line_have_the_intervals_of_their_two_ends(tmp_path: Path, mechanism: str) -> None:
     policy = bf.Policy({"age": bf.threshold(1)})
-    with bf.connect(clinic(tmp_path, visits(policy, epsilon="10")), analyst="ana") as session:
+    with bf.connect(make_fixture(tmp_path, visits(policy, epsilon="10")), analyst="ana") as session:
         kept = session["visits"].histogram("age").publish(epsilon="0.2", mechanism=mechanism)
     cell, half = kept.histogram("age").widths.per_answer.max(), kept.where(col("age") < 50).count().widths.simultaneous
     some = kept.ranges("age", [(5, 90), (20, 60)]).widths.per_answer.max()

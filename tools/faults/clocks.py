@@ -41,5 +41,5 @@ def clock_skew(lab: Lab) -> Iterator[Outcome]:
     for store in STORES:
         place = lab.place(store)
         plan = replace(lab.plan(place), install=["tools.faults.clocks:skew"])
-        done = lab.nursery.run(plan)
+        done = lab.worker_pool.run(plan)
         yield lab.verdict("clock skew", place, place.releases, done["unsettled"])

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from tools.faults.lab import POSTGRES, Lab, Place
-from tools.faults.nursery import ROOT
 from tools.faults.outcome import Outcome
+from tools.faults.worker_pool import ROOT
 from tools.postgres_server import free_port
 
 CUT_SHARE = 0.15
@@ -54,7 +54,7 @@ def cut_commits(lab: Lab) -> Iterator[Outcome]:
         number = lab.chance.randrange(10**9)
         direct = lab.database(f"cut_{number}")
         place = lab.place(POSTGRES, url=direct.replace(f":{lab.server.port}/", f":{port}/"))
-        done = lab.nursery.run(lab.plan(place))
+        done = lab.worker_pool.run(lab.plan(place))
         injected = cuts()
     sound = Place(place.store, direct, place.config, place.logs, place.releases)
     yield lab.verdict("connection cut during a commit", sound, injected, done["unsettled"])

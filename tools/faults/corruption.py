@@ -90,7 +90,7 @@ class Bench:
         shutil.rmtree(logs, ignore_errors=True)
         logs.mkdir()
         plan = replace(self.lab.plan(self.place, 1), logs=str(logs), releases=self.asked + 1, tries=1)
-        self.lab.nursery.run(replace(plan, first=self.asked - 1))
+        self.lab.worker_pool.run(replace(plan, first=self.asked - 1))
         records = read_logs(logs)
         tried.runs += 1
         tried.refused += any(one.kind == REFUSED for one in records)
@@ -159,9 +159,9 @@ class Bench:
 def _bench(lab: Lab, store: str) -> Bench:
     bench = Bench(lab, lab.place(store, 3 * BEFORE))
     first = replace(lab.plan(bench.place, 2), releases=BEFORE // 2)
-    lab.nursery.run(first)
+    lab.worker_pool.run(first)
     bench.keep("older")
-    lab.nursery.run(replace(first, first=BEFORE // 2, releases=BEFORE))
+    lab.worker_pool.run(replace(first, first=BEFORE // 2, releases=BEFORE))
     bench.keep("pristine")
     return bench
 

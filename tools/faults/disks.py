@@ -44,7 +44,7 @@ def file_size_limit(lab: Lab) -> Iterator[Outcome]:
     place = lab.place(SQLITE)
     environment = {"FAULTS_FOLDER": str(place.folder)}
     plan = replace(lab.plan(place), install=["tools.faults.disks:small_files"], environment=environment)
-    done = lab.nursery.run(plan)
+    done = lab.worker_pool.run(plan)
     yield lab.verdict("file size limit", place, transient_refusals(place), done["unsettled"])
 
 

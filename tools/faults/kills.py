@@ -29,5 +29,5 @@ def _killed(lab: Lab, fault: str, killing: str, span: float) -> Iterator[Outcome
     for store in STORES:
         place = lab.place(store)
         plan = replace(lab.plan(place), killing=killing, span=span, deaths=place.releases)
-        done = lab.nursery.run(plan)
+        done = lab.worker_pool.run(plan)
         yield lab.verdict(fault, place, done["deaths"], done["unsettled"])

@@ -1,4 +1,4 @@
-"""The bench that faults are tried on: scratch folders, both stores, the nursery, and the verdict after each run."""
+"""The bench that faults are tried on: scratch folders, both stores, the worker pool, and the verdict after each run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 
 from tools.faults.checker import check, read_tables
 from tools.faults.client_log import REFUSED, UNCLEAN, read_logs
-from tools.faults.clinic import found_clinic, jobs
-from tools.faults.nursery import Nursery, open_nursery
+from tools.faults.fixture import jobs, make_fixture
 from tools.faults.outcome import Outcome
 from tools.faults.swarm import Plan
 from tools.faults.worker import FINAL
+from tools.faults.worker_pool import WorkerPool, open_worker_pool
 from tools.postgres_server import PostgresServer, memory_folder, postgres_server
 
 SQLITE, POSTGRES = "SQLite", "PostgreSQL"
@@ -27,7 +27,7 @@ SETTINGS = {"max_connections": "200"}
 
 @dataclass(frozen=True)
 class Place:
-    """One clinic with a ledger of its own, and the folder of its clients' logs."""
+    """One dataset with its ledger, and the folder of its clients' logs."""
 
     store: str
     url: str
@@ -51,7 +51,7 @@ class Lab:
     """What every fault kind needs. `releases` is how many releases one row asks for."""
 
     folder: Path
-    nursery: Nursery
+    worker_pool: WorkerPool
     server: PostgresServer
     releases: int
     chance: random.Random
@@ -60,14 +60,14 @@ class Lab:
     def place(
         self, store: str, releases: int | None = None, *, url: str | None = None, under: Path | None = None
     ) -> Place:
-        """A new clinic with an empty ledger in this store; `url` and `under` put ledger or folder somewhere special."""
+        """A new dataset with an empty ledger in this store; `url` and `under` put ledger or folder elsewhere."""
         number, wanted = next(self._numbers), self.releases if releases is None else releases
         folder = (under or self.folder) / f"clinic-{number}"
         logs = self.folder / f"logs-{number}"
         logs.mkdir(parents=True)
         if url is None:
             url = f"sqlite:///{folder}/blowfish.ledger" if store == SQLITE else self.database(f"clinic_{number}")
-        return Place(store, url, found_clinic(folder, url, jobs(wanted)), logs, wanted)
+        return Place(store, url, make_fixture(folder, url, jobs(wanted)), logs, wanted)
 
     def database(self, name: str) -> str:
         """The address of a new, empty database on the lab's server."""
@@ -91,14 +91,14 @@ class Lab:
 
         The strikes end after some, so that on a slow machine clients are not struck for ever before they get anywhere.
         """
-        self.nursery.begin(plan or self.plan(place))
-        while not any(place.logs.glob("*.log")) and not self.nursery.is_done(0.02):
+        self.worker_pool.begin(plan or self.plan(place))
+        while not any(place.logs.glob("*.log")) and not self.worker_pool.is_done(0.02):
             continue  # nobody has asked anything yet
         injected, strikes = 0, max(FEWEST_STRIKES, place.releases // 4)
-        while not self.nursery.is_done(self.chance.uniform(*pause)):
+        while not self.worker_pool.is_done(self.chance.uniform(*pause)):
             if strikes > 0:
                 injected, strikes = injected + strike(), strikes - 1
-        return self.verdict(fault, place, injected, self.nursery.outcome()["unsettled"])
+        return self.verdict(fault, place, injected, self.worker_pool.outcome()["unsettled"])
 
     def verdict(self, fault: str, place: Place, faults: int, unsettled: int) -> Outcome:
         """The row of a run that has ended: the independent checker, then the ledger's own verification."""
@@ -147,6 +147,6 @@ def open_lab(releases: int, seed: int) -> Iterator[Lab]:
     with (
         tempfile.TemporaryDirectory(prefix="blowfish-faults-", ignore_cleanup_errors=True) as folder,
         postgres_server(SETTINGS, memory_folder()) as server,
-        open_nursery() as nursery,
+        open_worker_pool() as worker_pool,
     ):
-        yield Lab(Path(folder), nursery, server, releases, random.Random(seed))
+        yield Lab(Path(folder), worker_pool, server, releases, random.Random(seed))

@@ -31,7 +31,7 @@ def killed_migrations(lab: Lab) -> Iterator[Outcome]:
                 _downgrade(place)
             last = min(first + RELEASES_A_ROUND, place.releases)
             plan = replace(lab.plan(place, 2), killing=POINTS, span=POINTS_OF_OPENING, deaths=4)
-            done = lab.nursery.run(replace(plan, first=first, releases=last))
+            done = lab.worker_pool.run(replace(plan, first=first, releases=last))
             deaths, unsettled = deaths + done["deaths"], unsettled + done["unsettled"]
         yield lab.verdict("kill -9 during a migration", place, deaths, unsettled)
 

@@ -11,10 +11,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tools.faults.clinic import jobs
+from tools.faults.fixture import jobs
 from tools.faults.lab import STORES, Lab, Place
-from tools.faults.nursery import ROOT
 from tools.faults.outcome import Outcome
+from tools.faults.worker_pool import ROOT
 from tools.postgres_server import free_port
 
 SETTINGS = "\n[server]\nrequests_per_minute = 1000000\nsign_ins_per_minute = 1000000\nshutdown_seconds = 20\n"
@@ -69,7 +69,7 @@ def two_servers(lab: Lab) -> Iterator[Outcome]:
             with _serving(place) as servers:
                 plan = replace(lab.plan(place), servers=[server.url for server in servers], tokens=_tokens(place))
                 if how is None:
-                    done = lab.nursery.run(plan)
+                    done = lab.worker_pool.run(plan)
                     yield lab.verdict(fault, place, place.releases, done["unsettled"])
                     continue
 

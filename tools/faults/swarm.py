@@ -1,6 +1,6 @@
 """Many client processes at once on one ledger, killed by SIGKILL and started again until every release is settled.
 
-Runs as a process of its own (nursery.py): it loads everything once and forks clients, so a death costs milliseconds.
+A process of its own (worker_pool.py): it loads everything once and forks clients, so a death costs milliseconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.faults.client_log import DIED, SAW, UNCLEAN, ClientLog, read_log, settled_keys
-from tools.faults.clinic import Job, jobs
+from tools.faults.fixture import Job, jobs
 from tools.faults.points import Points, watch
 from tools.faults.worker import FINAL, ask_all
 

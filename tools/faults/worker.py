@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from tools.faults.client_log import ASKED, REFUSED, SAW, UNCLEAN, ClientLog
-from tools.faults.clinic import Job
+from tools.faults.fixture import Job
 
 FINAL = ("budget-exceeded",)
 """Refusals that no further try changes; after all others the client asks again with the same key."""

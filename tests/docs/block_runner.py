@@ -24,12 +24,12 @@ SHOWN = ("text", "http", "sql", "dot", "diff", "mermaid")
 """Languages of blocks that show something and are no code."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 RUN_ELSEWHERE = {
-    ("demo",): "runs until it is stopped: tests/cli/test_tour.py, tests/browser",
+    ("demo",): "runs until it is stopped: tests/cli/test_demo.py, tests/browser",
     ("serve",): "runs until it is stopped: tests/server/test_serving.py",
     ("reproduce",): "takes minutes: tests/papers",
     ("audit",): "takes minutes: tests/audit",
-    ("policy", "edit"): "asks in a terminal: tests/cli/test_policies.py",
-    ("ledger", "accept"): "is for restored ledgers alone: tests/cli/test_books.py",
+    ("policy", "edit"): "asks in a terminal: tests/cli/test_policy.py",
+    ("ledger", "accept"): "is for restored ledgers alone: tests/cli/test_ledger.py",
 }
 """Commands that end only when somebody acts, and the tests that run them; here their options are read."""
 EXTRA = re.compile(r"(?:blowfishdb|\.)(?:\[([\w,-]+)\])?$")

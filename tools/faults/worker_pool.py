@@ -20,7 +20,7 @@ LAST_WAIT = 120.0
 
 
 @dataclass(frozen=True)
-class Nursery:
+class WorkerPool:
     """A running process of `tools.faults.swarm`."""
 
     process: subprocess.Popen[str]
@@ -28,14 +28,14 @@ class Nursery:
     def begin(self, plan: Plan) -> None:
         """Sets the clients of a plan going; faults may be injected until `is_done`."""
         if self.process.stdin is None:
-            raise RuntimeError("the nursery has no way in")
+            raise RuntimeError("the worker pool has no way in")
         self.process.stdin.write(json.dumps(asdict(plan)) + "\n")
         self.process.stdin.flush()
 
     def is_done(self, seconds: float = 0.0) -> bool:
         """Whether the plan has ended, after a wait of at most so many seconds."""
         if self.process.stdout is None:
-            raise RuntimeError("the nursery has no way out")
+            raise RuntimeError("the worker pool has no way out")
         return bool(select.select([self.process.stdout], [], [], seconds)[0])
 
     def outcome(self) -> dict[str, int]:
@@ -55,8 +55,8 @@ class Nursery:
 
 
 @contextmanager
-def open_nursery() -> Iterator[Nursery]:
-    """A nursery that ends with the block."""
+def open_worker_pool() -> Iterator[WorkerPool]:
+    """A worker pool that ends with the block."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OPENBLAS_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [sys.executable, "-m", "tools.faults.swarm"],
@@ -67,7 +67,7 @@ def open_nursery() -> Iterator[Nursery]:
         text=True,
     )
     try:
-        yield Nursery(process)
+        yield WorkerPool(process)
     finally:
         if process.stdin is not None:
             process.stdin.close()

@@ -25,7 +25,7 @@ def jobs(releases: int, analysts: int = 4) -> list[Job]:
     return [Job(f"analyst-{n % analysts}", f"key-{n}", f"0.{10_000 + n:07}") for n in range(releases)]
 
 
-def found_clinic(folder: Path, ledger: str, asked: list[Job]) -> Path:
+def make_fixture(folder: Path, ledger: str, asked: list[Job]) -> Path:
     """A configuration with one dataset, whose limits allow nine tenths of what will be asked."""
     import duckdb
 
