@@ -69,7 +69,7 @@ answer
 answer.epsilon, float(db.budget("census").remaining)
 
 # %% [markdown]
-# ## Too dear
+# ## Too expensive
 #
 # What the budget does not carry is refused before anything is read, with what it would carry.
 

@@ -13,9 +13,9 @@ from scipy import stats
 
 from blowfishdb.audit.battery import battery
 from blowfishdb.audit.drills import drills, replay_account
-from blowfishdb.audit.noise import digit_troubles
+from blowfishdb.audit.noise import digit_violations
 from blowfishdb.audit.replay import Effort, replay
-from blowfishdb.audit.report import Audit, Line, as_html, as_markdown, clean, violation, write_report
+from blowfishdb.audit.report import Audit, Line, as_html, as_markdown, judged, write_report
 from blowfishdb.audit.run import AuditPlan, Task, run_audit
 from blowfishdb.audit.statistical import Comparison, lower, power, upper
 from blowfishdb.cli import run
@@ -34,7 +34,7 @@ SOME = [
     "a constraint that nothing hidden changes, 2 rows a person",
     "dawa-bounded, threshold",
     "synopsis by dawa",
-    "weights on nodes, attribute",
+    "weights on points, attribute",
 ]
 
 
@@ -49,7 +49,7 @@ def test_accounts_and_drills_are_clean() -> None:
 
 
 def test_digits_are_exact() -> None:
-    assert list(digit_troubles()) == []
+    assert list(digit_violations()) == []
 
 
 @given(st.integers(0, 200), st.floats(1e-9, 0.2))
@@ -73,7 +73,7 @@ def an_audit(*lines: Line) -> Audit:
 
 
 def test_reports_lead_with_the_verdict(tmp_path: Path) -> None:
-    found = an_audit(clean("noise", "x", "law", "fine"), violation("replay", "a | b", "charge", "<script>"))
+    found = an_audit(judged("noise", "x", "law", [], "fine"), judged("replay", "a | b", "charge", ["<script>"]))
     assert "1 violations, 1 checks clean" in as_markdown(found)
     assert "<script>" not in as_html(found)
     assert {path.suffix for path in write_report(found, tmp_path / "report")} == {".html", ".md", ".json"}
@@ -109,7 +109,7 @@ def test_unknown_sections_are_refused() -> None:
 def test_the_command_ends_with_code_8_on_a_violation(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    results = [an_audit(clean("noise", "x", "law", "fine")), an_audit(violation("noise", "x", "law", "wrong"))]
+    results = [an_audit(judged("noise", "x", "law", [], "fine")), an_audit(judged("noise", "x", "law", ["wrong"]))]
     monkeypatch.setattr("blowfishdb.audit.run.run_audit", lambda *_, **__: results.pop(0))
     assert run(["audit", "--quick", "--report", str(tmp_path / "a.html")]) == 0
     assert "No violation" in capsys.readouterr().out

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from blowfishdb.audit.declarations import declaration_lines
-from blowfishdb.audit.drills import book_lines, joined_lines, refusal_lines
+from blowfishdb.audit.drills import joined_lines, ledger_lines, refusal_lines
 from blowfishdb.audit.exact import choice_lines, refinement_lines, threshold_lines
 from blowfishdb.audit.made_up import certificate_lines, point_lines
-from blowfishdb.audit.one_process import people_fact_lines
+from blowfishdb.audit.one_process import people_constraint_lines
 from blowfishdb.audit.report import Line
 from blowfishdb.catalog import stretch
 from blowfishdb.engine import release, request
@@ -59,7 +59,7 @@ def exact_rows_unchecked(patch: pytest.MonkeyPatch) -> None:
 
 
 def rounding_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """Weights on nodes keep no margin for being rounded."""
+    """Weights on points keep no margin for being rounded."""
     usual = certificate.point_loss
 
     def short(plan: Any, graph: Any) -> int:
@@ -90,7 +90,7 @@ def past_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 
 def past_not_carried_over(patch: pytest.MonkeyPatch) -> None:
-    """A new policy leaves the books as they are."""
+    """A new policy leaves the balances as they are."""
     patch.setattr(curation, "_carry_over", lambda cursor, account, factor: None)
 
 
@@ -128,9 +128,9 @@ CASES: list[tuple[Fault, Lines]] = [
     (penalty_by_counts, choice_lines),
     (clip_forgotten, refinement_lines),
     (edges_unchecked, refusal_lines),
-    (one_row_taken_for_all, people_fact_lines),
+    (one_row_taken_for_all, people_constraint_lines),
     (past_forgotten, lambda: declaration_lines(quick=True, seed=1)),
-    (past_not_carried_over, book_lines),
+    (past_not_carried_over, ledger_lines),
     (keys_occur_twice, joined_lines),
 ]
 
@@ -156,8 +156,8 @@ def test_drills_find_nothing_without_a_fault() -> None:
         *refinement_lines(),
         *threshold_lines(),
         *refusal_lines(),
-        *people_fact_lines(),
-        *book_lines(),
+        *people_constraint_lines(),
+        *ledger_lines(),
         *joined_lines(),
     ]
     assert [line for line in found if line.verdict != "clean"] == []

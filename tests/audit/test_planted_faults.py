@@ -13,9 +13,9 @@ from blowfishdb.audit import noise
 from blowfishdb.audit.battery import battery
 from blowfishdb.audit.cases import Case
 from blowfishdb.audit.declarations import digest_lines
-from blowfishdb.audit.drills import book_lines, drills
+from blowfishdb.audit.drills import drills, ledger_lines
 from blowfishdb.audit.exact import cost_lines, largest_ratio
-from blowfishdb.audit.noise import digit_troubles, key_troubles
+from blowfishdb.audit.noise import digit_violations, key_violations
 from blowfishdb.audit.one_process import process_lines
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.report import Line
@@ -80,13 +80,13 @@ def test_the_sampler_battery_catches_a_scale_a_tenth_short(monkeypatch: pytest.M
 
 def test_chosen_bits_catch_draws_that_are_clamped(monkeypatch: pytest.MonkeyPatch) -> None:
     faults.draws_clamped(monkeypatch)
-    assert digit_troubles()
+    assert digit_violations()
 
 
 def test_keys_that_can_be_guessed_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not list(key_troubles("sample"))
+    assert not list(key_violations("sample"))
     faults.keys_of_four_bytes(monkeypatch)
-    assert list(key_troubles("sample"))
+    assert list(key_violations("sample"))
 
 
 def test_digests_that_leave_something_out_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,10 +109,10 @@ def test_plans_taken_for_others_are_caught(fault: Fault, monkeypatch: pytest.Mon
     assert caught[0].found.startswith("NULL of x hidden, marginals of x and y: a hidden change shows exactly")
 
 
-def test_books_that_lose_something_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not any(line.is_violation for line in book_lines())
+def test_ledgers_that_lose_something_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any(line.is_violation for line in ledger_lines())
     faults.balances_of_this_connection(monkeypatch)
-    assert any(line.is_violation for line in book_lines())
+    assert any(line.is_violation for line in ledger_lines())
 
 
 def test_costs_catch_a_sensitivity_of_half(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.audit.cases import Case, made_ready
+from blowfishdb.audit.cases import Case, prepared
 from blowfishdb.audit.scratch import scratch
 from blowfishdb.engine.charge import check_receipt
 from blowfishdb.engine.evidence import worked_out
@@ -59,18 +59,18 @@ def test_an_earlier_answer_verifies_and_a_changed_one_does_not() -> None:
 DECLARED = domain({"x": integers(0, 7), "y": integers(0, 5)})
 POLICY = Policy({"x": line(), "y": threshold(2)})
 CASES = [
-    Case("a plan", DECLARED, POLICY, query("cdf", "x"), Fraction(1, 2), "ordered"),
-    Case("a program", DECLARED, POLICY, query("histogram", "x"), Fraction(1, 2), "dawa"),
-    Case("a synopsis", DECLARED, POLICY, query("histogram", "x"), Fraction(1, 2), as_synopsis=True),
-    Case("points", DECLARED, POLICY, PointQuery((Axis("x"), Axis("y")), None, 3, 1000), Fraction(1, 2)),
+    Case("a plan", DECLARED, POLICY, query("cdf", "x"), "ordered", Fraction(1, 2)),
+    Case("a program", DECLARED, POLICY, query("histogram", "x"), "dawa", Fraction(1, 2)),
+    Case("a synopsis", DECLARED, POLICY, query("histogram", "x"), epsilon=Fraction(1, 2), as_synopsis=True),
+    Case("points", DECLARED, POLICY, PointQuery((Axis("x"), Axis("y")), None, 3, 1000), epsilon=Fraction(1, 2)),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_a_receipt_in_either_encoding_pays_for_its_own_and_nothing_else(case: Case) -> None:
     with scratch(DECLARED, POLICY) as world:
-        ready = made_ready(case, world.handle, case.asked).payable
-        other = made_ready(replace(case, epsilon=Fraction(1)), world.handle, case.asked).payable
+        ready = prepared(case, world.handle, case.query).payable
+        other = prepared(replace(case, epsilon=Fraction(1)), world.handle, case.query).payable
     for paid in (ready.digest, ready.digest_1()):
         check_receipt(receipt(paid, ready.epsilon), ready)
         with pytest.raises(DigestMismatch):

@@ -32,7 +32,7 @@ def changing_clocks() -> Iterator[Case]:
         for season, column, theta in (("spring", SPRING, "10 minutes"), ("autumn", AUTUMN, "2 minutes")):
             policy = Policy({"x": threshold(theta)})
             name = f"{mechanism}, clocks change in {season}"
-            yield Case(name, domain({"x": column}), policy, query("cdf", "x"), mechanism=mechanism)
+            yield Case(name, domain({"x": column}), policy, query("cdf", "x"), mechanism)
 
 
 LENGTH = 12
@@ -101,12 +101,12 @@ def one_axis(*, quick: bool) -> Iterator[Case]:
         policy = Policy({"x": graph})
         for number, name in enumerate(usual):
             if name == "identity":
-                yield Case(f"{name}, {family}, histogram", ONE, policy, HISTOGRAM, mechanism=name)
+                yield Case(f"{name}, {family}, histogram", ONE, policy, HISTOGRAM, name)
             elif name == "direct":
-                yield Case(f"{name}, {family}, two ranges", ONE, policy, FEW, mechanism=name)
+                yield Case(f"{name}, {family}, two ranges", ONE, policy, FEW, name)
             elif not quick or (place + number) % 2 == 0 or name in ("ordered", "ordered-hierarchical"):
-                yield Case(f"{name}, {family}, ranges", ONE, policy, RANGES, Fraction(1, 2), name)
-        yield Case(f"the best mechanism, {family}, cdf", ONE, policy, CDF, Fraction(1, 3))
+                yield Case(f"{name}, {family}, ranges", ONE, policy, RANGES, name, Fraction(1, 2))
+        yield Case(f"the best mechanism, {family}, cdf", ONE, policy, CDF, epsilon=Fraction(1, 3))
 
 
 def two_axes(*, quick: bool) -> Iterator[Case]:
@@ -114,30 +114,26 @@ def two_axes(*, quick: bool) -> Iterator[Case]:
     for composition in COMPOSITIONS:
         for families, graphs in PAIRS.items():
             policy = Policy(graphs, composition)
-            said = f"{families} by {composition}"
-            yield Case(f"kronecker, {said}", TWO, policy, TABLE, mechanism="kronecker")
-            yield Case(f"kronecker by structure, {said}", TWO, policy, TABLE, mechanism="kronecker", by_structure=True)
-            yield Case(
-                f"marginals by structure, {said}", TWO, policy, PAIRWISE, mechanism="marginals", by_structure=True
-            )
+            policies = f"{families} by {composition}"
+            yield Case(f"kronecker, {policies}", TWO, policy, TABLE, "kronecker")
+            yield Case(f"kronecker by structure, {policies}", TWO, policy, TABLE, "kronecker", by_structure=True)
+            yield Case(f"marginals by structure, {policies}", TWO, policy, PAIRWISE, "marginals", by_structure=True)
             if not quick or families != "public x full":
-                yield Case(f"edge-transform, {said}", TWO, policy, PAIRWISE, mechanism="edge-transform")
-            yield Case(f"marginals, {said}", TWO, policy, PAIRWISE, mechanism="marginals")
+                yield Case(f"edge-transform, {policies}", TWO, policy, PAIRWISE, "edge-transform")
+            yield Case(f"marginals, {policies}", TWO, policy, PAIRWISE, "marginals")
             if not quick:
-                yield Case(f"identity, {said}", TWO, policy, TABLE, mechanism="identity")
-                yield Case(f"optimized, {said}", TWO, policy, TABLE, mechanism="optimized")
+                yield Case(f"identity, {policies}", TWO, policy, TABLE, "identity")
+                yield Case(f"optimized, {policies}", TWO, policy, TABLE, "optimized")
 
 
 def wide_tables() -> Iterator[Case]:
     """Tables so wide that each marginal is measured on its own: there a record that moves in both costs twice."""
     for composition in COMPOSITIONS:
         policy = Policy({"x": full(), "y": line()}, composition)
-        yield Case(f"marginals of 8 x 8 by {composition}", SQUARE, policy, PAIRWISE, mechanism="marginals")
-        said = f"marginals of 8 x 8 by structure, by {composition}"
-        yield Case(said, SQUARE, policy, PAIRWISE, mechanism="marginals", by_structure=True)
-        yield Case(
-            f"direct, two marginals by {composition}", TWO, Policy({}, composition), PAIRWISE, mechanism="direct"
-        )
+        yield Case(f"marginals of 8 x 8 by {composition}", SQUARE, policy, PAIRWISE, "marginals")
+        name = f"marginals of 8 x 8 by structure, by {composition}"
+        yield Case(name, SQUARE, policy, PAIRWISE, "marginals", by_structure=True)
+        yield Case(f"direct, two marginals by {composition}", TWO, Policy({}, composition), PAIRWISE, "direct")
 
 
 def joint() -> Iterator[Case]:
@@ -147,11 +143,9 @@ def joint() -> Iterator[Case]:
     )
     for shape in METRICS:
         policy = Policy(joint=[grid(["x", "y"], 2, shape)])
-        yield Case(f"identity, joint {shape}", small, policy, TABLE, mechanism="identity")
-        yield Case(
-            f"kronecker by structure, joint {shape}", small, policy, TABLE, mechanism="kronecker", by_structure=True
-        )
-        yield Case(f"hierarchy of one side, joint {shape}", small, policy, query("cdf", "x"), mechanism="hierarchy")
+        yield Case(f"identity, joint {shape}", small, policy, TABLE, "identity")
+        yield Case(f"kronecker by structure, joint {shape}", small, policy, TABLE, "kronecker", by_structure=True)
+        yield Case(f"hierarchy of one side, joint {shape}", small, policy, query("cdf", "x"), "hierarchy")
     filtered = query("histogram", "x", Column("y") >= 3)
     for shape in METRICS:
         near = Policy(joint=[grid(["x", "y"], 1, shape)])
@@ -163,51 +157,39 @@ def filters_and_cells() -> Iterator[Case]:
     policy = Policy({"x": threshold(1)})
     for mechanism in ("ordered", "hierarchy", "identity"):
         yield Case(
-            f"{mechanism}, filter on another attribute",
-            TWO,
-            policy,
-            query("cdf", "x", Column("y") == "a"),
-            mechanism=mechanism,
+            f"{mechanism}, filter on another attribute", TWO, policy, query("cdf", "x", Column("y") == "a"), mechanism
         )
         yield Case(
-            f"{mechanism}, filter on the same attribute",
-            ONE,
-            policy,
-            query("cdf", "x", Column("x") >= 4),
-            mechanism=mechanism,
+            f"{mechanism}, filter on the same attribute", ONE, policy, query("cdf", "x", Column("x") >= 4), mechanism
         )
     yield Case(
         "filter, public attribute", TWO, Policy({"y": public(), "x": line()}), query("cdf", "x", Column("y") == "b")
     )
     mixed = ~(Column("y") == "b") | (Column("x") < 2)
     yield Case("filter with or and not, NULL hidden", SPECIAL, Policy({"x": line()}), query("histogram", "x", mixed))
-    yield Case("histogram of a filter", TWO, policy, query("histogram", "x", Column("y") == "a"), mechanism="identity")
+    yield Case("histogram of a filter", TWO, policy, query("histogram", "x", Column("y") == "a"), "identity")
     yield Case("count of a filter", SPECIAL, Policy({"x": line()}), query("count", (), Column("x") >= 3))
     for mechanism in ("ordered", "hierarchy", "identity"):
-        yield Case(f"{mechanism}, NULL and outside hidden", SPECIAL, Policy({"x": line()}), CDF, mechanism=mechanism)
+        yield Case(f"{mechanism}, NULL and outside hidden", SPECIAL, Policy({"x": line()}), CDF, mechanism)
     yield Case("ordered, NULL public", domain({"x": integers(0, 5, null_public=True)}), Policy({"x": line()}), CDF)
     upper = query("cdf", "x", Column("x") >= 2)
-    yield Case(
-        "hierarchy, filter inside a block", ONE, Policy({"x": FAMILIES["partition"]}), upper, mechanism="hierarchy"
-    )
+    yield Case("hierarchy, filter inside a block", ONE, Policy({"x": FAMILIES["partition"]}), upper, "hierarchy")
     low = query("cdf", "x", Column("x") < 4)
-    yield Case("ordered, NULL beyond the filter", SPECIAL, Policy({"x": line()}), low, mechanism="ordered")
+    yield Case("ordered, NULL beyond the filter", SPECIAL, Policy({"x": line()}), low, "ordered")
     yield Case("is null", SPECIAL, Policy({"x": line()}), query("histogram", "y", Column("x").is_null()))
     uneven = domain({"x": bins(edges=[0, 1, 3, 4, 8, 9, 20], null=0)})
-    yield Case("ordered, uneven bins", uneven, Policy({"x": threshold("2.5")}), CDF, mechanism="ordered")
-    yield Case("hierarchy, uneven bins", uneven, Policy({"x": threshold(4)}), RANGES, mechanism="hierarchy")
-    yield Case("ordered, uneven bins at their distance", uneven, Policy({"x": threshold(3)}), CDF, mechanism="ordered")
+    yield Case("ordered, uneven bins", uneven, Policy({"x": threshold("2.5")}), CDF, "ordered")
+    yield Case("hierarchy, uneven bins", uneven, Policy({"x": threshold(4)}), RANGES, "hierarchy")
+    yield Case("ordered, uneven bins at their distance", uneven, Policy({"x": threshold(3)}), CDF, "ordered")
     coarse = (Axis("x", width=5),)
-    yield Case("ordered, groups of five", ONE, Policy({"x": threshold(3)}), Query("cdf", coarse), mechanism="ordered")
+    yield Case("ordered, groups of five", ONE, Policy({"x": threshold(3)}), Query("cdf", coarse), "ordered")
     wider = (Axis("x", edges=(2, 3, 7, 10)),)
-    yield Case(
-        "hierarchy, groups between edges", ONE, Policy({"x": threshold(3)}), Query("cdf", wider), mechanism="hierarchy"
-    )
+    yield Case("hierarchy, groups between edges", ONE, Policy({"x": threshold(3)}), Query("cdf", wider), "hierarchy")
     months = domain({"x": dates("2024-01-30", "2024-05-02", "week", null="2024-02-01")})
-    yield Case("ordered, weeks", months, Policy({"x": threshold("10 days")}), CDF, mechanism="ordered")
+    yield Case("ordered, weeks", months, Policy({"x": threshold("10 days")}), CDF, "ordered")
     hours = domain({"x": timestamps("2024-02-28 20:00", "2024-02-29 08:00", null="2024-02-28 21:00")})
     for span in ("2 hours", "90 minutes"):
-        yield Case(f"ordered, hours within {span}", hours, Policy({"x": threshold(span)}), CDF, mechanism="ordered")
+        yield Case(f"ordered, hours within {span}", hours, Policy({"x": threshold(span)}), CDF, "ordered")
     yield from changing_clocks()
     days = domain({"x": dates("2024-02-20", "2024-03-20", null="2024-03-01")})
     yield Case(
@@ -223,26 +205,24 @@ def presence_and_people() -> Iterator[Case]:
     for presence in PRESENCES:
         for mechanism in ("identity", "ordered", "hierarchy"):
             policy = Policy({"x": threshold(2)}, presence=presence)
-            yield Case(f"{mechanism}, presence {presence}", ONE, policy, CDF, mechanism=mechanism)
+            yield Case(f"{mechanism}, presence {presence}", ONE, policy, CDF, mechanism)
         told = Policy({"x": threshold(2)}, presence=presence)
         yield Case(f"histogram, presence {presence}", ONE, told, HISTOGRAM)
         both = Policy({}, "attribute", presence)
-        yield Case(
-            f"kronecker by structure, presence {presence}", TWO, both, TABLE, mechanism="kronecker", by_structure=True
-        )
+        yield Case(f"kronecker by structure, presence {presence}", TWO, both, TABLE, "kronecker", by_structure=True)
     for at_most in (1, 3):
         unit = person("who", at_most=at_most, order_by="nr")
         policy = Policy({"x": threshold(2)}, unit=unit)
-        yield Case(f"ordered, {at_most} rows a person", ONE, policy, CDF, mechanism="ordered")
+        yield Case(f"ordered, {at_most} rows a person", ONE, policy, CDF, "ordered")
         yield Case(f"the best mechanism, {at_most} rows a person", TWO, Policy(unit=unit), TABLE)
     hidden = Policy({"x": line()}, presence="secret", unit=person("who", at_most=2, order_by="nr"))
-    yield Case("hierarchy, 2 rows a person, presence secret", ONE, hidden, CDF, mechanism="hierarchy")
+    yield Case("hierarchy, 2 rows a person, presence secret", ONE, hidden, CDF, "hierarchy")
     yield Case(
         "dawa, 2 rows a person",
         LONG,
         Policy({"x": line()}, unit=person("who", at_most=2, order_by="nr")),
         RANGES,
-        mechanism="dawa",
+        "dawa",
     )
 
 
@@ -255,21 +235,22 @@ def public_constraints() -> Iterator[Case]:
         "overlapping counts": ["marginal(y)", "count(x < 1)"],
         "a count across": ["count(x < 1 and y = 'a')"],
     }
-    for said, declared in constraints.items():
-        yield Case(f"identity, {said} known", small, Policy({}, constraints=declared), TABLE, mechanism="identity")
-        yield Case(f"the best mechanism, {said} known", small, Policy({"x": line()}, constraints=declared), CDF)
+    for label, declared in constraints.items():
+        yield Case(f"identity, {label} known", small, Policy({}, constraints=declared), TABLE, "identity")
+        yield Case(f"the best mechanism, {label} known", small, Policy({"x": line()}, constraints=declared), CDF)
     free = Policy({"y": public()}, constraints=["marginal(y)"])
-    yield Case("a constraint that nothing hidden changes", small, free, TABLE, mechanism="identity")
+    yield Case("a constraint that nothing hidden changes", small, free, TABLE, "identity")
     of_people = replace(free, unit=person("who", at_most=2, order_by="nr"))
-    yield Case("a constraint that nothing changes, 2 rows a person", small, of_people, TABLE, mechanism="identity")
-    secret = Policy({}, presence="secret", constraints=["count(x < 1)"])
-    yield Case("a constraint, presence secret", small, secret, HISTOGRAM)
+    yield Case("a constraint that nothing hidden changes, 2 rows a person", small, of_people, TABLE, "identity")
+    yield Case(
+        "a constraint, presence secret", small, Policy({}, presence="secret", constraints=["count(x < 1)"]), HISTOGRAM
+    )
     yield Case(
         "dawa, a marginal known",
         domain({"x": integers(0, 7, null=0)}),
         Policy(constraints=["range(x, 0, 3)"]),
         RANGES,
-        mechanism="dawa",
+        "dawa",
     )
 
 
@@ -277,31 +258,31 @@ def data_aware(*, quick: bool) -> Iterator[Case]:
     """Programs of several stages on one axis and on two."""
     for name in DATA_AWARE:
         policy = Policy({"x": threshold(2)})
-        yield Case(f"{name}, threshold", LONG, policy, RANGES, Fraction(2), name, rows=40)
-        yield Case(f"{name}, presence only", LONG, Policy(presence="only"), HISTOGRAM, Fraction(2), name, rows=40)
+        yield Case(f"{name}, threshold", LONG, policy, RANGES, name, Fraction(2), rows=40)
+        yield Case(f"{name}, presence only", LONG, Policy(presence="only"), HISTOGRAM, name, Fraction(2), rows=40)
         if not quick:
-            yield Case(f"{name}, line, large table", LONG, Policy({"x": line()}), RANGES, Fraction(1), name, rows=400)
+            yield Case(f"{name}, line, large table", LONG, Policy({"x": line()}), RANGES, name, Fraction(1), rows=400)
         if name != "dawa-bounded":
             square = SMALL_SQUARE if name == "matching-transform" else SQUARE
-            yield Case(f"{name}, two axes", square, Policy({"x": line()}), TABLE, Fraction(2), name, rows=40)
-    yield Case("auto", LONG, Policy({"x": line()}), RANGES, Fraction(1), "auto")
+            yield Case(f"{name}, two axes", square, Policy({"x": line()}), TABLE, name, Fraction(2), rows=40)
+    yield Case("auto", LONG, Policy({"x": line()}), RANGES, "auto", Fraction(1))
 
 
 def data_aware_elsewhere() -> Iterator[Case]:
     """Programs where records leave a filter, where NULL is hidden, for people, and on graphs without windows."""
     filtered = query("histogram", "x", Column("y") == "a")
     for name in ("dawa", "dawa-transform", "kdtree", "matching-transform"):
-        yield Case(f"{name}, filter", TWO_LONG, Policy({"x": line()}), filtered, Fraction(2), name, rows=40)
+        yield Case(f"{name}, filter", TWO_LONG, Policy({"x": line()}), filtered, name, Fraction(2), rows=40)
     with_null = domain({"x": integers(0, 14)})
-    yield Case("dawa, NULL hidden", with_null, Policy({"x": line()}), HISTOGRAM, Fraction(2), "dawa", rows=40)
+    yield Case("dawa, NULL hidden", with_null, Policy({"x": line()}), HISTOGRAM, "dawa", Fraction(2), rows=40)
     people = Policy({"x": line()}, unit=person("who", at_most=2, order_by="nr"))
-    yield Case("kdtree, 2 rows a person", SMALL_SQUARE, people, TABLE, Fraction(2), "kdtree", rows=40)
+    yield Case("kdtree, 2 rows a person", SMALL_SQUARE, people, TABLE, "kdtree", Fraction(2), rows=40)
     known = Policy(constraints=["range(x, 0, 1)"])
-    yield Case("kdtree, a range known", SMALL_SQUARE, known, TABLE, Fraction(2), "kdtree", rows=40)
+    yield Case("kdtree, a range known", SMALL_SQUARE, known, TABLE, "kdtree", Fraction(2), rows=40)
     odd = Policy({"x": custom([(cell, cell + 5) for cell in range(11)])})
-    yield Case("dawa, custom", LONG, odd, RANGES, Fraction(2), "dawa", rows=40)
+    yield Case("dawa, custom", LONG, odd, RANGES, "dawa", Fraction(2), rows=40)
     near = Policy(joint=[grid(["x", "y"], 2, "l1")])
-    yield Case("kdtree, joint l1", SMALL_SQUARE, near, TABLE, Fraction(2), "kdtree", rows=40)
+    yield Case("kdtree, joint l1", SMALL_SQUARE, near, TABLE, "kdtree", Fraction(2), rows=40)
 
 
 def long_axes() -> Iterator[Case]:
@@ -309,16 +290,14 @@ def long_axes() -> Iterator[Case]:
     for family in ("threshold", "full", "line"):
         policy = Policy({"x": FAMILIES[family]})
         for name in ("hierarchy", "ordered"):
-            said = f"{name} by structure, {family}, ranges"
-            yield Case(said, ONE, policy, RANGES, Fraction(1, 2), name, by_structure=True)
+            case_name = f"{name} by structure, {family}, ranges"
+            yield Case(case_name, ONE, policy, RANGES, name, Fraction(1, 2), by_structure=True)
     hidden = Policy({"x": threshold(2)})
     for name in ("hierarchy", "ordered"):
-        yield Case(
-            f"{name} by structure, NULL and outside hidden", SPECIAL, hidden, CDF, mechanism=name, by_structure=True
-        )
+        yield Case(f"{name} by structure, NULL and outside hidden", SPECIAL, hidden, CDF, name, by_structure=True)
     known = Policy(constraints=["range(x, 0, 3)"])
     for name in ("identity", "hierarchy"):
-        yield Case(f"{name} by structure, a range known", ONE, known, CDF, mechanism=name, by_structure=True)
+        yield Case(f"{name} by structure, a range known", ONE, known, CDF, name, by_structure=True)
 
 
 def other_releases() -> Iterator[Case]:
@@ -329,16 +308,16 @@ def other_releases() -> Iterator[Case]:
         filtered = query(kind, "x", Column("y") == "b")
         yield Case(f"{kind}, filter", TWO, Policy({"x": line()}), filtered)
     awkward = Fraction(333_333_333_331, 10**12)
-    yield Case("a price of twelve places", ONE, Policy({"x": threshold(3)}), HISTOGRAM, awkward, "identity")
-    yield Case("a tiny price", ONE, Policy({"x": threshold(3)}), RANGES, Fraction(1, 997), "hierarchy")
-    yield Case("a large price", ONE, Policy({"x": threshold(3)}), HISTOGRAM, Fraction(31, 3), "identity")
+    yield Case("a price of twelve places", ONE, Policy({"x": threshold(3)}), HISTOGRAM, "identity", awkward)
+    yield Case("a tiny price", ONE, Policy({"x": threshold(3)}), RANGES, "hierarchy", Fraction(1, 997))
+    yield Case("a large price", ONE, Policy({"x": threshold(3)}), HISTOGRAM, "identity", Fraction(31, 3))
     for name in ("identity", "ordered", "edge-transform"):
-        yield Case(f"{name}, an accuracy", ONE, Policy({"x": threshold(3)}), CDF, mechanism=name, within=Fraction(90))
+        yield Case(f"{name}, an accuracy", ONE, Policy({"x": threshold(3)}), CDF, name, within=Fraction(90))
     median = Query("quantiles", as_axes("x"), levels=levels_of(["0.25", "0.5"]))
     yield Case("quantiles", ONE, Policy({"x": threshold(2)}), median)
     yield Case("synopsis", ONE, Policy({"x": threshold(2)}), HISTOGRAM, as_synopsis=True)
-    yield Case("synopsis by dawa", LONG, Policy({"x": threshold(2)}), HISTOGRAM, Fraction(2), "dawa", as_synopsis=True)
-    for said, policy in {
+    yield Case("synopsis by dawa", LONG, Policy({"x": threshold(2)}), HISTOGRAM, "dawa", Fraction(2), as_synopsis=True)
+    for label, policy in {
         "threshold": Policy({"x": threshold(2)}),
         "record": Policy({"x": threshold(2), "y": line()}),
         "attribute": Policy({"x": threshold(2), "y": line()}, "attribute"),
@@ -349,18 +328,16 @@ def other_releases() -> Iterator[Case]:
         "a range known": Policy(constraints=["range(x, 0, 3)"]),
         "people": Policy({"x": line(), "y": line()}, unit=person("who", at_most=2, order_by="nr")),
     }.items():
-        yield Case(f"weights on nodes, {said}", SQUARE, policy, PointQuery(as_axes(("x", "y")), None, 2, 40))
+        yield Case(f"weights on points, {label}", SQUARE, policy, PointQuery(as_axes(("x", "y")), None, 2, 40))
     filtered_points = PointQuery(as_axes(("x",)), Column("y") >= 4, 2, 40)
-    yield Case("weights on nodes, filter", SQUARE, Policy({"x": line(), "y": line()}), filtered_points)
+    yield Case("weights on points, filter", SQUARE, Policy({"x": line(), "y": line()}), filtered_points)
 
 
 def accounts() -> Iterator[Case]:
     """Loss counted per class of edges over several releases."""
     other = (query("histogram", "y"), TABLE, query("cdf", "x"))
     by_attribute = Policy({"x": threshold(2)}, "attribute")
-    yield Case(
-        "per-edge accounting", TWO, by_attribute, HISTOGRAM, mechanism="identity", accounting=PER_EDGE, further=other
-    )
+    yield Case("per-edge accounting", TWO, by_attribute, HISTOGRAM, "identity", accounting=PER_EDGE, further=other)
     parts = Policy({"y": partition([["a", "b"], ["c"]]), "x": line()})
     only_c = query("histogram", "x", Column("y") == "c")
     only_a = query("histogram", "x", Column("y").isin(["a", "b"]))
@@ -369,7 +346,7 @@ def accounts() -> Iterator[Case]:
         TWO,
         parts,
         only_c,
-        mechanism="identity",
+        "identity",
         accounting=f"{BY}y",
         further=(
             only_a,
@@ -384,20 +361,12 @@ def accounts() -> Iterator[Case]:
         TWO,
         nothing_else,
         HISTOGRAM,
-        mechanism="identity",
+        "identity",
         accounting=PER_EDGE,
         further=other[:2],
     )
     counts = tuple(query("count", (), Column("y") == value) for value in ("a", "b"))
     kind = query("histogram", "y")
-    yield Case("per-edge, filters", TWO, by_attribute, kind, mechanism="identity", accounting=PER_EDGE, further=counts)
+    yield Case("per-edge, filters", TWO, by_attribute, kind, "identity", accounting=PER_EDGE, further=counts)
     hidden = Policy({"x": line()}, "attribute", "secret")
-    yield Case(
-        "per-edge, presence secret",
-        TWO,
-        hidden,
-        HISTOGRAM,
-        mechanism="identity",
-        accounting=PER_EDGE,
-        further=other[:2],
-    )
+    yield Case("per-edge, presence secret", TWO, hidden, HISTOGRAM, "identity", accounting=PER_EDGE, further=other[:2])

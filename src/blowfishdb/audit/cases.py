@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -9,7 +10,6 @@ from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Self
 
 import numpy as np
 
@@ -24,12 +24,11 @@ from blowfishdb.engine.synopsis import prepare_synopsis, synopsis_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.ledger.values import SUM
 from blowfishdb.model import cellgraph, graphs, projection
-from blowfishdb.model.domain import Attribute, Domain
+from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Person, Policy
-from blowfishdb.model.predicate import Axis, Both, Predicate, as_axes
-from blowfishdb.model.query import Query, levels_of, query
+from blowfishdb.model.query import Query, query
 from blowfishdb.plan import certificate, loss, program
-from blowfishdb.sql import ask, parse, read_question
+from blowfishdb.sql import parse, read_question
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +42,9 @@ class Case:
     name: str
     domain: Domain
     policy: Policy
-    asked: Query | PointQuery
-    epsilon: Fraction = Fraction(1)
+    query: Query | PointQuery
     mechanism: str | None = None
+    epsilon: Fraction = Fraction(1)
     as_synopsis: bool = False
     by_structure: bool = False
     rows: int = 20
@@ -57,9 +56,9 @@ class Case:
     @cached_property
     def adjacency(self) -> Adjacency:
         """The declaration and the question, for the definitions to work on."""
-        is_points = isinstance(self.asked, PointQuery)
-        axes = self.asked.columns if isinstance(self.asked, PointQuery) else self.asked.axes
-        return Adjacency(self.domain, self.policy, axes, self.asked.where, by_value=is_points)
+        is_points = isinstance(self.query, PointQuery)
+        axes = self.query.columns if isinstance(self.query, PointQuery) else self.query.axes
+        return Adjacency(self.domain, self.policy, axes, self.query.where, by_value=is_points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,18 +69,18 @@ class Ready:
     payable: Payable
 
 
-def made_ready(case: Case, handle: DatasetHandle, asked: Query | PointQuery) -> Ready:
+def prepared(case: Case, handle: DatasetHandle, question: Query | PointQuery) -> Ready:
     """The release of one question of a case; Declined or InvalidInput where it cannot be."""
-    if isinstance(asked, PointQuery):
-        weights = make_point_request(handle, asked, case.epsilon)
+    if isinstance(question, PointQuery):
+        weights = make_point_request(handle, question, case.epsilon)
         return Ready(weights.digest, prepare_point_release(handle, weights))
-    wanted = accuracy_target(epsilon=case.epsilon, mechanism=case.mechanism)
+    target = accuracy_target(epsilon=case.epsilon, mechanism=case.mechanism)
     if case.within is not None:
-        wanted = accuracy_target(alpha=case.within, mechanism=case.mechanism)
+        target = accuracy_target(alpha=case.within, mechanism=case.mechanism)
     if case.as_synopsis:
-        published = synopsis_request(handle, asked, wanted)
+        published = synopsis_request(handle, question, target)
         return Ready(published.digest, prepare_synopsis(handle, published))
-    request = make_request(handle, asked, wanted)
+    request = make_request(handle, question, target)
     return Ready(request.digest, prepare(handle, request))
 
 
@@ -90,14 +89,12 @@ LIMITS: tuple[Limit, ...] = (
     (certificate, "LISTED_EDGES"),
     (loss, "TABLE_CELLS"),
     (loss, "LISTED_PAIRS"),
-    (loss, "TABLE_CELLS"),
     (program, "LISTED_EDGES"),
     (projection, "LISTED_LIMIT"),
 )
 """Below these numbers edges are compared one by one; above, structure decides."""
 LISTS: tuple[Limit, ...] = (
     (cellgraph, "EDGE_LIMIT"),
-    (graphs, "EDGE_LIMIT"),
     (graphs, "EDGE_LIMIT"),
     (projection, "FILTER_LIMIT"),
 )
@@ -174,11 +171,11 @@ def table_pair(adjacency: Adjacency, base: Sequence[Record], change: Change, ran
 
 
 def _row(adjacency: Adjacency, record: Record, random: np.random.Generator) -> TableRow:
-    found: TableRow = {}
+    row: TableRow = {}
     for name, code in record.items():
         options = raw_values(adjacency.applied[name], code)
-        found[name] = options[int(random.integers(len(options)))]
-    return found
+        row[name] = options[int(random.integers(len(options)))]
+    return row
 
 
 def _people(
@@ -222,7 +219,7 @@ MOST_TABLE = 2048
 MOST_ATTRIBUTES = 6
 MOST_SPENT = Fraction(1)
 LOOKED = 256
-"""Data-aware mechanisms are audited on attributes of up to so many values."""
+"""The most values of an attribute on which data-aware mechanisms are audited."""
 
 
 @dataclass(frozen=True)
@@ -234,84 +231,50 @@ class Subject:
     questions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Asker:
-    """Takes the questions of SQL and gives them back as values."""
-
-    filter: Predicate | None = None
-
-    def where(self, predicate: Predicate) -> Self:
-        return replace(self, filter=predicate if self.filter is None else Both(self.filter, predicate))
-
-    def count(self) -> Query:
-        return query("count", (), self.filter)
-
-    def histogram(self, *axes: Axis) -> Query:
-        return query("histogram", axes, self.filter)
-
-    def cdf(self, axis: Axis) -> Query:
-        return query("cdf", axis, self.filter)
-
-    def sum(self, column: str) -> Query:
-        return query("sum", column, self.filter)
-
-    def mean(self, column: str) -> Query:
-        return query("mean", column, self.filter)
-
-    def quantiles(self, column: str, levels: list[Fraction]) -> Query:
-        return Query("quantiles", as_axes(column), self.filter, levels=levels_of(levels))
-
-
 def dataset_cases(subject: Subject) -> list[Case]:
     """The cases of a dataset; only its declaration is read, never its rows nor its ledger."""
     dataset = read_config(subject.config).dataset(subject.name)
     price = min(MOST_SPENT, dataset.epsilon / 4) or MOST_SPENT
     if subject.questions:
         return [_given(dataset, text, price) for text in subject.questions]
-    found = [case for name in dataset.domain.names[:MOST_ATTRIBUTES] for case in _of_attribute(dataset, name, price)]
-    return [*found, *_tables(dataset, price)]
+    listed = [case for name in dataset.domain.names[:MOST_ATTRIBUTES] for case in _of_attribute(dataset, name, price)]
+    return [*listed, *_tables(dataset, price)]
 
 
 def _given(dataset: Dataset, text: str, price: Fraction) -> Case:
+    """The case of an SQL statement."""
     statement = parse(text)
-    asked = ask(Asker(), read_question(statement, dataset.domain))
+    asked = read_question(statement, dataset.domain)
+    kind, axes = asked.measure, asked.groups if asked.of is None else (asked.of,)
+    question = Query("histogram" if kind == "count" and axes else kind, axes, asked.where, levels=asked.levels)
     options = statement.options
-    epsilon = options.epsilon or price
-    return Case(
-        text[:80], dataset.domain, dataset.policy, asked, epsilon, options.mechanism, accounting=dataset.accounting
-    )
+    case = _case(dataset, "", question, options.epsilon or price, options.mechanism)
+    return replace(case, name=text[:80])
 
 
 def _of_attribute(dataset: Dataset, name: str, price: Fraction) -> list[Case]:
+    """Histogram and running counts of one attribute, and the histogram by a data-aware mechanism where it is short."""
     attribute = dataset.domain[name]
     if attribute.size > MOST_CELLS:
         return []
-    kinds = {f"histogram of {name}": query("histogram", name)}
+    histogram = query("histogram", name)
+    cases = [_case(dataset, f"histogram of {name}", histogram, price)]
     if attribute.ordered:
-        kinds[f"cdf of {name}"] = query("cdf", name)
-    found = [_case(dataset, said, asked, price) for said, asked in kinds.items()]
-    if attribute.ordered and _is_small(attribute):
-        found.append(
-            replace(
-                _case(dataset, f"histogram of {name} by dawa", kinds[f"histogram of {name}"], price), mechanism="dawa"
-            )
-        )
-    return found
-
-
-def _is_small(attribute: Attribute) -> bool:
-    return 2 <= attribute.total_size <= LOOKED
+        cases.append(_case(dataset, f"cdf of {name}", query("cdf", name), price))
+        if 2 <= attribute.total_size <= LOOKED:
+            cases.append(_case(dataset, f"histogram of {name} by dawa", histogram, price, "dawa"))
+    return cases
 
 
 def _tables(dataset: Dataset, price: Fraction) -> list[Case]:
-    """Two attributes together, and one filtered by the other: the first two that are small enough."""
-    names = [name for name in dataset.domain.names if dataset.domain[name].total_size <= MOST_CELLS]
-    for place, one in enumerate(names):
-        for two in names[place + 1 :]:
-            if dataset.domain[one].total_size * dataset.domain[two].total_size <= MOST_TABLE:
-                return [_case(dataset, f"histogram of {one} and {two}", query("histogram2d", (one, two)), price)]
+    """The histogram of the first two attributes that are small enough together."""
+    sizes = {name: dataset.domain[name].total_size for name in dataset.domain.names}
+    for one, two in itertools.combinations([name for name, size in sizes.items() if size <= MOST_CELLS], 2):
+        if sizes[one] * sizes[two] <= MOST_TABLE:
+            return [_case(dataset, f"histogram of {one} and {two}", query("histogram2d", (one, two)), price)]
     return []
 
 
-def _case(dataset: Dataset, said: str, asked: Query, price: Fraction) -> Case:
-    return Case(f"{dataset.name}: {said}", dataset.domain, dataset.policy, asked, price, accounting=dataset.accounting)
+def _case(dataset: Dataset, name: str, question: Query, price: Fraction, mechanism: str | None = None) -> Case:
+    full_name = f"{dataset.name}: {name}"
+    return Case(full_name, dataset.domain, dataset.policy, question, mechanism, price, accounting=dataset.accounting)

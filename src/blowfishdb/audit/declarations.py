@@ -12,17 +12,17 @@ import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
 from blowfishdb.accuracy import ranking
-from blowfishdb.audit.cases import Case, made_ready
+from blowfishdb.audit.cases import Case, prepared
 from blowfishdb.audit.definitions import Adjacency, moves, sample_records
 from blowfishdb.audit.made_up import COMPOSITIONS, made_up, made_up_policy, one_of
 from blowfishdb.audit.report import Line, judged
 from blowfishdb.audit.scratch import scratch
+from blowfishdb.audit.selections import line_graph
 from blowfishdb.catalog.stretch import policy_stretch
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.request import Prepared, make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError
-from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.document import Document, Format, read_document, write_document
 from blowfishdb.model.domain import Categorical, Domain, categorical, domain, integers
 from blowfishdb.model.families import Family, full, line, public, threshold
@@ -45,23 +45,23 @@ def declaration_lines(*, quick: bool, seed: int) -> list[Line]:
     random, changed, unlike = np.random.default_rng([seed, 31]), list[str](), list[str]()
     settings = 60 if quick else 200
     for _ in range(settings):
-        asked = made_up(random)
-        document = Document(asked.domain, asked.policy)
+        adjacency = made_up(random)
+        document = Document(adjacency.domain, adjacency.policy)
         unlike += [
             f"a declaration written as {form} is read as another one"
             for form in FORMATS
             if read_document(write_document(document, form), form) != document
         ]
-        changed += _stretch_troubles(random, asked)
+        changed += _stretch_violations(random, adjacency)
     return [
         judged("exact", "policies that change", "past loss", changed, "every new edge covered", settings),
         judged("exact", "declarations", "written and read", unlike, "nothing gets lost", len(FORMATS) * settings),
     ]
 
 
-def _stretch_troubles(random: np.random.Generator, asked: Adjacency) -> list[str]:
+def _stretch_violations(random: np.random.Generator, adjacency: Adjacency) -> list[str]:
     """Between two values that the new policy joins lie as many old steps as past loss is multiplied by, at most."""
-    declared = asked.domain
+    declared = adjacency.domain
     old, new = _connected(random, declared), made_up_policy(random, declared, with_constraints=False)
     # Where joint thresholds change, or old values were not hidden at all, nothing is carried over: that is no test.
     new = replace(_connected(random, declared) if new.joint else new, unit=ROW)
@@ -76,7 +76,7 @@ def _stretch_troubles(random: np.random.Generator, asked: Adjacency) -> list[str
     )
     if factor is None or len(everyone) < math.prod(declared[name].total_size for name in declared.names):
         return []
-    before, after = (_joined(declared_policy, asked, everyone) for declared_policy in (old, new))
+    before, after = (_joined(declared_policy, adjacency, everyone) for declared_policy in (old, new))
     steps = shortest_path(before, unweighted=True)
     furthest = float(steps[after].max(initial=0.0))
     if furthest > factor:
@@ -93,15 +93,15 @@ def _connected(random: np.random.Generator, declared: Domain) -> Policy:
     return Policy(families, one_of(random, COMPOSITIONS), one_of(random, ("public", "public", "secret")))
 
 
-def _joined(policy: Policy, asked: Adjacency, everyone: list[dict[str, int]]) -> Bools:
+def _joined(policy: Policy, adjacency: Adjacency, everyone: list[dict[str, int]]) -> Bools:
     """Which two records an edge joins, absence the last of them."""
-    declared, size = policy.applied(asked.domain), len(everyone)
-    found = np.zeros((size + 1, size + 1), dtype=np.bool_)
+    declared, size = policy.applied(adjacency.domain), len(everyone)
+    joined = np.zeros((size + 1, size + 1), dtype=np.bool_)
     for i, j in itertools.combinations(range(size), 2):
-        found[i, j] = found[j, i] = moves(declared, policy, everyone[i], everyone[j])
+        joined[i, j] = joined[j, i] = moves(declared, policy, everyone[i], everyone[j])
     if policy.presence != "public":
-        found[:size, size] = found[size, :size] = True
-    return found
+        joined[:size, size] = joined[size, :size] = True
+    return joined
 
 
 DECLARED = domain({"x": integers(0, 7, null=0), "y": categorical(["a", "b"], null="a", outside="a")})
@@ -112,14 +112,14 @@ def digest_lines() -> list[Line]:
     """Graphs, plans, programs and requests that differ in one thing; and quotes that must not be taken for others."""
     with scratch(DECLARED, Policy({"x": line()})) as world:
         named = {"graphs": _graphs(), "plans": _plans(), "programs": _programs(), "requests": _requests(world.handle)}
-        found = [
+        lines = [
             judged(
                 "exact", f"digests of {what}", "all differ", _alike(listed), "nothing is taken for another", len(listed)
             )
             for what, listed in named.items()
         ]
         stale = list(_stale_quotes(world.handle))
-    return [*found, judged("exact", "quotes of other policies", "none is reused", stale, "each certified anew", 5)]
+    return [*lines, judged("exact", "quotes of other policies", "none is reused", stale, "each certified anew", 5)]
 
 
 def _alike(listed: Mapping[str, str]) -> list[str]:
@@ -129,11 +129,10 @@ def _alike(listed: Mapping[str, str]) -> list[str]:
 
 
 def _graphs() -> dict[str, str]:
-    steps = np.minimum(np.arange(6) + 1, 5)
-    usual = CellGraph((WindowGraph(steps, NONE),), "record", np.array(False), "public")
+    usual = line_graph(6)
     wide, universal_vertex = WindowGraph(np.full(6, 5), NONE), WindowGraph(np.array([1, 2, 3, 4, 4, 5]), np.array([5]))
     short = WindowGraph(np.array([1, 2, 2]), NONE)
-    found = {
+    graphs = {
         "a line": usual,
         "one that records leave": replace(usual, outside=np.arange(6) == 2),
         "one that they leave elsewhere": replace(usual, outside=np.arange(6) == 3),
@@ -141,7 +140,7 @@ def _graphs() -> dict[str, str]:
         "nothing but presence": replace(usual, presence="only"),
         "two rows a person": replace(usual, rows_per_person=2),
         "a complete graph": replace(usual, factors=(wide,)),
-        "a hub": replace(usual, factors=(universal_vertex,)),
+        "a universal vertex": replace(usual, factors=(universal_vertex,)),
         "listed edges": replace(usual, factors=(EdgeGraph(6, np.array([[0, 1], [2, 3]])),)),
         "other listed edges": replace(usual, factors=(EdgeGraph(6, np.array([[0, 1], [2, 4]])),)),
         "two factors": replace(usual, factors=(short, WindowGraph(np.array([1, 1]), NONE))),
@@ -149,14 +148,14 @@ def _graphs() -> dict[str, str]:
             usual, factors=(short, WindowGraph(np.array([1, 1]), NONE)), composition="attribute"
         ),
     }
-    return {name: graph.digest() for name, graph in found.items()}
+    return {name: graph.digest() for name, graph in graphs.items()}
 
 
 def _plans() -> dict[str, str]:
     ones = np.ones(4, dtype=np.int64)
     usual = Plan(Fraction(2), (Measurement(Identity(4), ones),), None)
     halves = Intervals(4, np.array([0, 2]), np.array([2, 4]))
-    found = {
+    plans = {
         "cells": usual,
         "more noise": usual.with_unit(Fraction(3)),
         "another weight": replace(usual, parts=(Measurement(Identity(4), np.array([1, 1, 1, 2])),)),
@@ -164,12 +163,12 @@ def _plans() -> dict[str, str]:
         "exact rows": replace(usual, exact=halves),
         "more parts": replace(usual, parts=(*usual.parts, *usual.parts)),
     }
-    return {name: plan.digest() for name, plan in found.items()}
+    return {name: plan.digest() for name, plan in plans.items()}
 
 
 def _programs() -> dict[str, str]:
     one, two = Allowance("first", Fraction(1, 3)), Allowance("second", Fraction(2, 3))
-    found = {
+    programs = {
         "a program": Program("dawa", (one, two)),
         "its stages turned round": Program("dawa", (two, one)),
         "another mechanism": Program("kdtree", (one, two)),
@@ -187,13 +186,13 @@ def _programs() -> dict[str, str]:
         "with noise on both sides": replace(noise, one_sided=False),
         "with words for ties": replace(noise, tie_words=2),
     }
-    digests = {name: program.digest() for name, program in found.items()}
+    digests = {name: program.digest() for name, program in programs.items()}
     return digests | {name: selection.digest() for name, selection in selections.items()}
 
 
 def _requests(handle: DatasetHandle) -> dict[str, str]:
     usual, price = query("histogram", "x"), accuracy_target(epsilon=Fraction(1))
-    asked = {
+    queries = {
         "a histogram": usual,
         "another attribute": query("histogram", "y"),
         "two attributes": query("histogram2d", ("x", "y")),
@@ -205,20 +204,20 @@ def _requests(handle: DatasetHandle) -> dict[str, str]:
         "ranges": query("ranges", "x", boxes=[((0, 5),)]),
         "other ranges": query("ranges", "x", boxes=[((0, 6),)]),
     }
-    found = {name: make_request(handle, question, price).digest for name, question in asked.items()}
-    demands = {
+    digests = {name: make_request(handle, question, price).digest for name, question in queries.items()}
+    targets = {
         "a lower price": accuracy_target(epsilon=Fraction(1, 2)),
         "a mechanism": accuracy_target(epsilon=Fraction(1), mechanism="identity"),
         "other intervals": accuracy_target(epsilon=Fraction(1), confidence="0.9"),
     }
-    found |= {name: make_request(handle, usual, wanted).digest for name, wanted in demands.items()}
+    digests |= {name: make_request(handle, usual, target).digest for name, target in targets.items()}
     others = {
         "another account": replace(handle, account="f" * 32),
         "a new policy": replace(handle, policy_version=handle.policy_version + 1),
         "a new domain": replace(handle, domain_version=handle.domain_version + 2),
         "new data": replace(handle, snapshot=handle.snapshot + 3),
     }
-    return found | {name: make_request(other, usual, price).digest for name, other in others.items()}
+    return digests | {name: make_request(other, usual, price).digest for name, other in others.items()}
 
 
 def _stale_quotes(handle: DatasetHandle) -> Iterator[str]:
@@ -230,11 +229,11 @@ def _stale_quotes(handle: DatasetHandle) -> Iterator[str]:
         "secret presence": Policy({"x": line()}, presence="secret"),
         "people": Policy({"x": line()}, unit=person("who", at_most=3, order_by="nr")),
     }
-    asked = query("cdf", "x", Column("y") == "a")
+    question = query("cdf", "x", Column("y") == "a")
     ranking.forget()
     for name, policy in policies.items():
-        case = Case(name, DECLARED, policy, asked)
-        payable = made_ready(case, replace(handle, policy=policy), asked).payable
+        case = Case(name, DECLARED, policy, question)
+        payable = prepared(case, replace(handle, policy=policy), question).payable
         if not isinstance(payable, Prepared):
             yield f"{name}: no fixed plan is offered"
         elif certify(payable.best.plan, payable.compiled.cells.graph) != payable.best.certificate:

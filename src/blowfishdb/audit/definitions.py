@@ -49,7 +49,7 @@ def interval(attribute: Attribute, code: int) -> tuple[Fraction, Fraction]:
 
 
 def gap(attribute: Attribute, one: int, two: int) -> Fraction:
-    """How far two declared values lie apart at least, in the attribute's own units."""
+    """The least distance of two declared values, in units of the attribute."""
     (a, b), (c, d) = interval(attribute, one), interval(attribute, two)
     return max(Fraction(0), a - d, c - b)
 
@@ -61,7 +61,7 @@ def universal_or_public(attribute: Attribute, one: int, two: int) -> bool | None
 
 
 def joined(family: Family, attribute: Attribute, one: int, two: int) -> bool:
-    """Whether an edge of the attribute's own graph joins two different codes."""
+    """Whether an edge of the attribute's graph joins two different codes."""
     if isinstance(family, Public):
         return False
     special = universal_or_public(attribute, one, two)
@@ -108,13 +108,13 @@ def soon(theta: Duration, attribute: Timestamps, one: int, two: int) -> bool:
 def instants(attribute: Timestamps, code: int) -> list[datetime.datetime]:
     """When the clock of the zone shows the first and the last moment of a period: once, twice, or never."""
     begin = datetime.datetime.fromisoformat(attribute.moment(code))
-    found, clock = [], find_zone(attribute.zone)
+    moments, clock = [], find_zone(attribute.zone)
     for shown in (begin, begin + datetime.timedelta(microseconds=attribute.step - 1)):
         for fold in (0, 1):
             instant = shown.replace(tzinfo=clock, fold=fold).astimezone(datetime.UTC)
             if instant.astimezone(clock).replace(tzinfo=None) == shown:
-                found.append(instant)
-    return found
+                moments.append(instant)
+    return moments
 
 
 def same_block(family: Partition, attribute: Attribute, one: int, two: int) -> bool:
@@ -244,7 +244,7 @@ MOST_SETS = 1500
 
 
 def signatures(domain: Domain, constraints: Sequence[Constraint], vertices: Sequence[Record | None]) -> list[Told]:
-    """What each constraint counts of each record; a marginal has an entry for every combination of values."""
+    """What each constraint counts of each record; a marginal has an entry for every combination that occurs."""
     columns: list[list[int]] = []
     for constraint in constraints:
         if isinstance(constraint, MarginalConstraint):
@@ -276,7 +276,7 @@ def minimal_sets(
         if key[0] != key[1] or any(step):
             different.setdefault(key, (step, (vertices[i], vertices[j])))
     steps = list(different.values())
-    found = [(pair,) for step, pair in steps if not any(step)]
+    single = [(pair,) for step, pair in steps if not any(step)]
     moving = [(step, pair) for step, pair in steps if any(step)]
     by_step: dict[Told, list[int]] = defaultdict(list)
     for number, (step, _) in enumerate(moving):
@@ -287,7 +287,7 @@ def minimal_sets(
     listed = [
         tuple(moving[number][1] for number in chosen) for chosen in itertools.islice(itertools.chain(*sized), MOST_SETS)
     ]
-    return [*found, *listed]
+    return [*single, *listed]
 
 
 def _pairs(moving: list[tuple[Told, Pair]], by_step: dict[Told, list[int]]) -> Iterator[tuple[int, ...]]:
@@ -328,12 +328,6 @@ class NoisyRows:
         rows = np.concatenate([dense_rows(part) for part in plan.parts])
         return cls(np.pad(rows.T, ((0, 1), (0, 0))), plan.weights, plan.unit)
 
-    @classmethod
-    def exact(cls, rows: Rows) -> NoisyRows:
-        """Rows as if each were measured with noise of scale 1: what loses anything then shows without noise."""
-        columns = np.pad(rows.dense().T, ((0, 1), (0, 0)))
-        return cls(columns, np.ones(columns.shape[1], dtype=np.int64), Fraction(1))
-
     def losses(self, changes: Sequence[Sequence[Step]]) -> list[Fraction]:
         """The loss of each change; all its steps happen at once."""
         moved = np.zeros((len(changes), self.columns.shape[1]), dtype=np.int64)
@@ -342,6 +336,11 @@ class NoisyRows:
             ends = np.array([steps[turn] if turn < len(steps) else (0, 0) for steps in changes])
             moved += self.columns[ends[:, 1]] - self.columns[ends[:, 0]]
         return [Fraction(int(loss)) / self.unit for loss in np.abs(moved) @ self.weights]
+
+
+def measured_once(rows: Rows) -> Plan:
+    """The plan that measures each of the rows with noise of scale 1."""
+    return Plan(Fraction(1), (Measurement(rows, np.ones(1, dtype=np.int64)),))
 
 
 def dense_rows(part: Measurement | KroneckerMeasurement) -> Ints:
@@ -415,8 +414,8 @@ def sample_records(adjacency: Adjacency, random: np.random.Generator, most: int 
         return [{**still, **dict(zip(own, chosen, strict=True))} for chosen in combinations]
     if not adjacency.used:
         return [still]
-    found = {_key(record): record for record in _corners(adjacency, still, random, most)}
-    return list(found.values())
+    different = {_key(record): record for record in _corners(adjacency, still, random, most)}
+    return list(different.values())
 
 
 def _corners(adjacency: Adjacency, still: Record, random: np.random.Generator, most: int) -> list[Record]:
@@ -427,14 +426,14 @@ def _corners(adjacency: Adjacency, still: Record, random: np.random.Generator, m
         special = [slot.code for slot in attribute.slots]
         inner = [int(random.integers(attribute.size)) for _ in range(4)]
         ends[name] = [0, attribute.size - 1, *inner, *special]
-    found = []
+    corners = []
     for _ in range(most // 2):
         record = {**still, **{name: int(random.choice(ends[name])) for name in ends}}
-        found.append(record)
+        corners.append(record)
         name = adjacency.used[int(random.integers(len(adjacency.used)))]
         partner = far_partner(adjacency, record, name, random)
-        found.append({**record, name: partner})
-    return found
+        corners.append({**record, name: partner})
+    return corners
 
 
 def far_partner(adjacency: Adjacency, record: Record, name: str, random: np.random.Generator) -> int:
@@ -460,19 +459,19 @@ def _key(record: Record) -> tuple[int, ...]:
 
 
 def changes(adjacency: Adjacency, everyone: Sequence[Record], most_together: int = 3) -> list[Change]:
-    """One change for every pair of places that a hidden move joins; sets of changes where constraints tie records."""
+    """One change for every two places that a hidden move joins, and sets of changes where constraints tie records."""
     if adjacency.policy.constraints and _constraints_bind(adjacency, everyone):
         hidden = adjacency.policy.presence != "public"
         vertices: list[Record | None] = [*everyone, *([None] if hidden else [])]
         sets = minimal_sets(adjacency.applied, adjacency.policy.constraints, vertices, most_together, adjacency.place)
         return [Change(tuple(before for before, _ in pairs), tuple(after for _, after in pairs)) for pairs in sets]
-    found: dict[frozenset[Place], Change] = {}
+    by_places: dict[frozenset[Place], Change] = {}
     placed = [(record, adjacency.place(record)) for record in everyone]
     for (one, here), (two, there) in itertools.combinations(placed, 2):
         ends = frozenset((here, there))
-        if len(ends) == 2 and ends not in found and moves(adjacency.applied, adjacency.policy, one, two):
-            found[ends] = Change((one,), (two,))
-    listed = list(found.values())
+        if len(ends) == 2 and ends not in by_places and moves(adjacency.applied, adjacency.policy, one, two):
+            by_places[ends] = Change((one,), (two,))
+    listed = list(by_places.values())
     if adjacency.policy.presence != "public":
         counted = {adjacency.place(one): one for one in everyone if adjacency.place(one) is not None}
         listed += [Change((one,), (None,)) for one in counted.values()]
@@ -480,7 +479,7 @@ def changes(adjacency: Adjacency, everyone: Sequence[Record], most_together: int
 
 
 def _constraints_bind(adjacency: Adjacency, everyone: Sequence[Record]) -> bool:
-    """Whether a hidden change of one record changes a constraint."""
+    """Whether a hidden change of one record changes what a constraint counts."""
     told = signatures(adjacency.applied, adjacency.policy.constraints, [*everyone, None])
     if adjacency.policy.presence != "public" and any(entries != told[-1] for entries in told):
         return True

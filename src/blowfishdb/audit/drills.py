@@ -17,11 +17,12 @@ import duckdb
 import numpy as np
 from scipy.sparse import csr_array
 
-from blowfishdb.audit.cases import Case, Pair, Ready, made_ready, table_pair
-from blowfishdb.audit.definitions import Adjacency, Change, changes, moves, sample_records
+from blowfishdb.audit.cases import Case, Pair, Ready, prepared, table_pair
+from blowfishdb.audit.definitions import Adjacency, Change, changes, measured_once, moves, sample_records
 from blowfishdb.audit.replay import INCIDENT, Outcome, released
 from blowfishdb.audit.report import Line, amount, judged
 from blowfishdb.audit.scratch import READ, SECRET, Scratch, Watch, scratch, watched_engine
+from blowfishdb.audit.selections import window_graph
 from blowfishdb.audit.stages import Recorder, moved_by_all, watched_stages
 from blowfishdb.audit.tape import TapeError
 from blowfishdb.engine.measure import measure, run_program
@@ -42,7 +43,6 @@ from blowfishdb.model.cellgraph import CellGraph, Presence
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import categorical, domain
 from blowfishdb.model.families import full
-from blowfishdb.model.graphs import WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import ROW, Person, Policy, Row, person
 from blowfishdb.model.predicate import Column
@@ -68,85 +68,77 @@ def drills(case: Case, seed: int) -> list[Line]:
     pair = table_pair(adjacency, base, changes(adjacency, everyone)[0], random)
     limit = case.epsilon * Fraction(5, 2)
     with scratch(case.domain, case.policy, case.accounting, limit) as world, watched_stages() as recorder:
-        ready = made_ready(case, world.handle, case.asked)
-        dear = Ready(
-            ready.digest, made_ready(replace(case, epsilon=2 * case.epsilon), world.handle, case.asked).payable
+        ready = prepared(case, world.handle, case.query)
+        expensive = Ready(
+            ready.digest, prepared(replace(case, epsilon=2 * case.epsilon), world.handle, case.query).payable
         )
-        name = f"drills: {case.name}"
-        staged = [ready.payable] if isinstance(ready.payable, PreparedProgram) else []
-        return [
-            judged(
-                "replay",
-                name,
-                "a failing source",
-                _failing_source(world, recorder, ready, dear, pair),
-                "tells nothing",
-                2,
-            ),
-            judged("replay", name, "failing noise", _failing_noise(world, recorder, ready, pair), "tells nothing", 2),
-            judged("replay", name, "broken counts", list(_broken_counts(world, recorder, ready)), "tells nothing", 3),
-            judged("replay", name, "the budget", _budget(world, recorder, ready, limit), "is never passed", 3),
-            *(judged("replay", name, "a stage that wants too much", _greedy(each), "is stopped", 1) for each in staged),
+        line = partial(judged, "replay", f"drills: {case.name}")
+        lines = [
+            line("a failing source", _failing_source(world, recorder, ready, expensive, pair), "tells nothing", 2),
+            line("failing noise", _failing_noise(world, recorder, ready, pair), "tells nothing", 2),
+            line("broken counts", _broken_counts(world, recorder, ready), "tells nothing", 3),
+            line("the budget", _budget(world, recorder, ready, limit), "is never passed", 3),
         ]
+        if isinstance(ready.payable, PreparedProgram):
+            lines.append(line("a stage that wants too much", _greedy(ready.payable), "is stopped", 1))
+        return lines
 
 
 def _told(outcome: Outcome) -> list[str]:
-    """What an outcome gives away of what the engine said or counted."""
+    """Words of the engine and counts that an outcome gives away."""
     heard = " ".join([outcome.error, outcome.payload.decode(errors="replace"), *outcome.logged])
     secrets = [word for word in (*SECRET.replace(",", " ").split(), str(TELLTALE)) if word.isdigit()]
     return [f"the message repeats {word}: {heard[:120]}" for word in secrets if word in heard]
 
 
-def _failing_source(world: Scratch, recorder: Recorder, ready: Ready, dear: Ready, pair: Pair) -> list[str]:
+def _failing_source(world: Scratch, recorder: Recorder, ready: Ready, expensive: Ready, pair: Pair) -> Iterator[str]:
     """The engine fails and quotes rows: both tables must be told the same, and the charge must stay, once.
 
-    What was charged for then pays for this release alone, and not for a `dear` one.
+    What was charged for then pays for this release alone, and not for an `expensive` one.
     """
     recorder.record()
-    found, outcomes = list[str](), list[Outcome]()
+    outcomes = list[Outcome]()
     for number, rows in enumerate((pair.before, pair.after)):
         world.fill(rows)
-        world.watch.trouble = RuntimeError(f"{SECRET} row {number}")
+        world.watch.failure = RuntimeError(f"{SECRET} row {number}")
         outcomes.append(released(world, ready, "failing source"))
-        world.watch.trouble = None
-        found += _told(outcomes[-1])
+        world.watch.failure = None
+        yield from _told(outcomes[-1])
         if not outcomes[-1].error:
-            found.append("a failing source gave an answer")
+            yield "a failing source gave an answer"
     if INCIDENT.sub("", outcomes[0].error) != INCIDENT.sub("", outcomes[1].error):
-        found.append("the message of a failing source depends on the data")
+        yield "the message of a failing source depends on the data"
     if outcomes[0].spent != ready.payable.epsilon or outcomes[1].spent != 0:
-        found.append("a failed release must be charged once, however often it is tried again")
-    if not released(world, dear, "failing source").error:
-        found.append("what was charged for one release paid for another that costs twice as much")
+        yield "a failed release must be charged once, however often it is tried again"
+    if not released(world, expensive, "failing source").error:
+        yield "what was charged for one release paid for another that costs twice as much"
     again = released(world, ready, "failing source")
     if again.error or again.spent:
-        found.append("a release whose count failed must be free to try again")
-    return found
+        yield "a release whose count failed must be free to try again"
 
 
-def _failing_noise(world: Scratch, recorder: Recorder, ready: Ready, pair: Pair) -> list[str]:
+def _failing_noise(world: Scratch, recorder: Recorder, ready: Ready, pair: Pair) -> Iterator[str]:
     """Noise fails after the counts are there: nobody may learn more than that it failed, and never a second draw."""
-    found, outcomes = list[str](), list[Outcome]()
+    outcomes = list[Outcome]()
     for rows in (pair.before, pair.after):
         world.fill(rows)
         recorder.record()
         recorder.tape.play([np.zeros(10**4 + 7, dtype=np.int64)])
         outcomes.append(released(world, ready, "failing noise"))
         recorder.tape.draw_for_real()
-        found += _told(outcomes[-1])
+        yield from _told(outcomes[-1])
     if not all(outcome.error for outcome in outcomes):
-        found.append("a release whose noise failed gave an answer")
+        yield "a release whose noise failed gave an answer"
     if any(TapeError.__name__ in outcome.error for outcome in outcomes):
-        found.append("a release that failed says what went wrong inside")
+        yield "a release that failed says what went wrong inside"
     if outcomes[0].error != outcomes[1].error:
-        found.append("a release that failed after the draw is not told by its first outcome")
+        yield "a release that failed after the draw is not told by its first outcome"
     if any(outcome.spent for outcome in outcomes[1:]):
-        found.append("a failed release was charged twice")
-    return found
+        yield "a failed release was charged twice"
 
 
 def _broken_counts(world: Scratch, recorder: Recorder, ready: Ready) -> Iterator[str]:
-    """Counts of a wrong shape, or too large to add up: whatever is said must not quote them."""
+    """Counts of a wrong shape, or too large to add up: no message may quote them."""
     recorder.record()
     broken: list[Ints] = [
         np.full(3, TELLTALE, dtype=np.int64),
@@ -177,23 +169,21 @@ def _greedy(prepared: PreparedProgram) -> list[str]:
     return []
 
 
-def _budget(world: Scratch, recorder: Recorder, ready: Ready, limit: Fraction) -> list[str]:
+def _budget(world: Scratch, recorder: Recorder, ready: Ready, limit: Fraction) -> Iterator[str]:
     """Two releases were charged by now; half of a third one is left, so it is refused and reads nothing."""
     recorder.record()
-    found = list[str]()
     before = world.spent
     refused = released(world, ready, "one too many")
     if not refused.error.startswith("budget_exceeded") and "budget" not in refused.error:
-        found.append(f"a release beyond the budget is not refused: {refused.error[:80] or 'answered'}")
+        yield f"a release beyond the budget is not refused: {refused.error[:80] or 'answered'}"
     if READ in refused.events or refused.spent:
-        found.append("a release beyond the budget reads rows or is charged")
+        yield "a release beyond the budget reads rows or is charged"
     if world.spent > limit:
-        found.append("the account passed its limit")
+        yield "the account passed its limit"
     if before != 2 * ready.payable.epsilon:
-        found.append(f"two releases cost {before} in all, not twice {ready.payable.epsilon}")
+        yield f"two releases cost {before} in all, not twice {ready.payable.epsilon}"
     if not world.ledger.verify().is_sound:
-        found.append("the ledger does not verify")
-    return found
+        yield "the ledger does not verify"
 
 
 CELLS = 5
@@ -211,21 +201,20 @@ def refusal_lines() -> list[Line]:
 
 
 def _judged(subject: str, tried: dict[str, Callable[[], object]]) -> Line:
-    troubles = [f"{said} is let through" for said, attempt in tried.items() if not _is_refused(attempt)]
-    return judged("exact", subject, "refused", troubles, "all of them", len(tried))
+    violations = [f"{name} is let through" for name, attempt in tried.items() if not _refused(attempt)]
+    return judged("exact", subject, "refused", violations, "all of them", len(tried))
 
 
-def _is_refused(attempt: Callable[[], object]) -> bool:
+def _refused(attempt: Callable[[], object], error: type[BlowfishError] = BlowfishError) -> bool:
     try:
         attempt()
-    except BlowfishError:
+    except error:
         return True
     return False
 
 
 def _graph(presence: Presence = "public") -> CellGraph:
-    window = WindowGraph(np.minimum(np.arange(CELLS) + 2, CELLS - 1), NONE)
-    return CellGraph((window,), "record", np.array(False), presence)
+    return window_graph(np.minimum(np.arange(CELLS) + 2, CELLS - 1), presence)
 
 
 def _edge_plan(graph: CellGraph) -> EdgePlan:
@@ -259,15 +248,15 @@ def _edge_plans() -> Iterator[tuple[str, Callable[[], object]]]:
 
 def _measurements() -> dict[str, Callable[[], object]]:
     graph, counts = _graph(), np.arange(CELLS)
-    own = Plan(ONE, (Measurement(Identity(CELLS), np.ones(1, dtype=np.int64)),))
+    own = measured_once(Identity(CELLS))
     others = {
         "with less noise": own.with_unit(ONE / 2),
         "with other weights": Plan(ONE, (Measurement(Identity(CELLS), np.full(1, 2)),)),
-        "of other rows": Plan(ONE, (Measurement(Prefix(CELLS), np.ones(1, dtype=np.int64)),)),
+        "of other rows": measured_once(Prefix(CELLS)),
         "with exact rows": replace(own, exact=Identity(CELLS)),
     }
     proof = certify(own, graph)
-    return {f"a plan {said}": partial(_charged, plan, graph, proof, counts) for said, plan in others.items()}
+    return {f"a plan {change}": partial(_charged, plan, graph, proof, counts) for change, plan in others.items()}
 
 
 def _charged(plan: Plan, graph: CellGraph, proof: Certificate, counts: Ints) -> object:
@@ -276,32 +265,33 @@ def _charged(plan: Plan, graph: CellGraph, proof: Certificate, counts: Ints) -> 
 
 def _stages() -> dict[str, Callable[[], object]]:
     graph = _graph()
-    stage = MeasurementStage(Plan(ONE, (Measurement(Identity(CELLS), np.ones(1, dtype=np.int64)),)))
+    stage = MeasurementStage(measured_once(Identity(CELLS)))
     cost = stage.epsilon(graph)
     program = Program("audit", (Allowance("first", cost), Allowance("second", cost - Fraction(1, 10**12))))
     run = ProgramRun(program, program.digest())
-    dearer = Program("audit", (Allowance("first", 2 * cost), Allowance("second", cost)))
+    pricier = Program("audit", (Allowance("first", 2 * cost), Allowance("second", cost)))
     return {
         "a stage before its turn": lambda: run.admit("second", stage, graph),
         "a stage a second time": lambda: run.admit("first", stage, graph).admit("first", stage, graph),
-        "a stage a trillionth too dear": lambda: run.admit("first", stage, graph).admit("second", stage, graph),
+        "a stage a trillionth too expensive": lambda: run.admit("first", stage, graph).admit("second", stage, graph),
         "a stage in place of itself": lambda: run.admit("first", stage, graph, ("first",)),
         "a stage that nobody allowed": lambda: run.admit("third", stage, graph),
-        "a program under another's receipt": lambda: ProgramRun(dearer, program.digest()),
+        "a program under another's receipt": lambda: ProgramRun(pricier, program.digest()),
     }
 
 
 AMOUNTS = (Fraction(1, 3), Fraction(333_333_333_331, 10**12), Fraction(1, 7), Fraction(1, 10**12), Fraction(2, 29))
 """Prices that no float and no short fraction is equal to."""
 LIMIT = Fraction(3)
-TERMS = Terms("audit://books", limit=LIMIT, policy="{}", domain="{}")
+TERMS = Terms("audit://ledger", limit=LIMIT, policy="{}", domain="{}")
 ANALYST, OTHER = "ana", "bob"
 
 
-def book_lines() -> list[Line]:
+def ledger_lines() -> list[Line]:
     """Everything that is charged stays charged, to the account that the data has."""
+    line = partial(judged, "replay", "the ledger")
     with tempfile.TemporaryDirectory(prefix="blowfish-audit-") as folder:
-        path, mark = Path(folder) / "books.ledger", Path(folder) / "books.mark"
+        path, mark = Path(folder) / "drills.ledger", Path(folder) / "drills.mark"
         with open_ledger(path, mark=mark) as one, open_ledger(path, mark=mark) as two:
             account = one.register(TERMS, name="first", by="audit").id
             checks: dict[str, Iterator[str]] = {
@@ -311,27 +301,17 @@ def book_lines() -> list[Line]:
                 "limits": _limits(one, two, account),
                 "versions": _versions(one, account),
                 "classes": _classes(one),
+                "carried over": _carried(one),
             }
-            found = [
-                judged("replay", "the ledger", name, list(told), "as it must be", 3) for name, told in checks.items()
-            ]
-            found.append(judged("replay", "the ledger", "carried over", list(_carried(one)), "all of it", 4))
+            lines = [line(name, violations, "as it must be", 3) for name, violations in checks.items()]
             unsound = [] if two.verify().is_sound else ["the ledger does not verify after the drills"]
-        found.append(judged("replay", "the ledger", "an old copy", list(_rolled_back(Path(folder))), "is noticed", 1))
-    return [*found, judged("replay", "the ledger", "verification", unsound, "every hash and balance", 1)]
+        lines.append(line("an old copy", _rolled_back(Path(folder)), "is noticed"))
+    return [*lines, line("verification", unsound, "every hash and balance")]
 
 
 def _charge(account: str, key: str, epsilon: Fraction, analyst: str = ANALYST) -> Charge:
     asked, ran = (hashlib.sha256(f"{what} {key}".encode()).hexdigest() for what in ("request", "program"))
     return Charge(account, analyst, epsilon, key, asked, ran, 1, 1, 1, "{}")
-
-
-def _refused(work: Callable[[], object], error: type[BlowfishError]) -> bool:
-    try:
-        work()
-    except error:
-        return True
-    return False
 
 
 def _amounts(one: Ledger, two: Ledger, account: str) -> Iterator[str]:
@@ -366,7 +346,7 @@ def _keys(one: Ledger, two: Ledger, account: str) -> Iterator[str]:
 
 
 def _limits(one: Ledger, two: Ledger, account: str) -> Iterator[str]:
-    """Neither the data's limit nor an analyst's own is passed, by nobody's charge."""
+    """No charge passes the limit of the data, or that of its analyst."""
     one.limit_analyst(account, OTHER, Fraction(1, 2), by="audit", reason="audit")
     one.charge(_charge(account, "own 1", Fraction(1, 3), OTHER))
     if not _refused(lambda: two.charge(_charge(account, "own 2", Fraction(1, 3), OTHER)), BudgetExceeded):
@@ -404,10 +384,10 @@ def _carried(one: Ledger) -> Iterator[str]:
         after, own = one.account(seen.id), one.budget_of(seen.id, ANALYST)
         if change.spent_after != 1 or after.spent != 1 or own.spent != 1:
             yield f"past loss is not carried over to a new policy where it is counted {accounting!r}"
-        for said, stretch in (("whose values were not hidden", None), ("that costs more than there is", Fraction(4))):
+        for kind, stretch in (("whose values were not hidden", None), ("that costs more than there is", Fraction(4))):
             renewed = partial(one.new_version, after, "policy", '{"new": 2}', stretch, by="audit", reason="audit")
             if not _refused(renewed, ChangeRefused):
-                yield f"a policy {said} is let into force"
+                yield f"a policy {kind} is let into force"
         version = one.account(seen.id).policy_version
         late = replace(_charge(seen.id, "late", LIMIT - 1 + Fraction(1, 10**12)), policy_version=version)
         if not _refused(partial(one.charge, late), BudgetExceeded):
@@ -426,7 +406,7 @@ def _classes(one: Ledger) -> Iterator[str]:
 
 
 def _rolled_back(folder: Path) -> Iterator[str]:
-    """A copy of the ledger from before a charge gives back what was spent; whoever opens it must hear so."""
+    """A copy of the ledger from before a charge would give back what was spent, so it must be refused."""
     path, mark, copy = folder / "old.ledger", folder / "old.mark", folder / "copy.ledger"
     with open_ledger(path, mark=mark) as ledger:
         account = ledger.register(TERMS, name="old", by="audit").id
@@ -448,8 +428,8 @@ def _rolled_back(folder: Path) -> Iterator[str]:
 def replay_account(case: Case, seed: int) -> list[Line]:
     """Releases all questions of a case; sums what each change loses, and compares the worst with what was charged."""
     random = np.random.default_rng([seed, 7])
-    asked = [question for question in (case.asked, *case.further) if not isinstance(question, PointQuery)]
-    adjacency = _all_of(case, asked)
+    queries = [question for question in (case.query, *case.further) if not isinstance(question, PointQuery)]
+    adjacency = _all_of(case, queries)
     everyone = sample_records(adjacency, random)
     listed = [
         Change((one,), (two,))
@@ -459,34 +439,34 @@ def replay_account(case: Case, seed: int) -> list[Line]:
     if case.policy.presence != "public":
         listed += [Change((one,), (None,)) for one in everyone]
     lost = [Fraction(0)] * len(listed)
-    troubles: list[str] = []
+    violations: list[str] = []
     with scratch(case.domain, case.policy, case.accounting) as world, watched_stages() as recorder:
         base = [everyone[int(i)] for i in random.integers(len(everyone), size=case.rows)]
         world.fill(table_pair(adjacency, base, listed[0], random).before)
-        for number, question in enumerate(asked):
-            ready = made_ready(case, world.handle, question)
+        for number, question in enumerate(queries):
+            ready = prepared(case, world.handle, question)
             moved = moved_by_all(recorder, ready.payable, listed, adjacency)
             if moved is None:
-                troubles.append("a release of an account has no fixed plan")
+                violations.append("a release of an account has no fixed plan")
                 continue
             lost = [before + now for before, now in zip(lost, moved.losses, strict=True)]
             recorder.record()
             outcome = released(world, ready, f"question {number}")
-            troubles += [f"the release failed: {outcome.error[:120]}"] if outcome.error else []
-        spent, whole = world.spent, case.epsilon * len(asked)
+            violations += [f"the release failed: {outcome.error[:120]}"] if outcome.error else []
+        spent, whole = world.spent, case.epsilon * len(queries)
         if not world.ledger.verify().is_sound:
-            troubles.append("the ledger does not verify after these releases")
+            violations.append("the ledger does not verify after these releases")
     worst = max(lost)
     if worst > spent:
-        troubles.append(f"a change lost {amount(worst)} over all releases, the account was charged {amount(spent)}")
-    said = f"{len(asked)} releases: loss {amount(worst)}, charged {amount(spent)}, as a sum {amount(whole)}"
-    return [judged("replay", case.name, "account", troubles, said, len(listed))]
+        violations.append(f"a change lost {amount(worst)} over all releases, the account was charged {amount(spent)}")
+    summary = f"{len(queries)} releases: loss {amount(worst)}, charged {amount(spent)}, as a sum {amount(whole)}"
+    return [judged("replay", case.name, "account", violations, summary, len(listed))]
 
 
-def _all_of(case: Case, asked: list[Query]) -> Adjacency:
+def _all_of(case: Case, queries: list[Query]) -> Adjacency:
     """One adjacency that looks at every attribute of every question."""
-    axes = {axis.attribute: axis for question in asked for axis in question.axes}
-    where = next((question.where for question in asked if question.where is not None), None)
+    axes = {axis.attribute: axis for question in queries for axis in question.axes}
+    where = next((question.where for question in queries if question.where is not None), None)
     return Adjacency(case.domain, case.policy, tuple(axes.values()), where)
 
 
@@ -508,15 +488,15 @@ def joined_lines() -> list[Line]:
     database.executemany("INSERT INTO kinds VALUES (?, ?)", KEYS)
     engine = watched_engine(database, watch, "joined")
     source = IbisSource(engine, TableName("main_rows"), [Join("kinds", "ref", "id", {"kind": "name"})])
-    found = []
-    for said, unit in UNITS.items():
+    lines = []
+    for label, unit in UNITS.items():
         counted = rows if isinstance(unit, Row) else [row for row in rows if row[2] < 4 * AT_MOST]
         wanted = Counter(KINDS.get(ref or 0) for ref, _, _ in counted)
-        troubles = []
+        violations = []
         for where, kinds in ((None, ("a", "b", None)), (Column("kind") == "a", ("a",))):
             cells = compile_cells(DECLARED, Policy({"kind": full()}, unit=unit), "kind", where)
             if not np.array_equal(source.prepare(cells, unit).run(None), [wanted[kind] for kind in kinds]):
-                troubles.append("a joined table makes rows count more than once, or not at all")
-        found.append(judged("replay", f"a joined table, {said}", "counting", troubles, "each row counts once", 2))
+                violations.append("a joined table makes rows count more than once, or not at all")
+        lines.append(judged("replay", f"a joined table, {label}", "counting", violations, "each row counts once", 2))
     database.close()
-    return found
+    return lines

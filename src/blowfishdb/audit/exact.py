@@ -42,7 +42,7 @@ from blowfishdb.plan.program import RefinementNoise, Selection
 
 CELLS = 3
 REACH = 2
-"""Outputs are gone through so far beyond the true rows; further out ratios do not change any more."""
+"""How far beyond the true rows outputs are tried; further out the ratios are constant."""
 TABLES = tuple(counts for counts in itertools.product(range(3), repeat=CELLS) if sum(counts) == 2)
 PLAIN, WITH_NULL = domain({"x": integers(0, CELLS - 1, null=0)}), domain({"x": integers(0, CELLS - 2)})
 
@@ -73,15 +73,15 @@ QUESTIONS: dict[str, Query] = {
 
 def exact_lines(*, quick: bool) -> Iterator[Line]:
     """Every measurement on three values, then every selection on a few cells."""
-    for (said, (declared, policy, pairs)), (asked, question) in itertools.product(HIDDEN.items(), QUESTIONS.items()):
+    for (label, (declared, policy, pairs)), (kind, question) in itertools.product(HIDDEN.items(), QUESTIONS.items()):
         problem = compile_query(declared, policy, question).problem
-        yield _measurements(f"{asked} of 3 values, {said}", problem, pairs)
+        yield _measurements(f"{kind} of 3 values, {label}", problem, pairs)
     yield from selection_lines(quick=quick)
 
 
 def _measurements(subject: str, problem: Problem, pairs: Sequence[tuple[int, int]]) -> Line:
     """All mechanisms: the largest log-ratio over all outputs and all neighbouring tables of two rows."""
-    troubles: list[str] = []
+    violations: list[str] = []
     tried, worst = 0, Fraction(0)
     for name, propose in MECHANISMS.items():
         try:
@@ -89,20 +89,22 @@ def _measurements(subject: str, problem: Problem, pairs: Sequence[tuple[int, int
         except Declined:
             continue
         if isinstance(rows, Plan) and not rows.parts:
-            troubles.append(f"{name}: everything would be published exactly")
+            violations.append(f"{name}: everything would be published exactly")
         if not isinstance(rows, Plan) or not rows.parts:
             continue
         plan, proof = calibrate(rows, problem.graph, Fraction(1))
-        found = largest_ratio(CertifiedPlan(plan, problem.graph), pairs)
-        tried, worst = tried + 1, max(worst, found)
-        if found > proof.epsilon:
-            troubles.append(f"{name}: an output is e^{amount(found)} times likelier, certified {amount(proof.epsilon)}")
-        if proof.is_tight and found < proof.epsilon:
-            troubles.append(f"{name}: certified as tight at {amount(proof.epsilon)}, largest ratio e^{amount(found)}")
-    if not tried and not troubles:
+        ratio = largest_ratio(CertifiedPlan(plan, problem.graph), pairs)
+        tried, worst = tried + 1, max(worst, ratio)
+        if ratio > proof.epsilon:
+            violations.append(
+                f"{name}: an output is e^{amount(ratio)} times likelier, certified {amount(proof.epsilon)}"
+            )
+        if proof.is_tight and ratio < proof.epsilon:
+            violations.append(f"{name}: certified as tight at {amount(proof.epsilon)}, largest ratio e^{amount(ratio)}")
+    if not tried and not violations:
         return not_tested("exact", subject, "every output", "no mechanism measures fixed rows here")
-    said = f"{tried} mechanisms, largest log-ratio {amount(worst)}"
-    return judged("exact", subject, "every output", troubles, said, tried)
+    summary = f"{tried} mechanisms, largest log-ratio {amount(worst)}"
+    return judged("exact", subject, "every output", violations, summary, tried)
 
 
 def largest_ratio(
@@ -134,9 +136,9 @@ def largest_ratio(
 def _published(tape: Tape, certified: CertifiedPlan, counts: tuple[int, ...]) -> tuple[Ints, Ints, Ints, Fraction]:
     """The rows without their noise, the exact rows, and the weights and unit of the noise that is asked for."""
     tape.play([])
-    found = measure(certified, np.array(counts, dtype=np.int64))
+    measured = measure(certified, np.array(counts, dtype=np.int64))
     (draw,) = tape.take()
-    return found.noisy, found.exact, draw.weights, draw.unit
+    return measured.noisy, measured.exact, draw.weights, draw.unit
 
 
 def _row_ratio(here: int, there: int, weight: int) -> Fraction:
@@ -154,7 +156,7 @@ UNITS = (Fraction(2, 3), Fraction(2), Fraction(7))
 
 def refinement_lines() -> list[Line]:
     """For each number of levels and each rule: the worst score of the blocks on the path of one record."""
-    troubles, tried, closest = list[str](), 0, 0.0
+    violations, tried, closest = list[str](), 0, 0.0
     alone = line_graph(2, "only")
     for height in LEVELS:
         for first, spacing, clip in RULES:
@@ -163,9 +165,9 @@ def refinement_lines() -> list[Line]:
                 claimed, true = float(noise.epsilon(alone)), _worst_path(noise)
                 closest, tried = max(closest, true / claimed), tried + 1
                 if true > claimed + SLACK:
-                    troubles.append(f"{height} levels, scale {unit}: the odds differ by {true:.6g}, not {claimed:.6g}")
+                    violations.append(f"{height} levels, scale {unit}: odds differ by {true:.6g}, not {claimed:.6g}")
     return [
-        judged("exact", "cuts on the path of a record", "odds", troubles, f"up to {closest:.4g} of the loss", tried)
+        judged("exact", "cuts on the path of a record", "odds", violations, f"up to {closest:.4g} of the loss", tried)
     ]
 
 
@@ -232,16 +234,16 @@ def _from_levels(bucket: WorstBucket, counts: Ints) -> Ints:
 
 
 def _scores_above(refinement: L1Refinement, counts: Ints) -> Ints:
-    """How far the score of every node lies above the threshold of its level, or as far below as counts."""
-    rule, found = refinement.noise, list[Ints]()
+    """How far the score of every block lies above the threshold of its level, or as far below as counts."""
+    rule, scores = refinement.noise, list[Ints]()
     for level, size in enumerate(refinement.blocks):
-        found.append(np.maximum(deviations(counts, size) - rule.first - level * rule.spacing, -rule.clip))
-    return np.concatenate(found)
+        scores.append(np.maximum(deviations(counts, size) - rule.first - level * rule.spacing, -rule.clip))
+    return np.concatenate(scores)
 
 
 def _told_apart(subject: str, stage: Selection, cells: int, scores: Callable[[Ints], Ints]) -> Line:
     """Two tables of any counts, with noise on the one that makes its scores those of the other."""
-    random, troubles = np.random.default_rng(SEED), list[str]()
+    random, violations = np.random.default_rng(SEED), list[str]()
     size = int(stage.noise.sizes.sum()) * (1 + stage.noise.tie_words)
     tries = TRIES if cells <= MOST_COMPLETE else 24
     for number in range(tries):
@@ -250,13 +252,13 @@ def _told_apart(subject: str, stage: Selection, cells: int, scores: Callable[[In
         draws = random.integers(0, random.choice([4, 400]), size=size)
         other = draws + scores(one) - scores(two)
         if not np.array_equal(stage.choose(one, draws), stage.choose(two, other)):
-            troubles.append(f"table {number}: the winner depends on more of the data than its scores")
-    return judged("exact", subject, "scores alone decide", troubles, "the same winner for the same scores", tries)
+            violations.append(f"table {number}: the winner depends on more of the data than its scores")
+    return judged("exact", subject, "scores alone decide", violations, "the same winner for the same scores", tries)
 
 
 def _judged(subject: str, costs: Callable[[Ints], Ints], allowed: Ints) -> Line:
     random, worst = np.random.default_rng(SEED), 0.0
-    troubles: list[str] = []
+    violations: list[str] = []
     tables = [random.integers(0, random.choice([2, 4, 40, 10**6]), size=COST_CELLS) for _ in range(TRIES)]
     swept = random.integers(0, 40, size=COST_CELLS)
     # One cell from 0 on, record by record and then around round numbers: whatever limit is looked at is passed.
@@ -268,9 +270,9 @@ def _judged(subject: str, costs: Callable[[Ints], Ints], allowed: Ints) -> Line:
         moved = np.abs(costs(more) - costs(counts))
         worst = max(worst, float(np.max(moved / np.maximum(allowed, 1))))
         if np.any(moved > allowed):
-            troubles.append(f"one record moves an item by {int(moved.max())}, its noise is made for less")
+            violations.append(f"one record moves an item by {int(moved.max())}, its noise is made for less")
     return judged(
-        "exact", subject, "sensitivity", troubles, f"at most {worst:.3g} of what noise is made for", len(tables)
+        "exact", subject, "sensitivity", violations, f"at most {worst:.3g} of what noise is made for", len(tables)
     )
 
 
@@ -282,7 +284,7 @@ NONE = np.empty(0, dtype=np.int64)
 
 def threshold_lines() -> list[Line]:
     """Places on a square of 64 by 64, certified as they are where the edges are too many to list."""
-    troubles = []
+    violations = []
     for norm in METRICS:
         for theta in THETAS:
             rows = Measurement(_windows(2 * theta), np.ones(1, dtype=np.int64))
@@ -290,16 +292,16 @@ def threshold_lines() -> list[Line]:
             places = np.arange(THRESHOLD_CELLS)
             near = GridGraph((places, places), (places, places), theta, norm, (NONE, NONE))
             with limited(LIMITS):
-                found = certify(plan, CellGraph((near,), "record", np.array(False), "public")).epsilon
+                certified = certify(plan, CellGraph((near,), "record", np.array(False), "public")).epsilon
             true = _worst(rows, theta, norm)
-            if found < true:
-                troubles.append(f"{norm} within {theta}: a plan that loses {true} is certified for {found}")
+            if certified < true:
+                violations.append(f"{norm} within {theta}: a plan that loses {true} is certified for {certified}")
     tried = len(METRICS) * len(THETAS)
-    return [judged("exact", "joint thresholds shared out", "every edge", troubles, "none too low", tried)]
+    return [judged("exact", "joint thresholds shared out", "every edge", violations, "none too low", tried)]
 
 
 def _windows(length: int) -> Intervals:
-    """All windows of this length over the axis, cut at its ends: every cell is in just so many of them."""
+    """All windows of this length over the axis, cut at its ends: every cell lies in as many as any other."""
     low = np.arange(1 - length, THRESHOLD_CELLS)
     return Intervals(THRESHOLD_CELLS, np.maximum(low, 0), np.minimum(low + length, THRESHOLD_CELLS))
 

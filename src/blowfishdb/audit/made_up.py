@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from blowfishdb.audit.cases import LIMITS, LISTS, limited
-from blowfishdb.audit.definitions import Adjacency, NoisyRows, Step, changes, sample_records
+from blowfishdb.audit.definitions import Adjacency, NoisyRows, Step, changes, measured_once, sample_records
 from blowfishdb.audit.report import Line, amount, judged
 from blowfishdb.audit.stages import steps_of
 from blowfishdb.errors import BlowfishError
@@ -53,8 +53,8 @@ def made_up(random: np.random.Generator, *, numeric: bool = False) -> Adjacency:
     names = ("x", "y", "z")[:number]
     declared = Domain(tuple((name, _attribute(random, number, numeric=numeric)) for name in names))
     policy = made_up_policy(random, declared, with_constraints=not numeric)
-    asked = names if numeric else names[: int(random.integers(0 if number > 1 else 1, number + 1))]
-    axes = tuple(Axis(name) if numeric else _axis(random, name, declared[name]) for name in asked)
+    grouped = names if numeric else names[: int(random.integers(0 if number > 1 else 1, number + 1))]
+    axes = tuple(Axis(name) if numeric else _axis(random, name, declared[name]) for name in grouped)
     where = _condition(random, declared) if random.random() < 0.5 else None
     return Adjacency(declared, policy, axes, where, by_value=numeric)
 
@@ -72,7 +72,7 @@ def made_up_places(random: np.random.Generator) -> Adjacency:
 
 
 def made_up_policy(random: np.random.Generator, declared: Domain, *, with_constraints: bool) -> Policy:
-    """A policy on the domain; some protect people, some know constraints."""
+    """A policy on the domain; some protect people, some have constraints."""
     numbers = [name for name in declared.names if isinstance(declared[name], Integers | Bins)]
     is_joint = len(numbers) > 1 and random.random() < 0.5
     joint = [grid(numbers[:2], _theta(random), one_of(random, METRICS))] if is_joint else []
@@ -172,7 +172,7 @@ def certificate_lines(*, quick: bool, seed: int) -> Iterator[Line]:
     """One line for each way in which plans are certified."""
     settings = 48 if quick else 200
     for number, (way, limits) in enumerate(WAYS.items()):
-        random, tried, troubles = np.random.default_rng([seed, number, 23]), 0, list[str]()
+        random, tried, violations = np.random.default_rng([seed, number, 23]), 0, list[str]()
         for place in range(settings):
             adjacency = made_up_places(random) if place % 6 == 0 else made_up(random)
             with limited(limits):
@@ -180,10 +180,10 @@ def certificate_lines(*, quick: bool, seed: int) -> Iterator[Line]:
                 if known is None:
                     continue
                 for turn in range(PLANS):
-                    troubles += known.troubles(random, in_buckets=turn % 3 == 2)
+                    violations += known.violations(random, in_buckets=turn % 3 == 2)
                     tried += 1
-                troubles += [*known.exact_troubles(random), *known.leaving_troubles()]
-        yield judged("exact", f"certificates of made-up plans, {way}", "every edge", troubles, "none too low", tried)
+                violations += [*known.exact_violations(random), *known.leaving_violations()]
+        yield judged("exact", f"certificates of made-up plans, {way}", "every edge", violations, "none too low", tried)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +213,7 @@ class _Known:
         )
         return cls(adjacency, cells.graph, steps, is_plain)
 
-    def troubles(self, random: np.random.Generator, *, in_buckets: bool) -> Iterator[str]:
+    def violations(self, random: np.random.Generator, *, in_buckets: bool) -> Iterator[str]:
         """What is wrong with the certificate of one plan, in cells or in buckets of them."""
         cells = self.graph.cells
         buckets = _buckets(random, cells) if in_buckets else np.arange(cells)
@@ -221,33 +221,33 @@ class _Known:
         plan = Plan(Fraction(1), tuple(_part(random, graph.shape) for _ in range(int(random.integers(1, 3)))))
         true = self._worst(plan, np.append(buckets, graph.cells))
         with suppress(BlowfishError):
-            found = certify(plan, graph)
-            if found.epsilon < true:
-                yield f"a plan that loses {amount(true)} is certified for {amount(found.epsilon)} ({self._said(graph)})"
-            if found.is_tight and found.epsilon != true and self.is_plain and not in_buckets:
-                yield f"a plan that loses {amount(true)} is said to lose just {amount(found.epsilon)}"
-            if found.epsilon:
+            proof = certify(plan, graph)
+            if proof.epsilon < true:
+                yield f"a plan loses {amount(true)}, certified for {amount(proof.epsilon)} ({self._in_words(graph)})"
+            if proof.is_tight and proof.epsilon != true and self.is_plain and not in_buckets:
+                yield f"a plan that loses {amount(true)} is said to lose just {amount(proof.epsilon)}"
+            if proof.epsilon:
                 scaled, proof = calibrate(plan, graph, PRICE)
                 for priced, claimed in ((scaled, proof), rescaled(scaled, proof, PRICE / 3)):
                     if true / priced.unit > claimed.epsilon:
                         yield f"noise is set for {amount(claimed.epsilon)}, the loss is {amount(true / priced.unit)}"
 
-    def leaving_troubles(self) -> Iterator[str]:
-        """Cells that a hidden change leaves for what does not count must be known to do so."""
+    def leaving_violations(self) -> Iterator[str]:
+        """A cell from which a hidden change leads out of the filter must be marked in the graph."""
         if self.adjacency.policy.constraints:
             return
         left = {max(step) for steps in self.steps for step in steps if min(step) < 0}
         if not left <= set(np.flatnonzero(self.graph.to_zero).tolist()):
-            yield f"a hidden move leads out of a cell that is taken to stay ({self._said(self.graph)})"
+            yield f"a hidden move leads out of a cell that is taken to stay ({self._in_words(self.graph)})"
 
-    def exact_troubles(self, random: np.random.Generator) -> Iterator[str]:
+    def exact_violations(self, random: np.random.Generator) -> Iterator[str]:
         """Rows without noise must be refused wherever a hidden change shows in them."""
         for labels in (self.graph.components() + 1, random.integers(0, 2, size=self.graph.cells)):
-            plan = Plan(Fraction(1), (), Sparse(labels.reshape(1, -1)))
+            row = Sparse(labels.reshape(1, -1))
             with suppress(BlowfishError):
-                certify(plan, self.graph)
-                if self._worst(replace(plan, parts=(_noisy(plan),)), np.arange(self.graph.cells + 1)):
-                    yield f"a row that a hidden move changes may be released exactly ({self._said(self.graph)})"
+                certify(Plan(Fraction(1), (), row), self.graph)
+                if self._worst(measured_once(row), np.arange(self.graph.cells + 1)):
+                    yield f"a row that a hidden move changes may be released exactly ({self._in_words(self.graph)})"
 
     def _worst(self, plan: Plan, bucket: Ints) -> Fraction:
         """The loss by the definition: what all rows of a person, or all moves of a change, add up to."""
@@ -255,15 +255,10 @@ class _Known:
         losses = replace(rows, columns=rows.columns[bucket]).losses(self.steps)
         return self.adjacency.policy.rows_per_person * max(losses, default=Fraction(0))
 
-    def _said(self, graph: CellGraph) -> str:
+    def _in_words(self, graph: CellGraph) -> str:
         policy = self.adjacency.policy
         families = {**policy.attributes, **{"+".join(joint.attributes): joint for joint in policy.joint}}
         return f"{graph.shape} cells, {policy.composition}, presence {policy.presence}, {families}"
-
-
-def _noisy(plan: Plan) -> Measurement:
-    """The exact rows of a plan as if they were measured."""
-    return Measurement(plan.exact or Identity(plan.cells), np.ones(1, dtype=np.int64))
 
 
 def _buckets(random: np.random.Generator, cells: int) -> Ints:
@@ -284,7 +279,7 @@ def _part(random: np.random.Generator, shape: tuple[int, ...]) -> Measurement | 
 
 
 def _rows(random: np.random.Generator, cells: int) -> Measurement:
-    """Rows of one of the kinds that are certified in their own way."""
+    """Rows of one of the kinds that have a certificate of their own."""
     ends = np.sort(random.integers(0, cells + 1, size=(int(random.integers(1, 6)), 2)), axis=1)
     ends[:, 1] = np.maximum(ends[:, 1], ends[:, 0] + 1)
     ends = ends[ends[:, 1] <= cells] if np.any(ends[:, 1] <= cells) else np.array([[0, cells]])
@@ -315,8 +310,8 @@ POINT_PLANS, MOST_POINT_RECORDS = 5, 150
 
 
 def point_lines(*, quick: bool, seed: int) -> list[Line]:
-    """One line: nodes near and far, weights rounded much and not at all, exact counts of blocks that may not be."""
-    random, tried, troubles = np.random.default_rng([seed, 29]), 0, list[str]()
+    """One line: grids near and far, weights rounded much and not at all, exact counts of blocks that may not be."""
+    random, tried, violations = np.random.default_rng([seed, 29]), 0, list[str]()
     usual = certificate.SHARES, certificate.LEAST_SHARES
     for number in range(60 if quick else 200):
         adjacency = replace(made_up_places(random), by_value=True) if number % 4 == 0 else made_up(random, numeric=True)
@@ -326,29 +321,29 @@ def point_lines(*, quick: bool, seed: int) -> list[Line]:
             points = compile_points(adjacency.domain, adjacency.policy, adjacency.axes, adjacency.where)
             pairs = _moves(adjacency, points)
             for _ in range(POINT_PLANS):
-                troubles += _troubles(random, points, pairs)
+                violations += _violations(random, points, pairs)
                 tried += 1
         except BlowfishError:
             continue
         finally:
             certificate.SHARES, certificate.LEAST_SHARES = usual
-    return [judged("exact", "made-up weights on nodes", "every edge", troubles, "none certified too low", tried)]
+    return [judged("exact", "made-up weights on points", "every edge", violations, "none certified too low", tried)]
 
 
 def _moves(adjacency: Adjacency, points: Points) -> list[tuple[Ints | None, Ints | None]]:
     """The points that every hidden change of one record leads from and to; None for what does not count."""
     everyone = sample_records(adjacency, np.random.default_rng(1), MOST_POINT_RECORDS)
-    asked = [axis.attribute for axis in adjacency.axes]
-    order = [asked.index(name) for name in points.axes]
-    found = []
+    names = [axis.attribute for axis in adjacency.axes]
+    order = [names.index(name) for name in points.axes]
+    ends_of_moves = []
     for change in changes(adjacency, everyone):
         ends = [adjacency.place(record) for record in (change.before[0], change.after[0])]
         one, two = (np.array([place[k] for k in order]) if isinstance(place, tuple) else None for place in ends)
-        found.append((one, two))
-    return found
+        ends_of_moves.append((one, two))
+    return ends_of_moves
 
 
-def _troubles(random: np.random.Generator, points: Points, pairs: list[tuple[Ints | None, Ints | None]]) -> list[str]:
+def _violations(random: np.random.Generator, points: Points, pairs: list[tuple[Ints | None, Ints | None]]) -> list[str]:
     plan, each = _plan(random, points.graph.plain), points.graph.rows_per_person
     nothing = np.zeros(plan.grid_points + math.prod(plan.block_shape), dtype=np.int64)
     shown: dict[bytes, Ints] = {}
@@ -358,36 +353,36 @@ def _troubles(random: np.random.Generator, points: Points, pairs: list[tuple[Int
         moved.append(np.abs(one - two))
     loss = each * max((int(change[: plan.grid_points].sum()) for change in moved), default=0)
     tells = any(change[plan.grid_points :].any() for change in moved)
-    found = list[str]()
+    violations = list[str]()
     with suppress(BlowfishError):
         priced, proof = certificate.calibrate_points(replace(plan, blocks=()), points.graph, Fraction(1))
         claimed = 0 if priced.unit is None else proof.epsilon * priced.unit
         if claimed < loss:
-            found.append(
+            violations.append(
                 f"weights that change by {amount(Fraction(loss))} are certified for {amount(Fraction(claimed))}"
             )
     with suppress(BlowfishError):
         certificate.certify_points(plan.with_unit(Fraction(1)), points.graph)
         if tells:
-            found.append("counts of blocks that a hidden move changes may be released exactly")
-    return found
+            violations.append("counts of blocks that a hidden move changes may be released exactly")
+    return violations
 
 
 def _weights(plan: PointPlan, point: Ints, known: dict[bytes, Ints]) -> Ints:
-    """What one point adds to every node, and to the counts of the blocks."""
+    """What one point adds to every point of the grid, and to the counts of the blocks."""
     key = point.tobytes()
     if key not in known:
-        found = np.zeros(plan.grid_points + math.prod(plan.block_shape), dtype=np.int64)
+        added = np.zeros(plan.grid_points + math.prod(plan.block_shape), dtype=np.int64)
         grid_points, weights = plan.rows_at(point.reshape(1, -1))
-        np.add.at(found, grid_points.reshape(-1), weights.reshape(-1))
-        found[plan.grid_points + int(plan.blocks_at(point.reshape(1, -1))[0])] += 1
-        known[key] = found
+        np.add.at(added, grid_points.reshape(-1), weights.reshape(-1))
+        added[plan.grid_points + int(plan.blocks_at(point.reshape(1, -1))[0])] += 1
+        known[key] = added
     return known[key]
 
 
 def _plan(random: np.random.Generator, plain: tuple[int, ...]) -> PointPlan:
     axes = []
-    # Where all values lie between two nodes, a move along two columns loses more than one along one of them.
+    # Where all values lie between two points of the grid, a move along two columns loses more than along one.
     is_far = random.random() < 0.4
     for size in plain:
         steps = 60 if is_far else int(one_of(random, (1, 2, 3, 8, 60)))

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from blowfishdb.audit.report import Line, clean, judged, violation
+from blowfishdb.audit.report import Line, judged
 from blowfishdb.audit.tape import REAL, replaced
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.noise.sampler import Keystream, digit_table
 
 FEWEST = 40
-"""Bins of a goodness-of-fit test expect at least so many draws."""
+"""The fewest draws that a bin of a goodness-of-fit test expects."""
 MOST_BINS = 60
 
 
@@ -67,12 +67,16 @@ class NoiseLaw:
 
     def at_least(self, value: int) -> float:
         """P(X >= value), precise far out."""
+        return math.exp(self.log_at_least(value))
+
+    def log_at_least(self, value: int) -> float:
+        """log P(X >= value), which is finite wherever the probability is not 0."""
         if value <= 0:
-            return float(1.0 - self.below(np.array([value]))[0])
-        return math.exp(-value / self.scale) / ((1.0 + self.ratio) if self.two_sided else 1.0)
+            return math.log1p(-float(self.below(np.array([value]))[0]))
+        return -value / self.scale - (math.log1p(self.ratio) if self.two_sided else 0.0)
 
     def bins(self, draws: int) -> tuple[Ints, Floats]:
-        """Whole edges and the chances of the bins between them, each expecting enough of so many draws."""
+        """Whole edges and the chances of the bins between them, each expecting enough of the draws."""
         wanted = min(MOST_BINS, max(2, draws // (4 * FEWEST)))
         levels = np.arange(1, wanted) / wanted
         high = levels[levels > 0.5]
@@ -125,28 +129,28 @@ def _system_says(given: Callable[[int], bytes]) -> Iterator[None]:
 
 def _drawn(function: str, bit: int | None) -> tuple[bytes, list[int]]:
     """What a call draws when the system gives zeros, but for one bit; and how many bytes it asks for each time."""
-    asked: list[int] = []
+    sizes: list[int] = []
 
     def given(size: int) -> bytes:
-        asked.append(size)
-        found = bytearray(size)
+        sizes.append(size)
+        content = bytearray(size)
         if bit is not None and bit // 8 < size:
-            found[bit // 8] = 1 << (bit % 8)
-        return bytes(found)
+            content[bit // 8] = 1 << (bit % 8)
+        return bytes(content)
 
     with _system_says(given):
         size_or_scale = (64, 62) if function == "sample_words" else (Fraction(10**8), 1, 64)
         drawn = REAL[function](*size_or_scale)
-    return drawn.tobytes(), asked
+    return drawn.tobytes(), sizes
 
 
-def key_troubles(function: str) -> Iterator[str]:
+def key_violations(function: str) -> Iterator[str]:
     """A key that is too short, taken too seldom, or of which some bits do not matter."""
-    usual, asked = _drawn(function, None)
-    if sum(asked) < KEY:
-        yield f"a call takes {sum(asked)} bytes from the operating system, not {KEY}"
+    usual, sizes = _drawn(function, None)
+    if sum(sizes) < KEY:
+        yield f"a call takes {sum(sizes)} bytes from the operating system, not {KEY}"
         return
-    if _drawn(function, None) != (usual, asked):
+    if _drawn(function, None) != (usual, sizes):
         yield "a call depends on more than what it takes from the operating system"
     seen = {usual, *(_drawn(function, bit)[0] for bit in range(8 * KEY))}
     if len(seen) <= 8 * KEY:
@@ -204,14 +208,14 @@ def chance(rate: Fraction, *, of_digit: bool) -> int:
     return int(PRECISE.multiply(power, Decimal(2**FULL)))
 
 
-def digit_troubles() -> list[str]:
+def digit_violations() -> list[str]:
     """What is wrong with a digit, a tie or a carry at any of the scales."""
     bits = Scripted()
     with replaced({Keystream: bits.opened}):
-        return list(_all_troubles(bits))
+        return list(_all_violations(bits))
 
 
-def _all_troubles(bits: Scripted) -> Iterator[str]:
+def _all_violations(bits: Scripted) -> Iterator[str]:
     for unit, weight in DIGIT_SCALES:
         digits = digit_table(unit, np.array([weight])).digits
         scale = unit / weight
@@ -219,15 +223,15 @@ def _all_troubles(bits: Scripted) -> Iterator[str]:
             whole = chance(Fraction(2**position) / scale, of_digit=True)
             before = [NO] * (digits - 1 - position)
             for heads, ties, times in _digit_probes(whole):
-                said = f"scale {float(scale):g}, digit {position}"
-                yield from _troubles(said, bits, (unit, weight), [*before, *heads], ties, times << position)
+                place = f"scale {float(scale):g}, digit {position}"
+                yield from _violations(place, bits, (unit, weight), [*before, *heads], ties, times << position)
         whole = chance(Fraction(2**digits) / scale, of_digit=False)
         if whole >> (FULL - HEAD):
             yield f"scale {float(scale):g}: a carry is likelier than 2^-16"
             continue
         for ties, times in _carry_probes(whole):
-            said = f"scale {float(scale):g}, carry"
-            yield from _troubles(said, bits, (unit, weight), [*[NO] * digits, 0], ties, times << digits)
+            place = f"scale {float(scale):g}, carry"
+            yield from _violations(place, bits, (unit, weight), [*[NO] * digits, 0], ties, times << digits)
 
 
 def _digit_probes(whole: int) -> Iterator[tuple[list[int], list[int], int]]:
@@ -250,8 +254,8 @@ def _carry_probes(rest: int) -> Iterator[tuple[list[int], int]]:
         yield [rest - 1, 0, rest - 1, 1], 2
 
 
-def _troubles(
-    said: str, bits: Scripted, law: tuple[Fraction, int], heads: Sequence[int], ties: Sequence[int], wanted: int
+def _violations(
+    place: str, bits: Scripted, law: tuple[Fraction, int], heads: Sequence[int], ties: Sequence[int], wanted: int
 ) -> Iterator[str]:
     """The sampler itself with these bits for its keystream, one-sided and on either side."""
     for function, halves in HALVES.items():
@@ -259,7 +263,7 @@ def _troubles(
             bits.write(heads, ties, half)
             drawn = int(REAL[function](*law, 1)[0])
             if drawn != sign * wanted:
-                yield f"{said}, {function}: chosen random bits give {drawn}, not {sign * wanted}"
+                yield f"{place}, {function}: chosen random bits give {drawn}, not {sign * wanted}"
 
 
 FALSE_ALARM = 1e-6
@@ -299,11 +303,11 @@ def noise_lines(*, quick: bool) -> Iterator[Line]:
         yield _fresh(function)
     yield _words(draws)
     for function in REAL:
-        troubles = list(key_troubles(function))
-        yield judged("noise", function, "key", troubles, "32 new bytes a call, every bit matters", 257)
+        violations = list(key_violations(function))
+        yield judged("noise", function, "key", violations, "32 new bytes a call, every bit matters", 257)
     yield _power(draws)
-    said = "every digit's probability to 2^-256, ties and carries"
-    yield judged("noise", "digits", "exact probabilities", digit_troubles(), said, 1)
+    fine = "every digit's probability to 2^-256, ties and carries"
+    yield judged("noise", "digits", "exact probabilities", digit_violations(), fine, 1)
 
 
 def _judged(function: str, unit: Fraction, weight: int, draws: int, *, two_sided: bool) -> Line:
@@ -314,61 +318,59 @@ def _judged(function: str, unit: Fraction, weight: int, draws: int, *, two_sided
 
 
 def _line(function: str, subject: str, tests: list[Test], draws: int) -> Line:
-    failed = [test for test in tests if test.chance < LEVEL]
+    failed = ", ".join(f"{test.name} (chance {test.chance:.1e})" for test in tests if test.chance < LEVEL)
     name = {"sample": "Laplace", "sample_geometric": "geometric"}.get(function, function)
-    if failed:
-        said = ", ".join(f"{test.name} (chance {test.chance:.1e})" for test in failed)
-        return violation("noise", f"{name}, {subject}", "law", f"not the claimed law: {said}", draws)
-    least = min(test.chance for test in tests)
-    return clean("noise", f"{name}, {subject}", "law", f"{len(tests)} tests, least chance {least:.2g}", draws)
+    fine = f"{len(tests)} tests, least chance {min(test.chance for test in tests):.2g}"
+    violations = [f"not the claimed law: {failed}"] if failed else []
+    return judged("noise", f"{name}, {subject}", "law", violations, fine, draws)
 
 
 def law_tests(law: NoiseLaw, values: Ints) -> list[Test]:
     """Goodness of fit, mean size, signs, parity, tails and low bits against one law."""
-    count, found = values.size, list[Test]()
+    count, tests = values.size, list[Test]()
     edges, chances = law.bins(count)
     if chances.size > 1:
         seen = np.bincount(np.searchsorted(edges, values, side="right"), minlength=chances.size)
         expected = chances * count
         statistic = float(np.sum((seen - expected) ** 2 / expected))
-        found.append(Test("fit", float(stats.chi2.sf(statistic, chances.size - 1))))
+        tests.append(Test("fit", float(stats.chi2.sf(statistic, chances.size - 1))))
     sizes = np.abs(values.astype(np.float64))
-    found.append(Test("size", _normal((sizes.mean() - law.mean_size) / np.sqrt(law.size_variance / count))))
+    tests.append(Test("size", _normal((sizes.mean() - law.mean_size) / np.sqrt(law.size_variance / count))))
     if law.two_sided:
         positive, negative = int((values > 0).sum()), int((values < 0).sum())
         if positive + negative:
-            found.append(Test("signs", _binomial(positive, positive + negative, 0.5)))
+            tests.append(Test("signs", _binomial(positive, positive + negative, 0.5)))
     else:
-        found.append(Test("sign", 0.0 if bool((values < 0).any()) else 1.0))
-    found.append(Test("parity", _binomial(int((values % 2 == 0).sum()), count, law.even)))
+        tests.append(Test("sign", 0.0 if bool((values < 0).any()) else 1.0))
+    tests.append(Test("parity", _binomial(int((values % 2 == 0).sum()), count, law.even)))
     for share in (0.05, 0.002):
         bound = max(1, int(np.ceil(-law.scale * np.log(share))))
         beyond = law.at_least(bound) * (2.0 if law.two_sided else 1.0)
-        found.append(Test(f"tail {share}", _binomial(int((sizes >= bound).sum()), count, beyond)))
+        tests.append(Test(f"tail {share}", _binomial(int((sizes >= bound).sum()), count, beyond)))
     if law.scale >= 1000:
         seen = np.bincount(values % 64, minlength=64)
-        found.append(Test("low bits", float(stats.chi2.sf(float(np.sum((seen - count / 64) ** 2) * 64 / count), 63))))
-    return found
+        tests.append(Test("low bits", float(stats.chi2.sf(float(np.sum((seen - count / 64) ** 2) * 64 / count), 63))))
+    return tests
 
 
 def independence_tests(law: NoiseLaw, first: Ints, second: Ints) -> list[Test]:
     """Neighbouring draws of one call, and the same places of two calls, must know nothing of each other."""
     pairs = {"one draw and the next": (first[:-1], first[1:]), "two calls": (first, second)}
     pairs["places 16 apart"] = (first[:-16], first[16:])
-    found = []
+    tests = []
     for name, (one, two) in pairs.items():
-        found += [Test(f"{name} {test.name}", test.chance) for test in _together(one, two, two_sided=law.two_sided)]
-        found.append(Test(f"{name} sizes", _uncorrelated(_sizes(one), _sizes(two))))
+        tests += [Test(f"{name} {test.name}", test.chance) for test in _together(one, two, two_sided=law.two_sided)]
+        tests.append(Test(f"{name} sizes", _uncorrelated(_sizes(one), _sizes(two))))
     if law.scale >= 1000:
         expected = 1.0 / (2.0 * law.scale)
         same = int((first == second).sum())
-        found.append(Test("repeated draws", float(stats.binom.sf(same - 1, first.size, min(1.0, 2 * expected)))))
+        tests.append(Test("repeated draws", float(stats.binom.sf(same - 1, first.size, min(1.0, 2 * expected)))))
     if law.scale >= 10**8:
         # Two draws are equal with a chance of at most 1 / scale, wherever in the call they stand.
         equal = first.size - np.unique(first).size
         most = first.size * (first.size - 1) / 2 / law.scale
-        found.append(Test("draws that repeat others", float(stats.poisson.sf(equal - 1, most))))
-    return found
+        tests.append(Test("draws that repeat others", float(stats.poisson.sf(equal - 1, most))))
+    return tests
 
 
 def _together(one: Ints, two: Ints, *, two_sided: bool) -> list[Test]:
@@ -379,11 +381,11 @@ def _together(one: Ints, two: Ints, *, two_sided: bool) -> list[Test]:
     first, second = one != 0, two != 0
     both = int((first & second).sum())
     law = stats.hypergeom(first.size, int(first.sum()), int(second.sum()))
-    found = [Test("zeros", min(1.0, 2.0 * float(min(law.cdf(both), law.sf(both - 1)))))]
+    tests = [Test("zeros", min(1.0, 2.0 * float(min(law.cdf(both), law.sf(both - 1)))))]
     if two_sided and both:
         same = int((np.sign(one) * np.sign(two) > 0).sum())
-        found.append(Test("signs", _binomial(same, both, 0.5)))
-    return found
+        tests.append(Test("signs", _binomial(same, both, 0.5)))
+    return tests
 
 
 def _sizes(values: Ints) -> Floats:
@@ -421,9 +423,8 @@ def _mixed(function: str, draws: int, *, two_sided: bool) -> Line:
 def _fresh(function: str) -> Line:
     """Calls one after the other must not repeat each other."""
     calls = {REAL[function](Fraction(10**8), 1, 16).tobytes() for _ in range(64)}
-    if len(calls) < 64:
-        return violation("noise", function, "fresh", f"64 calls gave {len(calls)} different outcomes", 64)
-    return clean("noise", function, "fresh", "64 calls, 64 different outcomes", 64)
+    violations = [f"64 calls gave {len(calls)} different outcomes"] if len(calls) < 64 else []
+    return judged("noise", function, "fresh", violations, "64 calls, 64 different outcomes", 64)
 
 
 def _words(draws: int) -> Line:
@@ -446,6 +447,6 @@ def _power(draws: int) -> Line:
             tests = law_tests(NoiseLaw(claim(float(unit))), values)
             if min(test.chance for test in tests) >= LEVEL:
                 passed.append(f"scale {float(unit):g} passes for {claim(float(unit)):g}")
-    if passed:
-        return violation("noise", "power", "a scale 10 % off", passed[0], draws)
-    return clean("noise", "power", "a scale 10 % off", "rejected, too large and too small, at every scale", draws)
+    return judged(
+        "noise", "power", "a scale 10 % off", passed, "rejected, too large and too small, at every scale", draws
+    )

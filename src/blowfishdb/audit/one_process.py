@@ -11,7 +11,16 @@ import numpy as np
 
 from blowfishdb.accuracy import ranking
 from blowfishdb.audit.cases import Case
-from blowfishdb.audit.definitions import NoisyRows, Record, changes, moves, records, sample_records, signatures
+from blowfishdb.audit.definitions import (
+    NoisyRows,
+    Record,
+    changes,
+    measured_once,
+    moves,
+    records,
+    sample_records,
+    signatures,
+)
 from blowfishdb.audit.report import Line, amount, judged
 from blowfishdb.audit.scratch import scratch
 from blowfishdb.audit.stages import cells_of_records, steps_of
@@ -32,7 +41,7 @@ from blowfishdb.model.predicate import Column, Predicate
 from blowfishdb.model.query import Query, query
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.certificate import certify
-from blowfishdb.plan.plan import Measurement, Plan
+from blowfishdb.plan.plan import Plan
 from blowfishdb.session.local import Remembered
 
 ANALYST = "audit"
@@ -68,45 +77,45 @@ QUESTIONS: dict[str, Query] = {
 def process_lines() -> list[Line]:
     """The same questions in several orders, nothing forgotten in between."""
     pairs = itertools.product(DECLARATIONS.items(), QUESTIONS.items())
-    cases = [Case(f"{said}, {what}", *declared, asked) for (said, declared), (what, asked) in pairs]
+    cases = [Case(f"{label}, {what}", *declared, question) for (label, declared), (what, question) in pairs]
     by_question = [case for start in range(len(QUESTIONS)) for case in cases[start :: len(QUESTIONS)]]
     orders = {"by dataset": cases, "backwards": cases[::-1], "by question": by_question}
     fine = "no plan is taken for another"
     with scratch(USUAL, NEAR) as world:
         return [
             judged(
-                "exact", f"one process, {name}", "own policy", list(_troubles(world.handle, order)), fine, len(order)
+                "exact", f"one process, {name}", "own policy", list(_violations(world.handle, order)), fine, len(order)
             )
             for name, order in orders.items()
         ]
 
 
-def _troubles(handle: DatasetHandle, order: Sequence[Case]) -> Iterator[str]:
+def _violations(handle: DatasetHandle, order: Sequence[Case]) -> Iterator[str]:
     """What is wrong with the releases; all datasets have one account and one version, so only declarations differ."""
     ranking.forget()
     quotes = Remembered()
     for case in order:
         try:
-            trouble = _trouble(quotes, replace(handle, domain=case.domain, policy=case.policy), case)
+            wrong = _what_is_wrong(quotes, replace(handle, domain=case.domain, policy=case.policy), case)
         except BlowfishError as refusal:
-            trouble = f"is refused: {refusal.message[:120]}"
-        if trouble:
-            yield f"{case.name}: {trouble}"
+            wrong = f"is refused: {refusal.message[:120]}"
+        if wrong:
+            yield f"{case.name}: {wrong}"
 
 
-def _trouble(quotes: Remembered, handle: DatasetHandle, case: Case) -> str:
+def _what_is_wrong(quotes: Remembered, handle: DatasetHandle, case: Case) -> str:
     """What is wrong with a quote or its release, by the definitions: a change that costs more, or none that does."""
-    if isinstance(case.asked, PointQuery):
+    if isinstance(case.query, PointQuery):
         return "weights on points have no cells"
-    request = make_request(handle, case.asked, PRICE)
+    request = make_request(handle, case.query, PRICE)
     ready = quotes.quote(ANALYST, request.text, case.domain, case.policy, lambda: prepare(handle, request))
     plan = ready.best.plan if isinstance(ready, Prepared) else None
     if not isinstance(ready, Prepared) or not isinstance(plan, Plan):
         return "no fixed plan is offered"
-    proof, cells = ready.best.certificate, compile_query(case.domain, case.policy, case.asked).cells
+    proof, cells = ready.best.certificate, compile_query(case.domain, case.policy, case.query).cells
     everyone = sample_records(case.adjacency, np.random.default_rng(0))
     steps = steps_of(cells, changes(case.adjacency, everyone))
-    if plan.exact is not None and any(NoisyRows.exact(plan.exact).losses(steps)):
+    if plan.exact is not None and any(NoisyRows.of(measured_once(plan.exact)).losses(steps)):
         return "a hidden change shows exactly"
     losses = NoisyRows.of(plan).losses(steps) if plan.parts else []
     worst = case.policy.rows_per_person * max(losses, default=Fraction(0))
@@ -127,31 +136,31 @@ PRESENCES: tuple[Presence, ...] = ("public", "secret", "only")
 FILTERS: tuple[Predicate | None, ...] = (None, Column("x") >= 1)
 
 
-def people_fact_lines() -> list[Line]:
+def people_constraint_lines() -> list[Line]:
     """One line: every declaration of these kinds is refused, or covers what one person's rows can change."""
     declared = domain({"x": integers(0, 2, null_public=True)})
-    troubles, refused, tried = list[str](), 0, 0
+    violations, refused, tried = list[str](), 0, 0
     for at_most, constraints, family, presence in itertools.product((1, 2), CONSTRAINTS, FAMILIES, PRESENCES):
         unit = person("who", at_most=at_most, order_by="nr")
         policy = Policy({"x": family}, presence=presence, unit=unit, constraints=constraints)
         tried += 1
         try:
-            asked = [compile_cells(declared, policy, ["x"], where) for where in FILTERS]
+            compiled = [compile_cells(declared, policy, ["x"], where) for where in FILTERS]
         except PolicyError:
             refused += 1
             continue
-        for cells in asked:
-            plan = Plan(Fraction(1), (Measurement(Identity(cells.graph.cells), np.ones(1, dtype=np.int64)),))
+        for cells in compiled:
+            plan = measured_once(Identity(cells.graph.cells))
             certified, worst = certify(plan, cells.graph).epsilon, _worst(declared, policy, cells)
             if worst > certified:
-                said = f"{'; '.join(constraints)} known, {at_most} rows a person, presence {presence}"
-                troubles.append(f"{said}: loss {worst}, certified {certified}")
-    found = f"{refused} refused, the others covered"
-    return [judged("exact", "constraints and people", "one person's rows", troubles, found, tried)]
+                declared_as = f"{'; '.join(constraints)} known, {at_most} rows a person, presence {presence}"
+                violations.append(f"{declared_as}: loss {worst}, certified {certified}")
+    summary = f"{refused} refused, the others covered"
+    return [judged("exact", "constraints and people", "one person's rows", violations, summary, tried)]
 
 
 def _worst(declared: Domain, policy: Policy, cells: Cells) -> int:
-    """The most by which the counts of the first rows change, over all changes of a person that keep the constraints."""
+    """The most by which counts of the first rows change, over all changes of one person that keep the constraints."""
     applied = policy.applied(declared)
     everyone = list(records(applied))
     told = np.array(signatures(applied, policy.constraints, everyone))

@@ -6,15 +6,15 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.audit.cases import Case, Pair, Ready, certified_as, crowd, made_ready, table_pair
+from blowfishdb.audit.cases import Case, Pair, Ready, certified_as, crowd, prepared, table_pair
 from blowfishdb.audit.definitions import MOST_RECORDS, Adjacency, Change, Place, Record, changes, sample_records
-from blowfishdb.audit.report import Line, amount, clean, judged, not_tested, violation
+from blowfishdb.audit.report import Line, amount, judged, not_tested
 from blowfishdb.audit.scratch import CHARGED, READ, Scratch, listening, opened, scratch, sealed
 from blowfishdb.audit.selections import SLACK
 from blowfishdb.audit.stages import (
@@ -57,7 +57,7 @@ class Outcome:
     logged: list[str]
     accesses: list[Access] = field(default_factory=list)
     looked: list[Looked] = field(default_factory=list)
-    troubles: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
 
 
 def released(world: Scratch, ready: Ready, key: str) -> Outcome:
@@ -92,42 +92,40 @@ def counted_and_measured(world: Scratch, payable: Payable, counting: Counting) -
     return Outcome(payload, error, list(world.watch.events), list(world.watch.statements), None, Fraction(0), heard)
 
 
-def charge_troubles(ready: Ready, case: Case, found: Outcome) -> list[str]:
+def charge_violations(ready: Ready, case: Case, outcome: Outcome) -> list[str]:
     """The price must be the certificate's, on record before any row is read, and taken from the account once."""
-    price, troubles = ready.payable.epsilon, list[str]()
-    if found.error:
-        troubles.append(f"the release failed: {found.error[:200]}")
+    price, violations = ready.payable.epsilon, list[str]()
+    if outcome.error:
+        violations.append(f"the release failed: {outcome.error[:200]}")
     if case.within is None and price not in (case.epsilon, 0):
-        troubles.append(f"asked to spend {case.epsilon}, would charge {price}")
-    if found.receipt is None:
-        return [*troubles, "no charge is on record for this release"]
-    charge = found.receipt.charge
+        violations.append(f"asked to spend {case.epsilon}, would charge {price}")
+    if outcome.receipt is None:
+        return [*violations, "no charge is on record for this release"]
+    charge = outcome.receipt.charge
     document = json.loads(charge.certificate)
-    said = {"the entry": charge.epsilon, "the certificate on record": Fraction(str(document["epsilon"]))}
+    prices = {"the entry": charge.epsilon, "the certificate on record": Fraction(str(document["epsilon"]))}
     if case.accounting == SUM:
-        said["the account"] = found.spent
-    if found.payload.startswith(b"{"):
-        said["the answer"] = _published_price(found.payload)
-    troubles += [f"{who} says {value}, the plan costs {price}" for who, value in said.items() if value != price]
-    reads = [place for place, event in enumerate(found.events) if event == READ]
-    if CHARGED not in found.events or (reads and found.events.index(CHARGED) > reads[0]):
-        troubles.append("rows were read before the charge was committed")
+        prices["the account"] = outcome.spent
+    if outcome.payload.startswith(b"{"):
+        prices["the answer"] = _published_price(outcome.payload)
+    violations += [f"{who} says {value}, the plan costs {price}" for who, value in prices.items() if value != price]
+    reads = [place for place, event in enumerate(outcome.events) if event == READ]
+    if CHARGED not in outcome.events or (reads and outcome.events.index(CHARGED) > reads[0]):
+        violations.append("rows were read before the charge was committed")
     if len(reads) != 1:
-        troubles.append(f"{len(reads)} statements read rows where one is enough")
-    if price > 0 and not any(draw.values.size for access in found.accesses for draw in access.draws):
-        troubles.append("a release that costs something drew no noise")
-    return troubles
+        violations.append(f"{len(reads)} statements read rows where one is enough")
+    if price > 0 and not any(draw.values.size for access in outcome.accesses for draw in access.draws):
+        violations.append("a release that costs something drew no noise")
+    return violations
 
 
-def repeat_troubles(world: Scratch, ready: Ready, key: str, first: Outcome) -> list[str]:
+def repeat_violations(world: Scratch, ready: Ready, key: str, first: Outcome) -> Iterator[str]:
     """The same request again must be answered from the record: nothing drawn, read or charged."""
     again = released(world, ready, key)
-    found = []
     if again.error or again.payload != first.payload:
-        found.append("the same request again is answered differently")
+        yield "the same request again is answered differently"
     if again.spent or {CHARGED, READ} & set(again.events):
-        found.append("the same request again is charged or counted again")
-    return found
+        yield "the same request again is charged or counted again"
 
 
 def _published_price(payload: bytes) -> Fraction:
@@ -136,30 +134,26 @@ def _published_price(payload: bytes) -> Fraction:
     return Fraction(str(proof["epsilon"]))
 
 
-def public_troubles(first: Outcome, second: Outcome) -> list[str]:
+def public_violations(first: Outcome, second: Outcome) -> Iterator[str]:
     """Everything that is public must be the same on both tables."""
-    found = []
     if INCIDENT.sub("", first.error) != INCIDENT.sub("", second.error):
-        found.append(
-            f"neighbours end differently: {first.error[:80] or 'an answer'} / {second.error[:80] or 'an answer'}"
-        )
+        yield f"neighbours end differently: {first.error[:80] or 'an answer'} / {second.error[:80] or 'an answer'}"
     elif first.payload != second.payload:
-        found.append(f"what is published differs although all noisy outputs are the same: {_where(first, second)}")
+        yield f"what is published differs although all noisy outputs are the same: {_where(first, second)}"
     elif first.error:
-        found.append(f"the release failed: {first.error[:160]}")
+        yield f"the release failed: {first.error[:160]}"
     if first.statements != second.statements:
-        found.append("neighbours are asked in different statements")
+        yield "neighbours are asked in different statements"
     if first.events != second.events:
-        found.append("charging, reading and what is told of it happen in another order")
+        yield "charging, reading and what is told of it happen in another order"
     if first.spent != second.spent:
-        found.append("neighbours are charged differently")
+        yield "neighbours are charged differently"
     if first.logged or second.logged:
-        found.append(f"something was said beside the curator's log: {(first.logged or second.logged)[0][:120]}")
+        yield f"something was said beside the curator's log: {(first.logged or second.logged)[0][:120]}"
     if first.receipt is not None and second.receipt is not None:
         one, two = first.receipt.charge, second.receipt.charge
         if (one.certificate, one.losses, one.program_digest) != (two.certificate, two.losses, two.program_digest):
-            found.append("what the ledger keeps of the release depends on the data")
-    return found
+            yield "what the ledger keeps of the release depends on the data"
 
 
 def _where(first: Outcome, second: Outcome) -> str:
@@ -179,7 +173,7 @@ def cells_of(payable: Payable) -> Cells | None:
     return inner.compiled.cells if isinstance(inner, Prepared | PreparedProgram) else None
 
 
-def placing_troubles(adjacency: Adjacency, payable: Payable, everyone: Sequence[Record]) -> list[str]:
+def placing_violations(adjacency: Adjacency, payable: Payable, everyone: Sequence[Record]) -> list[str]:
     """Records in the same groups must share a cell, records in different groups must not, and left out is left out."""
     cells = cells_of(payable)
     if cells is None:
@@ -193,23 +187,21 @@ def placing_troubles(adjacency: Adjacency, payable: Payable, everyone: Sequence[
     return []
 
 
-def source_troubles(
+def source_violations(
     world: Scratch, adjacency: Adjacency, payable: Payable, counting: Counting, pair: Pair
-) -> list[str]:
+) -> Iterator[str]:
     """The source must count what the made-up rows hold, cell by cell."""
-    found: list[str] = []
     for rows, records in ((pair.before, pair.records_before), (pair.after, pair.records_after)):
         world.fill(rows)
         if isinstance(payable, PointRelease):
-            found += _point_troubles(world, adjacency, payable, records)
+            yield from _point_violations(world, adjacency, payable, records)
             continue
         cells = cells_of(payable)
         if cells is not None and not np.array_equal(opened(counting.run(None)), as_counts(cells, records)):
-            found.append("the source counts other records than the table holds")
-    return found
+            yield "the source counts other records than the table holds"
 
 
-def _point_troubles(world: Scratch, adjacency: Adjacency, payable: PointRelease, records: list[Record]) -> list[str]:
+def _point_violations(world: Scratch, adjacency: Adjacency, payable: PointRelease, records: list[Record]) -> list[str]:
     """Points may come back in any order, and one point in several rows."""
     points, numbers = world.handle.source.prepare_points(payable.points, world.handle.policy.unit).run(None)
     got: Counter[Place] = Counter()
@@ -226,7 +218,7 @@ def _point_troubles(world: Scratch, adjacency: Adjacency, payable: PointRelease,
 
 @dataclass(frozen=True)
 class Effort:
-    """How much a replay tries: real releases on so many changes, from so many different records."""
+    """The effort of a replay: on how many changes real releases run, and from how many records those come."""
 
     releases: int
     records: int = MOST_RECORDS
@@ -243,14 +235,14 @@ def replay(case: Case, effort: Effort, seed: int) -> list[Line]:
         # Whoever looks at a count on the way from the source to the noise finds it sealed.
         world.source.seals = True
         try:
-            ready = made_ready(case, world.handle, case.asked)
+            ready = prepared(case, world.handle, case.query)
             price = ready.payable.epsilon
             read = READ in world.watch.events
         except (Declined, InvalidInput) as refusal:
             return [not_tested("replay", case.name, "release", f"refused: {refusal.message[:160]}")]
-        found = _Replay(case, effort, world, recorder, ready, price, random).lines()
-        early = [violation("replay", case.name, "charge", "rows were read before anything was charged")] if read else []
-        return [*early, *found]
+        lines = _Replay(case, effort, world, recorder, ready, price, random).lines()
+        early = [judged("replay", case.name, "charge", ["rows were read before anything was charged"])] if read else []
+        return [*early, *lines]
 
 
 @dataclass
@@ -269,44 +261,45 @@ class _Replay:
         listed = changes(adjacency, everyone)
         payable, price = self.ready.payable, self.price
         moved = moved_by_all(self.recorder, payable, listed, adjacency)
-        found: list[Line] = []
+        lines: list[Line] = []
         if moved is not None:
-            found.append(self._all_changes(moved, price, complete=adjacency.is_complete(everyone)))
+            lines.append(self._all_changes(moved, price, complete=adjacency.is_complete(everyone)))
         chosen = self._chosen(listed, moved)
         if not chosen:
-            return [*found, clean("replay", self.case.name, "release", "no record can change anything that is counted")]
+            return [
+                *lines,
+                judged("replay", self.case.name, "release", [], "no record can change anything that is counted"),
+            ]
         stages = payable.document().get("stages")
         if isinstance(stages, dict):
             self.recorder.allowed = {name: float(Fraction(spent)) for name, spent in stages.items()}
         moving, public, charging, counting = list[str](), list[str](), list[str](), list[str]()
-        counting += placing_troubles(adjacency, payable, everyone)
+        counting += placing_violations(adjacency, payable, everyone)
         worst: Fraction | float = Fraction(0)
         runs: list[list[Looked]] = []
         base = [everyone[int(i)] for i in self.random.integers(len(everyone), size=self.case.rows)]
         for number, change in enumerate(chosen):
             others = crowd(adjacency, base, change, number, len(self.case.name))
             pair = table_pair(adjacency, others, change, self.random)
+            first, second = self._on_neighbours(pair, charged=number == 0)
             if number == 0:
-                first, second = self._both_charged(pair)
-                charging += [*charge_troubles(self.ready, self.case, first), *first.troubles]
-            else:
-                first, second = self._both_counted(pair, self._statement())
-            public += public_troubles(first, second)
+                charging += [*charge_violations(self.ready, self.case, first), *first.violations]
+            public += public_violations(first, second)
             runs.append(first.looked)
             if number < 3:
-                counting += source_troubles(self.world, adjacency, payable, self._statement(), pair)
+                counting += source_violations(self.world, adjacency, payable, self._statement(), pair)
             loss: Fraction | float = Fraction(0)
             for step in self.recorder.replayed:
-                public += step.troubles
+                public += step.violations
                 loss = loss + step.loss
             if len(self.recorder.replayed) != len(first.accesses):
                 public.append("neighbours make different numbers of accesses to the data")
             worst = max(worst, loss)
             if loss > float(price) + SLACK if isinstance(loss, float) else loss > price:
-                moving.append(f"loss {amount(loss)} on {_said(change)}, charged {amount(price)}")
+                moving.append(f"loss {amount(loss)} on {_in_words(change)}, charged {amount(price)}")
         name, tried = self.case.name, len(chosen)
         return [
-            *found,
+            *lines,
             *self._every_stage(runs, listed, adjacency),
             judged("replay", name, "movement", moving, f"loss {amount(worst)} of {amount(price)} charged", tried),
             judged("replay", name, "public outputs", public, "the same once noisy outputs are", tried),
@@ -315,47 +308,40 @@ class _Replay:
         ]
 
     def _statement(self) -> Counting:
-        """The statement that the last release ran; weights on nodes have one of their own kind."""
+        """The statement that the last release ran; weights on points have another kind of statement."""
         payable, last = self.ready.payable, self.world.source.last
         return payable.counting(self.world.handle) if last is None or isinstance(payable, PointRelease) else last
 
-    def _both_charged(self, pair: Pair) -> tuple[Outcome, Outcome]:
-        """The whole release on a table, then on its neighbour with outputs forced equal."""
+    def _on_neighbours(self, pair: Pair, *, charged: bool) -> tuple[Outcome, Outcome]:
+        """A run on a table, then on its neighbour with the noisy outputs forced to be the same."""
         self.recorder.record()
         self.world.fill(pair.before)
-        first = released(self.world, self.ready, "before")
+        first = self._run("before", charged=charged)
         first.accesses, first.looked = list(self.recorder.accesses), list(self.recorder.looked)
-        first.troubles = repeat_troubles(self.world, self.ready, "before", first)
+        if charged:
+            first.violations = list(repeat_violations(self.world, self.ready, "before", first))
         self.recorder.repeat(first.accesses)
         self.world.fill(pair.after)
-        return first, released(self.world, self.ready, "after")
+        return first, self._run("after", charged=charged)
 
-    def _both_counted(self, pair: Pair, counting: Counting) -> tuple[Outcome, Outcome]:
-        """The same without a charge, which needs no second look for every change."""
-        self.recorder.record()
-        self.world.fill(pair.before)
-        first = counted_and_measured(self.world, self.ready.payable, counting)
-        first.accesses, first.looked = list(self.recorder.accesses), list(self.recorder.looked)
-        self.recorder.repeat(first.accesses)
-        self.world.fill(pair.after)
-        return first, counted_and_measured(self.world, self.ready.payable, counting)
+    def _run(self, key: str, *, charged: bool) -> Outcome:
+        """The whole release, or without a charge, which needs no second look for every change."""
+        if charged:
+            return released(self.world, self.ready, key)
+        return counted_and_measured(self.world, self.ready.payable, self._statement())
 
     def _all_changes(self, moved: Moved, price: Fraction, *, complete: bool) -> Line:
-        worst = max(moved.losses, default=Fraction(0))
-        name, tried, check = self.case.name, len(moved.losses), "every edge"
+        """The loss of every hidden change against the price, and the certificate computed once more."""
+        worst, violations = max(moved.losses, default=Fraction(0)), list[str]()
         if worst > price:
             change = moved.changes[moved.losses.index(worst)]
-            return violation(
-                "replay", name, check, f"loss {amount(worst)} on {_said(change)}, charged {amount(price)}", tried
-            )
-        if moved.certified != price:
-            said = f"certified again the plan costs {amount(moved.certified)}, charged {amount(price)}"
-            return violation("replay", name, check, said, tried)
-        if moved.claims_tight and complete and worst != price:
-            said = f"certified as tight at {amount(price)}, but no change loses more than {amount(worst)}"
-            return violation("replay", name, check, said, tried)
-        exact = ", attained" if worst == price else ""
-        return clean("replay", name, check, f"loss {amount(worst)} of {amount(price)} charged{exact}", tried)
+            violations.append(f"loss {amount(worst)} on {_in_words(change)}, charged {amount(price)}")
+        elif moved.certified != price:
+            violations.append(f"certified again the plan costs {amount(moved.certified)}, charged {amount(price)}")
+        elif moved.claims_tight and complete and worst != price:
+            violations.append(f"certified as tight at {amount(price)}, but no change loses more than {amount(worst)}")
+        fine = f"loss {amount(worst)} of {amount(price)} charged{', attained' if worst == price else ''}"
+        return judged("replay", self.case.name, "every edge", violations, fine, len(moved.losses))
 
     def _every_stage(self, runs: list[list[Looked]], listed: list[Change], adjacency: Adjacency) -> list[Line]:
         """What all changes lose in the rows of every stage, and what selections may cost beside, for each run."""
@@ -363,7 +349,7 @@ class _Replay:
         if not isinstance(inner, PreparedProgram):
             return []
         allowed = {each.stage: each.epsilon for each in inner.program.allowances}
-        worst, troubles = Fraction(0), list[str]()
+        worst, violations = Fraction(0), list[str]()
         for looked in runs:
             chosen = sum((allowed[stage.name] for stage in looked if stage.plan is None), Fraction(0))
             losses = moved_by_stages(
@@ -372,13 +358,13 @@ class _Replay:
             most = max(losses, default=Fraction(0))
             worst = max(worst, most + chosen)
             if most + chosen > self.price:
-                said = _said(listed[losses.index(most)])
-                troubles.append(f"loss {amount(most)} and {amount(chosen)} for selections on {said}")
-        said = f"loss {amount(worst)} of {amount(self.price)} charged"
-        return [judged("replay", self.case.name, "every edge", troubles, said, len(runs) * len(listed))]
+                summary = _in_words(listed[losses.index(most)])
+                violations.append(f"loss {amount(most)} and {amount(chosen)} for selections on {summary}")
+        summary = f"loss {amount(worst)} of {amount(self.price)} charged"
+        return [judged("replay", self.case.name, "every edge", violations, summary, len(runs) * len(listed))]
 
     def _chosen(self, listed: list[Change], moved: Moved | None) -> list[Change]:
-        """The dearest changes, and others at random."""
+        """The most expensive changes, and others at random."""
         most = self.effort.releases
         if isinstance(self.case.policy.unit, Person):
             listed = [change for change in listed if len(change.before) == 1]
@@ -387,14 +373,14 @@ class _Replay:
             return fits
         order = [int(i) for i in self.random.permutation(len(fits))]
         # Changes to absence stand last; where no loss is known beforehand, one of them is tried in any case.
-        dear = [len(fits) - 1]
+        expensive = [len(fits) - 1]
         if moved is not None:
-            dear = sorted(range(len(fits)), key=lambda i: -moved.losses[i])[: max(1, most // 2)]
-        order = [*dear, *(i for i in order if i not in dear)]
+            expensive = sorted(range(len(fits)), key=lambda i: -moved.losses[i])[: max(1, most // 2)]
+        order = [*expensive, *(i for i in order if i not in expensive)]
         return [fits[i] for i in order[:most]]
 
 
-def _said(change: Change) -> str:
+def _in_words(change: Change) -> str:
     """A change in words."""
     sides = [
         " + ".join("absence" if record is None else str(tuple(record.values())) for record in side)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from itertools import groupby
@@ -56,27 +57,20 @@ class Audit:
         return bool(self.lines) and not self.violations and any(line.verdict == "clean" for line in self.lines)
 
 
-def clean(section: Section, subject: str, check: str, found: str, tried: int = 1) -> Line:
-    """A check that found nothing wrong."""
-    return Line(section, subject, check, "clean", found, tried)
-
-
-def violation(section: Section, subject: str, check: str, found: str, tried: int = 1) -> Line:
-    """A check that found something that must not be."""
-    return Line(section, subject, check, "violation", found, tried)
-
-
 def not_tested(section: Section, subject: str, check: str, why: str) -> Line:
     """A check that does not apply, with the reason."""
     return Line(section, subject, check, "not tested", why, 0)
 
 
-def judged(section: Section, subject: str, check: str, troubles: list[str], fine: str, tried: int) -> Line:
-    """Clean without troubles; otherwise the first of them, and how many there were."""
-    if not troubles:
-        return clean(section, subject, check, fine, tried)
-    more = f" (and {len(troubles) - 1} more)" if len(troubles) > 1 else ""
-    return violation(section, subject, check, troubles[0] + more, tried)
+def judged(
+    section: Section, subject: str, check: str, violations: Iterable[str], fine: str = "", tried: int = 1
+) -> Line:
+    """A line with its verdict: clean without violations; otherwise the first of them, and how many more there are."""
+    listed = list(violations)
+    if not listed:
+        return Line(section, subject, check, "clean", fine, tried)
+    more = f" (and {len(listed) - 1} more)" if len(listed) > 1 else ""
+    return Line(section, subject, check, "violation", listed[0] + more, tried)
 
 
 def amount(number: Fraction | float) -> str:
@@ -140,26 +134,33 @@ def verdict_words(audit: Audit) -> str:
 
 def summary(audit: Audit) -> list[tuple[Section, int, int, int, int]]:
     """For each section that ran: clean lines, violations, lines that do not apply, and how much was tried."""
-    found = []
+    rows = []
     for section in SECTIONS:
         own = [line for line in audit.lines if line.section == section]
         if own:
             good, bad, none = (
                 sum(line.verdict == verdict for line in own) for verdict in ("clean", "violation", "not tested")
             )
-            found.append((section, good, bad, none, sum(line.tried for line in own)))
-    return found
+            rows.append((section, good, bad, none, sum(line.tried for line in own)))
+    return rows
+
+
+def _blocks(audit: Audit) -> Iterator[tuple[str, str | tuple[str, ...], tuple[Line, ...]]]:
+    """The parts of the page in order: a heading, a paragraph or a list of sentences, and lines."""
+    if audit.violations:
+        yield "Violations", "", audit.violations
+    yield "How to read this", HOW, ()
+    yield "Power", audit.powers, ()
+    for section, lines in groupby(audit.lines, key=lambda line: line.section):
+        yield section.capitalize(), WHAT[section], tuple(lines)
 
 
 def as_markdown(audit: Audit) -> str:
     """The page as Markdown."""
     parts = [f"# Audit of {audit.title}", f"**{verdict_words(audit)}**", _run_words(audit)]
-    if audit.violations:
-        parts += ["## Violations", _markdown_table(audit.violations)]
-    parts += ["## How to read this", "\n".join(f"- {said}" for said in HOW), "## Power"]
-    parts.append("\n".join(f"- {said}" for said in audit.powers))
-    for section, lines in groupby(audit.lines, key=lambda line: line.section):
-        parts += [f"## {section.capitalize()}", WHAT[section], _markdown_table(tuple(lines))]
+    for heading, text, lines in _blocks(audit):
+        written = text if isinstance(text, str) else "\n".join(f"- {sentence}" for sentence in text)
+        parts += [f"## {heading}", *([written] if written else []), *([_markdown_table(lines)] if lines else [])]
     return "\n\n".join(parts) + "\n"
 
 
@@ -188,17 +189,15 @@ def as_html(audit: Audit) -> str:
         f'<p class="verdict {state}">{html.escape(verdict_words(audit))}</p>',
         f"<p>{html.escape(_run_words(audit))}</p>",
     ]
-    if audit.violations:
-        parts += ["<h2>Violations</h2>", _html_table(audit.violations)]
-    parts += ["<h2>How to read this</h2>", _html_list(HOW), "<h2>Power</h2>", _html_list(audit.powers)]
-    for section, lines in groupby(audit.lines, key=lambda line: line.section):
-        parts += [f"<h2>{section.capitalize()}</h2>", f"<p>{html.escape(WHAT[section])}</p>", _html_table(tuple(lines))]
+    for heading, text, lines in _blocks(audit):
+        written = f"<p>{html.escape(text)}</p>" if isinstance(text, str) else _html_list(text)
+        parts += [f"<h2>{heading}</h2>", written if text else "", _html_table(lines) if lines else ""]
     head = f"{METAS}<title>Audit of {html.escape(audit.title)}</title><style>{STYLE}</style>"
     return f'<!doctype html><html lang="en"><head>{head}</head><body><main>{"".join(parts)}</main></body></html>\n'
 
 
 def _html_list(sentences: tuple[str, ...]) -> str:
-    return "<ul>" + "".join(f"<li>{html.escape(said)}</li>" for said in sentences) + "</ul>"
+    return "<ul>" + "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences) + "</ul>"
 
 
 def _html_table(lines: tuple[Line, ...]) -> str:

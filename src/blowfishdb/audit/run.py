@@ -11,19 +11,19 @@ from functools import lru_cache, partial
 from importlib import metadata
 
 from blowfishdb.audit.battery import battery
-from blowfishdb.audit.cases import Case, Subject, dataset_cases
+from blowfishdb.audit.cases import Subject, dataset_cases
 from blowfishdb.audit.declarations import declaration_lines, digest_lines
-from blowfishdb.audit.drills import book_lines, drills, joined_lines, refusal_lines, replay_account
+from blowfishdb.audit.drills import drills, joined_lines, ledger_lines, refusal_lines, replay_account
 from blowfishdb.audit.exact import choice_lines, cost_lines, exact_lines, refinement_lines, threshold_lines
 from blowfishdb.audit.made_up import certificate_lines, point_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
-from blowfishdb.audit.one_process import people_fact_lines, process_lines
+from blowfishdb.audit.one_process import people_constraint_lines, process_lines
 from blowfishdb.audit.replay import Effort, replay
-from blowfishdb.audit.report import SECTIONS, Audit, Line, Section, violation
+from blowfishdb.audit.report import SECTIONS, Audit, Line, Section, judged
 from blowfishdb.audit.statistical import published, residuals, selections, statistical_power
 from blowfishdb.errors import InvalidInput
 
-DRILLED = ("identity, threshold, histogram", "dawa, threshold", "synopsis", "weights on nodes, record")
+DRILLED = ("identity, threshold, histogram", "dawa, threshold", "synopsis", "weights on points, record")
 Work = Callable[[], Iterable[Line]]
 Progress = Callable[[str, int, int], None]
 """Hears what was done, how many tasks are done, and how many there are."""
@@ -55,71 +55,63 @@ class Task:
     name: str
 
 
-def cases_of(plan: AuditPlan) -> list[Case]:
-    """The cases that are replayed."""
-    return battery(quick=plan.quick) if plan.subject is None else dataset_cases(plan.subject)
-
-
 @lru_cache(maxsize=4)
 def _works(plan: AuditPlan) -> dict[Section, list[tuple[str, Work]]]:
     """Every piece of work by section, in the order of the report."""
-    found: dict[Section, list[tuple[str, Work]]] = {section: [] for section in SECTIONS}
-    effort = Effort.of(quick=plan.quick)
-    listed = cases_of(plan)
-    for case in listed:
-        found["replay"].append((case.name, partial(replay, case, effort, plan.seed)))
+    quick, seed, effort = plan.quick, plan.seed, Effort.of(quick=plan.quick)
+    cases = battery(quick=quick) if plan.subject is None else dataset_cases(plan.subject)
+    replays: list[tuple[str, Work]] = []
+    for case in cases:
+        replays.append((case.name, partial(replay, case, effort, seed)))
         if case.further:
-            found["replay"].append((case.name, partial(replay_account, case, plan.seed)))
-        if case.name in DRILLED or (plan.subject is not None and case is listed[0]):
-            found["replay"].append((f"drills: {case.name}", partial(drills, case, plan.seed)))
-    found["replay"] += [("drills: the ledger", book_lines), ("joined tables", joined_lines)]
-    quick = plan.quick
-    found["exact"] = [("tiny domains, by hand", partial(exact_lines, quick=quick)), ("digests", digest_lines)]
-    found["exact"] += [("costs of selections", cost_lines), ("winners of selections", choice_lines)]
-    found["exact"] += [("cuts of refinements", refinement_lines), ("refusals", refusal_lines)]
-    found["exact"].append(("several datasets in one process", process_lines))
-    found["exact"].append(("constraints and people", people_fact_lines))
-    found["exact"].append(("joint thresholds", threshold_lines))
-    found["exact"] += [
-        ("made-up plans", partial(certificate_lines, quick=quick, seed=plan.seed)),
-        ("made-up declarations", partial(declaration_lines, quick=quick, seed=plan.seed)),
-        ("made-up nodes", partial(point_lines, quick=quick, seed=plan.seed)),
-    ]
-    found["statistical"] = [
-        ("published histograms", partial(published, quick=quick)),
-        ("noise on rows", partial(residuals, quick=quick)),
-        ("selections", partial(selections, quick=quick)),
-    ]
-    found["noise"] = [("the sampler", partial(noise_lines, quick=quick))]
-    return found
-
-
-def tasks_of(plan: AuditPlan) -> list[Task]:
-    """The tasks of a plan."""
-    works = _works(plan)
-    return [Task(section, number, name) for section in plan.sections for number, (name, _) in enumerate(works[section])]
+            replays.append((case.name, partial(replay_account, case, seed)))
+        if case.name in DRILLED or (plan.subject is not None and case is cases[0]):
+            replays.append((f"drills: {case.name}", partial(drills, case, seed)))
+    return {
+        "replay": [*replays, ("drills: the ledger", ledger_lines), ("joined tables", joined_lines)],
+        "exact": [
+            ("tiny domains, by hand", partial(exact_lines, quick=quick)),
+            ("digests", digest_lines),
+            ("costs of selections", cost_lines),
+            ("winners of selections", choice_lines),
+            ("cuts of refinements", refinement_lines),
+            ("refusals", refusal_lines),
+            ("several datasets in one process", process_lines),
+            ("constraints and people", people_constraint_lines),
+            ("joint thresholds", threshold_lines),
+            ("made-up plans", partial(certificate_lines, quick=quick, seed=seed)),
+            ("made-up declarations", partial(declaration_lines, quick=quick, seed=seed)),
+            ("made-up points", partial(point_lines, quick=quick, seed=seed)),
+        ],
+        "statistical": [
+            ("published histograms", partial(published, quick=quick)),
+            ("noise on rows", partial(residuals, quick=quick)),
+            ("selections", partial(selections, quick=quick)),
+        ],
+        "noise": [("the sampler", partial(noise_lines, quick=quick))],
+    }
 
 
 def run_task(plan: AuditPlan, task: Task) -> list[Line]:
     """The lines of one task; whatever goes wrong in it is a line as well, for an audit that fails shows nothing."""
     name, work = _works(plan)[task.section][task.number]
-    return _run(task.section, name, work)
-
-
-def _run(section: Section, name: str, work: Work) -> list[Line]:
     try:
         return list(work())
     except Exception as failure:  # noqa: BLE001  # the code under audit may fail in any way
-        said = f"could not be audited: {type(failure).__name__}: {str(failure)[:160]}"
-        return [violation(section, name, "audit", said)]
+        failed = f"could not be audited: {type(failure).__name__}: {str(failure)[:160]}"
+        return [judged(task.section, name, "audit", [failed])]
 
 
 def run_audit(plan: AuditPlan, *, jobs: int = 1, progress: Progress | None = None) -> Audit:
     """Runs every task of a plan and collects the lines in order."""
     started = time.monotonic()
-    tasks = tasks_of(plan)
-    # What a process prints is listened to, so a bar is never drawn in one that audits.
-    results = _in_one(plan, tasks) if jobs <= 1 and progress is None else _in_several(plan, tasks, jobs, progress)
+    works = _works(plan)
+    tasks = [Task(part, number, name) for part in plan.sections for number, (name, _) in enumerate(works[part])]
+    if jobs <= 1 and progress is None:
+        results = {task: run_task(plan, task) for task in tasks}
+    else:
+        # What a process prints is listened to, so a bar is never drawn in one that audits.
+        results = _in_several(plan, tasks, jobs, progress)
     title = "the built-in battery" if plan.subject is None else f"the dataset {plan.subject.name}"
     powers = [f"Sampler: at least 0.9999 for a scale 10 % off, at a false alarm of at most {FALSE_ALARM:g}."]
     if "statistical" in plan.sections:
@@ -133,11 +125,6 @@ def run_audit(plan: AuditPlan, *, jobs: int = 1, progress: Progress | None = Non
         lines=tuple(line for task in tasks for line in results[task]),
         powers=tuple(powers),
     )
-
-
-def _in_one(plan: AuditPlan, tasks: Sequence[Task]) -> dict[Task, list[Line]]:
-    works = _works(plan)
-    return {task: _run(task.section, *works[task.section][task.number]) for task in tasks}
 
 
 def _in_several(plan: AuditPlan, tasks: Sequence[Task], jobs: int, progress: Progress | None) -> dict[Task, list[Line]]:

@@ -60,7 +60,7 @@ def opened(counts: Ints) -> Ints:
 
 
 class _Listener(logging.Handler):
-    """Hears what is said to anybody but the curator."""
+    """Collects messages to anybody but the curator."""
 
     def __init__(self, heard: list[str]) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class _Listener(logging.Handler):
 
 @contextmanager
 def listening() -> Iterator[list[str]]:
-    """What is said from now on, complete at the end; the curator's own log is silent meanwhile."""
+    """Logs, prints and warnings from now on, complete at the end; the curator's log is silent meanwhile."""
     heard: list[str] = []
     listener, root, own = _Listener(heard), logging.getLogger(), logging.getLogger("blowfishdb")
     curator = curator_log
@@ -111,7 +111,7 @@ class Watch:
 
     events: list[str] = field(default_factory=list)
     statements: list[str] = field(default_factory=list)
-    trouble: Exception | None = None
+    failure: Exception | None = None
 
     def clear(self) -> None:
         """Forgets what happened so far."""
@@ -129,12 +129,12 @@ class Watch:
         if SCHEMA_QUERY in sql or sql.startswith("SET "):
             return
         self.events.append(READ)
-        if self.trouble is not None:
-            raise self.trouble
+        if self.failure is not None:
+            raise self.failure
 
 
 class WatchedConnection:
-    """A connection of DuckDB whose statements are written down before they run."""
+    """A connection of DuckDB whose statements are recorded before they run."""
 
     def __init__(self, inner: Any, watch: Watch) -> None:
         self._inner = inner
@@ -179,36 +179,30 @@ def raw_values(attribute: Attribute, code: int) -> list[object]:
     """Values that a row may hold so that it counts as this code: usual ones, and awkward ones that are clamped."""
     if code == attribute.size and attribute.null == "cell":
         return [None]
-    found: list[object] = []
+    values: list[object] = []
     ends = {0: -1, attribute.size - 1: 1}
     if code == attribute.size + 1:
         return _beyond(attribute, 1) + (_beyond(attribute, -1) if not isinstance(attribute, Categorical) else [])
     match attribute:
         case Integers():
-            found = [attribute.low + code]
+            values = [attribute.low + code]
         case Bins():
             left, right = attribute.edge(code), attribute.edge(code + 1)
-            found = [float((left + right) / 2), float(left)]
+            values = [float((left + right) / 2), float(left)]
         case Dates():
-            day = int(attribute.starts(_one(code))[0])
-            found = [datetime.date(1970, 1, 1) + datetime.timedelta(days=day)]
+            day = int(attribute.starts(np.array([code]))[0])
+            values = [datetime.date(1970, 1, 1) + datetime.timedelta(days=day)]
         case Timestamps():
-            found = [datetime.datetime.fromisoformat(attribute.moment(code))]
+            values = [datetime.datetime.fromisoformat(attribute.moment(code))]
         case Categorical():
-            found = [attribute.values[code]]
+            values = [attribute.values[code]]
     if attribute.outside == "clamp" and code in ends:
-        found += _beyond(attribute, ends[code])
+        values += _beyond(attribute, ends[code])
     if attribute.outside not in ("clamp", "cell") and attribute.locate(attribute.outside) == code:
-        found += _beyond(attribute, 1)
+        values += _beyond(attribute, 1)
     if attribute.null != "cell" and attribute.locate(attribute.null) == code:
-        found.append(None)
-    return found
-
-
-def _one(code: int) -> Any:
-    import numpy as np
-
-    return np.array([code])
+        values.append(None)
+    return values
 
 
 def _beyond(attribute: Attribute, side: int) -> list[object]:
@@ -225,13 +219,9 @@ def _beyond(attribute: Attribute, side: int) -> list[object]:
         case Timestamps():
             return [(attribute.start if side < 0 else attribute.end) + side * datetime.timedelta(days=9)]
         case Categorical(values=values):
-            return (
-                ["nobody declared this"]
-                if isinstance(values[0], str)
-                else []
-                if isinstance(values[0], bool)
-                else [10**6]
-            )
+            if isinstance(values[0], bool):
+                return []
+            return ["nobody declared this"] if isinstance(values[0], str) else [10**6]
     return []
 
 
@@ -313,17 +303,8 @@ def scratch(
             if accounting != SUM:
                 ledger.set_accounting(account, accounting, by="audit", reason="audit")
                 account = ledger.account(account.id)
-            handle = DatasetHandle(
-                "scratch",
-                domain,
-                policy,
-                account.id,
-                account.policy_version,
-                account.domain_version,
-                account.snapshot,
-                source,
-                account.accounting,
-            )
+            versions = account.policy_version, account.domain_version, account.snapshot
+            handle = DatasetHandle("scratch", domain, policy, account.id, *versions, source, account.accounting)
             yield Scratch(database, watch, ledger, handle, source, tuple(columns))
         finally:
             ledger.close()

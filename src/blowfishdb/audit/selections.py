@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from blowfishdb.audit.noise import NoiseLaw
 from blowfishdb.audit.report import Line, amount, judged
 from blowfishdb.mechanisms.data_aware.matching_transform import MatchingPartition
 from blowfishdb.mechanisms.data_aware.partition import l1_gate, l1_refinement, worst_bucket
@@ -21,85 +22,52 @@ from blowfishdb.model.cellgraph import CellGraph, Presence
 from blowfishdb.model.graphs import WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity
-from blowfishdb.noise.sampler import sample, sample_geometric
+from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
 from blowfishdb.plan.plan import Problem
-from blowfishdb.plan.program import RefinementNoise
+from blowfishdb.plan.program import WORD_BITS, RefinementNoise, Selection
 
 Outcome = tuple[int, ...]
 REMAINDER = 1e-5
-"""Noise of each item is gone through until this chance is left; what was left out counts against a violation."""
-
-
-class Chooser(Protocol):
-    """The winner for given counts and noise."""
-
-    def choose(self, counts: Ints, draws: Ints) -> Ints: ...
-
-
-@dataclass(frozen=True)
-class OneSidedItem:
-    """The noise of one item: geometric of this scale, gone through up to `most`."""
-
-    scale: float
-
-    @property
-    def most(self) -> int:
-        return math.ceil(-self.scale * math.log(REMAINDER))
-
-    def mass(self, value: int) -> float:
-        """P(noise = value)."""
-        return -math.expm1(-1.0 / self.scale) * math.exp(-value / self.scale)
-
-    def at_least(self, value: int) -> float:
-        """P(noise >= value)."""
-        return math.exp(-max(value, 0) / self.scale)
+"""The chance of the noise of each item that is not enumerated; it counts against a violation."""
 
 
 def selection_law(
-    stage: Chooser, counts: Sequence[int], scales: Sequence[float], words: int = 0
+    stage: Selection, counts: Sequence[int], scales: Sequence[float], words: int = 0
 ) -> dict[Outcome, float]:
     """The chance of each outcome; together they fall short of 1 by what was left out.
 
     The item with the most noise is not gone through: as its noise grows the outcome changes once at most.
     """
-    items = [OneSidedItem(scale) for scale in scales]
+    limits = [math.ceil(-scale * math.log(REMAINDER)) for scale in scales]
+    chances = [
+        -math.expm1(-1.0 / scale) * np.exp(-np.arange(most + 1) / scale)
+        for scale, most in zip(scales, limits, strict=True)
+    ]
     swept = int(np.argmax(scales))
-    others = [place for place in range(len(items)) if place != swept]
+    swept_law = NoiseLaw(scales[swept], two_sided=False)
+    others = [place for place in range(len(scales)) if place != swept]
     table = np.array(counts, dtype=np.int64)
     tie = np.arange(1, words + 1, dtype=np.int64) * 7919
-    found: dict[Outcome, float] = defaultdict(float)
-    draws = np.zeros(len(items), dtype=np.int64)
+    law: dict[Outcome, float] = defaultdict(float)
+    draws = np.zeros(len(scales), dtype=np.int64)
 
     def outcome(value: int) -> Outcome:
         draws[swept] = value
         return tuple(int(part) for part in stage.choose(table, np.concatenate([draws, tie])))
 
-    for values in itertools.product(*(range(items[place].most + 1) for place in others)):
+    def differs(first: Outcome, value: int) -> bool:
+        return outcome(value) != first
+
+    for values in itertools.product(*(range(limits[place] + 1) for place in others)):
         draws[others] = values
-        chance = math.prod(items[place].mass(value) for place, value in zip(others, values, strict=True))
+        chance = math.prod(float(chances[place][value]) for place, value in zip(others, values, strict=True))
         if chance < REMAINDER * REMAINDER:
             continue
-        most = items[swept].most
-        first, last = outcome(0), outcome(most)
-        if first == last:
-            found[first] += chance
-            continue
-        change = _first_other(outcome, first, most)
-        found[first] += chance * (1.0 - items[swept].at_least(change))
-        found[last] += chance * items[swept].at_least(change)
-    return dict(found)
-
-
-def _first_other(outcome: Callable[[int], Outcome], first: Outcome, most: int) -> int:
-    """The least noise at which the outcome is no longer the first one."""
-    low, high = 0, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        if outcome(middle) == first:
-            low = middle
-        else:
-            high = middle
-    return high
+        first, last = outcome(0), outcome(limits[swept])
+        beyond = 0.0 if first == last else swept_law.at_least(_least(partial(differs, first)))
+        law[first] += chance * (1.0 - beyond)
+        law[last] += chance * beyond
+    return dict(law)
 
 
 def worst_ratio(one: dict[Outcome, float], two: dict[Outcome, float]) -> float:
@@ -121,26 +89,21 @@ HAIR = 1e-6
 SLACK = 2e-6
 """Room for the rounding of logarithms and of shares."""
 
-OutcomeFunction = Callable[[Ints, Ints], Ints]
-
-
-class StageChooser(Protocol):
-    """What is asked: the winner for given counts and given noise."""
-
-    def choose(self, counts: Ints, draws: Ints) -> Ints: ...
-
 
 @dataclass(frozen=True, eq=False)
 class Selected:
     """A selection that ran: its noise by item with the scales that were drawn, and what won."""
 
-    stage: StageChooser
+    stage: Selection
     counts: Ints
     draws: Ints
     scales: Floats
     one_sided: bool
-    is_refinement: bool
     winner: Ints
+
+    @property
+    def is_refinement(self) -> bool:
+        return isinstance(self.stage.noise, RefinementNoise)
 
     def wins(self, counts: Ints, draws: Ints) -> bool:
         """Whether the same candidate wins on these counts with this noise."""
@@ -243,7 +206,7 @@ def _least(is_enough: Callable[[int], bool]) -> int:
 
 
 def _log_chance(ran: Selected, counts: Ints) -> float:
-    """The log of the chance of the outcome: a product over the nodes whose noise matters for it."""
+    """The log of the chance of the outcome: a product over the items whose noise matters for it."""
     decided = ran.draws.copy()
     sides: dict[int, int] = {}
     for item in range(ran.draws.size):
@@ -262,28 +225,24 @@ def _log_chance(ran: Selected, counts: Ints) -> float:
     for item, side in sides.items():
         limit = _least(partial(wins_with, item, side))
         # The noise is symmetric, so both sides ask for P(noise >= limit).
-        total += _log_at_least(limit, float(ran.scales[item]))
+        total += NoiseLaw(float(ran.scales[item])).log_at_least(limit)
     return total
 
 
-def _log_at_least(limit: int, scale: float) -> float:
-    """log P(X >= limit) for discrete Laplace noise."""
-    ratio = math.exp(-1.0 / scale)
-    if limit >= 1:
-        return -limit / scale - math.log1p(ratio)
-    return math.log1p(-math.exp(-(1 - limit) / scale) / (1.0 + ratio))
-
-
 EPSILON = Fraction(6)
-"""Large, so that noise is small and all of it can be gone through; what is shown holds for the formulas as such."""
+"""Large, so that noise is small and can be enumerated; the formulas under test are those of every epsilon."""
 
 """What a bucket pays, in noise scales: the first shows most where noise is right, the second where it is half."""
 
 
-def line_graph(cells: int, presence: Presence) -> CellGraph:
-    """Cells in a row, each joined to the next; or rows that may only vanish."""
-    reach = np.minimum(np.arange(cells) + 1, cells - 1)
+def window_graph(reach: Ints, presence: Presence = "public") -> CellGraph:
+    """Cells in a row, each joined to those after it up to its reach."""
     return CellGraph((WindowGraph(reach, np.empty(0, dtype=np.int64)),), "record", np.array(False), presence)
+
+
+def line_graph(cells: int, presence: Presence = "public") -> CellGraph:
+    """Cells in a row, each joined to the next; or rows that may only vanish."""
+    return window_graph(np.minimum(np.arange(cells) + 1, cells - 1), presence)
 
 
 def neighbours_of(counts: Sequence[int], presence: Presence) -> Iterator[tuple[int, ...]]:
@@ -306,23 +265,23 @@ def selection_lines(*, quick: bool) -> Iterator[Line]:
     presences: tuple[Presence, ...] = ("public", "only")
     for presence in presences:
         graph3, graph2 = line_graph(3, presence), line_graph(2, presence)
-        said = "moves" if presence == "public" else "vanishing rows"
-        yield _by_law(f"matching of 2 cells, {said}", _matching(2, graph2), _tables(2, quick=False), presence)
+        movement = "moves" if presence == "public" else "vanishing rows"
+        yield _by_law(f"matching of 2 cells, {movement}", _matching(2, graph2), _tables(2, quick=False), presence)
         if not quick or presence == "public":
-            yield _by_law(f"matching of 3 cells, {said}", _matching(3, graph3), _tables(3, quick=True), presence)
+            yield _by_law(f"matching of 3 cells, {movement}", _matching(3, graph3), _tables(3, quick=True), presence)
         gate, allowed = gate_of(16, presence, 4 * EPSILON)
-        yield _drawn(f"gate of 16 cells, {said}", gate, presence, allowed, quick=quick)
+        yield _drawn(f"gate of 16 cells, {movement}", gate, presence, allowed, quick=quick)
         graph16, third = line_graph(16, presence), EPSILON / 3
         wide = l1_gate(16, graph16, third, block=4, cap=100, share=0.1)
-        yield _drawn(f"gate of 16 cells with a high cap, {said}", wide, presence, third, quick=quick)
+        yield _drawn(f"gate of 16 cells with a high cap, {movement}", wide, presence, third, quick=quick)
         refinement = l1_refinement(16, graph16, third)
-        yield _drawn(f"refinement of 16 cells, {said}", refinement, presence, third, quick=quick)
+        yield _drawn(f"refinement of 16 cells, {movement}", refinement, presence, third, quick=quick)
         bound = worst_bucket(16, np.zeros(1, dtype=np.int64), graph16, third)
-        yield _drawn(f"worst bucket of 16 cells, {said}", bound, presence, third, quick=quick)
-        yield _for_people(said, presence, {"gate": gate, "refinement": refinement, "worst bucket": bound})
+        yield _drawn(f"worst bucket of 16 cells, {movement}", bound, presence, third, quick=quick)
+        yield _for_people(movement, presence, {"gate": gate, "refinement": refinement, "worst bucket": bound})
 
 
-def _for_people(said: str, presence: Presence, stages: dict[str, Any]) -> Line:
+def _for_people(movement: str, presence: Presence, stages: dict[str, Any]) -> Line:
     """Three rows a person must cost three times as much, since all of them may change at once."""
     graph = line_graph(16, presence)
     wrong = [
@@ -331,7 +290,7 @@ def _for_people(said: str, presence: Presence, stages: dict[str, Any]) -> Line:
         if stage.epsilon(replace(graph, rows_per_person=3)) < 3 * stage.epsilon(graph)
     ]
     return judged(
-        "exact", f"selections for people, {said}", "price", wrong, "that of all rows of a person", len(stages)
+        "exact", f"selections for people, {movement}", "price", wrong, "that of all rows of a person", len(stages)
     )
 
 
@@ -350,11 +309,21 @@ def _matching(cells: int, graph: CellGraph) -> MatchingPartition:
     return MatchingPartition(ones, Fraction(1), loss / EPSILON)
 
 
-def item_scales(stage: Any) -> list[float]:
+def item_scales(stage: Selection) -> list[float]:
     """The scale of the noise of every item, as it would be drawn."""
     noise = stage.noise
     pairs = zip(noise.weights.tolist(), noise.sizes.tolist(), strict=True)
     return [float(noise.unit / weight) for weight, size in pairs for _ in range(size)]
+
+
+def drawn_noise(stage: Selection, times: int) -> Ints:
+    """Noise as the engine draws it for a stage, a line for each time: that of every item, then words for ties."""
+    noise = stage.noise
+    draw = sample_geometric if noise.one_sided else sample
+    classes = zip(noise.weights.tolist(), noise.sizes.tolist(), strict=True)
+    by_class = [draw(noise.unit, weight, size * times).reshape(times, size) for weight, size in classes]
+    words = sample_words(noise.tie_words * int(noise.sizes.sum()) * times, WORD_BITS).reshape(times, -1)
+    return np.concatenate([*by_class, words], axis=1)
 
 
 def gate_of(cells: int, presence: Presence, epsilon: Fraction) -> tuple[Any, Fraction]:
@@ -377,15 +346,15 @@ def _by_law(subject: str, stage: Any, tables: list[tuple[int, ...]], presence: P
         return known[counts]
 
     worst, tried = 0.0, 0
-    troubles: list[str] = []
+    violations: list[str] = []
     for counts in tables:
         for moved in neighbours_of(counts, presence):
             ratio = worst_ratio(law(counts), law(moved))
             worst, tried = max(worst, ratio), tried + 1
             if ratio > float(EPSILON) + SLACK:
-                troubles.append(f"an outcome is e^{amount(ratio)} times likelier on {counts} than on {moved}")
-    said = f"largest log-ratio {amount(worst)} of {amount(EPSILON)}"
-    return judged("exact", subject, "every outcome", troubles, said, tried)
+                violations.append(f"an outcome is e^{amount(ratio)} times likelier on {counts} than on {moved}")
+    summary = f"largest log-ratio {amount(worst)} of {amount(EPSILON)}"
+    return judged("exact", subject, "every outcome", violations, summary, tried)
 
 
 def _drawn(subject: str, stage: Any, presence: Presence, epsilon: Fraction, *, quick: bool) -> Line:
@@ -401,7 +370,7 @@ def _drawn(subject: str, stage: Any, presence: Presence, epsilon: Fraction, *, q
         lambda i: i,
     ]
     worst, tried = 0.0, 0
-    troubles: list[str] = []
+    violations: list[str] = []
     for shape in shapes:
         counts = tuple(shape(i) for i in range(stage.cells))
         listed = list(neighbours_of(counts, presence))
@@ -411,17 +380,15 @@ def _drawn(subject: str, stage: Any, presence: Presence, epsilon: Fraction, *, q
                 worst, tried = max(worst, loss), tried + 1
                 if loss > float(epsilon) + SLACK:
                     given = "" if ran.is_refinement else "given the noise of the others "
-                    troubles.append(f"{given}an outcome is e^{amount(loss)} times likelier on one of two neighbours")
-    said = f"largest log-ratio {amount(worst)} of {amount(epsilon)}"
-    return judged("exact", subject, "outcomes that were drawn", troubles, said, tried)
+                    violations.append(f"{given}an outcome is e^{amount(loss)} times likelier on one of two neighbours")
+    summary = f"largest log-ratio {amount(worst)} of {amount(epsilon)}"
+    return judged("exact", subject, "outcomes that were drawn", violations, summary, tried)
 
 
-def _runs(stage: Any, counts: Ints, times: int) -> Iterator[Selected]:
-    noise = stage.noise
-    items, scales = int(noise.sizes.sum()), np.array(item_scales(stage))
-    draw, is_refinement = sample_geometric if noise.one_sided else sample, isinstance(noise, RefinementNoise)
-    drawn = [draw(noise.unit, 1, items) for _ in range(times)]
-    if is_refinement:
-        drawn += [np.full(items, FAR), np.full(items, -FAR)]
+def _runs(stage: Selection, counts: Ints, times: int) -> Iterator[Selected]:
+    scales, one_sided = np.array(item_scales(stage)), stage.noise.one_sided
+    drawn = list(drawn_noise(stage, times))
+    if isinstance(stage.noise, RefinementNoise):
+        drawn += [np.full(scales.size, FAR), np.full(scales.size, -FAR)]
     for draws in drawn:
-        yield Selected(stage, counts, draws, scales, noise.one_sided, is_refinement, stage.choose(counts, draws))
+        yield Selected(stage, counts, draws, scales, one_sided, stage.choose(counts, draws))

@@ -14,20 +14,18 @@ from scipy.optimize import LinearConstraint, milp
 
 from blowfishdb.audit.definitions import Adjacency, Change, NoisyRows, Record, Step
 from blowfishdb.audit.scratch import opened, sealed
-from blowfishdb.audit.selections import Selected, WrongSign, selection_loss
+from blowfishdb.audit.selections import Selected, WrongSign, selection_loss, window_graph
 from blowfishdb.audit.tape import Draw, Function, Tape, replaced, taped
 from blowfishdb.engine import answer, points, release
 from blowfishdb.engine import measure as run_program
 from blowfishdb.engine.measure import measure
 from blowfishdb.engine.request import Payable, Prepared
 from blowfishdb.engine.synopsis import PreparedSynopsis
-from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.cells import Cells
-from blowfishdb.model.graphs import WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import EdgePlan, Plan
-from blowfishdb.plan.program import Measured, MeasurementStage, RefinementNoise, merge_counts
+from blowfishdb.plan.program import Measured, MeasurementStage, merge_counts
 
 
 def smallest_shift(plan: EdgePlan, moved: Ints) -> Ints | None:
@@ -38,20 +36,20 @@ def smallest_shift(plan: EdgePlan, moved: Ints) -> Ints | None:
     decoder = plan.decoder.toarray().astype(np.int64)
     weights = plan.weights.astype(np.float64)
     both = np.hstack([decoder, -decoder]).astype(np.float64)
-    found = milp(
+    solved = milp(
         np.concatenate([weights, weights]),
         constraints=LinearConstraint(both, moved.astype(np.float64), moved.astype(np.float64)),
         integrality=np.ones(2 * weights.size),
     )
-    if found.x is None:
+    if solved.x is None:
         return None
-    whole = np.round(found.x).astype(np.int64)
+    whole = np.round(solved.x).astype(np.int64)
     shift = whole[: weights.size] - whole[weights.size :]
     return shift if np.array_equal(decoder @ shift, moved) else None
 
 
 LARGE = 2**50 + 1
-"""Added to noise: no rounding to a shorter type leaves it as it is."""
+"""Added to noise: any rounding to a shorter type changes it."""
 WHEN = "2000-01-01T00:00:00+00:00"
 """All releases of an audit happen at this time, so that what they publish can be compared."""
 
@@ -87,7 +85,7 @@ class Replayed:
 
     name: str
     loss: Fraction | float
-    troubles: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -143,47 +141,49 @@ class Recorder:
             return None
         before = self.past[place]
         if (before.name, before.identity) != (name, identity):
-            said = f"{name}: the neighbour asked for another plan or stage although all earlier outputs were the same"
-            self.replayed.append(Replayed(name, 0, [said]))
+            wrong = f"{name}: the neighbour asked for another plan or stage although all earlier outputs were the same"
+            self.replayed.append(Replayed(name, 0, [wrong]))
             return None
         return before
 
     def _coupled(self, before: Access, run: Callable[[], tuple[Ints, Ints]], plan: object) -> tuple[Ints, Ints]:
-        troubles: list[str] = []
-        first, exact = self._played(before, [draw.values for draw in before.draws], run, troubles)
+        violations: list[str] = []
+        first, exact = self._played(before, [draw.values for draw in before.draws], run, violations)
         if not np.array_equal(exact, before.exact):
-            troubles.append(f"{before.name}: rows that are published exactly differ between neighbours")
+            violations.append(f"{before.name}: rows that are published exactly differ between neighbours")
         moved = first - before.noisy if first.shape == before.noisy.shape else None
         loss: Fraction | float = Fraction(0)
         result = first
         if moved is None:
-            troubles.append(f"{before.name}: neighbours publish different numbers of rows")
+            violations.append(f"{before.name}: neighbours publish different numbers of rows")
         elif moved.any():
             shift = moved if not isinstance(plan, EdgePlan) else smallest_shift(plan, moved)
             if shift is None or len(before.draws) != 1 or shift.shape != before.draws[0].values.shape:
                 loss = float("inf")
-                troubles.append(f"{before.name}: no noise can hide how far the published rows move between neighbours")
+                violations.append(f"{before.name}: no noise can hide how far published rows move between neighbours")
             else:
                 loss = before.draws[0].loss(shift)
-                result, _ = self._played(before, [before.draws[0].values - shift], run, troubles)
+                result, _ = self._played(before, [before.draws[0].values - shift], run, violations)
                 if not np.array_equal(result, before.noisy):
-                    troubles.append(f"{before.name}: what is published is not the rows plus the noise that was drawn")
+                    violations.append(f"{before.name}: what is published is not the rows plus the noise that was drawn")
         if before.draws and not isinstance(plan, EdgePlan):
-            self._check_every_row(before, run, first, troubles)
-        self.replayed.append(Replayed(before.name, loss, troubles))
+            self._check_every_row(before, run, first, violations)
+        self.replayed.append(Replayed(before.name, loss, violations))
         return before.noisy if result.shape == before.noisy.shape else result, exact
 
     def _check_every_row(
-        self, before: Access, run: Callable[[], tuple[Ints, Ints]], first: Ints, troubles: list[str]
+        self, before: Access, run: Callable[[], tuple[Ints, Ints]], first: Ints, violations: list[str]
     ) -> None:
         """Noise that is more by another large number in every row must show as just that, moved or not."""
         added = [LARGE + np.arange(draw.values.size, dtype=np.int64) for draw in before.draws]
-        more, _ = self._played(before, [d.values + a for d, a in zip(before.draws, added, strict=True)], run, troubles)
+        more, _ = self._played(
+            before, [d.values + a for d, a in zip(before.draws, added, strict=True)], run, violations
+        )
         if not np.array_equal(more, first + np.concatenate(added)):
-            troubles.append(f"{before.name}: some rows do not carry the noise that was drawn for them")
+            violations.append(f"{before.name}: some rows do not carry the noise that was drawn for them")
 
     def _played(
-        self, before: Access, values: list[Ints], run: Callable[[], tuple[Ints, Ints]], troubles: list[str]
+        self, before: Access, values: list[Ints], run: Callable[[], tuple[Ints, Ints]], violations: list[str]
     ) -> tuple[Ints, Ints]:
         self.tape.play(values)
         noisy, exact = run()
@@ -192,7 +192,7 @@ class Recorder:
         if len(drawn) != len(before.draws) or not all(
             one.asks_the_same(two) for one, two in zip(drawn, before.draws, strict=True)
         ):
-            troubles.append(f"{before.name}: the scale or the number of noise variables depends on the data")
+            violations.append(f"{before.name}: the scale or the number of noise variables depends on the data")
         return noisy, exact
 
     def select(self, name: str, stage: Any, counts: Ints, run: Callable[[], Ints]) -> Ints:
@@ -204,16 +204,16 @@ class Recorder:
         before = self._expected(name, stage.digest())
         if before is None or before.selected is None:
             return run()
-        troubles: list[str] = []
-        self._played(before, [draw.values for draw in before.draws], lambda: (run(), before.exact), troubles)
+        violations: list[str] = []
+        self._played(before, [draw.values for draw in before.draws], lambda: (run(), before.exact), violations)
         try:
             loss = selection_loss(before.selected, counts, self.allowed.get(name, 0.0))
             if math.isinf(loss):
-                troubles.append(f"{name}: no noise of its own makes the winner win on the neighbouring table")
+                violations.append(f"{name}: no noise of its own makes the winner win on the neighbouring table")
         except WrongSign as wrong:
             loss = float("inf")
-            troubles.append(f"{name}: {wrong}")
-        self.replayed.append(Replayed(name, loss, troubles))
+            violations.append(f"{name}: {wrong}")
+        self.replayed.append(Replayed(name, loss, violations))
         return before.selected.winner
 
 
@@ -227,7 +227,6 @@ def _selected(name: str, stage: Any, counts: Ints, winner: Ints, drawn: list[Dra
         draws=values,
         scales=scales,
         one_sided=all(draw.law == "geometric" for draw in noise),
-        is_refinement=isinstance(stage.noise, RefinementNoise),
         winner=winner,
     )
     return Access(name, stage.digest(), tuple(drawn), winner, np.empty(0, dtype=np.int64), ran)
@@ -236,28 +235,28 @@ def _selected(name: str, stage: Any, counts: Ints, winner: Ints, drawn: list[Dra
 @contextmanager
 def watched_stages() -> Iterator[Recorder]:
     """A recorder around every access that the engine makes, with a tape below it and the clock stopped."""
-    reply, node_measured, total = run_program._reply, points._measured, release.public_total
+    reply, points_measured, total = run_program._reply, points._measured, release.public_total
     with taped() as tape:
         recorder = Recorder(tape)
 
         def measuring(certified: CertifiedPlan, counts: Ints) -> Measured:
             def run() -> tuple[Ints, Ints]:
-                found = measure(certified, opened(counts))
-                return found.noisy, found.exact
+                measured = measure(certified, opened(counts))
+                return measured.noisy, measured.exact
 
             plan = certified.plan
             return Measured(*recorder.access("measurement", plan.digest(), run, plan))
 
-        def replying(asked: Any, graph: Any, counts: Ints) -> Any:
-            is_measurement = isinstance(asked.stage, MeasurementStage)
-            recorder.looked.append(Looked(asked.name, asked.stage.plan if is_measurement else None, asked.buckets))
+        def replying(ask: Any, graph: Any, counts: Ints) -> Any:
+            is_measurement = isinstance(ask.stage, MeasurementStage)
+            recorder.looked.append(Looked(ask.name, ask.stage.plan if is_measurement else None, ask.buckets))
             if is_measurement:
-                return reply(asked, graph, counts)
+                return reply(ask, graph, counts)
             inside = opened(counts)
-            return recorder.select(asked.name, asked.stage, inside, lambda: np.asarray(reply(asked, graph, inside)))
+            return recorder.select(ask.name, ask.stage, inside, lambda: np.asarray(reply(ask, graph, inside)))
 
         def weighing(plan: Any, counts: Ints) -> tuple[Ints, Ints]:
-            return recorder.access("node weights", plan.digest(), lambda: node_measured(plan, opened(counts)))
+            return recorder.access("point weights", plan.digest(), lambda: points_measured(plan, opened(counts)))
 
         def merging(counts: Ints, buckets: Ints) -> Ints:
             return sealed(merge_counts(opened(counts), buckets))
@@ -268,7 +267,7 @@ def watched_stages() -> Iterator[Recorder]:
         stopped: dict[Function, Function] = {
             measure: measuring,
             reply: replying,
-            node_measured: weighing,
+            points_measured: weighing,
             merge_counts: merging,
             total: totalling,
             answer.now: lambda: WHEN,
@@ -315,16 +314,13 @@ def moved_by_stages(
     for stage in looked:
         if not isinstance(stage.plan, Plan) or cells.graph.cells > MOST_CELLS:
             continue
-        rows = _rows(recorder, stage.plan, CertifiedPlan(stage.plan, _hides_nothing(stage.plan.cells)))
+        # Under a policy that hides nothing the engine measures any rows; their loss under the real one is found here.
+        hides_nothing = window_graph(np.arange(stage.plan.cells))
+        rows = _rows(recorder, stage.plan, CertifiedPlan(stage.plan, hides_nothing))
         if rows.weights.size:
             in_buckets = [[(stage.bucket(old), stage.bucket(new)) for old, new in steps] for steps in moved]
             losses = [loss + each * more for loss, more in zip(losses, rows.losses(in_buckets), strict=True)]
     return losses
-
-
-def _hides_nothing(cells: int) -> CellGraph:
-    """A policy under which the engine measures any rows: what they lose under the real one is worked out here."""
-    return CellGraph((WindowGraph(np.arange(cells), np.empty(0, dtype=np.int64)),), "record", np.array(False), "public")
 
 
 def _rows(recorder: Recorder, plan: Plan, certified: CertifiedPlan) -> NoisyRows:
@@ -345,13 +341,13 @@ def steps_of(cells: Cells, changes: Sequence[Change]) -> list[list[Step]]:
     """The cells between which the records of each change move."""
     ends = [record for change in changes for record in (*change.before, *change.after)]
     placed = iter(cells_of_records(cells, [record for record in ends if record is not None]))
-    found = []
+    steps = []
     for change in changes:
         before, after = (
             [-1 if record is None else next(placed) for record in side] for side in (change.before, change.after)
         )
-        found.append(list(zip(before, after, strict=True)))
-    return found
+        steps.append(list(zip(before, after, strict=True)))
+    return steps
 
 
 def cells_of_records(cells: Cells, records: Sequence[Record]) -> list[int]:

@@ -12,13 +12,13 @@ import numpy as np
 from scipy import stats
 
 from blowfishdb.audit.battery import CDF, FAMILIES, ONE, RANGES
-from blowfishdb.audit.cases import Case, made_ready
+from blowfishdb.audit.cases import Case, prepared
 from blowfishdb.audit.definitions import dense_rows
 from blowfishdb.audit.noise import NoiseLaw
 from blowfishdb.audit.replay import released
-from blowfishdb.audit.report import Line, amount, clean, judged, violation
+from blowfishdb.audit.report import Line, amount, judged
 from blowfishdb.audit.scratch import Scratch, TableRow, scratch
-from blowfishdb.audit.selections import gate_of, line_graph
+from blowfishdb.audit.selections import drawn_noise, gate_of, line_graph
 from blowfishdb.audit.tape import taped
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.measure import measure
@@ -29,12 +29,10 @@ from blowfishdb.mechanisms.data_aware.partition import l1_refinement, worst_buck
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.families import public
-from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.numbers import Floats
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import query
-from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
 from blowfishdb.plan.plan import Plan
-from blowfishdb.plan.program import WORD_BITS, Selection
 
 
 def lower(seen: int, tries: int, level: float) -> float:
@@ -59,12 +57,12 @@ class Comparison:
     def certain_loss(self, level: float) -> float:
         """A log-ratio of the two probabilities that the true one exceeds, except with probability `level`."""
         ways = ((self.first, self.second), (self.second, self.first))
-        found = 0.0
+        loss = 0.0
         for much, little in ways:
             low, high = lower(much, self.tries, level / 4), upper(little, self.tries, level / 4)
             if low > 0:
-                found = max(found, math.log(low / high))
-        return found
+                loss = max(loss, math.log(low / high))
+        return loss
 
     @property
     def seen_loss(self) -> float:
@@ -130,10 +128,10 @@ def published(*, quick: bool) -> Iterator[Line]:
     groups, releases = GROUPS[quick]
     declared = domain({"g": integers(0, groups - 1, null=0), "x": integers(0, 1, null=0)})
     case = Case(
-        "published histogram", declared, Policy({"g": public()}), query("histogram2d", ("g", "x")), EPSILON, "identity"
+        "published histogram", declared, Policy({"g": public()}), query("histogram2d", ("g", "x")), "identity", EPSILON
     )
     with scratch(case.domain, case.policy) as world:
-        ready = made_ready(case, world.handle, case.asked)
+        ready = prepared(case, world.handle, case.query)
         yield _row_by_row(case, ready.payable)
         seen = {}
         for side in (0, 1):
@@ -141,7 +139,7 @@ def published(*, quick: bool) -> Iterator[Line]:
             answers = [released(world, ready, f"side {side} number {number}") for number in range(releases)]
             failed = [answer.error for answer in answers if answer.error]
             if failed:
-                yield violation("statistical", case.name, "release", f"the release failed: {failed[0][:120]}")
+                yield judged("statistical", case.name, "release", [f"the release failed: {failed[0][:120]}"])
                 return
             values = [Answer.from_json(answer.payload).raw.reshape(groups, 2) for answer in answers]
             seen[side] = np.concatenate(values)
@@ -151,18 +149,18 @@ def published(*, quick: bool) -> Iterator[Line]:
 
 
 def _row_by_row(case: Case, payable: Payable) -> Line:
-    """Noise that is another number in each of thousands of rows must show in its own row."""
-    troubles = []
+    """Thousands of rows with a different number as noise each: every number must show in its row."""
+    violations = []
     plan = payable.best.plan if isinstance(payable, Prepared) else None
     if not isinstance(payable, Prepared) or not isinstance(plan, Plan):
-        return violation("statistical", case.name, "noise row by row", "no fixed plan is offered")
+        return judged("statistical", case.name, "noise row by row", ["no fixed plan is offered"])
     counts = np.resize(np.array([0, 1, 7, 1_001, 10**6 + 1, 2**52 + 1]), plan.cells)
     noise = 2**50 + np.arange(plan.weights.size)
     with taped() as tape:
         tape.play([noise])
         if not np.array_equal(measure(payable.outline.certified, counts).noisy, counts + noise):
-            troubles.append("rows share their noise, or do not get all of it, or not at every count")
-    return judged("statistical", case.name, "noise row by row", troubles, "each row has its own", 2 * GROUPS[True][0])
+            violations.append("rows share their noise, or do not get all of it, or not at every count")
+    return judged("statistical", case.name, "noise row by row", violations, "each row has its own", 2 * GROUPS[True][0])
 
 
 def _fill_groups(world: Scratch, groups: int, side: int) -> None:
@@ -185,13 +183,12 @@ def _events(first: Floats, second: Floats, charged: Fraction) -> Line:
 
 def worst_event(subject: str, comparisons: list[Comparison], charged: Fraction) -> Line:
     """The event that shows the largest certain loss, against what was charged."""
-    worst = max(comparisons, key=lambda found: found.certain_loss(LEVEL))
+    worst = max(comparisons, key=lambda comparison: comparison.certain_loss(LEVEL))
     least = worst.certain_loss(LEVEL)
-    said = f"{worst.event}: loss at least {least:.4g}, seen {worst.seen_loss:.4g}, charged {amount(charged)}"
-    tries = 2 * worst.tries
-    if least > float(charged):
-        return violation("statistical", subject, "events", said, tries)
-    return clean("statistical", subject, "events", said, tries)
+    summary = f"{worst.event}: loss at least {least:.4g}, seen {worst.seen_loss:.4g}, charged {amount(charged)}"
+    return judged(
+        "statistical", subject, "events", [summary] if least > float(charged) else [], summary, 2 * worst.tries
+    )
 
 
 def _ratios(first: Floats, second: Floats, charged: Fraction) -> Iterator[Line]:
@@ -210,12 +207,14 @@ def _ratios(first: Floats, second: Floats, charged: Fraction) -> Iterator[Line]:
         sizes = np.abs(np.concatenate([side[:, 0] - (sign > 0), side[:, 1] - (sign < 0)]))
         spread = (sizes.mean() - law.mean_size) / math.sqrt(law.size_variance / sizes.size)
         size_chance = float(2.0 * stats.norm.sf(abs(spread)))
-        said = (
+        summary = (
             f"mean log-ratio {ratios.mean():.4g}, claimed {2 * mean:.4g}; "
             f"mean noise {sizes.mean():.4g}, claimed {law.mean_size:.4g}"
         )
-        check = violation if min(chance, size_chance) < LEVEL else clean
-        yield check("statistical", f"published histogram, {name} table", "likelihood ratio", said, ratios.size)
+        violations = [summary] if min(chance, size_chance) < LEVEL else []
+        yield judged(
+            "statistical", f"published histogram, {name} table", "likelihood ratio", violations, summary, ratios.size
+        )
 
 
 def residuals(*, quick: bool) -> Iterator[Line]:
@@ -223,11 +222,11 @@ def residuals(*, quick: bool) -> Iterator[Line]:
     rows_wanted = 10_000 if quick else 200_000
     for name in FEW_MECHANISMS if quick else MECHANISMS:
         for family in ("threshold",) if quick else ("threshold", "full"):
-            asked = CDF if name == "ordered" else RANGES
-            case = Case(f"{name}, {family}", ONE, Policy({"x": FAMILIES[family]}), asked, Fraction(1, 2), name)
+            question = CDF if name == "ordered" else RANGES
+            case = Case(f"{name}, {family}", ONE, Policy({"x": FAMILIES[family]}), question, name, Fraction(1, 2))
             with scratch(case.domain, case.policy) as world:
                 try:
-                    payable = made_ready(case, world.handle, case.asked).payable
+                    payable = prepared(case, world.handle, case.query).payable
                     plan = payable.best.plan if isinstance(payable, Prepared) else None
                 except (Declined, InvalidInput):
                     continue
@@ -246,9 +245,10 @@ def _residual(case: Case, payable: Prepared, plan: Plan, rows_wanted: int) -> Li
     variance = times * sum(law.size_variance / law.scale**2 for law in laws)
     score = (float(np.sum(np.abs(noise) / scales)) - mean) / math.sqrt(variance)
     chance = float(2.0 * stats.norm.sf(abs(score)))
-    said = f"noise {1 + score * math.sqrt(variance) / mean:.4g} times what the charge claims"
-    check = violation if chance < LEVEL else clean
-    return check("statistical", case.name, "noise on rows", said, int(noise.size))
+    summary = f"noise {1 + score * math.sqrt(variance) / mean:.4g} times what the charge claims"
+    return judged(
+        "statistical", case.name, "noise on rows", [summary] if chance < LEVEL else [], summary, int(noise.size)
+    )
 
 
 def selections(*, quick: bool) -> Iterator[Line]:
@@ -268,20 +268,13 @@ def selections(*, quick: bool) -> Iterator[Line]:
         ),
     }
     for name, (stage, one, two) in stages.items():
-        seen = [_outcomes(stage, np.array(counts, dtype=np.int64), tries) for counts in (one, two)]
+        seen = [
+            Counter(
+                str(stage.choose(np.array(counts, dtype=np.int64), draws).tolist())
+                for draws in drawn_noise(stage, tries)
+            )
+            for counts in (one, two)
+        ]
         outcomes = set(seen[0]) | set(seen[1])
         comparisons = [Comparison(f"outcome {o}", seen[0][o], seen[1][o], tries) for o in outcomes]
         yield worst_event(f"selection: {name}", comparisons, at_gate if name == "gate" else epsilon)
-
-
-def _outcomes(stage: Selection, counts: Ints, tries: int) -> Counter[str]:
-    noise = stage.noise
-    draw = sample_geometric if noise.one_sided else sample
-    items = int(noise.sizes.sum())
-    by_class = [
-        draw(noise.unit, int(weight), int(size) * tries).reshape(tries, int(size))
-        for weight, size in zip(noise.weights, noise.sizes, strict=True)
-    ]
-    words = sample_words(noise.tie_words * items * tries, WORD_BITS).reshape(tries, -1)
-    draws = np.concatenate([*by_class, words], axis=1)
-    return Counter(str(stage.choose(counts, row).tolist()) for row in draws)

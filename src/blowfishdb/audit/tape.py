@@ -63,8 +63,8 @@ class Tape:
 
     def take(self) -> list[Draw]:
         """What was recorded since the last time."""
-        found, self.recorded = self.recorded, []
-        return found
+        draws, self.recorded = self.recorded, []
+        return draws
 
     def _deliver(self, law: Law, unit: Fraction, weights: Ints, real: Callable[[], Ints]) -> Ints:
         if self.queue is None:
@@ -80,18 +80,18 @@ class Tape:
 
     def sample(self, unit: Fraction, weights: Ints | int, size: int | None = None) -> Ints:
         """Stands for sampler.sample."""
-        asked = _spread(weights, size)
-        return self._deliver("laplace", unit, asked, lambda: REAL["sample"](unit, weights, size))
+        variables = _spread(weights, size)
+        return self._deliver("laplace", unit, variables, lambda: REAL["sample"](unit, weights, size))
 
     def sample_geometric(self, unit: Fraction, weights: Ints | int, size: int | None = None) -> Ints:
         """Stands for sampler.sample_geometric."""
-        asked = _spread(weights, size)
-        return self._deliver("geometric", unit, asked, lambda: REAL["sample_geometric"](unit, weights, size))
+        variables = _spread(weights, size)
+        return self._deliver("geometric", unit, variables, lambda: REAL["sample_geometric"](unit, weights, size))
 
     def sample_words(self, size: int, bits: int) -> Ints:
         """Stands for sampler.sample_words."""
-        asked = np.full(size, bits, dtype=np.int64)
-        return self._deliver("words", Fraction(1), asked, lambda: REAL["sample_words"](size, bits))
+        variables = np.full(size, bits, dtype=np.int64)
+        return self._deliver("words", Fraction(1), variables, lambda: REAL["sample_words"](size, bits))
 
 
 REAL: dict[str, Callable[..., Ints]] = {

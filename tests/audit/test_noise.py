@@ -1,12 +1,17 @@
-"""The tests of the sampler: what happens by chance passes, what no right sampler does is flagged."""
+"""The sampler's tests pass what happens by chance and flag what no right sampler does; a tape serves one thread."""
 
 from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from blowfishdb.audit import noise
 from blowfishdb.audit.noise import NoiseLaw
+from blowfishdb.audit.tape import taped
+from blowfishdb.engine import measure
 from blowfishdb.model.numbers import Ints
 
 pytestmark = pytest.mark.audit
@@ -41,3 +46,13 @@ def test_a_block_of_draws_that_repeats_another_is_flagged() -> None:
     assert flagged(NoiseLaw(1e9), fresh[0], fresh[1]) == set()
     again = np.concatenate([fresh[0][:40_000], fresh[0][: DRAWS - 40_000]])
     assert flagged(NoiseLaw(1e9), again, fresh[1]) == {"draws that repeat others"}
+
+
+def test_other_threads_draw_for_real_while_a_tape_plays() -> None:
+    with ThreadPoolExecutor(1) as elsewhere, taped() as tape:
+        tape.play([])
+        here = measure.sample(Fraction(1000), np.ones(50, dtype=np.int64))
+        there = elsewhere.submit(measure.sample, Fraction(1000), np.ones(50, dtype=np.int64)).result()
+        assert len(tape.take()) == 1
+    assert not np.any(here)
+    assert np.any(there)
