@@ -414,7 +414,7 @@ def sample_records(adjacency: Adjacency, random: np.random.Generator, most: int 
         return [{**still, **dict(zip(own, chosen, strict=True))} for chosen in combinations]
     if not adjacency.used:
         return [still]
-    different = {_key(record): record for record in _corners(adjacency, still, random, most)}
+    different = {tuple(record.values()): record for record in _corners(adjacency, still, random, most)}
     return list(different.values())
 
 
@@ -431,12 +431,12 @@ def _corners(adjacency: Adjacency, still: Record, random: np.random.Generator, m
         record = {**still, **{name: int(random.choice(ends[name])) for name in ends}}
         corners.append(record)
         name = adjacency.used[int(random.integers(len(adjacency.used)))]
-        partner = far_partner(adjacency, record, name, random)
+        partner = _far_partner(adjacency, record, name, random)
         corners.append({**record, name: partner})
     return corners
 
 
-def far_partner(adjacency: Adjacency, record: Record, name: str, random: np.random.Generator) -> int:
+def _far_partner(adjacency: Adjacency, record: Record, name: str, random: np.random.Generator) -> int:
     """The furthest value of one attribute that one hidden step reaches, among some that are tried."""
     attribute, here = adjacency.applied[name], record[name]
     tried = [int(code) for code in random.integers(0, attribute.size, 8)]
@@ -452,10 +452,6 @@ def far_partner(adjacency: Adjacency, record: Record, name: str, random: np.rand
     ):
         furthest += side
     return furthest
-
-
-def _key(record: Record) -> tuple[int, ...]:
-    return tuple(record.values())
 
 
 def changes(adjacency: Adjacency, everyone: Sequence[Record], most_together: int = 3) -> list[Change]:

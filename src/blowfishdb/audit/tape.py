@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -66,34 +67,26 @@ class Tape:
         draws, self.recorded = self.recorded, []
         return draws
 
-    def _deliver(self, law: Law, unit: Fraction, weights: Ints, real: Callable[[], Ints]) -> Ints:
+    def draw(self, function: str, *given: Any) -> Ints:
+        """Stands for a function of the sampler."""
+        if function == "sample_words":
+            size, bits = given
+            unit, weights = Fraction(1), np.full(size, bits, dtype=np.int64)
+        else:
+            unit, weights = given[0], _spread(*given[1:])
         if self.queue is None:
-            values = real()
+            values = REAL[function](*given)
         elif not self.queue:
             values = np.zeros(weights.size, dtype=np.int64)
         else:
             values = self.queue.pop(0)
         if values.shape != weights.shape:
             raise TapeError(f"{weights.size} variables were asked for where the tape has {values.size}")
-        self.recorded.append(Draw(law, unit, weights, values))
+        self.recorded.append(Draw(LAWS[function], unit, weights, values))
         return values.copy()
 
-    def sample(self, unit: Fraction, weights: Ints | int, size: int | None = None) -> Ints:
-        """Stands for sampler.sample."""
-        variables = _spread(weights, size)
-        return self._deliver("laplace", unit, variables, lambda: REAL["sample"](unit, weights, size))
 
-    def sample_geometric(self, unit: Fraction, weights: Ints | int, size: int | None = None) -> Ints:
-        """Stands for sampler.sample_geometric."""
-        variables = _spread(weights, size)
-        return self._deliver("geometric", unit, variables, lambda: REAL["sample_geometric"](unit, weights, size))
-
-    def sample_words(self, size: int, bits: int) -> Ints:
-        """Stands for sampler.sample_words."""
-        variables = np.full(size, bits, dtype=np.int64)
-        return self._deliver("words", Fraction(1), variables, lambda: REAL["sample_words"](size, bits))
-
-
+LAWS: dict[str, Law] = {"sample": "laplace", "sample_geometric": "geometric", "sample_words": "words"}
 REAL: dict[str, Callable[..., Ints]] = {
     "sample": sampler.sample,
     "sample_geometric": sampler.sample_geometric,
@@ -101,7 +94,7 @@ REAL: dict[str, Callable[..., Ints]] = {
 }
 
 
-def _spread(weights: Ints | int, size: int | None) -> Ints:
+def _spread(weights: Ints | int, size: int | None = None) -> Ints:
     column = np.asarray(weights, dtype=np.int64).reshape(-1)
     return column.copy() if size is None else np.broadcast_to(column, (size,)).copy()
 
@@ -142,5 +135,5 @@ def _in_this_thread(original: Function, substitute: Function) -> Function:
 def taped() -> Iterator[Tape]:
     """A tape between the sampler and everything that draws noise."""
     tape = Tape()
-    with replaced({real: getattr(tape, name) for name, real in REAL.items()}):
+    with replaced({real: partial(tape.draw, name) for name, real in REAL.items()}):
         yield tape
