@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_parts_are_accounted_side_by_side(folder: Path) -> None:
     with curator(folder) as keeper:
-        keeper.add(visits(WARDS, epsilon="1").accounted("per-edge by ward"))
+        keeper.add(replace(visits(WARDS, epsilon="1"), accounting="per-edge by ward"))
         assert keeper.dataset("visits").accounting == "per-edge by ward"
     with bf.connect(configuration(folder), analyst="ana") as db:
         for ward in ("A1", "A2", "A3"):

@@ -168,7 +168,7 @@ def test_everything_that_can_be_declared_survives(tmp_path: Path) -> None:
     write_dataset(path, own)
     found = read_config(path).dataset("all")
     assert found == own
-    assert (found.policy_document(), found.domain_document()) == (own.policy_document(), own.domain_document())
+    assert (found.policy_document, found.domain_document) == (own.policy_document, own.domain_document)
 
 
 def test_secrets_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,9 +60,9 @@ class Catalog:
             raise CatalogError(f"the dataset {dataset.name} is not registered; the curator adds it")
         if dataset.accounting != account.accounting:
             raise NotInForce(dataset.name, "accounting")
-        if self.ledger.document(account.id, "policy", account.policy_version) != dataset.policy_document():
+        if self.ledger.document(account.id, "policy", account.policy_version) != dataset.policy_document:
             raise NotInForce(dataset.name, "policy")
-        if self.ledger.document(account.id, "domain", account.domain_version) != dataset.domain_document():
+        if self.ledger.document(account.id, "domain", account.domain_version) != dataset.domain_document:
             raise NotInForce(dataset.name, "domain")
 
 

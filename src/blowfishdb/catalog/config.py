@@ -46,10 +46,10 @@ class Entry:
         # The lines are found when a mistake was: a configuration may list very many values.
         return line_of(toml_lines(self.text), (*self.path, *inside))
 
-    def wrong(self, said: str, *inside: str | int) -> CatalogError:
+    def wrong(self, reason: str, *inside: str | int) -> CatalogError:
         """The error for something in the table."""
         place = dotted((*self.path, *inside))
-        return CatalogError(f"{place}{said}" if place else said, line=self.line(*inside))
+        return CatalogError(f"{place}{reason}" if place else reason, line=self.line(*inside))
 
     def check_keys(self, known: tuple[str, ...]) -> None:
         """Refuses a key that is none of the known ones, and names the nearest."""
@@ -197,10 +197,10 @@ class Config:
 
     def _users_url(self) -> str:
         """Where the server keeps people; a variable that only the server has stays as it is written."""
-        written = str(self.server.get("users", USUAL_USERS))
+        address = str(self.server.get("users", USUAL_USERS))
         with suppress(CatalogError):
-            written = filled_in(written)
-        return located(written, self.path.parent)
+            address = filled_in(address)
+        return located(address, self.path.parent)
 
     def _check_variables(self, address: str) -> None:
         """Keeps secrets of the environment from being sent to an address of somebody's choice."""
@@ -237,12 +237,12 @@ def read_config(path: str | Path) -> Config:
         raise CatalogError(f"the configuration {place.name} cannot be read") from None
     whole = Entry(text, (), parse_toml(text))
     whole.check_keys(KEYS)
-    written = whole.table("datasets")
+    datasets = whole.table("datasets")
     return Config(
         path=place,
         ledger=whole.word("ledger", USUAL_LEDGER),
         mark=whole.word("mark") if "mark" in whole.content else None,
-        datasets={name: _dataset(name, written.table(name)) for name in written.content},
+        datasets={name: _dataset(name, datasets.table(name)) for name in datasets.content},
         server=whole.table("server").content,
         text=text,
     )
@@ -259,7 +259,7 @@ def write_dataset(path: Path, dataset: Dataset) -> None:
         datasets = document["datasets"]
         if not isinstance(datasets, Table | dict):
             raise CatalogError("datasets is a table of the configuration")
-        datasets[dataset.name] = with_long_lists(dataset.written())
+        datasets[dataset.name] = with_long_lists(dataset.serialize())
         _replace(path, tomlkit.dumps(document))
 
 
@@ -274,10 +274,10 @@ def erase_dataset(path: Path, name: str) -> None:
 def filled_in(address: str) -> str:
     """The address with every ${NAME} replaced by what the environment says; the value is never shown."""
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in os.environ:
-            raise CatalogError(f"the environment variable {found[1]} is not set")
-        return os.environ[found[1]]
+    def value(variable: re.Match[str]) -> str:
+        if variable[1] not in os.environ:
+            raise CatalogError(f"the environment variable {variable[1]} is not set")
+        return os.environ[variable[1]]
 
     return VARIABLE.sub(value, address)
 
@@ -304,7 +304,7 @@ def _dataset(name: str, entry: Entry) -> Dataset:
     joins = [_join(join) for join in entry.tables("joins")]
     declared = {"version": 1, "domain": entry.content["domain"], "policy": entry.content.get("policy", {})}
     try:
-        document = read_content(_written(declared))
+        document = read_content(_decimals_as_text(declared))
         return Dataset(
             name,
             source=source,
@@ -331,12 +331,12 @@ def _join(entry: Entry) -> Join:
     return Join(table, foreign_key, key, {name: attributes.word(name) for name in attributes.content})
 
 
-def _written(value: Any) -> Any:
-    """Decimals as text, which the writer keeps exactly."""
+def _decimals_as_text(value: Any) -> Any:
+    """The value with decimals as text, which the writer of documents keeps exactly."""
     if isinstance(value, dict):
-        return {key: _written(inner) for key, inner in value.items()}
+        return {key: _decimals_as_text(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_written(inner) for inner in value]
+        return [_decimals_as_text(inner) for inner in value]
     return str(value) if isinstance(value, Decimal) else value
 
 

@@ -1,4 +1,4 @@
-"""The curator's side: datasets, versions, budgets, and the books. Everything that changes is recorded in the ledger."""
+"""The curator's actions: datasets, versions, budgets and the ledger, which records every change."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Curator:
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger, for whoever keeps the books."""
+        """The open ledger."""
         return self._catalog.ledger
 
     def close(self) -> None:
@@ -108,14 +108,16 @@ class Curator:
     def known_account(self, source: str, joins: Sequence[Join] = ()) -> Account | None:
         """The account that the data at an address has already, under whatever name."""
         try:
-            return self.ledger.account(account_id(open_source(self.config.reachable(source), joins).identity()))
+            return self._account_at(source, joins)
         except UnknownAccount:
             return None
 
     def as_known(self, name: str, source: str) -> Dataset:
         """The data at an address under a name, as the ledger has it in force; UnknownAccount when it has none."""
-        account = self.ledger.account(account_id(open_source(self.config.reachable(source)).identity()))
-        return read_known(name, source, account, self.ledger)
+        return read_known(name, source, self._account_at(source), self.ledger)
+
+    def _account_at(self, source: str, joins: Sequence[Join] = ()) -> Account:
+        return self.ledger.account(account_id(open_source(self.config.reachable(source), joins).identity()))
 
     def add(self, dataset: Dataset) -> Account:
         """Registers a dataset: its account in the ledger first, then its place in the configuration."""
@@ -129,8 +131,8 @@ class Curator:
         terms = Terms(
             source.identity(),
             dataset.epsilon,
-            dataset.policy_document(),
-            dataset.domain_document(),
+            dataset.policy_document,
+            dataset.domain_document,
             dataset.per_analyst,
             dataset.accounting,
         )
@@ -174,9 +176,9 @@ class Curator:
     def what_would_change(self, name: str, *, policy: Policy) -> tuple[VersionChange, Stretch]:
         """What a new policy would do to past loss; changes nothing."""
         account, in_force = self.in_force(name)
-        new = in_force.declared_as(policy=policy)
+        new = replace(in_force, policy=policy)
         stretch = self._policy_stretch(account, in_force, policy)
-        change = self.ledger.what_would_change(account.id, "policy", new.policy_document(), stretch.factor)
+        change = self.ledger.what_would_change(account.id, "policy", new.policy_document, stretch.factor)
         return change, stretch
 
     def set_policy(self, name: str, policy: Policy, *, reason: str, seen: int | None = None) -> VersionChange:
@@ -187,7 +189,7 @@ class Curator:
         account, in_force = self.in_force(name)
         if seen is not None and seen != account.policy_version:
             raise StaleVersion("policy version", seen, account.policy_version)
-        new = in_force.declared_as(policy=policy)
+        new = replace(in_force, policy=policy)
         stretch = self._policy_stretch(account, in_force, policy)
         return self._new_version(account, "policy", new, stretch, reason)
 
@@ -202,13 +204,13 @@ class Curator:
         """Puts a new domain in force; once something was released, attributes may only come or go."""
         account, in_force = self.in_force(name)
         declared = domain if isinstance(domain, Domain) else make_domain(domain)
-        new = in_force.declared_as(domain=declared, joins=joins)
+        new = replace(in_force, domain=declared, joins=in_force.joins if joins is None else tuple(joins))
         source = open_source(self.config.reachable(new.source), new.joins)
         _check_columns(new, source.columns())
         # An attribute that comes back is no new one: it is compared with every domain that was asked.
         asked = read_asked_domains(in_force, account, self.ledger)
-        found = [domain_stretch(past, new) for past in (*asked, in_force)]
-        stretch = next((one for one in found if one.factor is None), found[-1])
+        stretches = [domain_stretch(past, new) for past in (*asked, in_force)]
+        stretch = next((one for one in stretches if one.factor is None), stretches[-1])
         change = self._new_version(account, "domain", new, stretch, reason)
         self._catalog.sources[name] = source
         return change
@@ -229,7 +231,7 @@ class Curator:
         old = in_force.policy
         policy = replace(old, attributes={one: hidden for one, hidden in old.attributes.items() if one in kept})
         # Whatever else names them, such as public constraints, is told before anything changes.
-        in_force.declared_as(domain=make_domain(kept), policy=policy)
+        replace(in_force, domain=make_domain(kept), policy=policy)
         if policy.attributes != old.attributes:
             change, stretch = self.what_would_change(name, policy=policy)
             if change.refusal is not None or change.spent_after != change.spent_before:
@@ -267,10 +269,10 @@ class Curator:
     def set_accounting(self, name: str, accounting: str, *, reason: str) -> Account:
         """Counts loss per class of edges from now on, or as a sum again; the worst loss so far counts for all."""
         account, in_force = self.in_force(name)
-        changed = in_force.accounted(accounting)
-        found = self.ledger.set_accounting(account, accounting, by=self._by, reason=reason)
+        changed = replace(in_force, accounting=accounting)
+        account = self.ledger.set_accounting(account, accounting, by=self._by, reason=reason)
         self._save(changed)
-        return found
+        return account
 
     # --- budgets
 
@@ -286,16 +288,14 @@ class Curator:
         """Raises what the data may lose in all, on record; what was spent stays spent."""
         limit = short_number(epsilon, "epsilon")
         account = self.ledger.renew(self._catalog.account(name).id, limit, by=self._by, reason=reason)
-        dataset = self.config.dataset(name)
-        self._save(dataset.limited_to(limit, dataset.per_analyst))
+        self._save(replace(self.config.dataset(name), epsilon=limit))
         return account
 
     def limit_everyone(self, name: str, epsilon: Number | None, *, reason: str) -> Account:
         """Sets what each analyst without a limit of their own may spend; None: only the data's limit holds."""
         limit = None if epsilon is None else short_number(epsilon, "epsilon")
         account = self.ledger.limit_everyone(self._catalog.account(name).id, limit, by=self._by, reason=reason)
-        dataset = self.config.dataset(name)
-        self._save(dataset.limited_to(dataset.epsilon, limit))
+        self._save(replace(self.config.dataset(name), per_analyst=limit))
         return account
 
     def limit_analyst(self, name: str, analyst: str, epsilon: Number | None, *, reason: str) -> AnalystBudget:
@@ -304,7 +304,7 @@ class Curator:
         account = self._catalog.account(name).id
         return self.ledger.limit_analyst(account, analyst.strip(), limit, by=self._by, reason=reason)
 
-    # --- books
+    # --- ledger
 
     def entries(self, name: str | None = None, *, after: int = 0) -> Iterator[Entry]:
         """The ledger's entries in order: all of them, or those of one dataset."""
@@ -333,7 +333,7 @@ class Curator:
     def _new_version(
         self, account: Account, kind: VersionKind, new: Dataset, stretch: Stretch, reason: str
     ) -> VersionChange:
-        document = new.policy_document() if kind == "policy" else new.domain_document()
+        document = new.policy_document if kind == "policy" else new.domain_document
         try:
             change = self.ledger.new_version(account, kind, document, stretch.factor, by=self._by, reason=reason)
         except ChangeRefused as refusal:
@@ -354,8 +354,8 @@ def curate(config: str | Path = USUAL_CONFIG, *, by: str = "curator") -> Curator
     """Opens a configuration for its curator; one that does not exist yet is made when the first dataset is added."""
     check_text(by, "the curator's name")
     path = Path(config).expanduser().absolute()
-    found = read_config(path) if path.exists() else Config(path)
-    return Curator(Catalog(found, open_ledger(found.ledger_url(), mark=found.mark_path())), by)
+    settings = read_config(path) if path.exists() else Config(path)
+    return Curator(Catalog(settings, open_ledger(settings.ledger_url(), mark=settings.mark_path())), by)
 
 
 def _check_columns(dataset: Dataset, columns: Mapping[str, ColumnType]) -> None:

@@ -6,7 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -39,7 +39,7 @@ from blowfishdb.model.families import (
 )
 from blowfishdb.model.numbers import show
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.serialize import read_attribute as read_written
+from blowfishdb.model.serialize import read_attribute as read_content
 from blowfishdb.model.serialize import write_domain, write_policy
 from blowfishdb.sources.base import Join, Kind
 
@@ -83,21 +83,20 @@ class Dataset:
             )
         if not isinstance(source, str) or not source:
             raise CatalogError("a source is an address such as duckdb:///shop.duckdb#sales")
-        own = None if per_analyst is None else short_number(per_analyst, "per_analyst")
-        found: dict[str, object] = {
+        values: dict[str, object] = {
             "name": name,
             "source": source,
             "domain": domain if isinstance(domain, Domain) else make_domain(domain),
             "policy": Policy() if policy is None else policy,
             "epsilon": short_number(epsilon, "epsilon"),
-            "per_analyst": own,
+            "per_analyst": None if per_analyst is None else short_number(per_analyst, "per_analyst"),
             "joins": tuple(joins),
             "accounting": accounting,
             "pad_to": None if pad_to is None else short_number(pad_to, "pad_to"),
         }
-        for field, value in found.items():
+        for field, value in values.items():
             object.__setattr__(self, field, value)
-        if self.epsilon < 0 or (own is not None and own < 0):
+        if self.epsilon < 0 or (self.per_analyst is not None and self.per_analyst < 0):
             raise CatalogError("budgets are not negative")
         password = PASSWORD.match(source)
         if password and not SECRET.fullmatch(password["password"]):
@@ -110,62 +109,34 @@ class Dataset:
         check_accounting(accounting)
         if self.pad_to is not None:
             check_step(self.pad_to)
-        side_by_side = parallel_attribute(accounting)
-        if side_by_side is not None:
-            check_parallel(self.domain, self.policy, side_by_side)
-
-    def declared_as(
-        self, *, domain: Domain | None = None, policy: Policy | None = None, joins: Sequence[Join] | None = None
-    ) -> Dataset:
-        """The same data and budgets with another domain, policy or joins."""
-        return replace(
-            self,
-            domain=self.domain if domain is None else domain,
-            policy=self.policy if policy is None else policy,
-            joins=self.joins if joins is None else tuple(joins),
-        )
+        attribute = parallel_attribute(accounting)
+        if attribute is not None:
+            check_parallel(self.domain, self.policy, attribute)
 
     def as_recorded(self, domain: Domain, policy: Policy, joins: Sequence[Join]) -> Dataset:
         """The same data as the ledger has it in force, though the policy may be one that is refused by now.
 
         It can be looked at and replaced. Whatever else is made of it is checked again, and so is every release.
         """
-        found = object.__new__(Dataset)
-        own = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name, value in {**own, "domain": domain, "policy": policy, "joins": tuple(joins)}.items():
-            object.__setattr__(found, name, value)
-        return found
-
-    def accounted(self, accounting: str) -> Dataset:
-        """The same dataset with another way of accounting."""
-        return replace(self, accounting=accounting)
-
-    def limited_to(self, epsilon: Fraction, per_analyst: Fraction | None) -> Dataset:
-        """The same dataset with other budgets."""
-        return replace(self, epsilon=epsilon, per_analyst=per_analyst)
-
-    def policy_document(self) -> str:
-        """The policy as the ledger keeps it."""
-        return self._policy_document
-
-    def domain_document(self) -> str:
-        """The domain and the joins that feed it, as the ledger keeps them."""
-        return self._domain_document
+        recorded = object.__new__(Dataset)
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name, value in {**values, "domain": domain, "policy": policy, "joins": tuple(joins)}.items():
+            object.__setattr__(recorded, name, value)
+        return recorded
 
     @cached_property
-    def _policy_document(self) -> str:
+    def policy_document(self) -> str:
+        """The policy as the ledger stores it."""
         return json.dumps(write_policy(self.policy), sort_keys=True, ensure_ascii=False)
 
     @cached_property
-    def _domain_document(self) -> str:
-        return json.dumps(
-            {"attributes": write_domain(self.domain), "joins": [write_join(join) for join in self.joins]},
-            sort_keys=True,
-            ensure_ascii=False,
-        )
+    def domain_document(self) -> str:
+        """The domain and the joins that feed it, as the ledger stores them."""
+        content = {"attributes": write_domain(self.domain), "joins": [write_join(join) for join in self.joins]}
+        return json.dumps(content, sort_keys=True, ensure_ascii=False)
 
-    def written(self) -> dict[str, Any]:
-        """The dataset as its table in the configuration."""
+    def serialize(self) -> dict[str, Any]:
+        """The table of the dataset in the configuration."""
         entry: dict[str, Any] = {"source": self.source, "epsilon": show(self.epsilon)}
         if self.per_analyst is not None:
             entry["per_analyst"] = show(self.per_analyst)
@@ -181,13 +152,9 @@ class Dataset:
 
 
 def write_join(join: Join) -> dict[str, Any]:
-    """A join as its table in the configuration."""
-    return {
-        "table": join.table,
-        "foreign_key": join.foreign_key,
-        "key": join.key,
-        "attributes": dict(join.attributes),
-    }
+    """The table of a join in the configuration."""
+    keys = {"table": join.table, "foreign_key": join.foreign_key, "key": join.key}
+    return {**keys, "attributes": dict(join.attributes)}
 
 
 LARGEST_GRAPH = 2**26
@@ -254,26 +221,21 @@ FILE = re.compile(r"(?:@|from\s+file\s+)(?P<path>.+)")
 
 def read_attribute(words: str, kind: Kind | None = None, folder: Path = Path()) -> Attribute:
     """The attribute that the words declare; the kind of the column tells numbers from texts in lists."""
-    plain, said = _beside(words.strip())
+    plain = words.strip()
+    sides: dict[str, str] = {}
+    while side := SIDE.search(plain):
+        sides.setdefault(side["which"], side["value"].strip("'"))
+        plain = plain[: side.start()]
     if not plain:
         raise DomainError(f"a domain is missing; {HINT}")
-    written = _ordered(plain) or _listed(plain, kind, folder)
-    for which, value in said.items():
+    content = _ordered(plain) or _listed(plain, kind, folder)
+    for which, value in sides.items():
         if value == "public":
-            written |= {which: CELL, f"{which}_public": True}
+            content |= {which: CELL, f"{which}_public": True}
         else:
-            listed = written["kind"] == "categorical"
-            written[which] = _typed(value, kind if listed else Kind.INTEGER)
-    return read_written(written)
-
-
-def _beside(words: str) -> tuple[str, dict[str, str]]:
-    """The words without what they say at their end about NULL and about values outside."""
-    said: dict[str, str] = {}
-    while found := SIDE.search(words):
-        said.setdefault(found["which"], found["value"].strip("'"))
-        words = words[: found.start()]
-    return words, said
+            listed = content["kind"] == "categorical"
+            content[which] = _typed(value, kind if listed else Kind.INTEGER)
+    return read_content(content)
 
 
 def _ordered(plain: str) -> dict[str, Any]:
@@ -372,24 +334,25 @@ def attribute_words(attribute: Attribute, family: Family) -> str:
     open_to_all = isinstance(family, Public)
     first, last = attribute.run_label(0, 0), attribute.run_label(attribute.size - 1, attribute.size - 1)
     values = first if attribute.size == 1 else f"{first} … {last}"
-    beside = [f"NULL counts as {attribute.null}"]
+    sides = [f"NULL counts as {attribute.null}"]
     if attribute.null == CELL:
-        beside = [f"NULL {'public' if attribute.null_public or open_to_all else 'hidden'}"]
+        sides = [f"NULL {'public' if attribute.null_public or open_to_all else 'hidden'}"]
     if attribute.outside == CELL:
-        beside.append(f"outside {'public' if attribute.outside_public or open_to_all else 'hidden'}")
+        sides.append(f"outside {'public' if attribute.outside_public or open_to_all else 'hidden'}")
     elif attribute.outside != CLAMP:
-        beside.append(f"outside counts as {attribute.outside}")
-    return f"{attribute.size:,} values: {values}; {', '.join(beside)}"
+        sides.append(f"outside counts as {attribute.outside}")
+    return f"{attribute.size:,} values: {values}; {', '.join(sides)}"
 
 
 def named(pairs: Iterable[str], option: str) -> Mapping[str, str]:
     """NAME=WORDS options as a mapping."""
-    found: dict[str, str] = {}
+    words_of: dict[str, str] = {}
     for pair in pairs:
         name, separator, words = pair.partition("=")
-        if not separator or not name.strip():
+        name = name.strip()
+        if not separator or not name:
             raise DomainError(f"{option} is written NAME=WORDS, such as {option} 'age=0..110'")
-        if name.strip() in found:
-            raise DomainError(f"{option} names {name.strip()!r} twice")
-        found[name.strip()] = words
-    return found
+        if name in words_of:
+            raise DomainError(f"{option} names {name!r} twice")
+        words_of[name] = words
+    return words_of

@@ -99,7 +99,7 @@ def _constraints_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch | 
     if new.presence != "public" and old.presence == "public":
         return Stretch(None, "presence was public, and past releases may have told who is there")
     if after is not None and after > before:
-        # Losses are sums over so many moves, the dearest first: they grow no faster than the number of moves.
+        # Losses are sums over so many moves, the most expensive first: they grow no faster than the number of moves.
         return Stretch(Fraction(after, before), f"up to {after:,} records change together, and {before:,} did before")
     return Stretch(Fraction(1), "the same public constraints tied the same records together before")
 

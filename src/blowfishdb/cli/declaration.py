@@ -97,7 +97,7 @@ def limited(dataset: Dataset, options: DatasetOptions) -> Dataset:
     """A known dataset with the budgets that the options name; the ledger refuses other ones than it has."""
     limit = dataset.epsilon if options.epsilon is None else short_number(options.epsilon, "epsilon")
     share = dataset.per_analyst if options.per_analyst is None else short_number(options.per_analyst, "per analyst")
-    return dataset.limited_to(limit, share)
+    return replace(dataset, epsilon=limit, per_analyst=share)
 
 
 def read_file(path: Path) -> Document:
@@ -254,8 +254,8 @@ def show_edits(declared: Dataset, in_force: Dataset, account: Account) -> None:
     """Warns of what the configuration says and the ledger does not have in force, with the command that changes it."""
     name = declared.name
     documents = (
-        ("policy", declared.policy_document(), in_force.policy_document()),
-        ("domain", declared.domain_document(), in_force.domain_document()),
+        ("policy", declared.policy_document, in_force.policy_document),
+        ("domain", declared.domain_document, in_force.domain_document),
     )
     for kind, edited, recorded in documents:
         if edited != recorded:

@@ -120,7 +120,7 @@ def export(
 
     \b
     Examples
-      blowfish ledger export books.jsonl
+      blowfish ledger export ledger.jsonl
       blowfish ledger export --dataset visits | head
     """
     with existing(config) as curator:

@@ -154,9 +154,7 @@ def _meter(view: PointView, epsilon: Fraction) -> None:
                 (attribute.value_at(a), attribute.value_at(b)) for a, b in pairs
             ]:
                 try:
-                    _gauge(
-                        risk(view.dataset.declared_as(policy=view.policy), epsilon, one, two, attribute=view.attribute)
-                    )
+                    _gauge(risk(replace(view.dataset, policy=view.policy), epsilon, one, two, attribute=view.attribute))
                 except BlowfishError as error:
                     notice(sentence(error.message), "is-accent")
 
