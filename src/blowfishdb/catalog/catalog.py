@@ -1,4 +1,4 @@
-"""Opens what the configuration names: the ledger, the sources, and each dataset at the versions in force."""
+"""The catalog of a configuration: its ledger, its sources, and each dataset at the versions in force."""
 
 from __future__ import annotations
 
@@ -153,13 +153,13 @@ class LiveCatalog:
 
 
 def _reached(config: Config, name: str) -> tuple[str, tuple[Join, ...]] | None:
-    """What decides how the rows of a dataset are reached."""
+    """Address and joins of a dataset's rows."""
     dataset = config.datasets.get(name)
     return None if dataset is None else (dataset.source, dataset.joins)
 
 
 def _stamp(path: Path) -> Stamp:
-    """What changes when the file is replaced; all zeros while there is none."""
+    """Time, size and inode of a file, which change when it is replaced; zeros while there is none."""
     try:
         found = os.stat(path)
     except OSError:

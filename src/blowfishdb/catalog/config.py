@@ -30,7 +30,7 @@ from blowfishdb.sources.base import Join
 
 @dataclass(frozen=True)
 class Entry:
-    """What a table says, and where it stands."""
+    """A table of the configuration and its place."""
 
     text: str = field(repr=False)
     path: KeyPath
@@ -140,13 +140,13 @@ USUAL_CONFIG = "blowfish.toml"
 USUAL_LEDGER = "sqlite:///blowfish.ledger"
 USUAL_USERS = "sqlite:///blowfish.users"
 OWN_SCHEMAS = ("blowfish_ledger", "blowfish_users")
-"""Where ledgers and people are kept in PostgreSQL."""
+"""Schemas of ledgers and of users in PostgreSQL."""
 KEYS = ("ledger", "mark", "datasets", "server")
 DATASET_KEYS = ("source", "epsilon", "per_analyst", "accounting", "pad_to", "domain", "policy", "joins")
 NEEDED_KEYS = ("source", "domain")
 JOIN_KEYS = ("table", "foreign_key", "key", "attributes")
 OWN_VARIABLES = "BLOWFISH_"
-"""How variables begin that every curator may name."""
+"""Prefix of the environment variables that every curator may name."""
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -196,7 +196,7 @@ class Config:
         return place
 
     def _users_url(self) -> str:
-        """Where the server keeps people; a variable that only the server has stays as it is written."""
+        """The address of the server's users; a variable that only the server has is not filled in."""
         address = str(self.server.get("users", USUAL_USERS))
         with suppress(CatalogError):
             address = filled_in(address)

@@ -182,7 +182,7 @@ def read_distances(path: str | Path, theta: object, attribute: Attribute | None 
 
 
 def read_value(text: str, attribute: Attribute | None) -> object:
-    """The declared value that is written so; lists may hold numbers or truth values."""
+    """The declared value of a text; lists may hold numbers or truth values."""
     plain = text.strip()
     if isinstance(attribute, Categorical):
         return next((known for known in attribute.values if str(known) == plain), plain)

@@ -1,4 +1,4 @@
-"""How much a change of policy or domain stretches what past releases promised, exactly, or why that has no bound."""
+"""Stretch: the exact factor by which a change of policy or domain multiplies past loss, or why there is none."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ STEP_WORDS = {
     "done": "done",
 }
 PRECISE = ("exact", "simulated")
-"""How a price is known where nothing need be said about it."""
+"""Methods of pricing that need no remark."""
 
 
 class Source(Protocol[Found]):
@@ -182,7 +182,7 @@ def say_command(what: str, command: str) -> None:
 
 
 def rounded_down(amount: Fraction) -> str:
-    """A positive amount with three digits that count, never more than it is."""
+    """A positive amount with three significant digits, rounded down."""
     return f"{Context(prec=3, rounding=ROUND_DOWN).divide(Decimal(amount.numerator), Decimal(amount.denominator)):f}"
 
 
@@ -232,7 +232,7 @@ def explained(statement: str, epsilon: str) -> str:
 
 
 def print_answer(session: Session, answer: Answer, files: FileOptions, heard: Sequence[str], *, as_json: bool) -> None:
-    """Prints an answer and what is left of the budget, and writes its files; `heard` are the steps it took."""
+    """Prints an answer and what is left of the budget, and writes its files; `heard` lists the steps of its release."""
     again = "" if "charge" in heard else "You asked this before: the same answer again, free."
     show_answer(answer, files, caveat=again, as_json=as_json)
     if not as_json:
@@ -282,7 +282,7 @@ def _save(answer: Answer, path: Path) -> None:
 
 @contextmanager
 def steps(first: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A spinner that names the step, where somebody watches."""
+    """A spinner that names the current step, in a terminal."""
     screen = console(error=True)
     if quiet or not screen.is_terminal:
         yield lambda _: None
@@ -297,7 +297,7 @@ def steps(first: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def heard_steps(*, quiet: bool) -> Iterator[tuple[list[str], Callable[[str], None]]]:
-    """The same, and a list of the steps that were taken."""
+    """A spinner that names the current step, and the list of the steps taken."""
     heard: list[str] = []
     with steps("asking", quiet=quiet) as report:
 

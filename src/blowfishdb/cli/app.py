@@ -1,4 +1,4 @@
-"""The commands and their groups; what the exit codes mean."""
+"""The commands of `blowfish` and their groups."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 VIOLATION = 8
-"""The exit code when something was found."""
+"""The exit code of an audit that found a violation."""
 MOST_SHOWN = 12
 
 Dataset = Annotated[
@@ -104,7 +104,7 @@ def audit(
 
 
 def _show(found: Audit) -> None:
-    """The summary, and what was found."""
+    """Prints the summary of an audit and its violations."""
     from blowfishdb.audit.report import summary, verdict_words
 
     rows = [(name, f"{a:,}", f"{b:,}", f"{c:,}", f"{d:,}") for name, a, b, c, d in summary(found)]
@@ -121,7 +121,7 @@ def _show(found: Audit) -> None:
 
 @contextmanager
 def _bar(*, quiet: bool) -> Iterator[Progress | None]:
-    """A progress bar, where somebody watches."""
+    """A progress bar, in a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     screen = console(error=True)

@@ -44,7 +44,7 @@ SERVERS = ("postgresql", "postgres", "mysql", "mariadb")
 
 
 def look_up(curator: Curator, source: str, *, as_json: bool) -> Mapping[str, ColumnType]:
-    """The columns at an address. What a server says that cannot be asked for them is shown: it has read no row."""
+    """The columns at an address. Where a server fails to list them its message is shown: it has read no row."""
     try:
         return curator.columns(source)
     except SourceFailed:
@@ -135,7 +135,7 @@ def _unit(options: DatasetOptions) -> Person | None:
 def show_added(
     dataset: Dataset, account: Account, columns: Mapping[str, ColumnType], path: Path, *, as_json: bool
 ) -> None:
-    """What was written where."""
+    """Prints an added dataset and the file that declares it."""
     domain, policy, unit = dataset.domain, dataset.policy, dataset.policy.unit
     keys = (unit.id, unit.order_by) if isinstance(unit, Person) else ()
     unused = [name for name in columns if name not in domain and name not in keys]
@@ -190,7 +190,7 @@ def _attribute_row(dataset: Dataset, name: str) -> tuple[str, str]:
 
 
 def dataset_content(dataset: Dataset, account: Account, analysts: Sequence[AnalystBudget]) -> dict[str, object]:
-    """Everything about a dataset, for programs."""
+    """A dataset with its budgets as JSON."""
     return {
         "name": dataset.name,
         "source": dataset.source,
@@ -234,7 +234,7 @@ def show_budget(name: str, account: Account, analysts: Sequence[AnalystBudget], 
 
 
 def analyst_content(analysts: Sequence[AnalystBudget]) -> list[dict[str, object]]:
-    """Who spent what, for programs."""
+    """Spending and limit of each analyst as JSON."""
     return [{"name": one.analyst, "spent": exact(one.spent), "limit": exact(one.limit)} for one in analysts]
 
 
@@ -279,7 +279,7 @@ def show_edits(declared: Dataset, in_force: Dataset, account: Account) -> None:
 
 @dataclass(frozen=True)
 class Answers:
-    """What was said about the columns of a table."""
+    """Attributes, policies and unit of a table, from answers in the terminal."""
 
     attributes: dict[str, Attribute]
     families: dict[str, Family]
@@ -362,7 +362,7 @@ def ask_yes(question: str) -> bool:
 
 
 def ask_reason() -> str:
-    """Why something is done, for the record."""
+    """The reason for a change, for the record."""
 
     def read(said: str) -> str:
         if not said:
@@ -373,7 +373,7 @@ def ask_reason() -> str:
 
 
 def _ask(prompt: str, hint: str, read: Callable[[str], Found]) -> Found:
-    """What is made of the answer; asks again until something can be made of it."""
+    """The value of an answer; asks again until it can be read."""
     while True:
         said = console().input(prompt, markup=False).strip()
         if said == "?":

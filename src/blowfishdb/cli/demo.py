@@ -28,7 +28,7 @@ from blowfishdb.errors import CatalogError
 
 @dataclass(frozen=True)
 class Stop:
-    """One stop of the tour: what is said, then the command that is run; `code` is how it is meant to end."""
+    """One stop of the tour: an explanation, a command, and its expected exit code."""
 
     said: str
     command: tuple[str, ...]

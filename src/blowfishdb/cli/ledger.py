@@ -131,7 +131,7 @@ def export(
 
 
 def entry_content(entry: Entry) -> dict[str, object]:
-    """An entry, for programs."""
+    """An entry as JSON."""
     return {
         "sequence": entry.sequence,
         "kind": entry.kind,
@@ -157,7 +157,7 @@ def _row(entry: Entry, datasets: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _details(fields: Mapping[str, object]) -> list[str]:
-    """What is worth a word about an entry that is no charge."""
+    """Remarks on an entry that is no charge."""
     details = [f"limit {_amount(fields['limit'])}"] if fields.get("limit") is not None else []
     if fields.get("by") and fields.get("analyst"):
         details.append(f"for {fields['analyst']}")
@@ -172,7 +172,7 @@ def _amount(text: object) -> str:
 
 
 def verified(curator: Curator, *, quiet: bool) -> Verification:
-    """The check of the whole ledger, with a bar where somebody watches."""
+    """The check of the whole ledger, with a progress bar in a terminal."""
     if quiet or not sys.stderr.isatty():
         return curator.verify()
     from rich.progress import Progress

@@ -27,7 +27,7 @@ TABLES = (".csv", ".parquet", ".json")
 
 
 def dataset_names(incomplete: str) -> list[str]:
-    """The datasets whose names begin so, for the shell to complete; reads the configuration alone."""
+    """The datasets whose names begin with the text, for the shell to complete; reads the configuration alone."""
     import tomllib
 
     try:
@@ -116,7 +116,7 @@ class AccuracyOptions:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a release is run."""
+    """Key and deadline of a release."""
 
     key: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Names this request; the same key never pays twice.")
@@ -148,7 +148,7 @@ class FileOptions:
 
 @dataclass(frozen=True)
 class AnalystOptions:
-    """Who asks, and the configuration."""
+    """The analyst and the configuration."""
 
     analyst: Annotated[
         str | None,
@@ -203,7 +203,7 @@ class DatasetOptions:
 
 @dataclass(frozen=True)
 class RiskOptions:
-    """Two values, and either what is spent or which bound is wanted."""
+    """Two values to tell apart, and either what is spent or which bound is wanted."""
 
     pair: Annotated[str, typer.Option(metavar="A,B", help="The two values somebody would tell apart.")]
     epsilon: Annotated[
@@ -224,7 +224,7 @@ class RiskOptions:
 
 
 def check_file(path: Path | None, endings: tuple[str, ...], option: str) -> None:
-    """Refuses a file that could not be written afterwards."""
+    """Refuses a file that could not be written once the answer is charged."""
     if path is None:
         return
     if path.suffix.lower() not in endings:
@@ -268,7 +268,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def option_words(*groups: object) -> list[str]:
-    """The words on the command line that give the same options; what is as usual is left out."""
+    """The words on the command line that give these options; defaults are left out."""
     words: list[str] = []
     for group in groups:
         hints = get_type_hints(type(group), include_extras=True)

@@ -173,7 +173,7 @@ def _budget_words(error: BudgetExceeded) -> str:
 
 
 def short(number: Fraction | float | None) -> str:
-    """A number for people: three digits that count, and never rounded to nothing."""
+    """A number for people: three significant digits, never rounded to 0."""
     if number is None:
         return "-"
     value = float(number)
@@ -206,7 +206,7 @@ def table(
 
 
 def bullets(sentences: Sequence[str]) -> RenderableType:
-    """Sentences, each with a dash and its own margin."""
+    """Sentences as a list with dashes."""
     from rich.table import Table
     from rich.text import Text
 
@@ -224,7 +224,7 @@ def exact(number: Fraction | None) -> str | None:
 
 
 def budget_line(spent: Fraction, limit: Fraction | None) -> str:
-    """Spent of limit, and a little bar."""
+    """What is spent of a limit, with a bar."""
     if limit is None:
         return f"{short(spent)} spent, no limit of its own"
     share = float(spent / limit) if limit else 1.0
@@ -263,7 +263,7 @@ KINDS: tuple[tuple[type[BlowfishError], int], ...] = (
     (InvalidInput, 3),
     (InternalError, 1),
 )
-"""Errors and their exit codes; the first line that fits counts."""
+"""Errors and their exit codes; the first kind that fits counts."""
 
 
 def exit_code(error: BlowfishError) -> int:

@@ -69,7 +69,7 @@ def disable(
     config: Config = USUAL_CONFIG,
     as_json: AsJson = False,
 ) -> None:
-    """Shuts a person out at once, visits and tokens included.
+    """Shuts a person out at once, login sessions and tokens included.
 
     \b
     Examples
@@ -87,7 +87,7 @@ def disable(
 
 @app.command()
 def password(person: Person, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
-    """Gives a person a new one-time password; their visits end.
+    """Gives a person a new one-time password; their login sessions end.
 
     \b
     Example

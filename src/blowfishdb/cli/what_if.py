@@ -25,7 +25,7 @@ from blowfishdb.present.page import ALWAYS_UNPROTECTED
 from blowfishdb.present.table import needed
 
 HARDLY, NOT_AT_ALL = 100.0, 1e6
-"""Odds from which a pair is hardly protected, and from which it is as good as open."""
+"""Odds from which a pair is hardly protected, and from which it is not protected at all."""
 MOST_THRESHOLDS = 3
 
 
@@ -89,7 +89,7 @@ def read_pairs(name: str, texts: Sequence[str], attribute: Attribute) -> tuple[P
 
 
 def read_pair(text: str, attribute: Attribute) -> tuple[object, object]:
-    """The two values that are written A,B."""
+    """The two values of a pair, written A,B."""
     one, comma, two = text.partition(",")
     if not comma:
         raise QueryError("a pair is written A,B, such as --pair 900,1000")

@@ -45,7 +45,7 @@ TURNED: dict[Op, Op] = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def read_condition(node: exp.Expression, names: Names) -> Predicate:
-    """The condition that a node writes."""
+    """The condition of a parsed node."""
     if isinstance(node, exp.Paren):
         return read_condition(node.this, names)
     if isinstance(node, exp.And | exp.Or):
@@ -141,7 +141,7 @@ def _refuse(node: exp.Expression, names: Names) -> Predicate:
 
 
 def shown(text: object) -> str:
-    """What somebody wrote, quoted, shortened, with invisible characters spelled out."""
+    """A text for a message: quoted, shortened, with invisible characters spelled out."""
     plain = str(text)
     cut = plain if len(plain) <= LONGEST_SHOWN else plain[: LONGEST_SHOWN - 3] + "..."
     return ascii(cut) if not cut.isprintable() else repr(cut)
@@ -186,7 +186,7 @@ def value_of(node: exp.Expression, *, plain: bool = False) -> Value | None:
 
 
 def number(text: str) -> int | Fraction:
-    """The exact number that digits write."""
+    """The exact number of a text of digits."""
     if len(text) > LONGEST_NUMBER:
         raise QueryError(f"a number has at most {LONGEST_NUMBER} characters, not {len(text):,}")
     try:
@@ -270,7 +270,7 @@ class Names:
 
 
 def node_text(node: exp.Expression) -> str:
-    """What somebody wrote, for a message."""
+    """A node as SQL, for a message."""
     try:
         return shown(node.sql())
     except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError):
