@@ -1,4 +1,4 @@
-"""The root of all errors, and how an amount is written in them."""
+"""Every error of BlowfishDB: a stable code, typed fields, and a sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fractions import Fraction
 
 
 def amount(epsilon: Fraction) -> str:
-    """The number for people; the exact one is in the error's fields."""
+    """The amount with up to six digits; the exact one is in the error's fields."""
     short = f"{float(epsilon):.6g}"
     return short if Fraction(short) == epsilon else f"about {short}"
 
@@ -229,8 +229,8 @@ class DatasetPaused(AccessError):
     code = "dataset-paused"
 
     def __init__(self, dataset: str, reason: str = "") -> None:
-        said = f": {reason}" if reason else ""
-        super().__init__(f"not run, nothing charged: {dataset} is paused{said}. Earlier answers stay open to you.")
+        because = f": {reason}" if reason else ""
+        super().__init__(f"not run, nothing charged: {dataset} is paused{because}. Earlier answers stay open to you.")
         self.dataset = dataset
         self.reason = reason
 
@@ -308,11 +308,11 @@ class BudgetExceeded(LedgerError):
         remaining_analyst: Fraction | None,
         instead: tuple[str, ...] = (),
     ) -> None:
-        own = "" if remaining_analyst is None else f" and {amount(remaining_analyst)} for this analyst"
+        analyst = "" if remaining_analyst is None else f" and {amount(remaining_analyst)} for this analyst"
         advice = f"With what is left you can have: {', or '.join(instead)}." if instead else "Ask for less accuracy."
         super().__init__(
             f"not run, nothing charged: this costs epsilon {amount(requested)}; {amount(remaining_dataset)} is left "
-            f"for the data{own}. {advice} The curator can renew the budget."
+            f"for the data{analyst}. {advice} The curator can renew the budget."
         )
         self.requested = requested
         self.remaining_dataset = remaining_dataset
@@ -462,7 +462,7 @@ class NotRevealed(BlowfishError, AttributeError):
 
 
 class SourceFailed(BlowfishError):
-    """A data source that failed while it was read; what it said is in the curator's log only."""
+    """A data source that failed while it was read; its message is in the curator's log only."""
 
     code = "source-failed"
 

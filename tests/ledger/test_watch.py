@@ -155,7 +155,7 @@ def test_a_wrong_checkpoint_stops_no_sound_ledger(ledger: Ledger, tmp_path: Path
 
 
 def test_checkpoints_are_kept_as_the_ledger_grows(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "WORTH_KEEPING", 4)
+    monkeypatch.setattr(verification, "CHECKPOINT_EVERY", 4)
     with place.open() as ledger:
         account = busy_ledger(ledger)
     for key in ("x", "y"):

@@ -217,10 +217,10 @@ class PostgresStore(OneProcess):
                 if problem.sqlstate == REFUSED or self._writer.closed:
                     return None
                 raise
-        sequence, previous, own = rows[0]
-        if not isinstance(sequence, int) or not isinstance(previous, str) or not isinstance(own, str):
+        sequence, previous, chained = rows[0]
+        if not isinstance(sequence, int) or not isinstance(previous, str) or not isinstance(chained, str):
             raise LedgerCorrupt("the charge came back without its entry")
-        return Receipt(sequence, charge, previous, own)
+        return Receipt(sequence, charge, previous, chained)
 
     def close(self) -> None:
         """Closes every connection."""
@@ -280,8 +280,8 @@ def _connect_writer(url: str, patience: float) -> Connection:
 def _connect(url: str, patience: float, more: str = "") -> Connection:
     options = f"-c search_path={SCHEMA} -c synchronous_commit=on -c lock_timeout={int(1000 * patience)} {more}"
     options += r" -c default_transaction_isolation=read\ committed"
-    own = conninfo_to_dict(url).get("options")
-    info = make_conninfo(url, options=f"{own} {options}" if own else options, application_name="blowfishdb ledger")
+    given = conninfo_to_dict(url).get("options")
+    info = make_conninfo(url, options=f"{given} {options}" if given else options, application_name="blowfishdb ledger")
     connection = psycopg.connect(info, autocommit=True, connect_timeout=max(2, int(patience)))
     connection.adapters.register_loader("numeric", WholeNumber)
     return connection

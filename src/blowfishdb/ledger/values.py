@@ -1,4 +1,4 @@
-"""What goes into a ledger and what comes out: exact amounts, accounts, charges, receipts, entries, reports."""
+"""Values of the ledger: exact amounts, losses per class, accounts, charges, receipts, entries, reports."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ SUM = "sum"
 PER_EDGE = "per-edge"
 BY = f"{PER_EDGE} by "
 INSIDE = "in "
-"""Names of classes begin so where components of an attribute are accounted side by side, and never elsewhere."""
+"""The beginning of class names where components of an attribute are accounted side by side, and only there."""
 MOST_CLASSES = 4096
 LONGEST_CLASS = 400
 
@@ -216,7 +216,7 @@ def account_id(identity: str) -> str:
 
 @dataclass(frozen=True)
 class Terms:
-    """On what terms data gets its account: whose it is, what it may lose, and its first policy and domain (JSON)."""
+    """The terms of a new account: identity of the data, limits, first policy and domain (JSON), way of accounting."""
 
     identity: str
     limit: Fraction
@@ -330,7 +330,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Head:
-    """Where a ledger ends: its own id, the number of entries and the hash of the last one."""
+    """The end of a ledger: its id, the number of entries and the hash of the last one."""
 
     ledger: str
     sequence: int

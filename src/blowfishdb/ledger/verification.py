@@ -357,8 +357,9 @@ def _check_columns(entry: Entry, columns: tuple[object, ...]) -> None:
     fields = entry.fields
     if fields["kind"] != entry.kind or fields["account"] != entry.account:
         raise RuleBroken("its columns contradict its content")
-    own = (fields["analyst"], fields["key"], fields["request_digest"]) if entry.kind == "charge" else (None,) * 3
-    if columns != own:
+    is_charge = entry.kind == "charge"
+    expected = (fields["analyst"], fields["key"], fields["request_digest"]) if is_charge else (None,) * 3
+    if columns != expected:
         raise RuleBroken("its columns contradict its content")
 
 
@@ -434,8 +435,8 @@ def _check_analysts(cursor: Cursor, account: str, state: AccountState) -> None:
 
 EVERY = 60.0
 """Seconds between two checks of a ledger that stays open."""
-WORTH_KEEPING = 200
-"""A checkpoint is written once so many entries are newer than the last one."""
+CHECKPOINT_EVERY = 200
+"""The number of entries after which the next checkpoint is written."""
 
 
 @dataclass(eq=False)
@@ -446,7 +447,7 @@ class LedgerWatch:
     every: float = EVERY
     clock: Callable[[], float] = time.monotonic
     _last: Checkpoint | None = None
-    _kept: int = -1
+    _written_at: int = -1
     _at: float | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
@@ -460,7 +461,7 @@ class LedgerWatch:
     def _check(self, store: Store, mark: Head | None) -> None:
         if self._last is None:
             self._last = read_checkpoint(self.path)
-            self._kept = 0 if self._last is None else self._last.head.sequence
+            self._written_at = 0 if self._last is None else self._last.head.sequence
         with store.read() as cursor:
             known = self._last
             if known is not None:
@@ -477,6 +478,6 @@ class LedgerWatch:
             curator_log.error("the ledger does not add up, entry %s: %s", found.fault.sequence, found.fault.reason)
             raise LedgerCorrupt("its balances do not add up", sequence=found.fault.sequence)
         self._last, self._at = reached, self.clock()
-        if reached.head.sequence - self._kept >= WORTH_KEEPING:
+        if reached.head.sequence - self._written_at >= CHECKPOINT_EVERY:
             write_checkpoint(self.path, reached)
-            self._kept = reached.head.sequence
+            self._written_at = reached.head.sequence

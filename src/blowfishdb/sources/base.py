@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import threading
 from abc import ABC, abstractmethod
@@ -118,11 +119,27 @@ Expr: TypeAlias = Any
 """An Ibis expression; Ibis ships no types."""
 
 TEXT_MARK = "blowfish_text"
-"""A function that exists in no engine: `settle` replaces it by what makes text compare byte by byte."""
+"""A function that exists in no engine: `Engine.write` replaces it by what makes text compare byte by byte."""
+
+
+@functools.cache
+def function(name: str, result: str, arguments: int = 1) -> Callable[..., Expr]:
+    """An engine's own function of one or two arguments, called by name; it gets no casts around it."""
+    import ibis
+
+    def of_one(argument: Expr) -> Expr:
+        return argument
+
+    def of_two(first: Expr, second: Expr) -> Expr:
+        return first, second
+
+    signature = ((None,) * arguments, result)
+    call: Callable[..., Expr] = ibis.udf.scalar.builtin((of_one, of_two)[arguments - 1], name=name, signature=signature)
+    return call
 
 
 class Engine(ABC):
-    """One engine that holds tables. Every statement opens and closes its own connection unless said otherwise."""
+    """One engine that holds tables; by default every statement opens and closes a connection."""
 
     compiler: str
     """The module of Ibis' SQL compilers that writes for this engine."""
@@ -134,6 +151,8 @@ class Engine(ABC):
     """Whether all values of a column have the column's type."""
     decimal_digits = 65
     """Decimals of up to this many digits become the nearest double when cast."""
+    byte_text = ""
+    """SQL that makes the text x compare byte by byte; empty where text does so by itself."""
 
     @abstractmethod
     def identity(self, table: TableName) -> str:
@@ -153,7 +172,7 @@ class Engine(ABC):
 
     def text(self, column: Expr) -> Expr:
         """The column so that it compares and groups byte by byte."""
-        return column
+        return function(TEXT_MARK, "string")(column) if self.byte_text else column
 
     def seconds(self, column: Expr, kind: Kind) -> Expr:
         """Whole seconds since 1970 (in UTC for an instant), rounded down; only asked about declared moments."""
@@ -170,30 +189,21 @@ class Engine(ABC):
         del low, high
         return "float64"
 
-    def settle(self, tree: Expr) -> Expr:
-        """The finished statement with marks replaced by the engine's own SQL."""
-        return tree
-
     def write(self, expression: Expr) -> str:
         """The SQL of an Ibis expression."""
+        from sqlglot import exp, parse_one
+
         compiler = importlib.import_module(f"ibis.backends.sql.compilers.{self.compiler}").compiler
-        tree = self.settle(compiler.to_sqlglot(expression))
-        return str(tree.sql(dialect=compiler.dialect))
 
+        def with_text(node: Expr) -> Expr:
+            if isinstance(node, exp.Anonymous) and node.name.lower() == TEXT_MARK:
+                argument = node.expressions[0]
+                return parse_one(self.byte_text, dialect=self.compiler).transform(
+                    lambda part: argument.copy() if isinstance(part, exp.Column) and part.name == "x" else part
+                )
+            return node
 
-def replace_text_marks(tree: Expr, template: str, dialect: str) -> Expr:
-    """The statement with every text mark replaced by the template, whose column is called x."""
-    from sqlglot import exp, parse_one
-
-    def replaced(node: Expr) -> Expr:
-        if isinstance(node, exp.Anonymous) and node.name.lower() == TEXT_MARK:
-            argument = node.expressions[0]
-            return parse_one(template, dialect=dialect).transform(
-                lambda part: argument.copy() if isinstance(part, exp.Column) and part.name == "x" else part
-            )
-        return node
-
-    return tree.transform(replaced)
+        return str(compiler.to_sqlglot(expression).transform(with_text).sql(dialect=compiler.dialect))
 
 
 @contextmanager

@@ -18,9 +18,8 @@ from types import ModuleType
 from typing import IO, TYPE_CHECKING
 
 from blowfishdb.errors import SourceError
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, interrupted_after, replace_text_marks
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function, interrupted_after
 from blowfishdb.sources.location import GLOB, Location, TableName, database_file, real_pattern
-from blowfishdb.sources.pushdown.keys import function, function_of_two, marked_text
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -138,6 +137,7 @@ class DuckDB(Engine):
     """An embedded DuckDB; `connect` opens a connection that sees the tables, and `read` one that may read rows."""
 
     compiler = "duckdb"
+    byte_text = 'CAST(x AS TEXT) COLLATE "C"'
     errors_on_overflow = False
     decimal_digits = 15
 
@@ -169,12 +169,6 @@ class DuckDB(Engine):
             connection.execute(f"SET perfect_ht_threshold = {ARRAY_BITS}")
             return connection.execute(sql).fetchall()
 
-    def text(self, column: Expr) -> Expr:
-        return marked_text(column)
-
-    def settle(self, tree: Expr) -> Expr:
-        return replace_text_marks(tree, 'CAST(x AS TEXT) COLLATE "C"', "duckdb")
-
     def whole_type(self, low: int, high: int) -> str:
         """Small types are counted in an array in place of a hash table."""
         return next(
@@ -183,7 +177,7 @@ class DuckDB(Engine):
 
     def seconds(self, column: Expr, kind: Kind) -> Expr:
         del kind
-        return function("epoch", "float64")(function_of_two("date_trunc", "timestamp")("second", column))
+        return function("epoch", "float64")(function("date_trunc", "timestamp", 2)("second", column))
 
 
 def open_database(location: Location) -> tuple[DuckDB, TableName]:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from blowfishdb.model.points import Points
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.sources.base import ColumnType, Counting, Engine, Join, Kind, Source, Tally
 from blowfishdb.sources.location import Location, TableName, parse_location, parse_table
-from blowfishdb.sources.pushdown.statement import IBIS_TYPES, Statement, Table, Tables, make_statement
+from blowfishdb.sources.pushdown.statement import IBIS_TYPES, Asked, Statement, Table, Tables, make_statement
+
+Result = TypeVar("Result")
 
 
 class IbisSource:
@@ -75,54 +78,51 @@ class IbisSource:
 
     def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
         """The statement that counts the rows of each cell, written for the columns as they are now; reads no rows."""
-        statement = make_statement(self._tables(), cells, unit, self._engine)
-        return IbisCount(self._engine, self._identity, statement, self._engine.write(statement.expression))
+        return self._prepared(cells, unit, _cell_counts)
 
     def prepare_points(self, points: Points, unit: Row | Person = ROW) -> Tally:
         """The statement that counts the rows at each point that occurs; reads no rows."""
-        statement = make_statement(self._tables(), points, unit, self._engine)
-        return IbisTally(self._engine, self._identity, statement, self._engine.write(statement.expression))
+        return self._prepared(points, unit, _point_counts)
+
+    def _prepared(
+        self, asked: Asked, unit: Row | Person, read: Callable[[Asked, Mapping[str, Ints], Ints], Result]
+    ) -> IbisCount[Asked, Result]:
+        statement = make_statement(self._tables(), asked, unit, self._engine)
+        return IbisCount(self._engine, self._identity, statement, self._engine.write(statement.expression), read)
 
 
 @dataclass(frozen=True, eq=False)
-class IbisCount:
-    """One statement, and how its rows become the counts of cells."""
+class IbisCount(Generic[Asked, Result]):
+    """One statement, and what its groups become."""
 
     engine: Engine = field(repr=False)
     source: str
-    statement: Statement[Cells] = field(repr=False)
+    statement: Statement[Asked] = field(repr=False)
     sql: str
+    read: Callable[[Asked, Mapping[str, Ints], Ints], Result] = field(repr=False)
 
-    def run(self, deadline: float | None = None) -> Ints:
-        """How many rows fall into each cell, row-major; SourceFailed when the engine fails or is too slow."""
-        return redact_errors(lambda: self._counts(deadline), SourceFailed, self.source)
+    def run(self, deadline: float | None = None) -> Result:
+        """What was counted; SourceFailed when the engine fails or is too slow."""
 
-    def _counts(self, deadline: float | None) -> Ints:
-        codes, numbers = self.statement.codes(self.engine.fetch(self.sql, deadline))
-        cells = self.statement.asked
-        place = cells.cell_of(codes) if codes else np.zeros(numbers.size, dtype=np.int64)
-        counts = np.zeros(math.prod(cells.graph.shape), dtype=np.int64)
-        np.add.at(counts, place[place >= 0], numbers[place >= 0])
-        return counts
+        def count() -> Result:
+            codes, numbers = self.statement.codes(self.engine.fetch(self.sql, deadline))
+            return self.read(self.statement.asked, codes, numbers)
+
+        return redact_errors(count, SourceFailed, self.source)
 
 
-@dataclass(frozen=True, eq=False)
-class IbisTally:
-    """One statement, and how its rows become points; only those that occur come back."""
+def _cell_counts(cells: Cells, codes: Mapping[str, Ints], numbers: Ints) -> Ints:
+    """How many rows fall into each cell, row-major."""
+    place = cells.cell_of(codes) if codes else np.zeros(numbers.size, dtype=np.int64)
+    counts = np.zeros(math.prod(cells.graph.shape), dtype=np.int64)
+    np.add.at(counts, place[place >= 0], numbers[place >= 0])
+    return counts
 
-    engine: Engine = field(repr=False)
-    source: str
-    statement: Statement[Points] = field(repr=False)
-    sql: str
 
-    def run(self, deadline: float | None = None) -> tuple[Ints, Ints]:
-        """The points that occur and how many rows each has; SourceFailed when the engine fails or is too slow."""
-        return redact_errors(lambda: self._tally(deadline), SourceFailed, self.source)
-
-    def _tally(self, deadline: float | None) -> tuple[Ints, Ints]:
-        codes, numbers = self.statement.codes(self.engine.fetch(self.sql, deadline))
-        values, counts = self.statement.asked.place(codes)
-        return values[counts], numbers[counts]
+def _point_counts(points: Points, codes: Mapping[str, Ints], numbers: Ints) -> tuple[Ints, Ints]:
+    """The points that occur and how many rows each has."""
+    values, counts = points.place(codes)
+    return values[counts], numbers[counts]
 
 
 OpenEngine = Callable[[Location], tuple[Engine, TableName]]
@@ -142,15 +142,17 @@ SCHEMES = {
 
 def open_source(url: str, joins: Sequence[Join] = ()) -> Source:
     """The table at an address such as `duckdb:///shop.duckdb#sales`, `postgresql://host/db#t` or `data/*.parquet`."""
+    engine, table = _open_engine(parse_location(url))
+    return IbisSource(engine, table, joins)
 
-    location = parse_location(url)
+
+def _open_engine(location: Location) -> tuple[Engine, TableName]:
     if location.scheme not in SCHEMES:
         known = suggest(location.scheme, [name for name in SCHEMES if name != "file"])
         raise SourceError(f"there is no scheme {location.scheme!r}; {known}")
     module, function = SCHEMES[location.scheme]
     open_engine: OpenEngine = getattr(importlib.import_module(f"blowfishdb.sources.{module}"), function)
-    engine, table = open_engine(location)
-    return IbisSource(engine, table, joins)
+    return open_engine(location)
 
 
 MOST_TABLES = 500
@@ -180,7 +182,7 @@ def tables_at(address: str) -> list[str]:
     location = parse_location(address)
     if location.scheme not in LISTED_SCHEMES:
         return []
-    engine, _ = _opened(address, TableName("unknown"))
+    engine, _ = _open_engine(replace(location, table=TableName("unknown")))
     query = SQLITE_TABLES if location.scheme == "sqlite" else TABLES
     rows = redact_errors(lambda: engine.fetch(query, DEADLINE), SourceFailed, location.scheme)[:MOST_TABLES]
     usual = engine.qualified(TableName("unknown")).schema or ""
@@ -197,8 +199,8 @@ def look_at_column(address: str, column: str) -> Seen:
     """Reads what a column holds, for a curator who asked for it; SourceError for a column that is not there."""
     import ibis
 
-    engine, asked = _opened(address, None)
-    table = engine.qualified(asked)
+    engine, named = _open_engine(parse_location(address))
+    table = engine.qualified(named)
     columns = redact_errors(lambda: engine.columns(table), SourceFailed, type(engine).__name__)
     if column not in columns:
         raise SourceError(f"the data has no column {column!r}; {suggest(column, columns)}")
@@ -218,13 +220,3 @@ def look_at_column(address: str, column: str) -> Seen:
     rows = redact_errors(lambda: engine.fetch(listed, DEADLINE), SourceFailed, type(engine).__name__)
     found = [str(row[0]) for row in rows]
     return Seen(values=tuple(found) if len(found) <= MOST_VALUES else None)
-
-
-def _opened(address: str, table: TableName | None) -> tuple[Engine, TableName]:
-    location = parse_location(address)
-    if location.scheme not in SCHEMES:
-        raise SourceError(f"there is no scheme {location.scheme!r}; {suggest(location.scheme, SCHEMES)}")
-    module, function = SCHEMES[location.scheme]
-    open_engine = getattr(importlib.import_module(f"blowfishdb.sources.{module}"), function)
-    engine, named = open_engine(location if table is None else replace(location, table=table))
-    return engine, named

@@ -8,9 +8,8 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from blowfishdb.errors import SourceError
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, replace_text_marks
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function
 from blowfishdb.sources.location import Location, TableName
-from blowfishdb.sources.pushdown.keys import function, marked_text
 
 KINDS = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), Kind.INTEGER),
@@ -39,6 +38,8 @@ class MySQL(Engine):
     """One database of a MariaDB or MySQL server."""
 
     compiler = "mysql"
+    # Collations ignore case and trailing spaces; bytes do not.
+    byte_text = "CAST(CONVERT(x USING utf8mb4) AS BINARY)"
     has_nan = False
 
     def __init__(self, location: Location) -> None:
@@ -90,13 +91,6 @@ class MySQL(Engine):
                 cursor.execute(_time_limit(cursor.connection.server_version, deadline))
             cursor.execute(sql)
             return [tuple(_text(value) for value in row) for row in cursor.fetchall()]
-
-    def text(self, column: Expr) -> Expr:
-        return marked_text(column)
-
-    def settle(self, tree: Expr) -> Expr:
-        # Collations ignore case and trailing spaces; bytes do not.
-        return replace_text_marks(tree, "CAST(CONVERT(x USING utf8mb4) AS BINARY)", "mysql")
 
     def seconds(self, column: Expr, kind: Kind) -> Expr:
         del kind

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from blowfishdb.model.numbers import Floats
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, replace_text_marks
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function
 from blowfishdb.sources.location import Location, TableName
-from blowfishdb.sources.pushdown.keys import function_of_two, marked_text
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -42,6 +41,7 @@ class Postgres(Engine):
     """One database of a PostgreSQL server."""
 
     compiler = "postgres"
+    byte_text = 'CAST(x AS TEXT) COLLATE "C"'
 
     def __init__(self, location: Location) -> None:
         self._location = location
@@ -79,16 +79,10 @@ class Postgres(Engine):
             )
             return connection.execute(sql.encode()).fetchall()
 
-    def text(self, column: Expr) -> Expr:
-        return marked_text(column)
-
-    def settle(self, tree: Expr) -> Expr:
-        return replace_text_marks(tree, 'CAST(x AS TEXT) COLLATE "C"', "postgres")
-
     def seconds(self, column: Expr, kind: Kind) -> Expr:
         del kind
-        whole = function_of_two("date_trunc", "timestamp")("second", column)
-        return function_of_two("date_part", "float64")("epoch", whole)
+        whole = function("date_trunc", "timestamp", 2)("second", column)
+        return function("date_part", "float64", 2)("epoch", whole)
 
     def bucket(self, number: Expr, edges: Floats) -> Expr | None:
         """PostgreSQL fails where a quotient of doubles underflows; its own search only compares."""
@@ -97,7 +91,7 @@ class Postgres(Engine):
         if not edges.size:
             return ibis.literal(0, "int64")
         listed = ibis.array([ibis.literal(edge, "float64") for edge in edges.tolist()])
-        return function_of_two("width_bucket", "int64")(number, listed)
+        return function("width_bucket", "int64", 2)(number, listed)
 
 
 def open_server(location: Location) -> tuple[Postgres, TableName]:

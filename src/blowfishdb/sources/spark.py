@@ -9,9 +9,8 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, interrupted_after
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, driver, function, interrupted_after
 from blowfishdb.sources.location import Location, TableName, real_pattern
-from blowfishdb.sources.pushdown.keys import function
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, interrupted_after, replace_text_marks
+from blowfishdb.sources.base import ColumnType, Engine, Kind, interrupted_after
 from blowfishdb.sources.location import Location, TableName, database_file
-from blowfishdb.sources.pushdown.keys import marked_text
 
 
 def column_type(declared: str) -> ColumnType:
@@ -32,6 +31,7 @@ class SQLite(Engine):
     """A SQLite file, opened for reading only."""
 
     compiler = "sqlite"
+    byte_text = "x COLLATE BINARY"
     has_nan = False
     typed = False
 
@@ -62,12 +62,6 @@ class SQLite(Engine):
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         with closing(self._connect()) as connection, interrupted_after(deadline, connection.interrupt):
             return connection.execute(sql).fetchall()
-
-    def text(self, column: Expr) -> Expr:
-        return marked_text(column)
-
-    def settle(self, tree: Expr) -> Expr:
-        return replace_text_marks(tree, "x COLLATE BINARY", "sqlite")
 
 
 def open_database(location: Location) -> tuple[SQLite, TableName]:

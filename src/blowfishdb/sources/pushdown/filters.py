@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -17,7 +16,7 @@ from blowfishdb.model.predicate import Both, Either, Negation, Predicate, atoms
 from blowfishdb.model.projection import passing
 from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind
 from blowfishdb.sources.pushdown.calendar import date_key, day_literal, timestamp_key
-from blowfishdb.sources.pushdown.keys import Fetched, Key, as_objects, null_flag, raw_key, segment_decoder
+from blowfishdb.sources.pushdown.keys import Fetched, Key, Line, as_objects, null_flag, raw_key, segment_decoder
 from blowfishdb.sources.pushdown.numeric import number_key, number_line
 
 LIST_LIMIT = 1024
@@ -95,28 +94,13 @@ Cuts: TypeAlias = Mapping[str, Segments]
 ATOM_LIMIT = 64
 """Comparisons of several attributes in one bracket; longer ones are left to the proxy."""
 RUN_LIMIT = 8
-"""Stretches of accepted values beyond which the values are grouped and the proxy decides."""
+"""Segments of accepted values beyond which the values are grouped and the proxy decides."""
 
 
-@dataclass(frozen=True)
-class Line:
-    """A column that compares like its declared values: the edge at each index, and where it is NULL in disguise."""
-
-    value: Expr
-    edge: Callable[[int], Expr]
-    nan: bool = False
-
-
-@dataclass(frozen=True)
-class Pushed:
-    """Conditions for the engine, and the parts of the filter that are left for the proxy."""
-
-    conditions: list[Expr]
-    left: Predicate | None
-
-
-def push(where: Predicate | None, condition_of: Callable[[str, Bools], Expr | None], cuts: Cuts) -> Pushed:
-    """Splits a filter into what the engine can decide and the rest; what is decided need not be grouped by."""
+def push(
+    where: Predicate | None, condition_of: Callable[[str, Bools], Expr | None], cuts: Cuts
+) -> tuple[list[Expr], Predicate | None]:
+    """The conditions that the engine can decide, which need not be grouped by, and the rest of the filter."""
     conditions, left = list[Expr](), None
     for part in _conjuncts(where):
         found = _holds(part, True, condition_of, cuts)
@@ -124,7 +108,7 @@ def push(where: Predicate | None, condition_of: Callable[[str, Bools], Expr | No
             conditions.append(found)
         else:
             left = part if left is None else Both(left, part)
-    return Pushed(conditions, left)
+    return conditions, left
 
 
 def _conjuncts(where: Predicate | None) -> Iterator[Predicate]:
@@ -164,10 +148,10 @@ def condition(cut: Segments, accepted: Bools, column: Expr, kind: ColumnType, en
     if isinstance(attribute, Categorical):
         return _listed(attribute, cut, accepted, column, kind, engine)
     if isinstance(attribute, Integers | Bins):
-        found = number_line(attribute, column, kind, engine)
-        return None if found is None else _stretches(cut, accepted, Line(*found))
+        line = number_line(attribute, column, kind, engine)
+        return None if line is None else _union(cut, accepted, line)
     if isinstance(attribute, Dates) and kind.kind in (Kind.DATE, Kind.TIMESTAMP):
-        return _stretches(cut, accepted, Line(column, day_literal(attribute, kind)))
+        return _union(cut, accepted, Line(column, day_literal(attribute, kind)))
     return None
 
 
@@ -198,8 +182,8 @@ def _listed(
     return found | value.isnull() if takes_null else found
 
 
-def _stretches(cut: Segments, accepted: Bools, line: Line) -> Expr | None:
-    """A union of stretches of the line, in the order below, each segment, above."""
+def _union(cut: Segments, accepted: Bools, line: Line) -> Expr | None:
+    """A union of segments of the line, in the order below, each segment, above."""
     segments = int(cut.starts.size)
     numbers: Sequence[object] = [*range(-1, segments + 1), None]
     taken = accepted[cut.of(segment_decoder(cut)([numbers]))]
@@ -209,7 +193,7 @@ def _stretches(cut: Segments, accepted: Bools, line: Line) -> Expr | None:
     if len(runs) > RUN_LIMIT:
         return None
     edges = [*(int(start) for start in cut.starts), cut.attribute.size]
-    found = [_stretch(line, edges, int(first), int(after), segments) for first, after in runs]
+    found = [_segment(line, edges, int(first), int(after), segments) for first, after in runs]
     if takes_null:
         found += [line.value.isnull()] + ([line.value.isnan()] if line.nan else [])
     union = found[0]
@@ -218,7 +202,7 @@ def _stretches(cut: Segments, accepted: Bools, line: Line) -> Expr | None:
     return union
 
 
-def _stretch(line: Line, edges: Sequence[int], first: int, after: int, segments: int) -> Expr:
+def _segment(line: Line, edges: Sequence[int], first: int, after: int, segments: int) -> Expr:
     """Places `first` up to, not including, `after`: -1 lies below the first edge, `segments` above the last."""
     low = None if first < 0 else line.value >= line.edge(edges[first])
     if after <= segments:

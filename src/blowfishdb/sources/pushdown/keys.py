@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,44 +14,12 @@ import numpy as np
 from blowfishdb.model.domain import Attribute
 from blowfishdb.model.groups import Segments
 from blowfishdb.model.numbers import LARGEST, Floats, Ints
-from blowfishdb.sources.base import TEXT_MARK, Expr
-
-
-@functools.cache
-def function(name: str, result: str) -> Callable[[Expr], Expr]:
-    """An engine's own function of one argument, called by name; it gets no casts around it."""
-    import ibis
-
-    def called(argument: Expr) -> Expr:
-        return argument
-
-    return _typed(ibis.udf.scalar.builtin(called, name=name, signature=((None,), result)))
-
-
-@functools.cache
-def function_of_two(name: str, result: str) -> Callable[[Expr, Expr], Expr]:
-    """An engine's own function of two arguments, called by name."""
-    import ibis
-
-    def called(first: Expr, second: Expr) -> Expr:
-        return first, second
-
-    return _typed(ibis.udf.scalar.builtin(called, name=name, signature=((None, None), result)))
-
-
-def _typed(builtin: Expr) -> Callable[..., Expr]:
-    call: Callable[..., Expr] = builtin
-    return call
+from blowfishdb.sources.base import Expr, function
 
 
 def floor(number: Expr) -> Expr:
     """The double rounded down, still a double: Ibis' own floor casts, and a cast may fail."""
     return function("floor", "float64")(number)
-
-
-def marked_text(column: Expr) -> Expr:
-    """The column inside the mark that an engine replaces by its byte-wise text."""
-    return function(TEXT_MARK, "string")(column)
 
 
 def null_flag(value: Expr) -> Expr:
@@ -112,6 +79,15 @@ STEP_LIMIT = 2**16
 """Steps beyond which fewer, compared segments are grouped rather than the steps themselves."""
 NUMBERS = {int, float, Decimal, type(None)}
 """What drivers give for numbers; numpy reads None as NaN."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A column that compares like its declared values: the edge at each index, and whether it can be NaN."""
+
+    value: Expr
+    edge: Callable[[int], Expr]
+    nan: bool = False
 
 
 @dataclass(frozen=True)

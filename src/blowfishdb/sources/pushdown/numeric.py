@@ -12,16 +12,16 @@ import numpy as np
 from blowfishdb.model.domain import Bins, Integers
 from blowfishdb.model.groups import Segments
 from blowfishdb.model.numbers import LARGEST, Floats, Ints
-from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, function
 from blowfishdb.sources.pushdown.keys import (
     CHOICE_LIMIT,
     STEP_LIMIT,
     Fetched,
     Key,
+    Line,
     choice,
     exact_double,
     floor,
-    function,
     raw_key,
     segment_decoder,
     step_decoder,
@@ -212,18 +212,16 @@ def number_key(attribute: Integers | Bins, cut: Segments, column: Expr, kind: Co
     return _double_key(attribute, cut, _real(attribute, column.cast("float64"), _may_be_nan(kind, engine)), engine)
 
 
-def number_line(
-    attribute: Integers | Bins, column: Expr, kind: ColumnType, engine: Engine
-) -> tuple[Expr, Callable[[int], Expr], bool] | None:
-    """What to compare, the edge at each declared index, and whether it can be NaN; None for types read by the proxy."""
+def number_line(attribute: Integers | Bins, column: Expr, kind: ColumnType, engine: Engine) -> Line | None:
+    """The numbers as they are compared; None for types that the proxy reads."""
     import ibis
 
     if kind.kind not in (Kind.INTEGER, Kind.REAL, Kind.DECIMAL) or _is_read_by_proxy(attribute, kind, engine):
         return None
     if kind.kind == Kind.INTEGER and isinstance(attribute, Integers):
         low = attribute.low
-        return column, lambda index: ibis.literal(low + index, "int64"), False
-    return column.cast("float64"), lambda index: exact_double(_edge(attribute, index)), _may_be_nan(kind, engine)
+        return Line(column, lambda index: ibis.literal(low + index, "int64"))
+    return Line(column.cast("float64"), lambda index: exact_double(_edge(attribute, index)), _may_be_nan(kind, engine))
 
 
 def _may_be_nan(kind: ColumnType, engine: Engine) -> bool:

@@ -19,7 +19,7 @@ from blowfishdb.model.policy import Person, Row
 from blowfishdb.model.predicate import atoms
 from blowfishdb.sources.base import ColumnType, Engine, Expr, Join, Kind
 from blowfishdb.sources.location import TableName
-from blowfishdb.sources.pushdown.filters import Pushed, check_type, condition, make_key, push
+from blowfishdb.sources.pushdown.filters import check_type, condition, make_key, push
 from blowfishdb.sources.pushdown.keys import Key, Work, null_flag
 
 IBIS_TYPES = {
@@ -107,10 +107,10 @@ def make_statement(tables: Tables, asked: Asked, unit: Row | Person, engine: Eng
     def condition_of(name: str, accepted: Bools) -> Expr | None:
         return condition(asked.cuts[name], accepted, rows[column[name]], homes[name][2], engine)
 
-    pushed: Pushed = push(asked.where, condition_of, asked.cuts)
-    rows = rows.filter(pushed.conditions) if pushed.conditions else rows
-    needed = {*asked.axes, *(atom.attribute for atom in atoms(pushed.left))}
-    left = replace(asked, where=pushed.left, attributes=tuple(name for name in asked.attributes if name in needed))
+    conditions, undecided = push(asked.where, condition_of, asked.cuts)
+    rows = rows.filter(conditions) if conditions else rows
+    needed = {*asked.axes, *(atom.attribute for atom in atoms(undecided))}
+    left = replace(asked, where=undecided, attributes=tuple(name for name in asked.attributes if name in needed))
     keys = {name: make_key(asked.cuts[name], rows[column[name]], homes[name][2], engine) for name in left.attributes}
     return Statement(_counted(rows, list(keys.values())) if keys else rows.aggregate(n=rows.count()), keys, left)
 
@@ -137,10 +137,10 @@ def _named(columns: Iterable[tuple[Expr, ...]]) -> dict[str, Expr]:
 def _worked_out(
     table: Expr, columns: Iterable[tuple[Expr, ...]], work: Iterable[Work | None]
 ) -> list[tuple[Expr, ...]]:
-    """What each key makes of its own columns, which stand in the table in their order."""
+    """The expressions that each key makes of its columns, which stand in the table in their order."""
     names = iter(_named(columns))
-    own = [tuple(table[name] for name in itertools.islice(names, len(group))) for group in columns]
-    return [made(group) if made is not None else group for group, made in zip(own, work, strict=True)]
+    groups = [tuple(table[name] for name in itertools.islice(names, len(group))) for group in columns]
+    return [made(group) if made is not None else group for group, made in zip(groups, work, strict=True)]
 
 
 def _rows(
@@ -148,15 +148,15 @@ def _rows(
 ) -> tuple[Expr, dict[str, str]]:
     """The rows that may count, and the column of each attribute among them."""
     used = [(join, table) for join, table in tables.joined if any(home[0] is join for home in homes.values())]
-    own = {name: column for name, (join, column, _) in homes.items() if join is None}
-    main = _ibis_table(tables.main, {*own.values(), *(join.foreign_key for join, _ in used), *_bound_columns(unit)})
-    kept = {f"a{place}": main[column] for place, column in enumerate(own.values())}
-    where = {name: f"a{place}" for place, name in enumerate(own)}
+    of_main = {name: column for name, (join, column, _) in homes.items() if join is None}
+    main = _ibis_table(tables.main, {*of_main.values(), *(join.foreign_key for join, _ in used), *_bound_columns(unit)})
+    kept = {f"a{place}": main[column] for place, column in enumerate(of_main.values())}
+    where = {name: f"a{place}" for place, name in enumerate(of_main)}
     for place, (join, table) in enumerate(used):
         foreign = tables.main.find(join.foreign_key, MATCHED, f"the foreign key to {join.table}")
-        own_key = table.find(join.key, MATCHED, "the key of a join")
-        if foreign.kind != own_key.kind:
-            raise SourceError(f"{join.foreign_key} is {foreign.native}, but {join.key} is {own_key.native}")
+        key = table.find(join.key, MATCHED, "the key of a join")
+        if foreign.kind != key.kind:
+            raise SourceError(f"{join.foreign_key} is {foreign.native}, but {join.key} is {key.native}")
         kept[f"f{place}"] = _comparable(main[join.foreign_key], foreign, engine)
     rows = _bounded(main, kept, tables.main, unit, engine)
     for place, (join, table) in enumerate(used):
