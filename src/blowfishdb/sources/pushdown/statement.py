@@ -16,7 +16,7 @@ from blowfishdb.model.cells import Cells
 from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.points import Points
 from blowfishdb.model.policy import Person, Row
-from blowfishdb.model.predicate import atoms
+from blowfishdb.model.predicate import Predicate, atoms
 from blowfishdb.sources.base import ColumnType, Engine, Expr, Join, Kind
 from blowfishdb.sources.location import TableName
 from blowfishdb.sources.pushdown.filters import check_type, condition, make_key, push
@@ -107,6 +107,7 @@ def make_statement(tables: Tables, asked: Asked, unit: Row | Person, engine: Eng
     def condition_of(name: str, accepted: Bools) -> Expr | None:
         return condition(asked.cuts[name], accepted, rows[column[name]], homes[name][2], engine)
 
+    undecided: Predicate | None
     conditions, undecided = push(asked.where, condition_of, asked.cuts)
     rows = rows.filter(conditions) if conditions else rows
     needed = {*asked.axes, *(atom.attribute for atom in atoms(undecided))}
