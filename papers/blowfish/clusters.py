@@ -10,14 +10,15 @@ import numpy as np
 import blowfishdb as bf
 from blowfishdb.analysis.kmeans import cluster, distances, from_weights
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.points import PointQuery, PointRelease, PointWeights, make_point_request, prepare_point_release
+from blowfishdb.engine.points import PointsRelease, PointWeights, points_release
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import InvalidInput, SourceError
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.families import Partition
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.points import Points
 from blowfishdb.model.policy import ROW, Person, Policy, Row
-from blowfishdb.model.predicate import Axis
+from blowfishdb.model.query import query
 from blowfishdb.noise.sampler import sample
 from blowfishdb.sources.base import ColumnType, Counting
 from papers.blowfish.point_sets import PointSet
@@ -114,14 +115,14 @@ def objective(points: PointSet, centers: Floats) -> float:
     return float(times @ distances(records, centers).min(axis=1))
 
 
-def prepared(points: PointSet, policy: Policy, epsilon: str) -> PointRelease:
+def prepared(points: PointSet, policy: Policy, epsilon: str) -> PointsRelease:
     """The grid for point sets of this shape; it does not depend on their records."""
     handle = _handle(points, policy)
-    asked = PointQuery(tuple(Axis(name) for name in points.names), None, CLUSTERS, len(points.records))
-    return prepare_point_release(handle, make_point_request(handle, asked, Fraction(epsilon)))
+    asked = query("points", points.names, clusters=CLUSTERS, rows=len(points.records))
+    return points_release(handle, asked, accuracy_target(epsilon=epsilon))
 
 
-def weights_of(points: PointSet, policy: Policy, ready: PointRelease) -> PointWeights:
+def weights_of(points: PointSet, policy: Policy, ready: PointsRelease) -> PointWeights:
     """The release that a session would make, without its ledger."""
     handle = _handle(points, policy)
     return PointWeights.from_json(ready.payload(ready.counting(handle).run(), handle))
@@ -131,7 +132,7 @@ def _handle(points: PointSet, policy: Policy) -> DatasetHandle:
     return DatasetHandle(points.name, points.domain, policy, "records at hand", 1, 1, 1, Held(points))
 
 
-def sound_centers(points: PointSet, seed: int, policy: Policy, ready: PointRelease) -> Floats:
+def sound_centers(points: PointSet, seed: int, policy: Policy, ready: PointsRelease) -> Floats:
     """Centres from one certified release."""
     return from_weights(weights_of(points, policy, ready), CLUSTERS, points.names, seed).cluster_centers_
 

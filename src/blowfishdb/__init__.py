@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from blowfishdb.engine.answer import Answer
     from blowfishdb.engine.compile import compile_query
     from blowfishdb.engine.preview import Preview
-    from blowfishdb.engine.synopsis_answers import Synopsis, open_synopsis
+    from blowfishdb.engine.synopsis import Synopsis, open_synopsis
     from blowfishdb.mechanisms.table import MECHANISMS
     from blowfishdb.model.calendar import dates, timestamps
     from blowfishdb.model.constraints import count_constraint, marginal_constraint, range_constraint, rows_constraint
@@ -37,7 +37,7 @@ _HOME = {
     "engine.answer": ("Answer",),
     "engine.compile": ("compile_query",),
     "engine.preview": ("Preview",),
-    "engine.synopsis_answers": ("Synopsis", "open_synopsis"),
+    "engine.synopsis": ("Synopsis", "open_synopsis"),
     "mechanisms.table": ("MECHANISMS",),
     "model.calendar": ("dates", "timestamps"),
     "model.document": ("read_document", "write_document"),

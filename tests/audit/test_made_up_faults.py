@@ -17,7 +17,7 @@ from blowfishdb.audit.made_up import certificate_lines, point_lines
 from blowfishdb.audit.one_process import people_constraint_lines
 from blowfishdb.audit.report import Line
 from blowfishdb.catalog import stretch
-from blowfishdb.engine import release, request
+from blowfishdb.engine.release import PlanRelease
 from blowfishdb.ledger import curation
 from blowfishdb.mechanisms.data_aware.partition import WorstBucket
 from blowfishdb.model import constraint_graph
@@ -166,11 +166,13 @@ def test_drills_find_nothing_without_a_fault() -> None:
 def test_whoever_looks_at_sealed_counts_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """A remark at just one number of small cells, which hardly any table would show."""
 
-    def finish(ready: Any, counts: Any) -> Any:
-        answer = release.finish(ready, counts)
+    usual = PlanRelease.answer
+
+    def finish(release: PlanRelease, counts: Any) -> Any:
+        answer = usual(release, counts)
         return answer if np.count_nonzero(counts < 5) != 1_000_003 else None
 
     name = "identity, threshold, histogram"
     assert not any(line.is_violation for line in replayed(name))
-    monkeypatch.setattr(request, "finish", finish)
+    monkeypatch.setattr(PlanRelease, "answer", finish)
     assert "public outputs" in {line.check for line in replayed(name) if line.is_violation}

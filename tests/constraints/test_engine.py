@@ -10,9 +10,9 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.compile import DatasetHandle, compile_query
-from blowfishdb.engine.preview import Preview, make_preview
-from blowfishdb.engine.release import release
-from blowfishdb.engine.request import Prepared, make_request, prepare
+from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.release import PlanRelease
+from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.errors import CannotCertify
 from blowfishdb.model.domain import Domain
@@ -33,13 +33,14 @@ COSTS = bf.query("histogram", "cost")
 
 def prepared(
     policy: Policy, asked: Query = COSTS, wanted: AccuracyTarget | None = None, domain: Domain = VISITS
-) -> Prepared:
+) -> PlanRelease:
     handle = DatasetHandle("visits", domain, policy, "account", 1, 1, 1, Rows())
     return prepare(handle, make_request(handle, asked, wanted or accuracy_target(epsilon=1)))
 
 
 def preview(policy: Policy, asked: Query = COSTS) -> Preview:
-    return make_preview("visits", VISITS, policy, prepared(policy, asked))
+    handle = DatasetHandle("visits", VISITS, policy, "account", 1, 1, 1, Rows())
+    return prepared(policy, asked).preview(handle)
 
 
 def test_a_preview_says_which_case_applies_and_includes_the_price() -> None:
@@ -79,7 +80,7 @@ def test_what_the_ledger_and_the_stored_answer_keep() -> None:
     policy = Policy(constraints=["marginal(ward)", "rows = 30"])
     ready = prepared(policy)
     assert "3 records change together" in str(ready.document()["together"])
-    answer = release(ready.compiled, ready.best, np.full(10, 3))
+    answer = PlanRelease(ready.compiled, ready.best).answer(np.full(10, 3))
     assert answer.certificate.constraint_note == ready.best.certificate.constraint_note
     assert json.loads(json.dumps(ready.document()))["epsilon"] == "1"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import blowfishdb as bf
 from blowfishdb.engine.compile import Compiled, compile_query, constrained_answers
-from blowfishdb.engine.release import release
+from blowfishdb.engine.release import PlanRelease
 from blowfishdb.inference.consistent import (
     ConstrainedAnswers,
     consistent_cdf,
@@ -111,7 +111,7 @@ def counted(seed: int, *, women: int = 30, men: int = 70) -> Ints:
 def test_a_released_histogram_meets_a_known_marginal_exactly_at_no_further_cost(seed: int) -> None:
     asked = compiled("histogram", ["sex", "age"], SEX)
     offer = bf.accuracy_at(asked.problem, Fraction(1, 2), 1e-9).best
-    answer = release(asked, offer, counted(seed))
+    answer = PlanRelease(asked, offer).answer(counted(seed))
     assert answer.consistent.feasible
     found = answer.consistent.values.reshape(2, 10)
     assert found.sum(axis=1) == pytest.approx([30, 70], abs=1e-9)
@@ -126,7 +126,7 @@ def test_running_counts_and_ranges_meet_known_ones() -> None:
     for kind in ("cdf", "ranges"):
         asked = compiled(kind, ["age"], "count(age < 3) = 4", "rows = 9")
         offer = bf.accuracy_at(asked.problem, Fraction(1), 1e-9).best
-        answer = release(asked, offer, counts)
+        answer = PlanRelease(asked, offer).answer(counts)
         told = constrained_answers(asked)
         assert answer.consistent.feasible
         assert answer.consistent.values[told.places] == pytest.approx(told.values, abs=1e-9)
@@ -137,7 +137,7 @@ def test_known_counts_beside_special_cells() -> None:
     policy = Policy(constraints=["count(age is null) = 2", "count(age < 3) = 4"])
     asked = compile_query(with_null, policy, query("cdf", ["age"]))
     counts = np.array([3, 0, 1, 0, 0, 5, 0, 0, 0, 0, 2])
-    answer = release(asked, bf.accuracy_at(asked.problem, Fraction(1), 1e-9).best, counts)
+    answer = PlanRelease(asked, bf.accuracy_at(asked.problem, Fraction(1), 1e-9).best).answer(counts)
     assert answer.consistent.feasible and answer.consistent.values[[2, 10]] == pytest.approx([4, 2])
 
 

@@ -17,9 +17,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.compile import DatasetHandle, compile_query
-from blowfishdb.engine.points import PointQuery, make_point_request, prepare_point_release
 from blowfishdb.engine.request import make_request, prepare
-from blowfishdb.engine.synopsis import prepare_synopsis, synopsis_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError, CannotCertify, PolicyError, QueryError
 from blowfishdb.model import constraint_graph
@@ -28,6 +26,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import ROW, Policy
 from blowfishdb.model.predicate import as_axes
+from blowfishdb.model.query import synopsis_of
 from blowfishdb.model.workload import Identity, Sparse
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
@@ -163,10 +162,8 @@ def asked_of(policy: Policy, rows: Rows) -> Iterator[object]:
     asked, wanted = bf.query("histogram", "x"), accuracy_target(epsilon=1)
     yield lambda: compile_query(BINARY, policy, asked)
     yield lambda: prepare(held, make_request(held, asked, wanted))
-    yield lambda: prepare_synopsis(held, synopsis_request(held, asked, wanted))
-    yield lambda: prepare_point_release(
-        held, make_point_request(held, PointQuery(as_axes(("x",)), None, 2, 40), Fraction(1))
-    )
+    yield lambda: prepare(held, make_request(held, synopsis_of(asked), wanted))
+    yield lambda: prepare(held, make_request(held, bf.query("points", "x", clusters=2, rows=40), wanted))
     yield lambda: bf.explain(BINARY, policy)
 
 

@@ -11,9 +11,9 @@ import numpy as np
 
 import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charge import Run, charged_release
+from blowfishdb.engine.charge import Run, charged_payload
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.request import Prepared, make_request, prepare
+from blowfishdb.engine.request import AnyRelease, make_request, prepare
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.ledger import Ledger, Terms, open_ledger
 from blowfishdb.model.cells import Cells
@@ -90,10 +90,11 @@ class Bench:
     ) -> Answer:
         request = make_request(self.handle, asked, wanted or accuracy_target(epsilon="0.5"))
 
-        def ready() -> Prepared:
+        def ready() -> AnyRelease:
             return prepare(self.handle, request)
 
-        return charged_release(self.ledger, self.handle, analyst, request, ready, run or Run())
+        payload = charged_payload(self.ledger, self.handle, analyst, request.digest, ready, run or Run())
+        return Answer.from_json(payload)
 
     @property
     def spent(self) -> Fraction:

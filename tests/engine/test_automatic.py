@@ -8,8 +8,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.compile import DatasetHandle, compile_query
-from blowfishdb.engine.preview import make_preview
-from blowfishdb.engine.program import PreparedProgram, choose
+from blowfishdb.engine.program import ProgramRelease, choose
 from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.engine.target import accuracy_target
 from tests.engine.held import Rows
@@ -44,12 +43,12 @@ def test_the_preview_says_what_was_chosen_and_why() -> None:
     held = DatasetHandle("t", DOMAIN, bf.Policy(), "account", 1, 1, 1, Rows())
     wanted = accuracy_target(epsilon=TENTH, mechanism="auto")
     ready = prepare(held, make_request(held, bf.query("histogram", "cost"), wanted))
-    assert isinstance(ready, PreparedProgram)
-    shown = make_preview("t", DOMAIN, bf.Policy(), ready)
+    assert isinstance(ready, ProgramRelease)
+    shown = ready.preview(held)
     assert shown.mechanism == "dawa"
     assert "was chosen (1,000 cells" in shown.why
     few = prepare(held, make_request(held, bf.query("histogram", "age"), wanted))
-    assert not isinstance(few, PreparedProgram)
+    assert not isinstance(few, ProgramRelease)
     assert few.epsilon == TENTH
 
 

@@ -13,9 +13,8 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine import charge as module
-from blowfishdb.engine import request as request_module
 from blowfishdb.engine.charge import Run, check_receipt
-from blowfishdb.engine.release import finish
+from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import (
@@ -130,7 +129,7 @@ def break_inference(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ArithmeticError("of 20, 41, 17")
 
-    monkeypatch.setattr(request_module, "finish", broken)
+    monkeypatch.setattr(PlanRelease, "answer", broken)
 
 
 def test_a_failure_after_the_draw_uses_the_charge_up(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,9 +205,8 @@ def test_no_noise_is_drawn_for_a_plan_that_was_not_charged(held: Bench) -> None:
         held.release()
     request = make_request(held.handle, HISTOGRAM, accuracy_target(epsilon="0.5"))
     other = prepare(held.handle, make_request(held.handle, HISTOGRAM, accuracy_target(epsilon="0.75")))
-    swapped = replace(other, request=request)
     with pytest.raises(DigestMismatch):
-        module.charged_release(held.ledger, held.handle, "ana", request, lambda: swapped, Run())
+        module.charged_payload(held.ledger, held.handle, "ana", request.digest, lambda: other, Run())
     assert held.rows.reads == 1
 
 
@@ -259,7 +257,7 @@ def test_intervals_hold(held: Bench) -> None:
     ready = prepare(held.handle, request)
     truth, misses = np.bincount(RAW), 0
     for _ in range(300):
-        bounds = finish(ready.outline, truth).bounds
+        bounds = ready.answer(truth).bounds
         misses += bool(np.any((truth < bounds.low - 1e-9) | (truth > bounds.high + 1e-9)))
     # Each misses with probability at most 0.2; 106 or more of 300 have chance 1e-9. Twice the noise misses 134 times.
     assert misses < 106

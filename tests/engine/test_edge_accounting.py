@@ -16,7 +16,8 @@ import blowfishdb as bf
 from blowfishdb.engine import charge
 from blowfishdb.engine.charge import edge_losses
 from blowfishdb.engine.compile import DatasetHandle, check_parallel
-from blowfishdb.engine.request import Prepared, make_request, prepare
+from blowfishdb.engine.release import PlanRelease
+from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError, PolicyError
 from blowfishdb.ledger.values import ClassLosses
@@ -67,13 +68,13 @@ def handle(history: History) -> DatasetHandle:
     return DatasetHandle("t", DOMAIN, history.policy, "account", 1, 1, 1, Rows(), history.accounting)
 
 
-def ready(held: DatasetHandle, asked: Query, epsilon: Fraction) -> Prepared:
+def ready(held: DatasetHandle, asked: Query, epsilon: Fraction) -> PlanRelease:
     found = prepare(held, make_request(held, asked, accuracy_target(epsilon=epsilon, mechanism="identity")))
-    assert isinstance(found, Prepared)
+    assert isinstance(found, PlanRelease)
     return found
 
 
-def true_losses(policy: bf.Policy, found: Prepared) -> np.ndarray:
+def true_losses(policy: bf.Policy, found: PlanRelease) -> np.ndarray:
     """The loss of one release on every edge of the graph over whole records, absence last."""
     everything = compile_cells(DOMAIN, policy, tuple(SIZES))
     points = np.array(list(itertools.product(*(range(SIZES[name]) for name in everything.axes))))
@@ -124,7 +125,7 @@ def test_forgetting_the_attributes_of_a_filter_would_be_caught(monkeypatch: pyte
     assert truth <= float(worst) + 1e-9
     real = charge.edge_losses
 
-    def forgetful(held: DatasetHandle, found: Prepared) -> dict[str, Fraction]:
+    def forgetful(held: DatasetHandle, found: PlanRelease) -> dict[str, Fraction]:
         return {name: loss for name, loss in (real(held, found) or {}).items() if name != "moves a"}
 
     monkeypatch.setitem(globals(), "edge_losses", forgetful)

@@ -15,13 +15,11 @@ from blowfishdb.audit.cases import Case, prepared
 from blowfishdb.audit.scratch import scratch
 from blowfishdb.engine.charge import check_receipt
 from blowfishdb.engine.evidence import worked_out
-from blowfishdb.engine.points import PointQuery
 from blowfishdb.errors import DigestMismatch
 from blowfishdb.ledger import Charge, Receipt
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.families import line, threshold
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.predicate import Axis
 from blowfishdb.model.query import query
 from blowfishdb.present.released import Evidence
 
@@ -62,15 +60,15 @@ CASES = [
     Case("a plan", DECLARED, POLICY, query("cdf", "x"), "ordered", Fraction(1, 2)),
     Case("a program", DECLARED, POLICY, query("histogram", "x"), "dawa", Fraction(1, 2)),
     Case("a synopsis", DECLARED, POLICY, query("histogram", "x"), epsilon=Fraction(1, 2), as_synopsis=True),
-    Case("points", DECLARED, POLICY, PointQuery((Axis("x"), Axis("y")), None, 3, 1000), epsilon=Fraction(1, 2)),
+    Case("points", DECLARED, POLICY, query("points", ("x", "y"), clusters=3, rows=1000), epsilon=Fraction(1, 2)),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_a_receipt_in_either_encoding_pays_for_its_own_and_nothing_else(case: Case) -> None:
     with scratch(DECLARED, POLICY) as world:
-        ready = prepared(case, world.handle, case.query).payable
-        other = prepared(replace(case, epsilon=Fraction(1)), world.handle, case.query).payable
+        ready = prepared(case, world.handle, case.query).release
+        other = prepared(replace(case, epsilon=Fraction(1)), world.handle, case.query).release
     for paid in (ready.digest, ready.digest_1()):
         check_receipt(receipt(paid, ready.epsilon), ready)
         with pytest.raises(DigestMismatch):

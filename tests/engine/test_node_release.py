@@ -13,7 +13,9 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.engine.charge import Run, charged_payload
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.points import PointCount, PointQuery, PointWeights, make_point_request, prepare_point_release
+from blowfishdb.engine.points import PointCount, PointsRelease, PointWeights
+from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import AccuracyError, DigestMismatch, ReleaseFailed
 from blowfishdb.ledger import Ledger, Terms, open_ledger
 from blowfishdb.mechanisms.points import offers
@@ -29,7 +31,7 @@ from blowfishdb.sources.base import ColumnType, Counting, Tally
 DOMAIN = bf.domain({"x": bf.integers(0, 99, null=0), "y": bf.integers(0, 99, null=0)})
 POLICY = bf.Policy(joint=[bf.grid(["x", "y"], 3, "l1")])
 POINTS = np.random.default_rng(2).integers(0, 100, (500, 2))
-ASKED = PointQuery((Axis("x"), Axis("y")), None, clusters=3, rows=500)
+ASKED = bf.query("points", ("x", "y"), clusters=3, rows=500)
 
 
 @dataclass
@@ -73,10 +75,8 @@ def opened(folder: Path) -> tuple[Ledger, DatasetHandle, Source]:
 
 
 def released(ledger: Ledger, handle: DatasetHandle, epsilon: str = "0.5", key: str | None = None) -> PointWeights:
-    request = make_point_request(handle, ASKED, Fraction(epsilon))
-    payload = charged_payload(
-        ledger, handle, "ana", request.digest, lambda: prepare_point_release(handle, request), Run(key)
-    )
+    request = make_request(handle, ASKED, accuracy_target(epsilon=epsilon))
+    payload = charged_payload(ledger, handle, "ana", request.digest, lambda: prepare(handle, request), Run(key))
     return PointWeights.from_json(payload)
 
 
@@ -104,7 +104,8 @@ def test_a_source_that_fails_is_charged_and_may_be_tried_again(tmp_path: Path) -
 def test_noise_has_the_scale_that_was_charged(tmp_path: Path) -> None:
     """The spread over many draws is that of the certified unit, and not of half of it."""
     _, handle, _ = opened(tmp_path)
-    ready = prepare_point_release(handle, make_point_request(handle, ASKED, Fraction(1, 2)))
+    ready = prepare(handle, make_request(handle, ASKED, accuracy_target(epsilon="0.5")))
+    assert isinstance(ready, PointsRelease)
     counting = ready.counting(handle)
     assert isinstance(counting, PointCount)
     counts = counting.run()
@@ -127,7 +128,7 @@ def test_noise_has_the_scale_that_was_charged(tmp_path: Path) -> None:
 
 
 def test_the_choice_follows_what_is_public_and_every_offer_costs_what_was_asked() -> None:
-    points = compile_points(DOMAIN, POLICY, ASKED.columns)
+    points = compile_points(DOMAIN, POLICY, ASKED.axes)
     few, many = (offers(points, Fraction(1, 2), rows, 3) for rows in (100, 100_000))
     assert few[0].plan.grid_points < many[0].plan.grid_points
     for offer in (*few, *many):
@@ -137,7 +138,7 @@ def test_the_choice_follows_what_is_public_and_every_offer_costs_what_was_asked(
     tiny = offers(points, Fraction(1, 10**7), 10**6, 3)
     assert {offer.grid.kind for offer in tiny} == {"cells"}, "shared weights would need more noise than can be drawn"
     with pytest.raises(AccuracyError):
-        offers(compile_points(DOMAIN, bf.Policy(presence="secret"), ASKED.columns), Fraction(1, 10**12), 10**6, 3)
+        offers(compile_points(DOMAIN, bf.Policy(presence="secret"), ASKED.axes), Fraction(1, 10**12), 10**6, 3)
 
 
 def test_one_value_and_one_row_are_no_trouble() -> None:

@@ -13,8 +13,9 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.evidence import not_protected
-from blowfishdb.engine.preview import DearColumn, Pair, Preview, instead, make_preview, what_if
-from blowfishdb.engine.request import Prepared, make_request, prepare
+from blowfishdb.engine.preview import ExpensiveColumn, Pair, Preview, instead, what_if
+from blowfishdb.engine.release import PlanRelease
+from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.errors import Declined
 from blowfishdb.model.predicate import Predicate
@@ -35,13 +36,14 @@ POLICY = bf.Policy({"cost": bf.line()})
 CDF = bf.query("cdf", "cost")
 
 
-def prepared(asked: Query = CDF, wanted: AccuracyTarget | None = None, policy: bf.Policy = POLICY) -> Prepared:
+def prepared(asked: Query = CDF, wanted: AccuracyTarget | None = None, policy: bf.Policy = POLICY) -> PlanRelease:
     handle = DatasetHandle("visits", DOMAIN, policy, "account", 1, 1, 1, Rows())
     return prepare(handle, make_request(handle, asked, wanted or accuracy_target(alpha=50)))
 
 
 def preview(asked: Query = CDF, wanted: AccuracyTarget | None = None, policy: bf.Policy = POLICY) -> Preview:
-    return make_preview("visits", DOMAIN, policy, prepared(asked, wanted, policy))
+    handle = DatasetHandle("visits", DOMAIN, policy, "account", 1, 1, 1, Rows())
+    return prepared(asked, wanted, policy).preview(handle)
 
 
 def filtered(condition: Predicate) -> Query:
@@ -107,7 +109,7 @@ def test_absence_is_named() -> None:
 
 def test_the_dear_column_is_named_with_both_ways_out() -> None:
     found = preview(filtered(bf.col("ward") == "A3"))
-    (dear,) = found.dear
+    (dear,) = found.expensive_columns
     assert dear.column == "ward"
     assert dear.now == pytest.approx(float(found.epsilon))
     public = preview(filtered(bf.col("ward") == "A3"), policy=bf.Policy({"cost": bf.line(), "ward": bf.public()}))
@@ -127,21 +129,21 @@ def test_the_dear_column_is_named_with_both_ways_out() -> None:
 )
 def test_ordered_columns_are_cut_where_the_filter_cuts(condition: Predicate, family: object) -> None:
     found = preview(filtered(condition))
-    (dear,) = found.dear
+    (dear,) = found.expensive_columns
     policy = bf.Policy({"cost": bf.line(), dear.column: family})  # type: ignore[dict-item]
     assert dear.if_partitioned == pytest.approx(float(preview(filtered(condition), policy=policy).epsilon))
 
 
 def test_only_ways_out_that_save_something_are_named() -> None:
-    same = replace(preview(), dear=(DearColumn("ward", 0.4, 0.3, 0.4),))
+    same = replace(preview(), expensive_columns=(ExpensiveColumn("ward", 0.4, 0.3, 0.4),))
     assert "if it were public it would cost 0.3." in str(same)
     assert "partitioned" not in str(same)
 
 
 def test_a_public_column_is_never_dear() -> None:
     policy = bf.Policy({"cost": bf.line(), "ward": bf.public()})
-    assert preview(filtered(bf.col("ward") == "A3"), policy=policy).dear == ()
-    assert preview().dear == ()
+    assert preview(filtered(bf.col("ward") == "A3"), policy=policy).expensive_columns == ()
+    assert preview().expensive_columns == ()
 
 
 def test_what_is_left_is_shown() -> None:
@@ -176,12 +178,12 @@ def test_exact_answers_say_that_they_are_free() -> None:
 
 def test_instead_offers_what_the_rest_buys() -> None:
     ready = prepared(wanted=accuracy_target(alpha=1, confidence="0.999"))
-    words = instead(DOMAIN, POLICY, ready.compiled, ready.request.target, Fraction(1, 7))
+    words = instead(DOMAIN, POLICY, ready.compiled, ready.target, Fraction(1, 7))
     assert [word.startswith("within") for word in words] == [True, True, False]
     assert "(99.9 %)" in words[0]
     assert "(95 %)" in words[1]
     assert words[2].startswith("5 bins within")
-    assert instead(DOMAIN, POLICY, ready.compiled, ready.request.target, Fraction(0)) == ()
+    assert instead(DOMAIN, POLICY, ready.compiled, ready.target, Fraction(0)) == ()
 
 
 def test_what_is_not_protected_follows_the_policy() -> None:
@@ -212,5 +214,5 @@ def test_policies_side_by_side() -> None:
 def test_previews_read_nothing(tmp_path: Path) -> None:
     rows = Rows()
     handle = DatasetHandle("visits", DOMAIN, POLICY, "account", 1, 1, 1, rows)
-    make_preview("visits", DOMAIN, POLICY, prepare(handle, make_request(handle, CDF, accuracy_target(alpha=5))))
+    prepare(handle, make_request(handle, CDF, accuracy_target(alpha=5))).preview(handle)
     assert rows.reads == 0

@@ -15,8 +15,7 @@ import blowfishdb as bf
 from blowfishdb.engine import program as program_request
 from blowfishdb.engine import target as target_module
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.preview import make_preview
-from blowfishdb.engine.program import PreparedProgram
+from blowfishdb.engine.program import ProgramRelease
 from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import Declined, ReleaseFailed
@@ -26,7 +25,7 @@ from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Measurement, Plan, Problem
 from blowfishdb.plan.program import Allowance, Ask, Measured, MeasurementStage, Program
-from tests.engine.held import DOMAIN, HISTOGRAM, POLICY, RAW, Bench, bench
+from tests.engine.held import HISTOGRAM, RAW, Bench, bench
 
 HALF = Fraction(1, 2)
 
@@ -111,7 +110,7 @@ def test_sums_are_read_off_a_synopsis_instead(held: Bench) -> None:
 
 def test_the_preview_shows_stages_and_what_others_promise(held: Bench) -> None:
     request = make_request(held.handle, HISTOGRAM, accuracy_target(epsilon=0.5, mechanism="halves"))
-    found = make_preview("ages", DOMAIN, POLICY, prepare(held.handle, request))
+    found = prepare(held.handle, request).preview(held.handle)
     assert (found.mechanism, found.epsilon, found.alpha) == ("halves", HALF, None)
     assert len(found.offers) > 1
     assert all(offer.alpha for offer in found.offers[1:])
@@ -138,7 +137,7 @@ def test_intervals_are_wider_by_what_answers_were_moved(held: Bench) -> None:
     prepared = prepare(
         held.handle, make_request(held.handle, HISTOGRAM, accuracy_target(epsilon=0.5, mechanism="halves"))
     )
-    assert isinstance(prepared, PreparedProgram)
+    assert isinstance(prepared, ProgramRelease)
     plain = prepared.run(np.arange(prepared.compiled.problem.graph.cells))
     by = np.arange(plain.answers.size, dtype=np.float64)
     moved = prepared.answer(replace(plain, adjusted=by)).widths

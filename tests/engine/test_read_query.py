@@ -129,7 +129,7 @@ def test_a_demand_survives() -> None:
         accuracy_target(epsilon="1/3", mechanism="identity"),
         accuracy_target(5, "0.1", per_query=True),
     ):
-        assert read_target(json.loads(json.dumps(wanted.written()))) == wanted
+        assert read_target(json.loads(json.dumps(wanted.to_dict()))) == wanted
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, compile_query
-from blowfishdb.engine.release import finish, outline, release
-from blowfishdb.engine.request import quotes_for
+from blowfishdb.engine.preview import quotes_for
+from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import QueryError
 from blowfishdb.model.numbers import Ints
@@ -41,7 +41,9 @@ def counts(compiled: Compiled) -> Ints:
 
 def answer(asked: Query, policy: bf.Policy | None = None, epsilon: str = "500", beta: float = 0.05) -> Answer:
     compiled = compile_query(DOMAIN, policy or bf.Policy(), asked)
-    return release(compiled, quotes_for(compiled, accuracy_target(epsilon=epsilon, beta=beta)).best, counts(compiled))
+    return PlanRelease(compiled, quotes_for(compiled, accuracy_target(epsilon=epsilon, beta=beta)).best).answer(
+        counts(compiled)
+    )
 
 
 def quantiles(*levels: object, where: object = None, name: str = "age") -> Query:
@@ -100,7 +102,7 @@ def test_a_sum_costs_the_longest_step_not_the_largest_value() -> None:
 def test_alpha_is_in_the_units_of_the_attribute() -> None:
     compiled = compile_query(DOMAIN, bf.Policy(), query("sum", "cost"))
     best = quotes_for(compiled, accuracy_target(alpha="12.5")).best
-    found = release(compiled, best, counts(compiled))
+    found = PlanRelease(compiled, best).answer(counts(compiled))
     assert compiled.scale == 4
     assert found.widths.simultaneous <= 12.5
 
@@ -114,10 +116,10 @@ def test_intervals_hold_and_contain_the_value(kind: str, is_filtered: bool, epsi
     asked = quantiles(0.5, where=where) if kind == "quantiles" else query(kind, "age", where)  # type: ignore[arg-type]
     truth = {"sum": kept.sum(), "mean": kept.mean(), "quantiles": np.quantile(kept, 0.5, method="inverted_cdf")}[kind]
     compiled = compile_query(DOMAIN, bf.Policy(), asked)
-    ready, rows = outline(compiled, quotes_for(compiled, accuracy_target(epsilon=epsilon)).best), counts(compiled)
+    ready, rows = PlanRelease(compiled, quotes_for(compiled, accuracy_target(epsilon=epsilon)).best), counts(compiled)
     misses = 0
     for _ in range(100):
-        found = finish(ready, rows)
+        found = ready.answer(rows)
         assert found.bounds.low[0] <= found.values[0] <= found.bounds.high[0]
         misses += not found.bounds.low[0] - 1e-9 <= truth <= found.bounds.high[0] + 1e-9
     # Each misses with probability at most 0.05; 22 or more of 100 have chance 1e-8. Thrice the noise misses 37 times.
@@ -142,7 +144,9 @@ def test_only_bounded_numbers_have_sums(asked: Query) -> None:
 def test_quantiles_of_dates_are_refused_before_any_charge() -> None:
     compiled = compile_query(DOMAIN, bf.Policy(), quantiles(0.5, name="day"))
     with pytest.raises(QueryError, match="cdf"):
-        release(compiled, quotes_for(compiled, accuracy_target(epsilon=1)).best, np.zeros(32, dtype=np.int64))
+        PlanRelease(compiled, quotes_for(compiled, accuracy_target(epsilon=1)).best).answer(
+            np.zeros(32, dtype=np.int64)
+        )
 
 
 @pytest.mark.parametrize("levels", [[], [0], [1], [1.5], ["x"], [True], [0.5] * 2000])

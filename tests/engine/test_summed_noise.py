@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from blowfishdb.engine.synopsis import CellNoise
-from blowfishdb.engine.synopsis_answers import Placed, summed_noise
+from blowfishdb.engine.synopsis import CellNoise, Placed, summed_noise
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import AllRanges, Identity, Prefix, Rows, Sparse
 

@@ -10,8 +10,8 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.audit.definitions import Record, holds, moves, records
 from blowfishdb.engine.compile import Compiled, compile_query
-from blowfishdb.engine.release import release
-from blowfishdb.engine.request import quotes_for
+from blowfishdb.engine.preview import quotes_for
+from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.predicate import Predicate
@@ -87,7 +87,7 @@ def test_sums_and_means_are_right_when_noise_is_small(name: str, where: Predicat
         codes = {"x": x + 2, "y": y, "sex": sex}
         flat = compiled.cells.cell_of({each: codes[each] for each in compiled.cells.attributes})
         counts = np.bincount(flat[flat >= 0], minlength=compiled.problem.graph.cells).astype(np.int64)
-        found = release(compiled, quotes_for(compiled, accuracy_target(epsilon=2000)).best, counts)
+        found = PlanRelease(compiled, quotes_for(compiled, accuracy_target(epsilon=2000)).best).answer(counts)
         assert found.raw[0] == pytest.approx(truth, abs=slack)
         assert found.bounds.low[0] <= truth <= found.bounds.high[0]
 

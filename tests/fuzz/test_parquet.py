@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from blowfishdb.engine.synopsis import KEY, from_bytes, to_bytes
-from blowfishdb.engine.synopsis_answers import Synopsis
+from blowfishdb.engine.synopsis import KEY, Synopsis, from_bytes, to_bytes
 from blowfishdb.errors import BlowfishError, DocumentError, SourceError
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import bins, categorical, domain, integers

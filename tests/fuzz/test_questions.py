@@ -49,7 +49,7 @@ def test_questions_read_back_or_are_refused(written: Any) -> None:
 def test_demands_read_back_or_are_refused(written: Any) -> None:
     found = outcome(lambda: read_target(written))
     if isinstance(found, AccuracyTarget):
-        assert read_target(found.written()) == found
+        assert read_target(found.to_dict()) == found
     else:
         assert isinstance(found, AccuracyError)
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import BlowfishError, InvalidInput
-from blowfishdb.sql import Asked, parse, read_axes, read_question, read_where
+from blowfishdb.model.query import Query
+from blowfishdb.sql import parse, query_of, read_axes, read_where
 from tests.fuzz.effort import effort, outcome
 from tests.fuzz.grammar import texts
 
@@ -125,9 +126,9 @@ def statements(draw: st.DrawFn) -> str:
     return f"{start}{selected} FROM {source}{where}{grouped}{draw(TAIL)}{draw(OPTIONS)}"
 
 
-def check(text: str) -> Asked | BlowfishError:
-    found = outcome(lambda: read_question(parse(text), ATTRIBUTES))
-    assert isinstance(found, Asked | InvalidInput)
+def check(text: str) -> Query | BlowfishError:
+    found = outcome(lambda: query_of(parse(text), ATTRIBUTES))
+    assert isinstance(found, Query | InvalidInput)
     return found
 
 
@@ -135,7 +136,7 @@ def check(text: str) -> Asked | BlowfishError:
 @effort(80)
 def test_statements_that_are_often_right(text: str) -> None:
     found = check(text)
-    if isinstance(found, Asked):
+    if isinstance(found, Query):
         bare = re.sub(r"'(?:[^']|'')*'|--.*", "", text)
         assert not any(word in bare for word in ("SELECT 1", "DROP", "passwd", "HAVING", "load_extension", "pg_sleep"))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import blowfishdb as bf
 from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.release import release
+from blowfishdb.engine.release import PlanRelease
 from blowfishdb.inference.consistent import Consistent
 from blowfishdb.model.query import Query
 from blowfishdb.plan.certificate import Certificate
@@ -52,7 +52,7 @@ def released(name: str) -> Answer:
     best = bf.quote(compiled.problem, 60, 0.05, {"identity": bf.MECHANISMS["identity"]}).best
     counts = 300 + (np.arange(compiled.problem.graph.cells, dtype=np.int64) * 37) % 501
     words = bf.explain(DOMAIN, POLICY)
-    answer = release(compiled, best, counts)
+    answer = PlanRelease(compiled, best).answer(counts)
     return replace(answer, dataset="visits", policy_version=2, protected=words, released="2026-01-02T03:04:05+00:00")
 
 

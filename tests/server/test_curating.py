@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import blowfishdb as bf
 from blowfishdb.engine.compile import compile_query
-from blowfishdb.engine.request import quotes_for
+from blowfishdb.engine.preview import quotes_for
 from blowfishdb.engine.target import USUAL_BETA, AccuracyTarget, accuracy_target
 from blowfishdb.errors import DomainError, InvalidInput, PolicyError, SourceError, TooLarge
 from blowfishdb.ledger import Entry

@@ -48,8 +48,8 @@ def test_sql_is_a_question(shared: Place) -> None:
 
 
 def test_synopses_are_asked_by_all_roles(shared: Place) -> None:
-    asked = {"query": {"kind": "histogram", "axes": [{"attribute": "ward"}]}, "accuracy_target": {"epsilon": "1/4"}}
-    file = shared.program("ana").post(f"{ROOT}/synopses", json=asked)
+    asked = {"query": {"kind": "synopsis", "axes": [{"attribute": "ward"}]}, "accuracy_target": {"epsilon": "1/4"}}
+    file = shared.program("ana").post(f"{ROOT}/answers", json=asked)
     assert from_bytes(file.content).names == ("ward",)
     number = shared.program("aude").get(f"{ROOT}/synopses").json()[0]["number"]
     own = shared.program("ana").get(f"{ROOT}/answers/{number}")
@@ -139,7 +139,7 @@ def test_a_paused_dataset_waits(place: Place) -> None:
     assert ana.post(f"{ROOT}/answers", json=AGES).status_code == 200
     number = ana.get(f"{ROOT}/answers").json()[0]["number"]
     cora.put(f"{ROOT}/pause", json={"reason": "checking the rows"})
-    for path in ("answers", "previews", "synopses"):
+    for path in ("answers", "previews"):
         refused = ana.post(f"{ROOT}/{path}", json={**AGES, "accuracy_target": {"epsilon": "1/7"}})
         assert code(refused) == "dataset-paused"
         assert "checking the rows" in refused.json()["detail"]

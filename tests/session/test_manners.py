@@ -88,7 +88,7 @@ def test_an_error_carries_no_frames_of_the_inside(tmp_path: Path, monkeypatch: p
     assert "Secret" not in text
     frames = [frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)]
     assert "_measured" not in frames
-    assert "charged_release" not in frames
+    assert "charged_payload" not in frames
 
 
 def test_a_real_engine_failure_is_an_incident(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.accuracy.intervals import noise_widths
-from blowfishdb.engine.synopsis import cells_and_ranges, to_bytes
-from blowfishdb.engine.synopsis_answers import read_synopsis_preview
+from blowfishdb.engine.synopsis import to_bytes
+from blowfishdb.engine.synopsis_release import SynopsisPreview, cells_and_ranges
 from blowfishdb.errors import AccuracyError, DocumentError, InvalidInput, QueryError
 from blowfishdb.model.predicate import Predicate
+from blowfishdb.model.serialize import Field
 from blowfishdb.session import Session
 from tests.present.test_page import check_inert, read
 from tests.session.places import ROWS, make_fixture, visits
@@ -234,7 +235,7 @@ def test_what_depends_on_the_data_is_not_guessed(session: Session) -> None:
 
 def test_previews_of_synopses_are_readable(session: Session) -> None:
     found = session["visits"].histogram("age").publish_preview(epsilon="0.5")
-    assert read_synopsis_preview(found.to_dict()).to_dict() == found.to_dict()
+    assert Field(found.to_dict()).read(SynopsisPreview).to_dict() == found.to_dict()
     head, columns, *lines = str(found).split("\n")
     assert head.startswith("Synopsis of histogram of age: 100 cells for epsilon 0.5, once, by ")
     assert columns.split("  ")[-1].strip() == "usual error"

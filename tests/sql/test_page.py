@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blowfishdb.errors import QueryError
-from blowfishdb.sql import parse, read_question
+from blowfishdb.sql import parse, query_of
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "sql.md").read_text()
 ATTRIBUTES = ("x", "ward", "cost")
@@ -23,12 +23,12 @@ def first_cells(text: str, heading: str) -> list[str]:
 
 @pytest.mark.parametrize("aggregate", first_cells(ASKED, "aggregate"))
 def test_aggregates(aggregate: str) -> None:
-    read_question(parse(f"SELECT {aggregate} FROM visits"), ATTRIBUTES)
+    query_of(parse(f"SELECT {aggregate} FROM visits"), ATTRIBUTES)
 
 
 @pytest.mark.parametrize("group", first_cells(ASKED, "group"))
 def test_groups(group: str) -> None:
-    assert read_question(parse(f"SELECT {group}, COUNT(*) FROM visits GROUP BY {group}"), ATTRIBUTES).groups
+    assert query_of(parse(f"SELECT {group}, COUNT(*) FROM visits GROUP BY {group}"), ATTRIBUTES).axes
 
 
 @pytest.mark.parametrize("condition", first_cells(ASKED, "condition"))
@@ -36,12 +36,12 @@ def test_conditions(condition: str) -> None:
     if condition.startswith(("<", ">")):
         condition = f"x {condition} 5"
     text = condition.replace("(...)", "('a')")
-    assert read_question(parse(f"SELECT COUNT(*) FROM visits WHERE {text}"), ATTRIBUTES).where is not None
+    assert query_of(parse(f"SELECT COUNT(*) FROM visits WHERE {text}"), ATTRIBUTES).where is not None
 
 
 @pytest.mark.parametrize("statement", re.findall(r'"((?:EXPLAIN )?SELECT [^"]+)"|^ +(SELECT .+)$', ASKED, re.MULTILINE))
 def test_statements(statement: tuple[str, str]) -> None:
-    read_question(parse(statement[0] or statement[1]), ATTRIBUTES)
+    query_of(parse(statement[0] or statement[1]), ATTRIBUTES)
 
 
 @pytest.mark.parametrize("refused", first_cells(REFUSED, "written"))
@@ -57,4 +57,4 @@ def test_refused(refused: str) -> None:
         "SELECT": refused.replace("...", "FROM visits"),
     }
     with pytest.raises(QueryError):
-        read_question(parse(whole[re.split(r"\W", refused)[0]]), ATTRIBUTES)
+        query_of(parse(whole[re.split(r"\W", refused)[0]]), ATTRIBUTES)

@@ -6,15 +6,17 @@ from fractions import Fraction
 
 import pytest
 
+from blowfishdb.engine.target import TargetOptions, target_options
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.predicate import Axis, Comparison, Either, IsNull, IsOutside, Member, Negation, atoms, col
-from blowfishdb.sql import Accuracy, Asked, accuracy_of, merged, parse, read_question, write_options
+from blowfishdb.model.query import Query
+from blowfishdb.sql import merged, parse, query_of, write_options
 
 ATTRIBUTES = ("age", "state", "Cost", "day", 'odd "name', "Größe")
 
 
-def question(text: str) -> Asked:
-    return read_question(parse(text), ATTRIBUTES)
+def question(text: str) -> Query:
+    return query_of(parse(text), ATTRIBUTES)
 
 
 def where(condition: str) -> object:
@@ -24,37 +26,40 @@ def where(condition: str) -> object:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("SELECT COUNT(*) FROM t", Asked("count")),
-        ("SELECT age, COUNT(*) FROM t GROUP BY age", Asked("count", (Axis("age"),))),
-        ("select AGE, count(*) as n from T group by Age;", Asked("count", (Axis("age"),))),
+        ("SELECT COUNT(*) FROM t", Query("count")),
+        ("SELECT age, COUNT(*) FROM t GROUP BY age", Query("histogram", (Axis("age"),))),
+        ("select AGE, count(*) as n from T group by Age;", Query("histogram", (Axis("age"),))),
         (
             "SELECT state, bin(age, 10), COUNT(*) FROM t GROUP BY state, bin(age, 10)",
-            Asked("count", (Axis("state"), Axis("age", width=10))),
+            Query("histogram", (Axis("state"), Axis("age", width=10))),
         ),
-        ("SELECT bin(age, 2.5) b, COUNT(*) FROM t GROUP BY b", Asked("count", (Axis("age", width=Fraction(5, 2)),))),
-        ("SELECT COUNT(*), state FROM t GROUP BY 2", Asked("count", (Axis("state"),))),
+        (
+            "SELECT bin(age, 2.5) b, COUNT(*) FROM t GROUP BY b",
+            Query("histogram", (Axis("age", width=Fraction(5, 2)),)),
+        ),
+        ("SELECT COUNT(*), state FROM t GROUP BY 2", Query("histogram", (Axis("state"),))),
         (
             "SELECT bin_edges(age, 0, 18, 65), COUNT(*) FROM t GROUP BY ALL",
-            Asked("count", (Axis("age", edges=(0, 18, 65)),)),
+            Query("histogram", (Axis("age", edges=(0, 18, 65)),)),
         ),
         (
             "SELECT DATE_TRUNC('month', day), COUNT(*) FROM t GROUP BY 1",
-            Asked("count", (Axis("day", unit="month"),)),
+            Query("histogram", (Axis("day", unit="month"),)),
         ),
-        ("SELECT SUM(Cost) FROM t", Asked("sum", of=Axis("Cost"))),
-        ("SELECT AVG(cost) FROM t", Asked("mean", of=Axis("Cost"))),
-        ("SELECT CDF(age) FROM t", Asked("cdf", of=Axis("age"))),
-        ("SELECT CDF(bin(age, 5)) FROM t", Asked("cdf", of=Axis("age", width=5))),
-        ("SELECT MEDIAN(age) FROM t", Asked("quantiles", of=Axis("age"), levels=(Fraction(1, 2),))),
+        ("SELECT SUM(Cost) FROM t", Query("sum", (Axis("Cost"),))),
+        ("SELECT AVG(cost) FROM t", Query("mean", (Axis("Cost"),))),
+        ("SELECT CDF(age) FROM t", Query("cdf", (Axis("age"),))),
+        ("SELECT CDF(bin(age, 5)) FROM t", Query("cdf", (Axis("age", width=5),))),
+        ("SELECT MEDIAN(age) FROM t", Query("quantiles", (Axis("age"),), levels=(Fraction(1, 2),))),
         (
             "SELECT QUANTILES(age, .1, 0.25) FROM t",
-            Asked("quantiles", of=Axis("age"), levels=(Fraction(1, 10), Fraction(1, 4))),
+            Query("quantiles", (Axis("age"),), levels=(Fraction(1, 10), Fraction(1, 4))),
         ),
-        ('SELECT "odd ""name", COUNT(*) FROM "t x" GROUP BY 1', Asked("count", (Axis('odd "name'),))),
-        ("SELECT Größe, COUNT(*) FROM t /* why */ GROUP BY Größe -- end", Asked("count", (Axis("Größe"),))),
+        ('SELECT "odd ""name", COUNT(*) FROM "t x" GROUP BY 1', Query("histogram", (Axis('odd "name'),))),
+        ("SELECT Größe, COUNT(*) FROM t /* why */ GROUP BY Größe -- end", Query("histogram", (Axis("Größe"),))),
     ],
 )
-def test_a_statement_asks_the_same_as_python(text: str, expected: Asked) -> None:
+def test_a_statement_asks_the_same_as_python(text: str, expected: Query) -> None:
     assert question(text) == expected
 
 
@@ -95,22 +100,22 @@ def test_long_runs_of_conditions_stay_shallow() -> None:
 def test_explain_and_options() -> None:
     statement = parse("EXPLAIN SELECT COUNT(*) FROM t OPTIONS (within = 50, confidence = 0.95)")
     assert statement.explain
-    assert statement.options == Accuracy(alpha=Fraction(50), beta=Fraction(1, 20))
+    assert statement.options == TargetOptions(alpha=Fraction(50), beta=Fraction(1, 20))
     other = parse("SELECT COUNT(*) FROM t OPTIONS (epsilon = 0.1, mechanism = 'identity', per_query = TRUE)")
     assert not other.explain
-    assert other.options == Accuracy(epsilon=Fraction(1, 10), mechanism="identity", per_query=True)
+    assert other.options == TargetOptions(epsilon=Fraction(1, 10), mechanism="identity", per_query=True)
 
 
 @pytest.mark.parametrize(
     "wanted",
     [
-        Accuracy(alpha=Fraction(50), beta=Fraction(1, 20)),
-        Accuracy(epsilon=Fraction(1, 3), mechanism="dawa"),
-        Accuracy(alpha=Fraction(1, 10**15), per_query=True),
-        Accuracy(epsilon=Fraction(1, 2), mechanism="it's", per_query=False),
+        TargetOptions(alpha=Fraction(50), beta=Fraction(1, 20)),
+        TargetOptions(epsilon=Fraction(1, 3), mechanism="dawa"),
+        TargetOptions(alpha=Fraction(1, 10**15), per_query=True),
+        TargetOptions(epsilon=Fraction(1, 2), mechanism="it's", per_query=False),
     ],
 )
-def test_options_are_written_as_they_are_read(wanted: Accuracy) -> None:
+def test_options_are_written_as_they_are_read(wanted: TargetOptions) -> None:
     select = 'SELECT "odd ""name", COUNT(*) -- why\nFROM t WHERE state = \'a;b\' GROUP BY 1'
     statement = parse(f"  EXPLAIN /* dear? */ {select} {write_options(wanted)};")
     assert statement.text == select
@@ -119,27 +124,27 @@ def test_options_are_written_as_they_are_read(wanted: Accuracy) -> None:
 
 
 def test_nothing_said_is_no_option() -> None:
-    assert write_options(Accuracy()) == ""
+    assert write_options(TargetOptions()) == ""
 
 
 def test_a_column_called_options_is_no_option() -> None:
     statement = parse('SELECT "options", COUNT(*) FROM t GROUP BY "options"')
-    assert read_question(statement, ["options"]).groups == (Axis("options"),)
+    assert query_of(statement, ["options"]).axes == (Axis("options"),)
 
 
 def test_keywords_add_to_options_and_must_not_contradict_them() -> None:
     written = parse("SELECT COUNT(*) FROM t OPTIONS (alpha = 50)").options
-    both = Accuracy(alpha=Fraction(50), beta=Fraction(1, 10))
-    assert merged(written, accuracy_of(confidence=0.9)) == both
-    assert merged(written, accuracy_of(accuracy="50", beta="1/10")) == both
+    both = TargetOptions(alpha=Fraction(50), beta=Fraction(1, 10))
+    assert merged(written, target_options(confidence=0.9)) == both
+    assert merged(written, target_options(accuracy="50", beta="1/10")) == both
     with pytest.raises(AccuracyError, match="alpha is 50 in OPTIONS and 60 outside"):
-        merged(written, accuracy_of(alpha=60))
+        merged(written, target_options(alpha=60))
     with pytest.raises(AccuracyError, match="give one of them"):
-        accuracy_of(alpha=60, accuracy=60)
+        target_options(alpha=60, accuracy=60)
 
 
 def test_case_matters_where_names_differ_by_case_alone() -> None:
     with pytest.raises(QueryError, match="no attribute 'AGE'"):
-        read_question(parse("SELECT COUNT(*) FROM t WHERE AGE > 3"), ["age", "Age"])
+        query_of(parse("SELECT COUNT(*) FROM t WHERE AGE > 3"), ["age", "Age"])
     with pytest.raises(QueryError, match="no attribute 'AGE'"):
-        read_question(parse('SELECT COUNT(*) FROM t WHERE "AGE" > 3'), ["age"])
+        query_of(parse('SELECT COUNT(*) FROM t WHERE "AGE" > 3'), ["age"])

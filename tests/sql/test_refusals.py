@@ -9,13 +9,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import QueryError
-from blowfishdb.sql import Asked, parse, read_question
+from blowfishdb.model.query import Query
+from blowfishdb.sql import parse, query_of
 
 ATTRIBUTES = ("age", "state", "day")
 
 
-def question(text: str) -> Asked:
-    return read_question(parse(text), ATTRIBUTES)
+def question(text: str) -> Query:
+    return query_of(parse(text), ATTRIBUTES)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ WORDS = st.sampled_from(SALAD.split())
 @example("SELECT COUNT ( * ) FROM t WHERE age IN ( )")
 def test_word_salad_is_a_question_or_a_query_error(text: str) -> None:
     try:
-        assert isinstance(question(text), Asked)
+        assert isinstance(question(text), Query)
     except QueryError as refusal:
         assert str(refusal)
 
@@ -144,7 +145,7 @@ def test_word_salad_is_a_question_or_a_query_error(text: str) -> None:
 @given(st.lists(WORDS, max_size=12).map(" ".join))
 def test_salad_after_where_is_a_question_or_a_query_error(text: str) -> None:
     try:
-        assert isinstance(question(f"SELECT age, COUNT(*) FROM t WHERE {text} GROUP BY age"), Asked)
+        assert isinstance(question(f"SELECT age, COUNT(*) FROM t WHERE {text} GROUP BY age"), Query)
     except QueryError as refusal:
         assert str(refusal)
 
@@ -152,6 +153,6 @@ def test_salad_after_where_is_a_question_or_a_query_error(text: str) -> None:
 @given(st.text(max_size=200))
 def test_any_text_is_a_question_or_a_query_error(text: str) -> None:
     try:
-        assert isinstance(question(text), Asked)
+        assert isinstance(question(text), Query)
     except QueryError as refusal:
         assert str(refusal)

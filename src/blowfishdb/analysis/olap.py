@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.synopsis_answers import Grouped, Synopsis
+from blowfishdb.engine.synopsis import Grouped, Synopsis
 from blowfishdb.errors import InvalidInput, QueryError, TooLarge
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.predicate import Axis, Comparison, Predicate, as_axes

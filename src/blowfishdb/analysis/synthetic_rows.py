@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blowfishdb.engine.synopsis import Artefact, SynopsisAxis
-from blowfishdb.engine.synopsis_answers import Synopsis
+from blowfishdb.engine.synopsis import Artefact, Synopsis, SynopsisAxis
 from blowfishdb.errors import InvalidInput, TooLarge
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.domain import Bins, Categorical, Integers

@@ -7,7 +7,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 from blowfishdb.audit.cases import Case
-from blowfishdb.engine.points import PointQuery
 from blowfishdb.ledger.values import BY, PER_EDGE
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.table import MECHANISMS
@@ -328,8 +327,8 @@ def other_releases() -> Iterator[Case]:
         "a range known": Policy(constraints=["range(x, 0, 3)"]),
         "people": Policy({"x": line(), "y": line()}, unit=person("who", at_most=2, order_by="nr")),
     }.items():
-        yield Case(f"weights on points, {label}", SQUARE, policy, PointQuery(as_axes(("x", "y")), None, 2, 40))
-    filtered_points = PointQuery(as_axes(("x",)), Column("y") >= 4, 2, 40)
+        yield Case(f"weights on points, {label}", SQUARE, policy, query("points", ("x", "y"), clusters=2, rows=40))
+    filtered_points = query("points", "x", Column("y") >= 4, clusters=2, rows=40)
     yield Case("weights on points, filter", SQUARE, Policy({"x": line(), "y": line()}), filtered_points)
 
 

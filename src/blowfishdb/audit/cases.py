@@ -18,17 +18,16 @@ from blowfishdb.audit.definitions import Adjacency, Change, Record
 from blowfishdb.audit.scratch import TableRow, raw_values
 from blowfishdb.catalog import Dataset, read_config
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.points import PointQuery, make_point_request, prepare_point_release
-from blowfishdb.engine.request import Payable, make_request, prepare
-from blowfishdb.engine.synopsis import prepare_synopsis, synopsis_request
+from blowfishdb.engine.release import Release
+from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.ledger.values import SUM
 from blowfishdb.model import cellgraph, graphs, projection
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Person, Policy
-from blowfishdb.model.query import Query, query
+from blowfishdb.model.query import Query, query, synopsis_of
 from blowfishdb.plan import certificate, loss, program
-from blowfishdb.sql import parse, read_question
+from blowfishdb.sql import parse, query_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +41,7 @@ class Case:
     name: str
     domain: Domain
     policy: Policy
-    query: Query | PointQuery
+    query: Query
     mechanism: str | None = None
     epsilon: Fraction = Fraction(1)
     as_synopsis: bool = False
@@ -56,8 +55,7 @@ class Case:
     @cached_property
     def adjacency(self) -> Adjacency:
         """The declaration and the question, for the definitions to work on."""
-        is_points = isinstance(self.query, PointQuery)
-        axes = self.query.columns if isinstance(self.query, PointQuery) else self.query.axes
+        is_points, axes = self.query.kind == "points", self.query.axes
         return Adjacency(self.domain, self.policy, axes, self.query.where, by_value=is_points)
 
 
@@ -66,21 +64,15 @@ class Ready:
     """A release that can be charged: its request's digest and everything known before data is read."""
 
     digest: str
-    payable: Payable
+    release: Release
 
 
-def prepared(case: Case, handle: DatasetHandle, question: Query | PointQuery) -> Ready:
-    """The release of one question of a case; Declined or InvalidInput where it cannot be."""
-    if isinstance(question, PointQuery):
-        weights = make_point_request(handle, question, case.epsilon)
-        return Ready(weights.digest, prepare_point_release(handle, weights))
+def prepared(case: Case, handle: DatasetHandle, question: Query) -> Ready:
+    """The release of one query of a case; Declined or InvalidInput where it cannot be."""
     target = accuracy_target(epsilon=case.epsilon, mechanism=case.mechanism)
     if case.within is not None:
         target = accuracy_target(alpha=case.within, mechanism=case.mechanism)
-    if case.as_synopsis:
-        published = synopsis_request(handle, question, target)
-        return Ready(published.digest, prepare_synopsis(handle, published))
-    request = make_request(handle, question, target)
+    request = make_request(handle, synopsis_of(question) if case.as_synopsis else question, target)
     return Ready(request.digest, prepare(handle, request))
 
 
@@ -244,11 +236,8 @@ def dataset_cases(subject: Subject) -> list[Case]:
 def _given(dataset: Dataset, text: str, price: Fraction) -> Case:
     """The case of an SQL statement."""
     statement = parse(text)
-    asked = read_question(statement, dataset.domain)
-    kind, axes = asked.measure, asked.groups if asked.of is None else (asked.of,)
-    question = Query("histogram" if kind == "count" and axes else kind, axes, asked.where, levels=asked.levels)
-    options = statement.options
-    case = _case(dataset, "", question, options.epsilon or price, options.mechanism)
+    question, options = query_of(statement, dataset.domain), statement.options
+    case = _case(dataset, "", question, options.get("epsilon", price), options.get("mechanism"))
     return replace(case, name=text[:80])
 
 

@@ -20,7 +20,8 @@ from blowfishdb.audit.scratch import scratch
 from blowfishdb.audit.selections import line_graph
 from blowfishdb.catalog.stretch import policy_stretch
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.request import Prepared, make_request
+from blowfishdb.engine.release import PlanRelease
+from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError
 from blowfishdb.model.document import Document, Format, read_document, write_document
@@ -233,8 +234,8 @@ def _stale_quotes(handle: DatasetHandle) -> Iterator[str]:
     ranking.forget()
     for name, policy in policies.items():
         case = Case(name, DECLARED, policy, question)
-        payable = prepared(case, replace(handle, policy=policy), question).payable
-        if not isinstance(payable, Prepared):
+        release = prepared(case, replace(handle, policy=policy), question).release
+        if not isinstance(release, PlanRelease):
             yield f"{name}: no fixed plan is offered"
-        elif certify(payable.best.plan, payable.compiled.cells.graph) != payable.best.certificate:
+        elif certify(release.best.plan, release.compiled.cells.graph) != release.best.certificate:
             yield f"{name}: the quote's certificate is not that of its plan under this policy"

@@ -26,8 +26,7 @@ from blowfishdb.audit.selections import window_graph
 from blowfishdb.audit.stages import Recorder, moved_by_all, watched_stages
 from blowfishdb.audit.tape import TapeError
 from blowfishdb.engine.measure import measure, run_program
-from blowfishdb.engine.points import PointQuery
-from blowfishdb.engine.program import PreparedProgram
+from blowfishdb.engine.program import ProgramRelease
 from blowfishdb.errors import (
     AllowanceExceeded,
     BlowfishError,
@@ -70,7 +69,7 @@ def drills(case: Case, seed: int) -> list[Line]:
     with scratch(case.domain, case.policy, case.accounting, limit) as world, watched_stages() as recorder:
         ready = prepared(case, world.handle, case.query)
         expensive = Ready(
-            ready.digest, prepared(replace(case, epsilon=2 * case.epsilon), world.handle, case.query).payable
+            ready.digest, prepared(replace(case, epsilon=2 * case.epsilon), world.handle, case.query).release
         )
         line = partial(judged, "replay", f"drills: {case.name}")
         lines = [
@@ -79,8 +78,8 @@ def drills(case: Case, seed: int) -> list[Line]:
             line("broken counts", _broken_counts(world, recorder, ready), "tells nothing", 3),
             line("the budget", _budget(world, recorder, ready, limit), "is never passed", 3),
         ]
-        if isinstance(ready.payable, PreparedProgram):
-            lines.append(line("a stage that wants too much", _greedy(ready.payable), "is stopped", 1))
+        if isinstance(ready.release, ProgramRelease):
+            lines.append(line("a stage that wants too much", _greedy(ready.release), "is stopped", 1))
         return lines
 
 
@@ -108,7 +107,7 @@ def _failing_source(world: Scratch, recorder: Recorder, ready: Ready, expensive:
             yield "a failing source gave an answer"
     if INCIDENT.sub("", outcomes[0].error) != INCIDENT.sub("", outcomes[1].error):
         yield "the message of a failing source depends on the data"
-    if outcomes[0].spent != ready.payable.epsilon or outcomes[1].spent != 0:
+    if outcomes[0].spent != ready.release.epsilon or outcomes[1].spent != 0:
         yield "a failed release must be charged once, however often it is tried again"
     if not released(world, expensive, "failing source").error:
         yield "what was charged for one release paid for another that costs twice as much"
@@ -146,14 +145,14 @@ def _broken_counts(world: Scratch, recorder: Recorder, ready: Ready) -> Iterator
     ]
     for counts in broken:
         try:
-            ready.payable.payload(counts, world.handle)
+            ready.release.payload(counts, world.handle)
             yield "counts of a wrong shape were measured"
         except Exception as failure:  # noqa: BLE001  # whatever it is, its words are looked at
             if str(TELLTALE) in str(failure):
                 yield f"the message quotes counts: {str(failure)[:100]}"
 
 
-def _greedy(prepared: PreparedProgram) -> list[str]:
+def _greedy(prepared: ProgramRelease) -> list[str]:
     """A program that is charged a hundredth less than its stages need must be stopped before the last of them."""
     *first, last = prepared.program.allowances
     short = Program(prepared.program.mechanism, (*first, replace(last, epsilon=last.epsilon * Fraction(99, 100))))
@@ -180,8 +179,8 @@ def _budget(world: Scratch, recorder: Recorder, ready: Ready, limit: Fraction) -
         yield "a release beyond the budget reads rows or is charged"
     if world.spent > limit:
         yield "the account passed its limit"
-    if before != 2 * ready.payable.epsilon:
-        yield f"two releases cost {before} in all, not twice {ready.payable.epsilon}"
+    if before != 2 * ready.release.epsilon:
+        yield f"two releases cost {before} in all, not twice {ready.release.epsilon}"
     if not world.ledger.verify().is_sound:
         yield "the ledger does not verify"
 
@@ -428,7 +427,7 @@ def _rolled_back(folder: Path) -> Iterator[str]:
 def replay_account(case: Case, seed: int) -> list[Line]:
     """Releases all questions of a case; sums what each change loses, and compares the worst with what was charged."""
     random = np.random.default_rng([seed, 7])
-    queries = [question for question in (case.query, *case.further) if not isinstance(question, PointQuery)]
+    queries = [question for question in (case.query, *case.further) if question.kind != "points"]
     adjacency = _all_of(case, queries)
     everyone = sample_records(adjacency, random)
     listed = [
@@ -445,7 +444,7 @@ def replay_account(case: Case, seed: int) -> list[Line]:
         world.fill(table_pair(adjacency, base, listed[0], random).before)
         for number, question in enumerate(queries):
             ready = prepared(case, world.handle, question)
-            moved = moved_by_all(recorder, ready.payable, listed, adjacency)
+            moved = moved_by_all(recorder, ready.release, listed, adjacency)
             if moved is None:
                 violations.append("a release of an account has no fixed plan")
                 continue

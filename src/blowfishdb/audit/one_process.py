@@ -26,8 +26,8 @@ from blowfishdb.audit.scratch import scratch
 from blowfishdb.audit.stages import cells_of_records, steps_of
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import DatasetHandle, compile_query
-from blowfishdb.engine.points import PointQuery
-from blowfishdb.engine.request import Prepared, make_request, prepare
+from blowfishdb.engine.release import PlanRelease
+from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError, PolicyError
 from blowfishdb.mechanisms import kronecker
@@ -42,7 +42,7 @@ from blowfishdb.model.query import Query, query
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Plan
-from blowfishdb.session.local import Remembered
+from blowfishdb.session.quote_cache import QuoteCache
 
 ANALYST = "audit"
 PRICE = accuracy_target(epsilon=Fraction(1, 2), mechanism=kronecker.NAME)
@@ -93,7 +93,7 @@ def process_lines() -> list[Line]:
 def _violations(handle: DatasetHandle, order: Sequence[Case]) -> Iterator[str]:
     """What is wrong with the releases; all datasets have one account and one version, so only declarations differ."""
     ranking.forget()
-    quotes = Remembered()
+    quotes = QuoteCache()
     for case in order:
         try:
             wrong = _what_is_wrong(quotes, replace(handle, domain=case.domain, policy=case.policy), case)
@@ -103,14 +103,12 @@ def _violations(handle: DatasetHandle, order: Sequence[Case]) -> Iterator[str]:
             yield f"{case.name}: {wrong}"
 
 
-def _what_is_wrong(quotes: Remembered, handle: DatasetHandle, case: Case) -> str:
+def _what_is_wrong(quotes: QuoteCache, handle: DatasetHandle, case: Case) -> str:
     """What is wrong with a quote or its release, by the definitions: a change that costs more, or none that does."""
-    if isinstance(case.query, PointQuery):
-        return "weights on points have no cells"
     request = make_request(handle, case.query, PRICE)
     ready = quotes.quote(ANALYST, request.text, case.domain, case.policy, lambda: prepare(handle, request))
-    plan = ready.best.plan if isinstance(ready, Prepared) else None
-    if not isinstance(ready, Prepared) or not isinstance(plan, Plan):
+    plan = ready.best.plan if isinstance(ready, PlanRelease) else None
+    if not isinstance(ready, PlanRelease) or not isinstance(plan, Plan):
         return "no fixed plan is offered"
     proof, cells = ready.best.certificate, compile_query(case.domain, case.policy, case.query).cells
     everyone = sample_records(case.adjacency, np.random.default_rng(0))

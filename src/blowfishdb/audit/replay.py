@@ -29,10 +29,10 @@ from blowfishdb.audit.stages import (
     watched_stages,
 )
 from blowfishdb.engine.charge import Run, charged_payload
-from blowfishdb.engine.points import PointRelease
-from blowfishdb.engine.program import PreparedProgram
-from blowfishdb.engine.request import Payable, Prepared
-from blowfishdb.engine.synopsis import PreparedSynopsis
+from blowfishdb.engine.points import PointsRelease
+from blowfishdb.engine.program import ProgramRelease
+from blowfishdb.engine.release import Release
+from blowfishdb.engine.synopsis_release import SynopsisRelease
 from blowfishdb.errors import BlowfishError, Declined, InvalidInput
 from blowfishdb.ledger import Receipt
 from blowfishdb.ledger.values import SUM
@@ -69,7 +69,7 @@ def released(world: Scratch, ready: Ready, key: str) -> Outcome:
             # Every release is a request of its own; otherwise the second one would be answered from the record.
             request = hashlib.sha256(f"{ready.digest} {key}".encode()).hexdigest()
             run = Run(key=key, progress=world.watch.events.append)
-            payload = charged_payload(world.ledger, world.handle, ANALYST, request, lambda: ready.payable, run)
+            payload = charged_payload(world.ledger, world.handle, ANALYST, request, lambda: ready.release, run)
         except BlowfishError as failure:
             error = f"{failure.code}: {failure.message}"
         except Exception as failure:  # noqa: BLE001  # whatever leaves the release would reach the analyst
@@ -80,13 +80,13 @@ def released(world: Scratch, ready: Ready, key: str) -> Outcome:
     return Outcome(payload, error, list(world.watch.events), list(world.watch.statements), receipt, spent, heard)
 
 
-def counted_and_measured(world: Scratch, payable: Payable, counting: Counting) -> Outcome:
+def counted_and_measured(world: Scratch, release: Release, counting: Counting) -> Outcome:
     """The part of a release that reads data, with a statement at hand and its counts sealed; nothing is charged."""
     world.watch.clear()
     payload, error = b"", ""
     with listening() as heard:
         try:
-            payload = payable.payload(sealed(counting.run(None)), world.handle)
+            payload = release.payload(sealed(counting.run(None)), world.handle)
         except Exception as failure:  # noqa: BLE001  # a failure that depends on data is what is looked for
             error = f"{type(failure).__name__}: {failure}"
     return Outcome(payload, error, list(world.watch.events), list(world.watch.statements), None, Fraction(0), heard)
@@ -94,7 +94,7 @@ def counted_and_measured(world: Scratch, payable: Payable, counting: Counting) -
 
 def charge_violations(ready: Ready, case: Case, outcome: Outcome) -> list[str]:
     """The price must be the certificate's, on record before any row is read, and taken from the account once."""
-    price, violations = ready.payable.epsilon, list[str]()
+    price, violations = ready.release.epsilon, list[str]()
     if outcome.error:
         violations.append(f"the release failed: {outcome.error[:200]}")
     if case.within is None and price not in (case.epsilon, 0):
@@ -167,15 +167,14 @@ def _where(first: Outcome, second: Outcome) -> str:
     return ", ".join(key for key in one if one[key] != two.get(key)) or "its bytes"
 
 
-def cells_of(payable: Payable) -> Cells | None:
+def cells_of(release: Release) -> Cells | None:
     """The cells of a release that has any."""
-    inner = payable.inner if isinstance(payable, PreparedSynopsis) else payable
-    return inner.compiled.cells if isinstance(inner, Prepared | PreparedProgram) else None
+    return None if release.compiled is None else release.compiled.cells
 
 
-def placing_violations(adjacency: Adjacency, payable: Payable, everyone: Sequence[Record]) -> list[str]:
+def placing_violations(adjacency: Adjacency, release: Release, everyone: Sequence[Record]) -> list[str]:
     """Records in the same groups must share a cell, records in different groups must not, and left out is left out."""
-    cells = cells_of(payable)
+    cells = cells_of(release)
     if cells is None:
         return []
     cell_at: dict[Place, int] = {None: -1}
@@ -188,27 +187,27 @@ def placing_violations(adjacency: Adjacency, payable: Payable, everyone: Sequenc
 
 
 def source_violations(
-    world: Scratch, adjacency: Adjacency, payable: Payable, counting: Counting, pair: Pair
+    world: Scratch, adjacency: Adjacency, release: Release, counting: Counting, pair: Pair
 ) -> Iterator[str]:
     """The source must count what the made-up rows hold, cell by cell."""
     for rows, records in ((pair.before, pair.records_before), (pair.after, pair.records_after)):
         world.fill(rows)
-        if isinstance(payable, PointRelease):
-            yield from _point_violations(world, adjacency, payable, records)
+        if isinstance(release, PointsRelease):
+            yield from _point_violations(world, adjacency, release, records)
             continue
-        cells = cells_of(payable)
+        cells = cells_of(release)
         if cells is not None and not np.array_equal(opened(counting.run(None)), as_counts(cells, records)):
             yield "the source counts other records than the table holds"
 
 
-def _point_violations(world: Scratch, adjacency: Adjacency, payable: PointRelease, records: list[Record]) -> list[str]:
+def _point_violations(world: Scratch, adjacency: Adjacency, release: PointsRelease, records: list[Record]) -> list[str]:
     """Points may come back in any order, and one point in several rows."""
-    points, numbers = world.handle.source.prepare_points(payable.points, world.handle.policy.unit).run(None)
+    points, numbers = world.handle.source.prepare_points(release.points, world.handle.policy.unit).run(None)
     got: Counter[Place] = Counter()
     for point, number in zip(points.tolist(), numbers.tolist(), strict=True):
         got[tuple(point)] += number
     names = [axis.attribute for axis in adjacency.axes]
-    order = [names.index(name) for name in payable.points.axes]
+    order = [names.index(name) for name in release.points.axes]
     wanted: Counter[Place] = Counter()
     for place in (adjacency.place(record) for record in records):
         if isinstance(place, tuple):
@@ -236,7 +235,7 @@ def replay(case: Case, effort: Effort, seed: int) -> list[Line]:
         world.source.seals = True
         try:
             ready = prepared(case, world.handle, case.query)
-            price = ready.payable.epsilon
+            price = ready.release.epsilon
             read = READ in world.watch.events
         except (Declined, InvalidInput) as refusal:
             return [not_tested("replay", case.name, "release", f"refused: {refusal.message[:160]}")]
@@ -259,8 +258,8 @@ class _Replay:
         adjacency = self.case.adjacency
         everyone = sample_records(adjacency, self.random, self.effort.records)
         listed = changes(adjacency, everyone)
-        payable, price = self.ready.payable, self.price
-        moved = moved_by_all(self.recorder, payable, listed, adjacency)
+        release, price = self.ready.release, self.price
+        moved = moved_by_all(self.recorder, release, listed, adjacency)
         lines: list[Line] = []
         if moved is not None:
             lines.append(self._all_changes(moved, price, complete=adjacency.is_complete(everyone)))
@@ -270,11 +269,11 @@ class _Replay:
                 *lines,
                 judged("replay", self.case.name, "release", [], "no record can change anything that is counted"),
             ]
-        stages = payable.document().get("stages")
+        stages = release.document().get("stages")
         if isinstance(stages, dict):
             self.recorder.allowed = {name: float(Fraction(spent)) for name, spent in stages.items()}
         moving, public, charging, counting = list[str](), list[str](), list[str](), list[str]()
-        counting += placing_violations(adjacency, payable, everyone)
+        counting += placing_violations(adjacency, release, everyone)
         worst: Fraction | float = Fraction(0)
         runs: list[list[Looked]] = []
         base = [everyone[int(i)] for i in self.random.integers(len(everyone), size=self.case.rows)]
@@ -287,7 +286,7 @@ class _Replay:
             public += public_violations(first, second)
             runs.append(first.looked)
             if number < 3:
-                counting += source_violations(self.world, adjacency, payable, self._statement(), pair)
+                counting += source_violations(self.world, adjacency, release, self._statement(), pair)
             loss: Fraction | float = Fraction(0)
             for step in self.recorder.replayed:
                 public += step.violations
@@ -309,8 +308,8 @@ class _Replay:
 
     def _statement(self) -> Counting:
         """The statement that the last release ran; weights on points have another kind of statement."""
-        payable, last = self.ready.payable, self.world.source.last
-        return payable.counting(self.world.handle) if last is None or isinstance(payable, PointRelease) else last
+        release, last = self.ready.release, self.world.source.last
+        return release.counting(self.world.handle) if last is None or isinstance(release, PointsRelease) else last
 
     def _on_neighbours(self, pair: Pair, *, charged: bool) -> tuple[Outcome, Outcome]:
         """A run on a table, then on its neighbour with the noisy outputs forced to be the same."""
@@ -328,7 +327,7 @@ class _Replay:
         """The whole release, or without a charge, which needs no second look for every change."""
         if charged:
             return released(self.world, self.ready, key)
-        return counted_and_measured(self.world, self.ready.payable, self._statement())
+        return counted_and_measured(self.world, self.ready.release, self._statement())
 
     def _all_changes(self, moved: Moved, price: Fraction, *, complete: bool) -> Line:
         """The loss of every hidden change against the price, and the certificate computed once more."""
@@ -345,8 +344,8 @@ class _Replay:
 
     def _every_stage(self, runs: list[list[Looked]], listed: list[Change], adjacency: Adjacency) -> list[Line]:
         """What all changes lose in the rows of every stage, and what selections may cost beside, for each run."""
-        inner = self.ready.payable.inner if isinstance(self.ready.payable, PreparedSynopsis) else self.ready.payable
-        if not isinstance(inner, PreparedProgram):
+        inner = self.ready.release.inner if isinstance(self.ready.release, SynopsisRelease) else self.ready.release
+        if not isinstance(inner, ProgramRelease):
             return []
         allowed = {each.stage: each.epsilon for each in inner.program.allowances}
         worst, violations = Fraction(0), list[str]()

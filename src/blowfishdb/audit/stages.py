@@ -19,8 +19,8 @@ from blowfishdb.audit.tape import Draw, Function, Tape, replaced, taped
 from blowfishdb.engine import answer, points, release
 from blowfishdb.engine import measure as run_program
 from blowfishdb.engine.measure import measure
-from blowfishdb.engine.request import Payable, Prepared
-from blowfishdb.engine.synopsis import PreparedSynopsis
+from blowfishdb.engine.release import PlanRelease, Release
+from blowfishdb.engine.synopsis_release import SynopsisRelease
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.numbers import Ints
 from blowfishdb.plan.certificate import CertifiedPlan
@@ -290,10 +290,10 @@ class Moved:
     """What the certificate says when it is computed once more."""
 
 
-def moved_by_all(recorder: Recorder, payable: Payable, listed: list[Change], adjacency: Adjacency) -> Moved | None:
+def moved_by_all(recorder: Recorder, ready: Release, listed: list[Change], adjacency: Adjacency) -> Moved | None:
     """The loss of every change; None where what is measured depends on earlier outputs or on edges."""
-    inner = payable.inner if isinstance(payable, PreparedSynopsis) else payable
-    if not isinstance(inner, Prepared):
+    inner = ready.inner if isinstance(ready, SynopsisRelease) else ready
+    if not isinstance(inner, PlanRelease):
         return None
     plan, proof, cells = inner.best.plan, inner.best.certificate, inner.compiled.cells
     if not isinstance(plan, Plan) or cells.graph.cells > MOST_CELLS:

@@ -22,7 +22,7 @@ from blowfishdb.audit.selections import drawn_noise, gate_of, line_graph
 from blowfishdb.audit.tape import taped
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.measure import measure
-from blowfishdb.engine.request import Payable, Prepared
+from blowfishdb.engine.release import PlanRelease, Release
 from blowfishdb.errors import Declined, InvalidInput
 from blowfishdb.mechanisms.data_aware.matching_transform import matching_partition
 from blowfishdb.mechanisms.data_aware.partition import l1_refinement, worst_bucket
@@ -132,7 +132,7 @@ def published(*, quick: bool) -> Iterator[Line]:
     )
     with scratch(case.domain, case.policy) as world:
         ready = prepared(case, world.handle, case.query)
-        yield _row_by_row(case, ready.payable)
+        yield _row_by_row(case, ready.release)
         seen = {}
         for side in (0, 1):
             _fill_groups(world, groups, side)
@@ -143,22 +143,22 @@ def published(*, quick: bool) -> Iterator[Line]:
                 return
             values = [Answer.from_json(answer.payload).raw.reshape(groups, 2) for answer in answers]
             seen[side] = np.concatenate(values)
-        charged = ready.payable.epsilon
+        charged = ready.release.epsilon
     yield _events(seen[0], seen[1], charged)
     yield from _ratios(seen[0], seen[1], charged)
 
 
-def _row_by_row(case: Case, payable: Payable) -> Line:
+def _row_by_row(case: Case, release: Release) -> Line:
     """Thousands of rows with a different number as noise each: every number must show in its row."""
     violations = []
-    plan = payable.best.plan if isinstance(payable, Prepared) else None
-    if not isinstance(payable, Prepared) or not isinstance(plan, Plan):
+    plan = release.best.plan if isinstance(release, PlanRelease) else None
+    if not isinstance(release, PlanRelease) or not isinstance(plan, Plan):
         return judged("statistical", case.name, "noise row by row", ["no fixed plan is offered"])
     counts = np.resize(np.array([0, 1, 7, 1_001, 10**6 + 1, 2**52 + 1]), plan.cells)
     noise = 2**50 + np.arange(plan.weights.size)
     with taped() as tape:
         tape.play([noise])
-        if not np.array_equal(measure(payable.outline.certified, counts).noisy, counts + noise):
+        if not np.array_equal(measure(release.certified, counts).noisy, counts + noise):
             violations.append("rows share their noise, or do not get all of it, or not at every count")
     return judged("statistical", case.name, "noise row by row", violations, "each row has its own", 2 * GROUPS[True][0])
 
@@ -226,19 +226,19 @@ def residuals(*, quick: bool) -> Iterator[Line]:
             case = Case(f"{name}, {family}", ONE, Policy({"x": FAMILIES[family]}), question, name, Fraction(1, 2))
             with scratch(case.domain, case.policy) as world:
                 try:
-                    payable = prepared(case, world.handle, case.query).payable
-                    plan = payable.best.plan if isinstance(payable, Prepared) else None
+                    release = prepared(case, world.handle, case.query).release
+                    plan = release.best.plan if isinstance(release, PlanRelease) else None
                 except (Declined, InvalidInput):
                     continue
-            if isinstance(payable, Prepared) and isinstance(plan, Plan):
-                yield _residual(case, payable, plan, rows_wanted)
+            if isinstance(release, PlanRelease) and isinstance(plan, Plan):
+                yield _residual(case, release, plan, rows_wanted)
 
 
-def _residual(case: Case, payable: Prepared, plan: Plan, rows_wanted: int) -> Line:
+def _residual(case: Case, release: PlanRelease, plan: Plan, rows_wanted: int) -> Line:
     counts = np.arange(plan.cells, dtype=np.int64)
     truth = np.concatenate([dense_rows(part) @ counts for part in plan.parts])
     times = max(1, rows_wanted // plan.weights.size)
-    noise = np.stack([measure(payable.outline.certified, counts).noisy for _ in range(times)]) - truth
+    noise = np.stack([measure(release.certified, counts).noisy for _ in range(times)]) - truth
     laws = [NoiseLaw(float(plan.unit) / int(weight)) for weight in plan.weights]
     scales = np.array([law.scale for law in laws])
     mean = times * sum(law.mean_size / law.scale for law in laws)

@@ -10,13 +10,13 @@ from dataclasses import replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from blowfishdb.cli.options import AccuracyOptions, FileOptions, QueryOptions, RunOptions
 from blowfishdb.cli.output import console, print_json, say, short, table
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.preview import HOW_KNOWN, Preview
-from blowfishdb.engine.target import short_number
+from blowfishdb.engine.target import TargetOptions, short_number, target_options
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.present.words import readable
 from blowfishdb.session import Question, Session, Table
@@ -110,20 +110,9 @@ def _quantiles(text: str, table: Source[Found]) -> Found:
     return table.quantiles(_one_axis(name, table, "--quantiles"), shares)
 
 
-class Accuracy(TypedDict):
-    """An accuracy target in the keywords of a session."""
-
-    alpha: str | None
-    beta: str | None
-    epsilon: str | None
-    confidence: str | None
-    mechanism: str | None
-    per_query: bool
-
-
-def keywords(options: AccuracyOptions) -> Accuracy:
+def keywords(options: AccuracyOptions) -> TargetOptions:
     """The accuracy that the options ask for."""
-    return Accuracy(
+    return target_options(
         alpha=options.within,
         beta=options.beta,
         epsilon=options.epsilon,
@@ -228,7 +217,9 @@ def run_sql(
 def explained(statement: str, epsilon: str) -> str:
     """The statement that shows what an epsilon buys instead."""
     parsed = parse(statement)
-    return f"EXPLAIN {parsed.text} {write_options(replace(parsed.options, alpha=None, epsilon=Fraction(epsilon)))}"
+    options: TargetOptions = {**parsed.options, "epsilon": Fraction(epsilon)}
+    options.pop("alpha", None)
+    return f"EXPLAIN {parsed.text} {write_options(options)}"
 
 
 def print_answer(session: Session, answer: Answer, files: FileOptions, heard: Sequence[str], *, as_json: bool) -> None:

@@ -24,7 +24,7 @@ from blowfishdb.cli.options import (
 from blowfishdb.cli.output import print_result, shell_line, table
 
 if TYPE_CHECKING:
-    from blowfishdb.engine.synopsis_answers import Synopsis
+    from blowfishdb.engine.synopsis import Synopsis
     from blowfishdb.session import Question, Session
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -69,7 +69,7 @@ def preview(name: Name, synopsis: SynopsisOptions, analyst: AnalystOptions, as_j
       blowfish synopsis preview visits --attributes "ward, bin(age, 5)" --epsilon 0.3
     """
     from blowfishdb.cli.answers import say_command
-    from blowfishdb.engine.synopsis_answers import COLUMNS
+    from blowfishdb.engine.synopsis_release import COLUMNS
 
     with analyst.session() as session:
         question = synopsis.question(session, name)
@@ -130,7 +130,7 @@ def show(file: File, as_json: AsJson = False) -> None:
     Example
       blowfish synopsis show costs-2025.parquet
     """
-    from blowfishdb.engine.synopsis_answers import open_synopsis
+    from blowfishdb.engine.synopsis import open_synopsis
 
     synopsis = open_synopsis(file)
     protected, unprotected = synopsis.artefact.protected, " ".join(synopsis.artefact.unprotected)
@@ -150,7 +150,7 @@ def ask(file: File, query: QueryOptions, files: FileOptions, as_json: AsJson = F
       blowfish synopsis ask costs-2025.parquet --quantiles cost:0.5,0.9
     """
     from blowfishdb.cli.answers import query_of, show_answer
-    from blowfishdb.engine.synopsis_answers import open_synopsis
+    from blowfishdb.engine.synopsis import open_synopsis
 
     answer = query_of(query, open_synopsis(file))
     show_answer(answer, files, caveat=answer.caveat, as_json=as_json)
@@ -171,7 +171,7 @@ def rows(
       blowfish synopsis rows visits.parquet --output visits-synthetic.csv
     """
     from blowfishdb.analysis.synthetic_rows import synthetic_rows
-    from blowfishdb.engine.synopsis_answers import open_synopsis
+    from blowfishdb.engine.synopsis import open_synopsis
 
     check_file(output, ROW_FILES, "--output")
     drawn = synthetic_rows(open_synopsis(file), rows=rows, seed=seed)

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from fractions import Fraction
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from blowfishdb.accuracy.intervals import HalfWidths
-from blowfishdb.engine.compile import Compiled, DatasetHandle
-from blowfishdb.engine.evidence import evidence_of, not_protected, worked_out
+from blowfishdb.engine.evidence import worked_out
+from blowfishdb.engine.serialize import read_stored
 from blowfishdb.errors import DocumentError, InvalidInput
 from blowfishdb.inference.consistent import Consistent
 from blowfishdb.model.encoding import version_of
 from blowfishdb.model.numbers import Floats
+from blowfishdb.model.serialize import Field, Fields
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Allowance
 from blowfishdb.present.released import AnswerAxis, AnswerTable, Bounds, Evidence, Released
-from blowfishdb.present.words import policy_words
 
 if TYPE_CHECKING:
     import pandas
@@ -79,22 +77,13 @@ def to_json(answer: Released, *, indent: int | None = None) -> str:
 def from_json(text: str | bytes, make: type[Kept]) -> Kept:
     """The answer that to_json wrote, as an object of the given class; DocumentError for anything else."""
     try:
-        written = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        raise DocumentError("this is not the JSON of an answer") from None
-    if not isinstance(written, dict) or written.get("schema") != SCHEMA:
-        found = written.get("schema") if isinstance(written, dict) else None
-        raise DocumentError(f"this is no answer in the form {SCHEMA!r}, but {found!r}", path="schema")
-    try:
-        return _from_document(written, make)
+        return _read_answer(read_stored(text, SCHEMA, "an answer"), make)
+    except DocumentError:
+        raise
     except InvalidInput as error:
         raise DocumentError(f"the stored answer contradicts itself: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DocumentError(f"the stored answer is incomplete or damaged: {type(error).__name__} {error}") from None
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of an answer")
 
 
 def _document(answer: Released) -> dict[str, Any]:
@@ -154,93 +143,86 @@ def _table(table: AnswerTable) -> dict[str, Any]:
     return {"crossed": table.crossed, "axes": axes}
 
 
-def _from_document(written: Mapping[str, Any], make: type[Kept]) -> Kept:
-    proof = written["certificate"]
-    witness = proof["witness"]
-    evidence = _read_evidence(written.get("evidence"))
-    epsilon, mechanism = Fraction(_text(proof["epsilon"])), _text(written["mechanism"])
-    plan_digest = _text(proof["plan_digest"])
-    again = None if evidence is None else partial(worked_out, evidence, mechanism, epsilon, version_of(plan_digest))
-    certificate = Certificate(
-        epsilon=epsilon,
-        witness=None if witness is None else (int(witness[0]), int(witness[1])),
-        is_tight=_truth(proof["is_tight"]),
-        plan_digest=plan_digest,
-        graph_digest=_text(proof["graph_digest"]),
-        constraint_note=_text(proof.get("together", "")),
-        again=again,
-    )
-    if _text(written["epsilon"]) != str(certificate.epsilon):
+def _read_answer(content: Fields, make: type[Kept]) -> Kept:
+    evidence, mechanism = content.optional("evidence", _read_evidence), content["mechanism"].text()
+    certificate = _read_certificate(content["certificate"].fields(), evidence, mechanism)
+    if content["epsilon"].text() != str(certificate.epsilon):
         raise InvalidInput("its epsilon is not the certificate's")
-    version = written["policy_version"]
     return make(
-        kind=written["kind"],
-        title=_text(written["title"]),
-        tables=tuple(_read_table(table) for table in written["tables"]),
-        raw=_floats(written["raw"]),
-        consistent=Consistent(_floats(written["values"]), _truth(written["feasible"]), _text(written["remark"])),
-        widths=HalfWidths(_floats(written["half_widths"]), float(written["half_width"])),
-        beta=float(written["beta"]),
+        kind=cast(Any, content["kind"].text()),
+        title=content["title"].text(),
+        tables=content["tables"].each(_read_table),
+        raw=content["raw"].floats(),
+        consistent=Consistent(content["values"].floats(), content["feasible"].truth(), content["remark"].text()),
+        widths=HalfWidths(content["half_widths"].floats(), content["half_width"].number()),
+        beta=content["beta"].number(),
         mechanism=mechanism,
         certificate=certificate,
-        dataset=_text(written["dataset"]),
-        policy_version=None if version is None else int(version),
-        protected=_texts(written["protected"]),
-        unprotected=_texts(written["unprotected"]),
-        released=_text(written["released"]),
-        version=_text(written["version"]),
-        simultaneous=_read_bounds(written["together"]),
-        pointwise=_read_bounds(written["alone"]),
-        stages=tuple(Allowance(_text(stage), Fraction(_text(own))) for stage, own in written["stages"]),
-        caveat=_text(written["caveat"]),
+        dataset=content["dataset"].text(),
+        policy_version=content["policy_version"].optional(Field.whole),
+        protected=content["protected"].texts(),
+        unprotected=content["unprotected"].texts(),
+        released=content["released"].text(),
+        version=content["version"].text(),
+        simultaneous=content["together"].optional(_read_bounds),
+        pointwise=content["alone"].optional(_read_bounds),
+        stages=content["stages"].each(read_stage),
+        caveat=content["caveat"].text(),
         evidence=evidence,
     )
 
 
-def _read_evidence(written: Mapping[str, Any] | None) -> Evidence | None:
-    return None if written is None else Evidence(dict(written["declared"]), dict(written["question"]))
-
-
-def _read_bounds(written: Mapping[str, Any] | None) -> Bounds | None:
-    return None if written is None else Bounds(_floats(written["low"]), _floats(written["high"]))
-
-
-def _read_table(written: Mapping[str, Any]) -> AnswerTable:
-    axes = tuple(
-        AnswerAxis(
-            name=_text(axis["name"]),
-            labels=_texts(axis["labels"]),
-            plain=int(axis["plain"]),
-            edges=tuple(_floats(axis["edges"]).tolist()),
-            in_days=_truth(axis["in_days"]),
-        )
-        for axis in written["axes"]
+def _read_certificate(content: Fields, evidence: Evidence | None, mechanism: str) -> Certificate:
+    epsilon, plan_digest = content["epsilon"].fraction(), content["plan_digest"].text()
+    again = None if evidence is None else partial(worked_out, evidence, mechanism, epsilon, version_of(plan_digest))
+    return Certificate(
+        epsilon=epsilon,
+        witness=content["witness"].optional(read_witness),
+        is_tight=content["is_tight"].truth(),
+        plan_digest=plan_digest,
+        graph_digest=content["graph_digest"].text(),
+        constraint_note=content.optional("together", Field.text) or "",
+        again=again,
     )
-    return AnswerTable(axes, _truth(written["crossed"]))
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("text was expected")
-    return value
+def read_witness(witness: Field) -> tuple[int, int]:
+    """The pair of cells of a certificate."""
+    first, second = witness.pair()
+    return first.whole(), second.whole()
 
 
-def _texts(values: object) -> tuple[str, ...]:
-    if not isinstance(values, list) or not set(map(type, values)) <= {str}:
-        raise TypeError("a list of texts was expected")
-    return tuple(values)
+def read_stage(stage: Field) -> Allowance:
+    """A stage and its allowance."""
+    name, epsilon = stage.pair()
+    return Allowance(name.text(), epsilon.fraction())
 
 
-def _truth(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError("true or false was expected")
-    return value
+def _read_evidence(evidence: Field) -> Evidence:
+    fields = evidence.fields()
+    declared, question = (fields[key].fields() for key in ("declared", "question"))
+    return Evidence(*({key: field.value for key, field in part.items()} for part in (declared, question)))
 
 
-def _floats(values: object) -> Floats:
-    if not isinstance(values, list) or not set(map(type, values)) <= {int, float}:
-        raise TypeError("a list of numbers was expected")
-    return np.array(values, dtype=np.float64)
+def _read_bounds(bounds: Field) -> Bounds:
+    fields = bounds.fields()
+    return Bounds(fields["low"].floats(), fields["high"].floats())
+
+
+def _read_table(table: Field) -> AnswerTable:
+    fields = table.fields()
+    return AnswerTable(fields["axes"].each(_read_axis), fields["crossed"].truth())
+
+
+def _read_axis(axis: Field) -> AnswerAxis:
+    fields = axis.fields()
+    return AnswerAxis(
+        name=fields["name"].text(),
+        labels=fields["labels"].texts(),
+        plain=fields["plain"].whole(),
+        edges=tuple(fields["edges"].floats().tolist()),
+        in_days=fields["in_days"].truth(),
+    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -321,19 +303,6 @@ class Answer(Released):
         from blowfishdb.present.page import answer_fragment
 
         return answer_fragment(self)
-
-
-def described(answer: Answer, handle: DatasetHandle, compiled: Compiled) -> Answer:
-    """The answer as it will be stored."""
-    return replace(
-        answer,
-        dataset=handle.name,
-        policy_version=handle.policy_version,
-        protected=policy_words(handle.domain, handle.policy, compiled.cells.attributes),
-        unprotected=not_protected(handle.domain, handle.policy),
-        released=now(),
-        evidence=evidence_of(handle.domain, handle.policy, compiled.query),
-    )
 
 
 def now() -> str:

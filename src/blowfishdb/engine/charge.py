@@ -11,11 +11,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
 
-from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import DatasetHandle, kept_components
-from blowfishdb.engine.program import PreparedProgram
-from blowfishdb.engine.request import Payable, Prepared, Request
-from blowfishdb.engine.synopsis import PreparedSynopsis
+from blowfishdb.engine.release import Release
 from blowfishdb.errors import (
     AccuracyError,
     BlowfishError,
@@ -46,16 +43,13 @@ PRESENCE = "presence"
 RECORD = "record"
 
 
-def edge_losses(handle: DatasetHandle, ready: Payable) -> dict[str, Fraction] | None:
+def edge_losses(handle: DatasetHandle, release: Release) -> dict[str, Fraction] | None:
     """What each class of edges loses by this release; None where all of them are to be charged its epsilon."""
-    if handle.accounting == SUM or handle.policy.constraints:
+    compiled = release.compiled
+    if handle.accounting == SUM or handle.policy.constraints or compiled is None:
         return None
-    inner = ready.inner if isinstance(ready, PreparedSynopsis) else ready
-    if not isinstance(inner, Prepared | PreparedProgram):
-        return None
-    plan = inner.best.plan if isinstance(inner, Prepared) else None
-    compiled = inner.compiled
-    groups = _group_losses(handle.domain, handle.policy, compiled.cells, compiled.query.axes, plan, ready.epsilon)
+    axes = compiled.query.axes
+    groups = _group_losses(handle.domain, handle.policy, compiled.cells, axes, release.plan, release.epsilon)
     parallel = parallel_attribute(handle.accounting)
     if parallel is None:
         return groups
@@ -183,15 +177,8 @@ class Run:
             self.report("done")
 
 
-def charged_release(
-    ledger: Ledger, handle: DatasetHandle, analyst: str, request: Request, prepared: Callable[[], Payable], run: Run
-) -> Answer:
-    """The answer to a request: the stored one when there is one, else a new one that is charged and stored first."""
-    return Answer.from_json(charged_payload(ledger, handle, analyst, request.digest, prepared, run))
-
-
 def charged_payload(
-    ledger: Ledger, handle: DatasetHandle, analyst: str, request_digest: str, prepared: Callable[[], Payable], run: Run
+    ledger: Ledger, handle: DatasetHandle, analyst: str, request_digest: str, prepared: Callable[[], Release], run: Run
 ) -> bytes:
     """What a request publishes, as it is stored: the kept payload when there is one, else a new one, charged first."""
     started = time.monotonic()
@@ -201,9 +188,9 @@ def charged_payload(
         run.report_done()
         return published(kept.payload, kept.receipt)
     run.report("quote")
-    ready = prepared()
-    charge = _charge(handle, analyst, ready, key, request_digest)
-    counting = _prepared_count(handle, ready)
+    release = prepared()
+    charge = _charge(handle, analyst, release, key, request_digest)
+    counting = _prepared_count(handle, release)
     left = None if run.deadline is None else run.deadline - (time.monotonic() - started)
     if left is not None and left <= 0:
         raise DeadlinePassed(run.deadline or 0)
@@ -211,45 +198,45 @@ def charged_payload(
     receipt = ledger.charge(charge)
     stored = ledger.answer_for(receipt)
     if stored is None:
-        check_receipt(receipt, ready)
+        check_receipt(receipt, release)
         run.report("answer")
         limit = None if left is None else whole_steps(left, handle.pad_to)
         # All that takes a time which depends on data. The record comes after the wait: from it on others can see that
         # there is an answer, in the list of synopses and in the numbers of entries.
-        measured = padded(handle.pad_to, lambda: _measured(handle, ready, counting, receipt, limit))
+        measured = padded(handle.pad_to, lambda: _measured(handle, release, counting, receipt, limit))
         stored = ledger.store_answer(receipt, measured)
     run.report_done()
     return published(stored, receipt)
 
 
-def check_receipt(receipt: Receipt, ready: Payable) -> None:
+def check_receipt(receipt: Receipt, release: Release) -> None:
     """DigestMismatch unless the receipt paid for exactly this; noise is drawn for nothing else."""
     paid = receipt.charge.program_digest
-    own = ready.digest if version_of(paid) == VERSION else ready.digest_1()
-    if paid != own or receipt.charge.epsilon != ready.epsilon:
+    own = release.digest if version_of(paid) == VERSION else release.digest_1()
+    if paid != own or receipt.charge.epsilon != release.epsilon:
         raise DigestMismatch("the charge on record was made for another plan. Ask with a new key.")
 
 
-def _charge(handle: DatasetHandle, analyst: str, ready: Payable, key: str, request_digest: str) -> Charge:
+def _charge(handle: DatasetHandle, analyst: str, release: Release, key: str, request_digest: str) -> Charge:
     return Charge(
         account=handle.account,
         analyst=analyst,
-        epsilon=ready.epsilon,
+        epsilon=release.epsilon,
         key=key,
         request_digest=request_digest,
-        program_digest=ready.digest,
+        program_digest=release.digest,
         policy_version=handle.policy_version,
         domain_version=handle.domain_version,
         snapshot=handle.snapshot,
-        certificate=json.dumps(ready.document(), ensure_ascii=False),
-        losses=edge_losses(handle, ready),
+        certificate=json.dumps(release.document(), ensure_ascii=False),
+        losses=edge_losses(handle, release),
     )
 
 
-def _prepared_count(handle: DatasetHandle, ready: Payable) -> Counting:
+def _prepared_count(handle: DatasetHandle, release: Release) -> Counting:
     """The statement that will count, checked against the columns as they are; SchemaDrift when they do not fit."""
     try:
-        return ready.counting(handle)
+        return release.counting(handle)
     except DriverMissing:
         raise
     except SourceError as error:
@@ -257,7 +244,7 @@ def _prepared_count(handle: DatasetHandle, ready: Payable) -> Counting:
 
 
 def _measured(
-    handle: DatasetHandle, ready: Payable, counting: Counting, receipt: Receipt, deadline: float | None
+    handle: DatasetHandle, release: Release, counting: Counting, receipt: Receipt, deadline: float | None
 ) -> bytes:
     """The payload of this receipt's one draw: an answer, or the note that making it failed.
 
@@ -275,7 +262,7 @@ def _measured(
     if incident:
         raise ReleaseFailed(incident, charge.epsilon, charge.key, can_retry=True)
     try:
-        return ready.payload(counts, handle)
+        return release.payload(counts, handle)
     except Exception as error:  # noqa: BLE001  # whatever it is, it may depend on the noise
         return FAILED + json.dumps(new_incident(error, place)).encode() + b"}"
 

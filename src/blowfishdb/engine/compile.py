@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.errors import PolicyError
+from blowfishdb.errors import PolicyError, QueryError
 from blowfishdb.inference.consistent import NO_CONSTRAINED_ANSWERS, ConstrainedAnswers
 from blowfishdb.ledger.values import SUM
 from blowfishdb.model.calendar import Dates, Timestamps
@@ -19,7 +19,7 @@ from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.projection import factor_graph
-from blowfishdb.model.query import Measure, Query, measure_of, workload
+from blowfishdb.model.query import PUBLISHED, Measure, Query, measure_of, workload
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.model.workload_products import as_intervals
 from blowfishdb.plan.plan import Problem
@@ -80,7 +80,9 @@ class Compiled:
 
 
 def compile_query(domain: Domain, policy: Policy, asked: Query) -> Compiled:
-    """The cells and the problem of a question."""
+    """The cells and the problem of a query that has an answer."""
+    if asked.kind in PUBLISHED:
+        raise QueryError(f"{asked.kind} is published, not answered: ask for a histogram, or publish it")
     cells = compile_cells(domain, policy, asked.axes, asked.where)
     measure = measure_of(cells) if asked.kind in ("sum", "mean") else None
     problem = Problem(cells.graph, workload(asked, cells))

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, ClassVar
 
 import numpy as np
 
 from blowfishdb.engine.answer import now
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.evidence import not_protected
-from blowfishdb.engine.serialize import request_digest, write_query
-from blowfishdb.errors import DigestMismatch, DocumentError, InvalidInput, QueryError
+from blowfishdb.engine.serialize import read_stored
+from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.errors import AccuracyError, DigestMismatch, DocumentError, InvalidInput
 from blowfishdb.mechanisms.points import Offer, offers
 from blowfishdb.model.numbers import Floats, Ints, check_sum
 from blowfishdb.model.points import Points, compile_points
-from blowfishdb.model.predicate import Axis, Predicate, condition_words
 from blowfishdb.model.query import Query
+from blowfishdb.model.serialize import Field, write
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import certify_points
 from blowfishdb.plan.points import PointPlan
-from blowfishdb.present.words import epsilon_words, policy_words
+from blowfishdb.present.words import epsilon_words, policy_words, question_words
 from blowfishdb.sources.base import Counting, Tally
 
 SCHEMA = "blowfishdb-node-weights/1"
@@ -134,109 +135,75 @@ class PointWeights:
     @staticmethod
     def from_json(text: str | bytes) -> PointWeights:
         """The weights that `to_json` wrote; DocumentError for anything else."""
+        content = read_stored(text, SCHEMA, "weights on points")
+        columns = content["columns"].each(_read_column)
+        sizes = [column.grid_points.size for column in columns]
+        blocks = [int(column.point_blocks.max()) + 1 for column in columns]
+        counts = content["block_counts"].optional(_finite)
         try:
-            written = json.loads(text)
-            if written["schema"] != SCHEMA:
-                raise DocumentError(f"these are no weights in the form {SCHEMA!r}", path="schema")
-            columns = tuple(
-                PointColumn(
-                    column["name"],
-                    _floats(column["nodes"]),
-                    _ints(column["node_blocks"]),
-                    _floats(column["samples"]),
-                    _floats(column["places"]),
-                    _ints(column["sample_blocks"]),
-                )
-                for column in written["columns"]
-            )
-            blocks = tuple(int(column.point_blocks.max()) + 1 for column in columns)
-            counts = written["block_counts"]
             return PointWeights(
-                dataset=written["dataset"],
-                title=written["title"],
-                kind=written["kind"],
+                dataset=content["dataset"].text(),
+                title=content["title"].text(),
+                kind=content["kind"].text(),
                 columns=columns,
-                weights=_floats(written["weights"]).reshape([column.grid_points.size for column in columns]),
-                block_counts=None if counts is None else _floats(counts).reshape(blocks),
-                scale=float(written["scale"]),
-                epsilon=Fraction(written["epsilon"]),
-                policy_version=written["policy_version"],
-                protected=tuple(written["protected"]),
-                unprotected=tuple(written["unprotected"]),
-                released=written["released"],
-                plan_digest=written["plan_digest"],
-                graph_digest=written["graph_digest"],
+                weights=_finite(content["weights"]).reshape(sizes),
+                block_counts=None if counts is None else counts.reshape(blocks),
+                scale=content["scale"].number(),
+                epsilon=content["epsilon"].fraction(),
+                policy_version=content["policy_version"].whole(),
+                protected=content["protected"].texts(),
+                unprotected=content["unprotected"].texts(),
+                released=content["released"].text(),
+                plan_digest=content["plan_digest"].text(),
+                graph_digest=content["graph_digest"].text(),
             )
         except InvalidInput:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
-            raise DocumentError("these are no stored weights on nodes") from None
+        except ValueError:
+            raise DocumentError("the stored weights on points are not of the size of their grid") from None
 
 
-def _floats(values: list[float]) -> Floats:
-    array = np.array(values, dtype=np.float64)
-    if not math.isfinite(float(np.abs(array).sum())):
-        raise InvalidInput("stored numbers are finite")
+def _read_column(column: Field) -> PointColumn:
+    fields = column.fields()
+    return PointColumn(
+        fields["name"].text(),
+        _finite(fields["nodes"]),
+        _ints(fields["node_blocks"]),
+        _finite(fields["samples"]),
+        _finite(fields["places"]),
+        _ints(fields["sample_blocks"]),
+    )
+
+
+def _finite(values: Field) -> Floats:
+    array = values.floats()
+    if not np.all(np.isfinite(array)):
+        raise values.wrong("finite numbers were expected")
     return array
 
 
-def _ints(values: list[int]) -> Ints:
-    return np.array(values, dtype=np.int64)
+def _ints(values: Field) -> Ints:
+    try:
+        return np.array(values.each(Field.whole), dtype=np.int64)
+    except OverflowError:
+        raise values.wrong("smaller numbers were expected") from None
 
 
 SAMPLES = 2**14
 """About so many combinations of sample values stand for the values between the nodes."""
 AT_ONCE = 2**16
 """Points whose weights are written out together."""
-MOST_CLUSTERS = 1000
-LARGEST = 10**12
-
-
-@dataclass(frozen=True)
-class PointQuery:
-    """Which columns, which records, for how many clusters, and how many records there are about."""
-
-    columns: tuple[Axis, ...]
-    where: Predicate | None
-    clusters: int
-    rows: int
-
-    def __post_init__(self) -> None:
-        for what, number, most in (("clusters", self.clusters, MOST_CLUSTERS), ("rows", self.rows, LARGEST)):
-            if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= most:
-                raise QueryError(f"the number of {what} is a whole number from 1 to {most:,}")
-
-    @property
-    def title(self) -> str:
-        """What is asked, in one line."""
-        said = f"Node weights of {' × '.join(axis.attribute for axis in self.columns)}"
-        return said if self.where is None else f"{said} where {condition_words(self.where)}"
-
-
-@dataclass(frozen=True)
-class PointRequest:
-    """A question with its price, and the digest that the same request always has."""
-
-    asked: PointQuery
-    epsilon: Fraction
-    digest: str
-
-
-def make_point_request(handle: DatasetHandle, asked: PointQuery, epsilon: Fraction) -> PointRequest:
-    """The request; refuses questions that hold anything but plain values."""
-    written = write_query(Query("histogram", asked.columns, asked.where))
-    written |= {"kind": "node weights", "clusters": asked.clusters, "rows": asked.rows}
-    digest = request_digest(written, {"epsilon": str(epsilon)}, handle.versions())
-    return PointRequest(asked, epsilon, digest)
 
 
 @dataclass(frozen=True, eq=False)
-class PointRelease:
-    """A request with the grid that would be measured, and those that were passed over; no data was read."""
+class PointsRelease:
+    """Weights on the grid that would be measured, and the grids that were passed over; no data was read."""
 
-    request: PointRequest
+    query: Query
     points: Points
     offers: tuple[Offer, ...]
+    compiled: ClassVar[None] = None
+    plan: ClassVar[None] = None
 
     @property
     def best(self) -> Offer:
@@ -261,7 +228,7 @@ class PointRelease:
         """The certificate that the ledger keeps."""
         certificate = self.best.certificate
         return {
-            "question": self.request.asked.title[:2000],
+            "question": question_words(self.query)[:2000],
             "mechanism": self.best.grid.kind,
             "epsilon": str(certificate.epsilon),
             "witness": None,
@@ -270,19 +237,28 @@ class PointRelease:
             "graph": certificate.graph_digest,
         }
 
+    def preview(self, handle: DatasetHandle) -> PointPreview:
+        """The grid that would be measured, and those that were passed over, nearest first."""
+        del handle
+        grids = [
+            PointPreview(offer.grid.kind, offer.plan.shape, offer.scale, offer.certificate.epsilon, offer.predicted)
+            for offer in self.offers
+        ]
+        return replace(grids[0], others=tuple(grids[1:]))
+
     def counting(self, handle: DatasetHandle) -> Counting:
         """The statement that counts the points, and their weights on the nodes."""
         return PointCount(self.best.plan, handle.source.prepare_points(self.points, handle.policy.unit))
 
     def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
         """Draws the noise and gives the weights as JSON."""
-        best, asked = self.best, self.request.asked
+        best = self.best
         if certify_points(best.plan, self.points.graph) != best.certificate:
             raise DigestMismatch("the certificate was made for another plan: nothing was measured")
         noisy, blocks = _measured(best.plan, counts)
         weights = PointWeights(
             dataset=handle.name,
-            title=asked.title,
+            title=question_words(self.query),
             kind=best.grid.kind,
             columns=tuple(_column(self.points, best, place) for place in range(len(self.points.axes))),
             weights=(noisy / best.plan.total).reshape(best.plan.shape),
@@ -299,11 +275,12 @@ class PointRelease:
         return weights.to_json().encode()
 
 
-def prepare_point_release(handle: DatasetHandle, request: PointRequest) -> PointRelease:
-    """Compiles a request and chooses its grid."""
-    asked = request.asked
-    points = compile_points(handle.domain, handle.policy, asked.columns, asked.where)
-    return PointRelease(request, points, offers(points, request.epsilon, asked.rows, asked.clusters))
+def points_release(handle: DatasetHandle, query: Query, target: AccuracyTarget) -> PointsRelease:
+    """The release of weights on the grid that suits the query best; AccuracyError for anything but an epsilon."""
+    if target.epsilon is None or target != AccuracyTarget(None, target.epsilon):
+        raise AccuracyError("weights on points are paid with an epsilon, such as epsilon='0.3', and take nothing else")
+    points = compile_points(handle.domain, handle.policy, query.axes, query.where)
+    return PointsRelease(query, points, offers(points, target.epsilon, query.rows or 1, query.clusters or 1))
 
 
 @dataclass(frozen=True)
@@ -316,15 +293,16 @@ class PointPreview:
     epsilon: Fraction
     predicted_excess: float
     others: tuple[PointPreview, ...] = ()
+    left: Fraction | None = None
 
+    def with_budget(self, left: Fraction) -> PointPreview:
+        """The same preview for an analyst who has this epsilon left."""
+        return replace(self, left=left)
 
-def preview_points(ready: PointRelease) -> PointPreview:
-    """The grid that would be measured, and those that were passed over, nearest first."""
-    found = [
-        PointPreview(offer.grid.kind, offer.plan.shape, offer.scale, offer.certificate.epsilon, offer.predicted)
-        for offer in ready.offers
-    ]
-    return replace(found[0], others=tuple(found[1:]))
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data, ready for JSON."""
+        content: dict[str, Any] = write(self)
+        return content
 
 
 @dataclass(frozen=True, eq=False)

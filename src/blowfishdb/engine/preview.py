@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal, TypeAlias, TypeGuard
+from typing import Any, Literal, TypeAlias, TypeGuard
 
 import numpy as np
 
-from blowfishdb.accuracy.intervals import Method
-from blowfishdb.accuracy.quote import Quote, Quotes
-from blowfishdb.engine.compile import Compiled, compile_query
+from blowfishdb.accuracy.quote import Quote, Quotes, accuracy_at, quote
+from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
 from blowfishdb.engine.evidence import not_protected, worst_pair
-from blowfishdb.engine.program import PreparedProgram
-from blowfishdb.engine.request import Prepared, alpha_for, quotes_for
 from blowfishdb.engine.target import SMALLEST, USUAL_BETA, AccuracyTarget
 from blowfishdb.errors import BlowfishError, QueryError
+from blowfishdb.mechanisms import direct
+from blowfishdb.mechanisms.strategy import Mechanism
+from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
@@ -29,7 +29,34 @@ from blowfishdb.model.numbers import exact, show
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.predicate import Atom, Axis, atoms
 from blowfishdb.model.query import Kind, Query
+from blowfishdb.model.serialize import write
+from blowfishdb.plan.program import Program
 from blowfishdb.present.words import budget_words, question_words, readable
+
+
+def quotes_for(compiled: Compiled, target: AccuracyTarget, among: Container[str] = MECHANISMS) -> Quotes:
+    """Every mechanism's offer for the target, best first; offers are in the problem's units, see Compiled.scale."""
+    problem = compiled.problem
+    known = {name: propose for name, propose in _candidates(compiled, target).items() if name in among}
+    beta = float(target.beta)
+    if target.epsilon is not None:
+        return accuracy_at(problem, target.epsilon, beta, known, target.guarantee)
+    return quote(problem, float((target.alpha or 0) * compiled.scale), beta, known, target.guarantee)
+
+
+def _candidates(compiled: Compiled, target: AccuracyTarget) -> Mapping[str, Mechanism]:
+    """The mechanisms to ask: the named one; for sums and means the one that measures them directly; else all."""
+    if target.mechanism is not None:
+        return {target.mechanism: MECHANISMS[target.mechanism]}
+    # One row of large entries is answered best by measuring it (docs/proofs/direct.md); the others only take long.
+    return MECHANISMS if compiled.measure is None else {direct.NAME: MECHANISMS[direct.NAME]}
+
+
+def alpha_for(compiled: Compiled, epsilon: Fraction, target: AccuracyTarget) -> float:
+    """The best accuracy that this epsilon buys at the target's beta, in the units of the query."""
+    priced = replace(target, alpha=None, epsilon=epsilon)
+    return quotes_for(compiled, priced).best.alpha / compiled.scale
+
 
 COARSER = 10
 """Fewer bins are tried at so many times the width."""
@@ -111,7 +138,7 @@ USUALLY_BEST = ("optimized", "ordered", "kronecker")
 
 
 @dataclass(frozen=True)
-class DearColumn:
+class ExpensiveColumn:
     """A filter's column with the price as things are and as they would be: epsilon, or alpha where epsilon is fixed."""
 
     column: str
@@ -120,9 +147,9 @@ class DearColumn:
     if_partitioned: float | None
 
 
-def dear_columns(
+def expensive_columns(
     domain: Domain, policy: Policy, compiled: Compiled, target: AccuracyTarget, best: Quote
-) -> tuple[DearColumn, ...]:
+) -> tuple[ExpensiveColumn, ...]:
     """The filter's protected columns that cost something, dearest first."""
     asked = compiled.query
     conditions = atoms(asked.where)
@@ -134,7 +161,7 @@ def dear_columns(
         families = (public(), blocks)
         free, cut = (_price_with(domain, policy, asked, target, best, name, family) for family in families)
         if any(other is not None and other <= FEWEST_GAIN * now for other in (free, cut)):
-            found.append(DearColumn(name, now, free, cut))
+            found.append(ExpensiveColumn(name, now, free, cut))
     return tuple(sorted(found, key=lambda dear: dear.now if dear.if_public is None else dear.if_public))
 
 
@@ -246,7 +273,7 @@ def _price(
     return PolicyPrice(name, best.epsilon, best.alpha / compiled.scale, best.mechanism, steps)
 
 
-Known: TypeAlias = Method | Literal["not promised"]
+Known: TypeAlias = Literal["exact", "simulated", "bound", "not promised"]
 HOW_KNOWN: dict[Known, str] = {
     "exact": "exact",
     "simulated": "simulated",
@@ -283,14 +310,14 @@ class Preview:
     title: str
     cells: int
     answers: int
-    target: AccuracyTarget
+    accuracy_target: AccuracyTarget
     offers: tuple[Offer, ...]
     declined: Mapping[str, str]
     why: str
     worst_pair: str
     protected: tuple[str, ...]
     unprotected: tuple[str, ...]
-    dear: tuple[DearColumn, ...]
+    expensive_columns: tuple[ExpensiveColumn, ...]
     constraint_note: str = ""
     left: Fraction | None = None
     statement: str = ""
@@ -334,37 +361,10 @@ class Preview:
         """Whether what is left pays for it, as far as that is known."""
         return self.left is None or self.epsilon <= self.left
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """Everything as plain data, ready for JSON."""
-        return {
-            "dataset": self.dataset,
-            "kind": self.kind,
-            "question": self.title,
-            "cells": self.cells,
-            "answers": self.answers,
-            "accuracy_target": self.target.written(),
-            "offers": [
-                {
-                    "mechanism": offer.mechanism,
-                    "epsilon": str(offer.epsilon),
-                    "alpha": offer.alpha,
-                    "rmse": offer.rmse,
-                    "method": offer.method,
-                }
-                for offer in self.offers
-            ],
-            "declined": dict(self.declined),
-            "why": self.why,
-            "worst_pair": self.worst_pair,
-            "constraint_note": self.constraint_note,
-            "protected": list(self.protected),
-            "not_protected": list(self.unprotected),
-            "dear_columns": [
-                {"column": d.column, "now": d.now, "if_public": d.if_public, "if_partitioned": d.if_partitioned}
-                for d in self.dear
-            ],
-            "left": None if self.left is None else str(self.left),
-        }
+        content: dict[str, Any] = write(replace(self, statement=""))
+        return content
 
     def __repr__(self) -> str:
         return str(self)
@@ -381,12 +381,12 @@ class Preview:
     def head(self) -> str:
         """What is asked, and how accurate or how dear it shall be."""
         number = "1 answer" if self.answers == 1 else f"{self.answers:,} answers"
-        scope = self.behind or ("every answer" if self.target.guarantee == "simultaneous" else "each answer")
-        if self.target.epsilon is not None:
-            return f"{self.title}: {number} for epsilon {show(self.target.epsilon)}"
+        scope = self.behind or ("every answer" if self.accuracy_target.guarantee == "simultaneous" else "each answer")
+        if self.accuracy_target.epsilon is not None:
+            return f"{self.title}: {number} for epsilon {show(self.accuracy_target.epsilon)}"
         return (
-            f"{self.title}: {number}, {scope} within {readable(float(self.target.alpha or 0))} "
-            f"({self.target.confidence})"
+            f"{self.title}: {number}, {scope} within {readable(float(self.accuracy_target.alpha or 0))} "
+            f"({self.accuracy_target.confidence})"
         )
 
     def offer_rows(self) -> list[tuple[str, str, str, str, str]]:
@@ -412,8 +412,8 @@ class Preview:
         if self.constraint_note:
             summed = ". The price is summed over these records" if self.epsilon else ""
             said.append(f"Public constraints: {self.constraint_note}{summed}.")
-        unit = "cost" if self.target.epsilon is None else "be within"
-        for dear in self.dear:
+        unit = "cost" if self.accuracy_target.epsilon is None else "be within"
+        for dear in self.expensive_columns:
             others = (("public", dear.if_public), ("partitioned where the filter cuts", dear.if_partitioned))
             ways = [
                 f"if it were {word} it would {unit} {readable(price)}" for word, price in others if _saves(price, dear)
@@ -428,67 +428,57 @@ class Preview:
         return said
 
 
-def make_preview(name: str, domain: Domain, policy: Policy, prepared: Prepared | PreparedProgram) -> Preview:
-    """The preview of a request that was compiled and quoted; Declined when no mechanism serves it."""
-    if isinstance(prepared, PreparedProgram):
-        return _program_preview(name, domain, policy, prepared)
-    quotes, target, compiled = prepared.quotes, prepared.request.target, prepared.compiled
+def plan_preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes) -> Preview:
+    """The preview of a query that was compiled and quoted; Declined when no mechanism serves it."""
     best = quotes.best
-    return Preview(
-        dataset=name,
-        kind=compiled.query.kind,
-        title=question_words(compiled.query),
-        cells=compiled.problem.graph.cells,
-        answers=compiled.answers,
-        target=target,
-        offers=_offers(quotes, compiled.scale),
-        declined=quotes.declined,
+    preview = _preview(handle, compiled, target, quotes)
+    return replace(
+        preview,
         why=_why(quotes.offers, target, compiled.scale),
         worst_pair=worst_pair(compiled, best.certificate),
-        protected=explain(domain, policy),
-        unprotected=not_protected(domain, policy),
-        dear=dear_columns(domain, policy, compiled, target, best),
+        expensive_columns=expensive_columns(handle.domain, handle.policy, compiled, target, best),
         constraint_note=best.certificate.constraint_note,
     )
 
 
-def _offers(quotes: Quotes, scale: int) -> tuple[Offer, ...]:
-    return tuple(Offer(q.mechanism, q.epsilon, q.alpha / scale, q.rmse / scale, q.method) for q in quotes.offers)
-
-
-def _program_preview(name: str, domain: Domain, policy: Policy, prepared: PreparedProgram) -> Preview:
-    """What can be said of a data-aware mechanism without data, beside what the others promise at the same price."""
-    compiled, target, program = prepared.compiled, prepared.target, prepared.program
-    others = quotes_for(compiled, replace(target, mechanism=None))
+def program_preview(
+    handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, program: Program, why: str
+) -> Preview:
+    """What is known of a data-aware mechanism without data, beside what the others promise at the same price."""
     stages = ", ".join(f"{allowance.stage} {show(allowance.epsilon)}" for allowance in program.allowances)
-    own = Offer(program.mechanism, program.epsilon, None, None, "not promised")
-    return Preview(
-        dataset=name,
-        kind=compiled.query.kind,
-        title=prepared.title,
-        cells=compiled.problem.graph.cells,
-        answers=compiled.answers,
-        target=target,
-        offers=(own, *_offers(others, compiled.scale)),
-        declined=others.declined,
-        why=f"{_chosen(prepared)}. It spends epsilon on {stages}; its accuracy depends on the data.",
-        worst_pair="",
-        protected=explain(domain, policy),
-        unprotected=not_protected(domain, policy),
-        dear=(),
+    how = f"was chosen ({why})" if why else "was asked for"
+    preview = _preview(handle, compiled, target, quotes_for(compiled, replace(target, mechanism=None)))
+    return replace(
+        preview,
+        offers=(Offer(program.mechanism, program.epsilon, None, None, "not promised"), *preview.offers),
+        why=f"{program.mechanism} {how}. It spends epsilon on {stages}; its accuracy depends on the data.",
     )
 
 
-def _chosen(prepared: PreparedProgram) -> str:
-    how = f"was chosen ({prepared.why})" if prepared.why else "was asked for"
-    return f"{prepared.program.mechanism} {how}"
+def _preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes) -> Preview:
+    scale = compiled.scale
+    return Preview(
+        dataset=handle.name,
+        kind=compiled.query.kind,
+        title=question_words(compiled.query),
+        cells=compiled.problem.graph.cells,
+        answers=compiled.answers,
+        accuracy_target=target,
+        offers=tuple(Offer(q.mechanism, q.epsilon, q.alpha / scale, q.rmse / scale, q.method) for q in quotes.offers),
+        declined=quotes.declined,
+        why="",
+        worst_pair="",
+        protected=explain(handle.domain, handle.policy),
+        unprotected=not_protected(handle.domain, handle.policy),
+        expensive_columns=(),
+    )
 
 
 def _figure(number: float | None) -> str:
     return "-" if number is None else readable(number)
 
 
-def _saves(price: float | None, dear: DearColumn) -> TypeGuard[float]:
+def _saves(price: float | None, dear: ExpensiveColumn) -> TypeGuard[float]:
     """Whether hiding less in this way would make the question cheaper."""
     return price is not None and price < dear.now
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from blowfishdb.accuracy.intervals import noise_widths
-from blowfishdb.engine.answer import Answer, described
+from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, DatasetHandle, answer_tables
 from blowfishdb.engine.evidence import program_certificate
 from blowfishdb.engine.measure import run_program
-from blowfishdb.engine.release import STATISTICS, consistent_answers
+from blowfishdb.engine.preview import Preview, program_preview
+from blowfishdb.engine.release import STATISTICS, consistent_answers, described
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware import adaptive_tree, dawa, dawa_transform
@@ -41,16 +43,19 @@ LEAST_EPSILON = Fraction(1, 100_000)
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedProgram:
-    """A compiled request with the program that will answer it; no data was read."""
+class ProgramRelease:
+    """A query answered by a program of stages; no data was read.
+
+    `why` is the rule by which the mechanism was chosen, where nobody asked for it by name.
+    """
 
     compiled: Compiled
     target: AccuracyTarget
     mechanism: DataAware
     program: Program
-    title: str
     tables: tuple[AnswerTable, ...]
     why: str = ""
+    plan: ClassVar[None] = None
 
     @property
     def epsilon(self) -> Fraction:
@@ -69,7 +74,7 @@ class PreparedProgram:
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps: the stages with their allowances."""
         return {
-            "question": self.title[:2000],
+            "question": question_words(self.compiled.query)[:2000],
             "mechanism": self.mechanism.name,
             "epsilon": str(self.epsilon),
             "beta": float(self.target.beta),
@@ -77,6 +82,10 @@ class PreparedProgram:
             "plan": self.digest,
             "graph": self.compiled.problem.graph.digest(),
         }
+
+    def preview(self, handle: DatasetHandle) -> Preview:
+        """The price of the program, beside what other mechanisms promise for it."""
+        return program_preview(handle, self.compiled, self.target, self.program, self.why)
 
     def counting(self, handle: DatasetHandle) -> Counting:
         """The statement that counts the cells."""
@@ -92,20 +101,20 @@ class PreparedProgram:
         script = self.mechanism.script(problem, self.program)
         return run_program(self.program, self.digest, script, problem.graph, counts)
 
-    def answer(self, found: Finding) -> Answer:
-        """What the finding says of the question, with intervals for the noise and a word on what they leave out."""
+    def answer(self, finding: Finding) -> Answer:
+        """The answer that a finding gives, with intervals for the noise and a word on what they leave out."""
         beta = float(self.target.beta)
-        widths, caveat = noise_widths(found.variances, beta), NOISE_ONLY
-        if found.bias is not None and beta > BIAS_BETA:
-            widths, caveat = noise_widths(found.variances, beta - BIAS_BETA).widened(found.bias), BIAS_TOO
-        if found.adjusted is not None:
-            widths = widths.widened(found.adjusted)
+        widths, caveat = noise_widths(finding.variances, beta), NOISE_ONLY
+        if finding.bias is not None and beta > BIAS_BETA:
+            widths, caveat = noise_widths(finding.variances, beta - BIAS_BETA).widened(finding.bias), BIAS_TOO
+        if finding.adjusted is not None:
+            widths = widths.widened(finding.adjusted)
         return Answer(
             kind=self.compiled.query.kind,
-            title=self.title,
+            title=question_words(self.compiled.query),
             tables=self.tables,
-            raw=found.answers,
-            consistent=consistent_answers(self.compiled, found.answers, widths, None),
+            raw=finding.answers,
+            consistent=consistent_answers(self.compiled, finding.answers, widths, None),
             widths=widths,
             beta=beta,
             mechanism=self.mechanism.name,
@@ -115,11 +124,8 @@ class PreparedProgram:
         )
 
 
-def prepare_program(compiled: Compiled, target: AccuracyTarget, why: str = "") -> PreparedProgram:
-    """The program of the demanded data-aware mechanism; Declined where it cannot serve what is asked.
-
-    `why` is the rule by which it was chosen, where nobody asked for it by name.
-    """
+def program_release(compiled: Compiled, target: AccuracyTarget, why: str = "") -> ProgramRelease:
+    """The release by the named data-aware mechanism; Declined where it cannot serve the query."""
     mechanism = DATA_AWARE[target.mechanism or ""]
     if target.epsilon is None:
         raise Declined(
@@ -134,15 +140,8 @@ def prepare_program(compiled: Compiled, target: AccuracyTarget, why: str = "") -
             mechanism.name,
             "it answers counts. Publish a synopsis of the attribute, and read sums, means and quantiles off that",
         )
-    return PreparedProgram(
-        compiled=compiled,
-        target=target,
-        mechanism=mechanism,
-        program=mechanism.program(compiled.problem, target.epsilon),
-        title=question_words(compiled.query),
-        tables=answer_tables(compiled),
-        why=why,
-    )
+    program = mechanism.program(compiled.problem, target.epsilon)
+    return ProgramRelease(compiled, target, mechanism, program, answer_tables(compiled), why)
 
 
 FEWEST_CELLS = 256

@@ -1,17 +1,23 @@
-"""Executes a quoted plan on counts and turns the measurements into an answer with intervals."""
+"""Release: what can be charged and then run once on the counts; and the release of one certified plan."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
 from blowfishdb.accuracy.intervals import HalfWidths, intervals
-from blowfishdb.accuracy.quote import Quote
-from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.compile import Compiled, answer_tables, chosen, constrained_answers, with_total
+from blowfishdb.accuracy.quote import Quote, Quotes
+from blowfishdb.engine.answer import Answer, now
+from blowfishdb.engine.compile import Compiled, DatasetHandle, answer_tables, chosen, constrained_answers, with_total
+from blowfishdb.engine.evidence import evidence_of, not_protected
 from blowfishdb.engine.measure import measure
-from blowfishdb.errors import QueryError
+from blowfishdb.engine.preview import Preview, plan_preview
+from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.errors import InvalidInput, QueryError, TooLarge
 from blowfishdb.inference.consistent import (
     Consistent,
     consistent_cdf,
@@ -24,12 +30,211 @@ from blowfishdb.model.domain import Attribute, Bins, Integers
 from blowfishdb.model.numbers import Floats, Ints, show
 from blowfishdb.model.query import Measure
 from blowfishdb.noise.distribution import variance
+from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import CertifiedPlan, certified_as_charged
-from blowfishdb.plan.plan import EdgePlan
+from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.present.released import AnswerTable, Bounds, around, single
-from blowfishdb.present.words import question_words
+from blowfishdb.present.words import policy_words, question_words
+from blowfishdb.sources.base import Counting
 
+MOST_ANSWERS = 1_000_000
 STATISTICS = ("sum", "mean", "quantiles")
+
+
+class Release(Protocol):
+    """A query with its price, ready to be charged and then run once on the counts; no data was read.
+
+    The four kinds: PlanRelease below, ProgramRelease (program.py), SynopsisRelease (synopsis.py) and PointsRelease
+    (points.py). `request.decode` reads back what any of them published.
+    """
+
+    @property
+    def compiled(self) -> Compiled | None:
+        """The cells that are counted; None for points."""
+        ...
+
+    @property
+    def plan(self) -> Plan | EdgePlan | None:
+        """The plan over the cells; None where stages are planned as they come, and for points."""
+        ...
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What it costs."""
+        ...
+
+    @property
+    def digest(self) -> str:
+        """What the receipt covers: the plan, or the program with its allowances."""
+        ...
+
+    def digest_1(self) -> str:
+        """The same in the first encoding, which receipts of earlier versions hold."""
+        ...
+
+    def document(self) -> dict[str, object]:
+        """The certificate that the ledger keeps. All that can fail without data has been done when this returns."""
+        ...
+
+    def preview(self, handle: DatasetHandle) -> object:
+        """What the release would cost and how accurate it would be."""
+        ...
+
+    def counting(self, handle: DatasetHandle) -> Counting:
+        """The statement that will count, checked against the table as it is; reads no row."""
+        ...
+
+    def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
+        """Draws the noise and gives what is published, in the bytes that will be stored."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class PlanRelease:
+    """A query answered by one certified plan. `target` and `quotes`, the offers for it, are for the preview."""
+
+    compiled: Compiled
+    best: Quote
+    target: AccuracyTarget | None = None
+    quotes: Quotes | None = None
+
+    @property
+    def plan(self) -> Plan | EdgePlan:
+        """The quoted plan."""
+        return self.best.plan
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What the plan costs."""
+        return self.best.certificate.epsilon
+
+    @property
+    def digest(self) -> str:
+        """The plan that a receipt covers."""
+        return self.best.certificate.plan_digest
+
+    def digest_1(self) -> str:
+        """The same in the first encoding."""
+        return encoding_1.plan_digest(self.best.plan)
+
+    @cached_property
+    def certified(self) -> CertifiedPlan:
+        """The quoted plan, certified anew on the graph of this very query: a quote may come from a cache.
+
+        DigestMismatch when the quote's certificate is not that of its plan on this graph.
+        """
+        return certified_as_charged(self.best.plan, self.compiled.problem.graph, self.best.certificate)
+
+    @cached_property
+    def shown(self) -> tuple[tuple[AnswerTable, ...], HalfWidths]:
+        """The labels and the half-widths of the answers, which no data changes."""
+        best, compiled = self.best, self.compiled
+        widths = intervals(compiled.problem, best.strategy, best.plan, best.beta, best.shown)
+        return statistic_tables(compiled) if compiled.query.kind in STATISTICS else answer_tables(compiled), widths
+
+    def document(self) -> dict[str, object]:
+        """The certificate that the ledger keeps; labels and half-widths are made for it, before anything is charged."""
+        answers = self.compiled.problem.workload.shape[0]
+        if answers > MOST_ANSWERS:
+            raise TooLarge("answers of one release", answers, MOST_ANSWERS, "Ask for wider bins or fewer ranges.")
+        _, certificate = self.shown, self.certified.certificate
+        return {
+            "question": question_words(self.compiled.query)[:2000],
+            "mechanism": self.best.mechanism,
+            "epsilon": str(certificate.epsilon),
+            "alpha": self.best.alpha,
+            "beta": self.best.beta,
+            "witness": certificate.witness,
+            "is_tight": certificate.is_tight,
+            "together": certificate.constraint_note,
+            "plan": certificate.plan_digest,
+            "graph": certificate.graph_digest,
+        }
+
+    def preview(self, handle: DatasetHandle) -> Preview:
+        """The price list of all mechanisms."""
+        if self.target is None or self.quotes is None:
+            raise InvalidInput("a release of one quote has no price list")
+        return plan_preview(handle, self.compiled, self.target, self.quotes)
+
+    def counting(self, handle: DatasetHandle) -> Counting:
+        """The statement that counts the cells."""
+        return handle.source.prepare(self.compiled.cells, handle.policy.unit)
+
+    def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
+        """The finished answer as JSON."""
+        return described(self.answer(counts), handle, self.compiled).to_json().encode()
+
+    def answer(self, counts: Ints) -> Answer:
+        """Draws the noise and makes the answer that the quote promised; charges nothing and stores nothing."""
+        compiled, plan, (tables, widths) = self.compiled, self.certified.plan, self.shown
+        measured = measure(self.certified, counts)
+        if isinstance(plan, EdgePlan):
+            raw = measured.noisy.astype(np.float64)
+        else:
+            scales = float(plan.unit) / plan.weights.astype(np.float64)
+            noisy, exact = measured.noisy.astype(np.float64), measured.exact.astype(np.float64)
+            raw = self.best.strategy.decode(noisy, exact, np.asarray(variance(scales)))
+        total, together = public_total(compiled, counts), None
+        if compiled.query.kind in STATISTICS:
+            statistic = read_statistic(compiled, raw, widths, total)
+            raw, consistent = statistic.values, statistic.consistent
+            widths, together = statistic.widths, statistic.together
+        else:
+            consistent = consistent_answers(compiled, raw, widths, total)
+        return Answer(
+            kind=compiled.query.kind,
+            title=question_words(compiled.query),
+            tables=tables,
+            raw=raw,
+            consistent=consistent,
+            widths=widths,
+            beta=self.best.beta,
+            mechanism=self.best.mechanism,
+            certificate=self.certified.certificate,
+            simultaneous=together,
+            pointwise=together,
+        )
+
+
+def described(answer: Answer, handle: DatasetHandle, compiled: Compiled) -> Answer:
+    """The answer as it will be stored: with its dataset, what is hidden, and the evidence for its certificate."""
+    return replace(
+        answer,
+        dataset=handle.name,
+        policy_version=handle.policy_version,
+        protected=policy_words(handle.domain, handle.policy, compiled.cells.attributes),
+        unprotected=not_protected(handle.domain, handle.policy),
+        released=now(),
+        evidence=evidence_of(handle.domain, handle.policy, compiled.query),
+    )
+
+
+def public_total(compiled: Compiled, counts: Ints) -> float | None:
+    """The total over the cells when no hidden move can change it, so that it is no secret."""
+    return None if np.any(compiled.problem.graph.components() == ZERO) else float(counts.sum())
+
+
+def consistent_answers(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Consistent:
+    """The nearest sensible answers inside the simultaneous box."""
+    box = np.full(raw.size, widths.simultaneous)
+    plain = compiled.cells.plain[0]
+    if compiled.query.kind in ("histogram", "histogram2d"):
+        if compiled.known is None:
+            return consistent_histogram(raw, box, total)
+        return consistent_parts(raw, box, *with_total(compiled.known, total))
+    told = constrained_answers(compiled)
+    if compiled.query.kind == "cdf" and plain == raw.size:
+        return consistent_cdf(raw, box, total, known=told)
+    if compiled.query.kind == "cdf":
+        running = consistent_cdf(raw[:plain], box[:plain], known=chosen(told, 0, plain))
+        beside = consistent_counts(raw[plain:], box[plain:], chosen(told, plain, raw.size))
+        return Consistent(
+            np.concatenate([running.values, beside.values]),
+            running.feasible and beside.feasible,
+            "; ".join(note for note in (running.note, beside.note) if note),
+        )
+    return consistent_counts(raw, box, told)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,96 +344,3 @@ def _numbers(attribute: Attribute, firsts: list[int], lasts: list[int], name: st
             edges = [[float(attribute.edge(first)) for first in firsts], [float(attribute.edge(i + 1)) for i in lasts]]
             return np.array(edges[0]), np.array(edges[1])
     raise QueryError(f"quantiles of {name} are no numbers; ask for its cdf instead")
-
-
-@dataclass(frozen=True, eq=False)
-class Outline:
-    """All of an answer that is known before data is read: its words, labels, half-widths, and the plan to run.
-
-    `certified` is the quoted plan, certified anew on the graph of this very question: a quote may come from a cache.
-    """
-
-    compiled: Compiled
-    quote: Quote
-    certified: CertifiedPlan
-    title: str
-    tables: tuple[AnswerTable, ...]
-    widths: HalfWidths
-
-
-def outline(compiled: Compiled, quote: Quote) -> Outline:
-    """The data-independent part of a release; the plan is the quoted one, never a new one.
-
-    DigestMismatch when the quote's certificate is not that of its plan on this question's graph.
-    """
-    widths = intervals(compiled.problem, quote.strategy, quote.plan, quote.beta, quote.shown)
-    tables = statistic_tables(compiled) if compiled.query.kind in STATISTICS else answer_tables(compiled)
-    certified = certified_as_charged(quote.plan, compiled.problem.graph, quote.certificate)
-    return Outline(compiled, quote, certified, question_words(compiled.query), tables, widths)
-
-
-def finish(ready: Outline, counts: Ints) -> Answer:
-    """Draws the noise and makes the answer that the quote promised."""
-    compiled, quote, widths = ready.compiled, ready.quote, ready.widths
-    plan, strategy = ready.certified.plan, quote.strategy
-    measured = measure(ready.certified, counts)
-    if isinstance(plan, EdgePlan):
-        raw = measured.noisy.astype(np.float64)
-    else:
-        scales = float(plan.unit) / plan.weights.astype(np.float64)
-        noisy, exact = measured.noisy.astype(np.float64), measured.exact.astype(np.float64)
-        raw = strategy.decode(noisy, exact, np.asarray(variance(scales)))
-    total = public_total(compiled, counts)
-    if compiled.query.kind in STATISTICS:
-        found = read_statistic(compiled, raw, widths, total)
-        return _answer(ready, found.values, found.consistent, found.widths, found.together)
-    return _answer(ready, raw, consistent_answers(compiled, raw, widths, total), widths, None)
-
-
-def _answer(ready: Outline, raw: Floats, consistent: Consistent, widths: HalfWidths, together: Bounds | None) -> Answer:
-    quote = ready.quote
-    return Answer(
-        kind=ready.compiled.query.kind,
-        title=ready.title,
-        tables=ready.tables,
-        raw=raw,
-        consistent=consistent,
-        widths=widths,
-        beta=quote.beta,
-        mechanism=quote.mechanism,
-        certificate=ready.certified.certificate,
-        simultaneous=together,
-        pointwise=together,
-    )
-
-
-def release(compiled: Compiled, quote: Quote, counts: Ints) -> Answer:
-    """The answer that the quote promised, from counts that are at hand; charges nothing and stores nothing."""
-    return finish(outline(compiled, quote), counts)
-
-
-def public_total(compiled: Compiled, counts: Ints) -> float | None:
-    """The total over the cells when no hidden move can change it, so that it is no secret."""
-    return None if np.any(compiled.problem.graph.components() == ZERO) else float(counts.sum())
-
-
-def consistent_answers(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Consistent:
-    """The nearest sensible answers inside the simultaneous box."""
-    box = np.full(raw.size, widths.simultaneous)
-    plain = compiled.cells.plain[0]
-    if compiled.query.kind in ("histogram", "histogram2d"):
-        if compiled.known is None:
-            return consistent_histogram(raw, box, total)
-        return consistent_parts(raw, box, *with_total(compiled.known, total))
-    told = constrained_answers(compiled)
-    if compiled.query.kind == "cdf" and plain == raw.size:
-        return consistent_cdf(raw, box, total, known=told)
-    if compiled.query.kind == "cdf":
-        running = consistent_cdf(raw[:plain], box[:plain], known=chosen(told, 0, plain))
-        beside = consistent_counts(raw[plain:], box[plain:], chosen(told, plain, raw.size))
-        return Consistent(
-            np.concatenate([running.values, beside.values]),
-            running.feasible and beside.feasible,
-            "; ".join(note for note in (running.note, beside.note) if note),
-        )
-    return consistent_counts(raw, box, told)

@@ -1,190 +1,99 @@
-"""One query with its accuracy target, of one dataset at the versions in force, and what is public about it."""
+"""Request: one query with its accuracy target, of one dataset at the versions in force; and the release it leads to."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+import hashlib
+import json
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import cached_property
-from typing import Protocol
+from typing import TypeAlias
 
-from blowfishdb.accuracy.quote import Quote, Quotes, accuracy_at, quote
-from blowfishdb.engine.answer import described
+from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
-from blowfishdb.engine.program import PreparedProgram, choose, prepare_program
-from blowfishdb.engine.release import Outline, finish, outline
-from blowfishdb.engine.serialize import request_text, text_digest, write_query
+from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
+from blowfishdb.engine.points import PointPreview, PointsRelease, PointWeights, points_release
+from blowfishdb.engine.preview import Preview, quotes_for
+from blowfishdb.engine.program import ProgramRelease, choose, program_release
+from blowfishdb.engine.release import PlanRelease
+from blowfishdb.engine.serialize import write_query
+from blowfishdb.engine.synopsis import MOST_CELLS, Synopsis, from_bytes
+from blowfishdb.engine.synopsis_release import SynopsisPreview, SynopsisRelease, for_ranges
 from blowfishdb.engine.target import AUTO, AccuracyTarget
-from blowfishdb.errors import TooLarge
-from blowfishdb.mechanisms import direct
-from blowfishdb.mechanisms.strategy import Mechanism
-from blowfishdb.mechanisms.table import MECHANISMS
-from blowfishdb.model.numbers import Ints
+from blowfishdb.errors import AccuracyError, TooLarge
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
-from blowfishdb.plan import encoding_1
-from blowfishdb.sources.base import Counting
 
+AnyRelease: TypeAlias = PlanRelease | ProgramRelease | SynopsisRelease | PointsRelease
+AnyPreview: TypeAlias = Preview | SynopsisPreview | PointPreview
+Released: TypeAlias = Answer | Synopsis | PointWeights
+"""What a release publishes."""
 
-class Payable(Protocol):
-    """A release that is ready to be charged and then run once on the counts."""
-
-    @property
-    def epsilon(self) -> Fraction:
-        """What it costs."""
-        ...
-
-    @property
-    def digest(self) -> str:
-        """What the receipt covers: the plan, or the program with its allowances."""
-        ...
-
-    def digest_1(self) -> str:
-        """The same in the first encoding, which receipts of earlier versions hold."""
-        ...
-
-    def document(self) -> dict[str, object]:
-        """The certificate that the ledger keeps. All that can fail without data has been done when this returns."""
-        ...
-
-    def counting(self, handle: DatasetHandle) -> Counting:
-        """The statement that will count, checked against the table as it is; reads no row."""
-        ...
-
-    def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
-        """Draws the noise and gives what is published, as it will be stored."""
-        ...
-
-
-def quotes_for(compiled: Compiled, target: AccuracyTarget, among: Container[str] = MECHANISMS) -> Quotes:
-    """Every mechanism's offer for the demand, best first; offers are in the problem's units, see Compiled.scale."""
-    problem = compiled.problem
-    known = {name: propose for name, propose in _candidates(compiled, target).items() if name in among}
-    beta = float(target.beta)
-    if target.epsilon is not None:
-        return accuracy_at(problem, target.epsilon, beta, known, target.guarantee)
-    return quote(problem, float((target.alpha or 0) * compiled.scale), beta, known, target.guarantee)
-
-
-def _candidates(compiled: Compiled, target: AccuracyTarget) -> Mapping[str, Mechanism]:
-    """The mechanisms to ask: the named one; for sums and means the one that measures them directly; else all."""
-    if target.mechanism is not None:
-        return {target.mechanism: MECHANISMS[target.mechanism]}
-    # One row of large entries is answered best by measuring it (docs/proofs/direct.md); the others only take long.
-    return MECHANISMS if compiled.measure is None else {direct.NAME: MECHANISMS[direct.NAME]}
-
-
-def alpha_for(compiled: Compiled, epsilon: Fraction, target: AccuracyTarget) -> float:
-    """The best accuracy that this epsilon buys at the demand's beta, in the question's units."""
-    own = AccuracyTarget(None, epsilon, target.beta, target.guarantee, target.mechanism)
-    return quotes_for(compiled, own).best.alpha / compiled.scale
-
-
-MOST_ANSWERS = 1_000_000
-MOST_CELLS = 2**21
-"""Larger questions would keep everybody waiting for a quote."""
+STORED_KINDS = {"points": "node weights"}
+"""Kinds that requests on record call by another name."""
+PARQUET = b"PAR1"
+POINTS = f'{{"schema":"{POINT_SCHEMA}"'.encode()
+"""How stored payloads of synopses and of points begin; all others are answers."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked, how well, and the text that the same request always has."""
+    """A query, its accuracy target, and the text that the same request always has."""
 
-    asked: Query
+    query: Query
     target: AccuracyTarget
     text: str
 
     @property
     def digest(self) -> str:
         """The hash of the text, by which ledgers find what was answered before."""
-        return text_digest(self.text)
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-def make_request(handle: DatasetHandle, asked: Query, target: AccuracyTarget) -> Request:
-    """The request; refuses questions that hold anything but plain values."""
-    return Request(asked, target, request_text(write_query(asked), target.written(), handle.versions()))
+def make_request(handle: DatasetHandle, query: Query, target: AccuracyTarget) -> Request:
+    """The request; refuses queries that hold anything but plain values.
+
+    Its text is canonical JSON; ledgers hold its hash, so it never changes. Points are asked with an epsilon alone.
+    """
+    priced = {"epsilon": str(target.epsilon)} if query.kind == "points" else target.to_dict()
+    question = {**write_query(query), "kind": STORED_KINDS.get(query.kind, query.kind)}
+    content = {"question": question, "demand": priced, "versions": handle.versions()}
+    return Request(query, target, json.dumps(content, sort_keys=True, ensure_ascii=True))
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """A request compiled and quoted; no data was read."""
+def prepare(handle: DatasetHandle, request: Request) -> AnyRelease:
+    """The release of a request: compiled and quoted, or laid out as a program; reads no data.
 
-    request: Request
-    compiled: Compiled
-    quotes: Quotes
-
-    @property
-    def best(self) -> Quote:
-        """The offer that would run."""
-        return self.quotes.best
-
-    @cached_property
-    def outline(self) -> Outline:
-        """The parts of the answer that no data changes; made before the charge, so that they cannot fail after it."""
-        answers = self.compiled.problem.workload.shape[0]
-        if answers > MOST_ANSWERS:
-            raise TooLarge("answers of one release", answers, MOST_ANSWERS, "Ask for wider bins or fewer ranges.")
-        return outline(self.compiled, self.best)
-
-    @property
-    def epsilon(self) -> Fraction:
-        """What the plan costs."""
-        return self.best.certificate.epsilon
-
-    @property
-    def digest(self) -> str:
-        """The plan that a receipt covers."""
-        return self.best.certificate.plan_digest
-
-    def digest_1(self) -> str:
-        """The same in the first encoding."""
-        return encoding_1.plan_digest(self.best.plan)
-
-    def document(self) -> dict[str, object]:
-        """The certificate that the ledger keeps; the outline is made for it, before anything is charged."""
-        best, certificate = self.best, self.best.certificate
-        return {
-            "question": self.outline.title[:2000],
-            "mechanism": best.mechanism,
-            "epsilon": str(certificate.epsilon),
-            "alpha": best.alpha,
-            "beta": best.beta,
-            "witness": certificate.witness,
-            "is_tight": certificate.is_tight,
-            "together": certificate.constraint_note,
-            "plan": certificate.plan_digest,
-            "graph": certificate.graph_digest,
-        }
-
-    def counting(self, handle: DatasetHandle) -> Counting:
-        """The statement that counts the cells."""
-        return handle.source.prepare(self.compiled.cells, handle.policy.unit)
-
-    def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
-        """The finished answer as JSON."""
-        answer = described(finish(self.outline, counts), handle, self.compiled)
-        return answer.to_json().encode()
+    Declined where no mechanism serves it, TooLarge for more cells than are served.
+    """
+    query, target = request.query, request.target
+    if query.kind == "points":
+        return points_release(handle, query, target)
+    if query.kind != "synopsis":
+        return _cells_release(compile_query(handle.domain, handle.policy, query), handle.policy, target)
+    if target.epsilon is None:
+        raise AccuracyError("a synopsis is paid with an epsilon, such as epsilon='0.3'")
+    histogram = compile_query(handle.domain, handle.policy, replace(query, kind="histogram"))
+    return SynopsisRelease(_cells_release(histogram, handle.policy, target, synopsis=True))
 
 
-def prepare(handle: DatasetHandle, request: Request) -> Prepared | PreparedProgram:
-    """Compiles a request and quotes it, or lays out the program of a data-aware mechanism."""
-    compiled = compile_query(handle.domain, handle.policy, request.asked)
-    check_size(compiled)
-    target, why = chosen(compiled, handle.policy, request.target)
-    if target.is_data_aware:
-        return prepare_program(compiled, target, why)
-    return Prepared(replace(request, target=target), compiled, quotes_for(compiled, target))
-
-
-def chosen(compiled: Compiled, policy: Policy, target: AccuracyTarget) -> tuple[AccuracyTarget, str]:
-    """The demand with `auto` replaced by what its rules say, and why; any other demand as it is."""
-    if target.mechanism != AUTO or target.epsilon is None:
-        return target, ""
-    found = choose(compiled, policy, target.epsilon)
-    return replace(target, mechanism=found.mechanism), found.why
-
-
-def check_size(compiled: Compiled) -> None:
-    """TooLarge for a question with more cells than are served."""
+def _cells_release(
+    compiled: Compiled, policy: Policy, target: AccuracyTarget, *, synopsis: bool = False
+) -> PlanRelease | ProgramRelease:
+    """The release of compiled cells by a plan, or by the program of a data-aware mechanism."""
     cells = compiled.problem.graph.cells
     if cells > MOST_CELLS:
         raise TooLarge("cells of one question", cells, MOST_CELLS, "Ask for wider bins or fewer attributes.")
+    why = ""
+    if target.mechanism == AUTO and target.epsilon is not None:
+        choice = choose(compiled, policy, target.epsilon)
+        target, why = replace(target, mechanism=choice.mechanism), choice.why
+    if target.is_data_aware:
+        return program_release(for_ranges(compiled) if synopsis else compiled, target, why)
+    quotes = quotes_for(compiled, target)
+    return PlanRelease(compiled, quotes.best, target, quotes)
+
+
+def decode(payload: bytes) -> Released:
+    """The answer, synopsis or weights that a release published, from the bytes that are stored."""
+    if payload.startswith(PARQUET):
+        return Synopsis(from_bytes(payload))
+    return PointWeights.from_json(payload) if payload.startswith(POINTS) else Answer.from_json(payload)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
-import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
-from blowfishdb.engine.target import AccuracyTarget, accuracy_target
-from blowfishdb.errors import AccuracyError, QueryError, TooLarge
+from blowfishdb.engine.target import AccuracyTarget, TargetOptions, accuracy_target, target_options
+from blowfishdb.errors import AccuracyError, DocumentError, QueryError, TooLarge
 from blowfishdb.model.predicate import (
     PREDICATES,
     Axis,
@@ -22,17 +19,13 @@ from blowfishdb.model.predicate import (
     IsOutside,
     Member,
     Negation,
-    Op,
     Predicate,
 )
 from blowfishdb.model.query import Query, levels_of
-
-Plain: TypeAlias = bool | int | str | list["Plain"] | dict[str, "Plain"] | None
+from blowfishdb.model.serialize import LONGEST_NUMBER, LONGEST_TEXT, Field, Fields, Plain, write_literal
 
 MOST_CONDITIONS = 256
 MOST_VALUES = 100_000
-LONGEST_TEXT = 10_000
-LITERALS = (bool, int, float, str, Decimal, Fraction, datetime.date, datetime.datetime)
 
 
 def write_query(asked: Query) -> dict[str, Plain]:
@@ -42,7 +35,7 @@ def write_query(asked: Query) -> dict[str, Plain]:
     if asked.ways is not None and type(asked.ways) is not int:
         raise QueryError("ways is a whole number of attributes")
     _check("values that bins and groups list", values + len(asked.boxes) + len(asked.subsets), MOST_VALUES)
-    return {
+    content: dict[str, Plain] = {
         "kind": asked.kind,
         "axes": [_write_axis(axis) for axis in asked.axes],
         "where": None if asked.where is None else _write_predicate(asked.where),
@@ -51,36 +44,17 @@ def write_query(asked: Query) -> dict[str, Plain]:
         "ways": asked.ways,
         "levels": [str(level) for level in asked.levels],
     }
-
-
-def request_digest(
-    asked: Mapping[str, Plain], target: Mapping[str, str | None], versions: Mapping[str, str | int]
-) -> str:
-    """A hash that two requests share only when they ask the same, of the same data under the same versions."""
-    return text_digest(request_text(asked, target, versions))
-
-
-def request_text(
-    asked: Mapping[str, Plain], target: Mapping[str, str | None], versions: Mapping[str, str | int]
-) -> str:
-    """The whole request as canonical JSON; ledgers hold its hash, so it never changes."""
-    whole = {"question": asked, "demand": target, "versions": versions}
-    return json.dumps(whole, sort_keys=True, ensure_ascii=True)
-
-
-def text_digest(text: str) -> str:
-    """The hash of a request's text."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    return content | {"clusters": asked.clusters, "rows": asked.rows} if asked.kind == "points" else content
 
 
 def _write_axis(axis: Axis) -> Plain:
     _exactly(axis, (Axis,))
     return {
         "attribute": _write_text(axis.attribute),
-        "width": None if axis.width is None else _write_literal(axis.width),
-        "edges": [_write_literal(edge) for edge in axis.edges],
+        "width": None if axis.width is None else _literal(axis.width),
+        "edges": [_literal(edge) for edge in axis.edges],
         "unit": None if axis.unit is None else _write_text(axis.unit),
-        "groups": [[_write_text(name), [_write_literal(value) for value in values]] for name, values in axis.groups],
+        "groups": [[_write_text(name), [_literal(value) for value in values]] for name, values in axis.groups],
     }
 
 
@@ -113,21 +87,15 @@ def _write_predicate(predicate: Predicate) -> Plain:
 def _atom(part: Comparison | Member | IsNull | IsOutside) -> Plain:
     name = _write_text(part.attribute)
     if isinstance(part, Comparison):
-        return [part.op, name, _write_literal(part.value)]
+        return [part.op, name, _literal(part.value)]
     if isinstance(part, Member):
         _check("values of a filter", len(part.values), MOST_VALUES)
-        return ["isin", name, [_write_literal(value) for value in part.values]]
+        return ["isin", name, [_literal(value) for value in part.values]]
     return [type(part).__name__, name]
 
 
-def _write_literal(value: object) -> Plain:
-    """A value with its type, so that 1, '1' and true differ; only exact types, whose behaviour nobody can change."""
-    if type(value) not in LITERALS:
-        raise QueryError(f"a value is a number, a text, a date or a time, not {type(value).__name__}")
-    text = str(value) if not isinstance(value, int) or abs(value) < 10**40 else None
-    if text is None or len(text) > LONGEST_TEXT:
-        raise QueryError(f"a value is at most {LONGEST_TEXT:,} characters long, a number at most 40 digits")
-    return [type(value).__name__, text]
+def _literal(value: object) -> Plain:
+    return write_literal(value, QueryError)
 
 
 def _exactly(part: object, kinds: tuple[type, ...]) -> None:
@@ -147,80 +115,79 @@ def _check(what: str, count: int, limit: int) -> None:
         raise TooLarge(what, count, limit, "Ask for less at once.")
 
 
-Read = Callable[[str], object]
-TYPES: dict[str, Read] = {
-    "bool": lambda text: {"True": True, "False": False}[text],
-    "int": int,
-    "float": float,
-    "str": str,
-    "Decimal": Decimal,
-    "Fraction": Fraction,
-    "date": datetime.date.fromisoformat,
-    "datetime": datetime.datetime.fromisoformat,
-}
-COMPARISONS = ("==", "<", "<=", ">", ">=")
-QUERY_KEYS = {"kind", "axes", "where", "boxes", "subsets", "ways", "levels"}
+QUERY_KEYS = ("kind", "axes", "where", "boxes", "subsets", "ways", "levels", "clusters", "rows")
+AXIS_KEYS = ("attribute", "width", "edges", "unit", "groups")
 TARGET_KEYS = {"alpha", "epsilon", "beta", "guarantee", "mechanism"}
 
 
-def read_query(written: object) -> Query:
-    """The question that `write_query` wrote; QueryError for anything else."""
+def read_query(content: object) -> Query:
+    """The query that `write_query` wrote; QueryError for anything else."""
     try:
-        content = _object(written, QUERY_KEYS)
+        fields = Field(content, "the query", QueryError).fields(QUERY_KEYS)
+        levels = fields["levels"].each(_level) if "levels" in fields else ()
+        kind = fields["kind"].short_text()
         found = Query(
-            kind=cast(Any, _read_text(content["kind"])),
-            axes=tuple(_read_axis(axis) for axis in _list(content.get("axes", []))),
-            where=None if content.get("where") is None else _read_predicate(content["where"], [0]),
-            boxes=tuple(tuple(_range(span) for span in _list(box)) for box in _list(content.get("boxes", []))),
-            subsets=tuple(tuple(map(_read_text, _list(subset))) for subset in _list(content.get("subsets", []))),
-            ways=_ways(content.get("ways")),
-            levels=_levels(content["kind"], _list(content.get("levels", []))),
+            kind=cast(Any, kind),
+            axes=fields["axes"].each(_read_axis) if "axes" in fields else (),
+            where=fields.optional("where", lambda where: _read_predicate(where, [0])),
+            boxes=fields["boxes"].each(lambda box: box.each(_range)) if "boxes" in fields else (),
+            subsets=fields["subsets"].each(lambda subset: subset.each(Field.short_text)) if "subsets" in fields else (),
+            ways=fields.optional("ways", Field.whole),
+            levels=levels_of(levels) if levels or kind == "quantiles" else (),
+            clusters=fields.optional("clusters", Field.whole),
+            rows=fields.optional("rows", Field.whole),
         )
         write_query(found)
     except QueryError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, RecursionError):
-        raise QueryError("this is not a question as BlowfishDB writes it") from None
+        raise QueryError("this is not a query as BlowfishDB writes it") from None
     return found
 
 
-def read_target(written: object) -> AccuracyTarget:
-    """The demand that `Demand.written` wrote, keys left out meaning what they usually do; AccuracyError otherwise."""
-    if not isinstance(written, Mapping) or not set(written) <= TARGET_KEYS:
-        raise AccuracyError(f"a demand is an object with some of {', '.join(sorted(TARGET_KEYS))}")
-    guarantee = written.get("guarantee") or "simultaneous"
-    if guarantee not in ("simultaneous", "per-query"):
+def read_target(content: object) -> AccuracyTarget:
+    """The target that `AccuracyTarget.to_dict` wrote; keys may be left out. AccuracyError for anything else."""
+    return accuracy_target(**read_target_options(content))
+
+
+def read_target_options(content: object) -> TargetOptions:
+    """The part of an accuracy target that an object gives; AccuracyError for anything else."""
+    if not isinstance(content, Mapping) or not set(content) <= TARGET_KEYS:
+        raise AccuracyError(f"an accuracy target is an object with some of {', '.join(sorted(TARGET_KEYS))}")
+    guarantee = content.get("guarantee")
+    if guarantee not in (None, "", "simultaneous", "per-query"):
         raise AccuracyError("the guarantee is 'simultaneous' or 'per-query'")
-    return accuracy_target(
-        alpha=written.get("alpha"),
-        beta=written.get("beta"),
-        epsilon=written.get("epsilon"),
-        mechanism=written.get("mechanism"),
-        per_query=guarantee == "per-query",
+    return target_options(
+        alpha=content.get("alpha"),
+        beta=content.get("beta"),
+        epsilon=content.get("epsilon"),
+        mechanism=content.get("mechanism"),
+        per_query=guarantee == "per-query" or None,
     )
 
 
-def _read_axis(written: object) -> Axis:
-    content = _object(written, {"attribute", "width", "edges", "unit", "groups"})
-    width, unit = content.get("width"), content.get("unit")
-    groups = [_pair(group) for group in _list(content.get("groups", []))]
+def _read_axis(axis: Field) -> Axis:
+    fields = axis.fields(AXIS_KEYS)
     return Axis(
-        attribute=_read_text(content["attribute"]),
-        width=None if width is None else _read_literal(width),
-        edges=tuple(_read_literal(edge) for edge in _list(content.get("edges", []))),
-        unit=None if unit is None else _read_text(unit),
-        groups=tuple(
-            (_read_text(name), tuple(_read_literal(value) for value in _list(values))) for name, values in groups
-        ),
+        attribute=fields["attribute"].short_text(),
+        width=fields.optional("width", Field.literal),
+        edges=fields["edges"].each(Field.literal) if "edges" in fields else (),
+        unit=fields.optional("unit", Field.short_text),
+        groups=fields["groups"].each(_read_group) if "groups" in fields else (),
     )
 
 
-def _read_predicate(written: object, seen: list[int]) -> Predicate:
+def _read_group(group: Field) -> tuple[str, tuple[object, ...]]:
+    name, values = group.pair()
+    return name.short_text(), values.each(Field.literal)
+
+
+def _read_predicate(condition: Field, seen: list[int]) -> Predicate:
     seen[0] += 1
     if seen[0] > 2 * MOST_CONDITIONS:
         raise QueryError(f"a filter has at most {MOST_CONDITIONS} conditions")
-    head, *rest = _list(written)
-    match head, len(rest):
+    head, *rest = condition.items()
+    match head.value, len(rest):
         case "Both", 2:
             return Both(_read_predicate(rest[0], seen), _read_predicate(rest[1], seen))
         case "Either", 2:
@@ -228,77 +195,38 @@ def _read_predicate(written: object, seen: list[int]) -> Predicate:
         case "Negation", 1:
             return Negation(_read_predicate(rest[0], seen))
         case "isin", 2:
-            return Member(_read_text(rest[0]), tuple(_read_literal(value) for value in _list(rest[1])))
+            return Member(rest[0].short_text(), rest[1].each(Field.literal))
         case "IsNull", 1:
-            return IsNull(_read_text(rest[0]))
+            return IsNull(rest[0].short_text())
         case "IsOutside", 1:
-            return IsOutside(_read_text(rest[0]))
-        case _, 2 if head in COMPARISONS:
-            return Comparison(_read_text(rest[0]), cast(Op, head), _read_literal(rest[1]))
+            return IsOutside(rest[0].short_text())
+        case "==" | "<" | "<=" | ">" | ">=", 2:
+            return Comparison(rest[0].short_text(), head.value, rest[1].literal())
     raise QueryError("a condition is a comparison, isin, IsNull, IsOutside, Both, Either or Negation")
 
 
-def _read_literal(written: object) -> object:
-    """A value that was written with its type; plain numbers, texts and truths stand for themselves."""
-    if isinstance(written, bool | int | float):
-        return written
-    if isinstance(written, str):
-        return _read_text(written)
-    kind, text = _pair(written)
-    if kind not in TYPES or not isinstance(text, str) or len(text) > LONGEST_TEXT:
-        raise QueryError(f"a value is written as [type, text] with a type in {', '.join(TYPES)}")
-    if kind != "str" and len(text) > 64:
-        raise QueryError("a number or a date is at most 64 characters long")
-    try:
-        return TYPES[kind](text)
-    except (ValueError, KeyError, InvalidOperation, ZeroDivisionError):
-        raise QueryError(f"{text[:40]!r} is no {kind}") from None
+def _range(span: Field) -> tuple[int, int]:
+    low, high = span.pair()
+    return low.whole(), high.whole()
 
 
-def _range(written: object) -> tuple[int, int]:
-    low, high = _pair(written)
-    if type(low) is not int or type(high) is not int:
-        raise QueryError("a range is a pair of whole numbers")
-    return low, high
-
-
-def _ways(written: object) -> int | None:
-    if written is not None and type(written) is not int:
-        raise QueryError("ways is a whole number of attributes")
-    return written
-
-
-def _levels(kind: object, written: Sequence[object]) -> tuple[Fraction, ...]:
-    return levels_of(_number(level) for level in written) if written or kind == "quantiles" else ()
-
-
-def _number(written: object) -> Fraction:
-    text = _read_text(written)
-    if len(text) > 64:
+def _level(level: Field) -> Fraction:
+    if len(level.text()) > LONGEST_NUMBER:
         raise QueryError("a level is a short number")
-    return Fraction(text)
+    return level.fraction()
 
 
-def _object(written: object, keys: set[str]) -> Mapping[str, object]:
-    if not isinstance(written, Mapping) or not set(written) <= keys:
-        raise QueryError(f"an object with some of {', '.join(sorted(keys))} was expected")
-    return written
+def read_stored(text: str | bytes, schema: str, what: str) -> Fields:
+    """The fields of a stored JSON object of the given schema; DocumentError for anything else."""
+    try:
+        content = Field(json.loads(text, parse_constant=_refuse_constant), what, DocumentError)
+    except (ValueError, RecursionError):
+        raise DocumentError(f"this is not the JSON of {what}") from None
+    fields = content.fields()
+    if "schema" not in fields or fields["schema"].value != schema:
+        raise DocumentError(f"this is not {what} in the form {schema!r}", path="schema")
+    return fields
 
 
-def _list(written: object) -> Sequence[object]:
-    if not isinstance(written, list):
-        raise QueryError("a list was expected")
-    return written
-
-
-def _pair(written: object) -> tuple[object, object]:
-    listed = _list(written)
-    if len(listed) != 2:
-        raise QueryError("a list of two was expected")
-    return listed[0], listed[1]
-
-
-def _read_text(written: object) -> str:
-    if not isinstance(written, str) or not len(written) <= LONGEST_TEXT:
-        raise QueryError("a text was expected")
-    return written
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of an answer")

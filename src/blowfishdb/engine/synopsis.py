@@ -1,4 +1,4 @@
-"""Private tables that are paid for once and can be asked for ever: the request, the file and the values."""
+"""Synopsis: noisy counts that were paid for once and can be asked for ever; the value, its file and its answers."""
 
 from __future__ import annotations
 
@@ -6,37 +6,41 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from scipy.sparse import eye_array
 
-from blowfishdb.accuracy.quote import Quote
-from blowfishdb.engine.answer import Answer, described
-from blowfishdb.engine.compile import DatasetHandle, cell_axes, compile_query
-from blowfishdb.engine.program import PreparedProgram, prepare_program
-from blowfishdb.engine.release import finish
-from blowfishdb.engine.request import MOST_CELLS, Prepared, Request, check_size, chosen, prepare
-from blowfishdb.engine.serialize import request_text, write_query
-from blowfishdb.engine.target import AccuracyTarget
-from blowfishdb.errors import AccuracyError, BlowfishError, DocumentError, InvalidInput, QueryError, TooLarge
-from blowfishdb.mechanisms.cell_noise import own_variances, running_variances
-from blowfishdb.mechanisms.data_aware.script import Finding
+from blowfishdb.accuracy.intervals import noise_widths
+from blowfishdb.engine.answer import Answer, read_stage, read_witness
+from blowfishdb.engine.compile import Compiled, answer_tables, compile_query
+from blowfishdb.engine.release import STATISTICS, consistent_answers, read_statistic, statistic_tables
+from blowfishdb.errors import BlowfishError, DocumentError, InvalidInput, QueryError, TooLarge
+from blowfishdb.mechanisms.strategy import squared
+from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Domain
+from blowfishdb.model.families import public
 from blowfishdb.model.groups import AxisCells, Segments
-from blowfishdb.model.numbers import Floats, Ints, exact
-from blowfishdb.model.query import Query
-from blowfishdb.model.serialize import read_attribute, write_attribute
-from blowfishdb.model.workload import Intervals
-from blowfishdb.noise.distribution import variance
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.predicate import PREDICATES, Axis, Both, Column, Predicate, condition_words
+from blowfishdb.model.query import Kind, Query, cell_range, query
+from blowfishdb.model.serialize import Field, Fields, read_attribute, write_attribute
+from blowfishdb.model.workload import Rows, Sparse
+from blowfishdb.model.workload_products import as_intervals
 from blowfishdb.plan.certificate import Certificate
-from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import Allowance
 from blowfishdb.present.released import AnswerAxis, software_version
 from blowfishdb.present.table import free_name
-from blowfishdb.sources.base import Counting
+from blowfishdb.present.words import question_words
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +149,7 @@ class Artefact:
 SCHEMA = "blowfishdb-synopsis/1"
 KEY = b"blowfishdb"
 DAMAGES = (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError)
+MOST_CELLS = 2**21
 DAMAGED = "the synopsis is incomplete or damaged; ask for the file again"
 
 
@@ -183,7 +188,7 @@ def from_bytes(content: bytes) -> Artefact:
     if not isinstance(written, dict) or written.get("schema") != SCHEMA:
         raise DocumentError(f"this is no synopsis in the form {SCHEMA!r}", path="schema")
     try:
-        kept = _read_artefact(written, *_numbers(file))
+        kept = _read_artefact(Field(written, "the synopsis", DocumentError).fields(), *_numbers(file))
     except BlowfishError as error:
         raise DocumentError(f"{DAMAGED}: {error}") from None
     except (*DAMAGES, pa.ArrowException, OSError):
@@ -248,197 +253,341 @@ def _axis(axis: SynopsisAxis) -> dict[str, Any]:
     }
 
 
-def _read_artefact(written: Mapping[str, Any], counts: Floats, noise: CellNoise) -> Artefact:
-    witness = written["witness"]
+def _read_artefact(content: Fields, counts: Floats, noise: CellNoise) -> Artefact:
     return Artefact(
-        title=str(written["title"]),
-        axes=tuple(_read_axis(axis) for axis in written["axes"]),
+        title=content["title"].text(),
+        axes=content["axes"].each(_read_axis),
         counts=counts,
         noise=noise,
-        mechanism=str(written["mechanism"]),
+        mechanism=content["mechanism"].text(),
         certificate=Certificate(
-            epsilon=exact(written["epsilon"], "epsilon"),
-            witness=None if witness is None else (int(witness[0]), int(witness[1])),
-            is_tight=bool(written["is_tight"]),
-            plan_digest=str(written["plan_digest"]),
-            graph_digest=str(written["graph_digest"]),
-            constraint_note=str(written.get("together", "")),
+            epsilon=content["epsilon"].fraction(),
+            witness=content["witness"].optional(read_witness),
+            is_tight=content["is_tight"].truth(),
+            plan_digest=content["plan_digest"].text(),
+            graph_digest=content["graph_digest"].text(),
+            constraint_note=content.optional("together", Field.text) or "",
         ),
-        stages=tuple(Allowance(str(stage), exact(own, "epsilon")) for stage, own in written["stages"]),
-        caveat=str(written["caveat"]),
-        dataset=str(written["dataset"]),
-        policy_version=None if written["policy_version"] is None else int(written["policy_version"]),
-        protected=tuple(map(str, written["protected"])),
-        unprotected=tuple(map(str, written["unprotected"])),
-        released=str(written["released"]),
-        version=str(written["version"]),
+        stages=content["stages"].each(read_stage),
+        caveat=content["caveat"].text(),
+        dataset=content["dataset"].text(),
+        policy_version=content["policy_version"].optional(Field.whole),
+        protected=content["protected"].texts(),
+        unprotected=content["unprotected"].texts(),
+        released=content["released"].text(),
+        version=content["version"].text(),
     )
 
 
-def _read_axis(written: Mapping[str, Any]) -> SynopsisAxis:
-    attribute = read_attribute(written["attribute"])
-    cell_of = np.array(written["cell_of"], dtype=np.int64)
-    starts = np.array(written["starts"], dtype=np.int64)
-    if starts.ndim != 1 or starts[0] != 0 or np.any(np.diff(starts) < 1) or starts[-1] >= attribute.size:
-        raise ValueError("segments follow each other from the first value on")
+def _read_axis(axis: Field) -> SynopsisAxis:
+    fields = axis.fields()
+    attribute = read_attribute({name: field.value for name, field in fields["attribute"].fields().items()})
+    cell_of, starts = (np.array(fields[key].each(Field.whole), dtype=np.int64) for key in ("cell_of", "starts"))
+    if starts.size == 0 or starts[0] != 0 or np.any(np.diff(starts) < 1) or starts[-1] >= attribute.size:
+        raise axis.wrong("segments follow each other from the first value on")
     segments = Segments(attribute, starts)
     if cell_of.shape != (segments.count,) or cell_of.min() < -1:
-        raise ValueError("a cell for each segment")
-    labels, edges = tuple(map(str, written["labels"])), tuple(map(float, written["edges"]))
-    if not all(map(math.isfinite, edges)):
-        raise ValueError("edges are finite")
-    shown = AnswerAxis(str(written["name"]), labels, int(written["plain"]), edges, bool(written["in_days"]))
+        raise axis.wrong("there is a cell for each segment")
+    edges = fields["edges"].floats()
+    if not np.all(np.isfinite(edges)):
+        raise axis.wrong("edges are finite")
+    shown = AnswerAxis(
+        name=fields["name"].text(),
+        labels=fields["labels"].texts(),
+        plain=fields["plain"].whole(),
+        edges=tuple(edges.tolist()),
+        in_days=fields["in_days"].truth(),
+    )
     return SynopsisAxis(AxisCells(segments, cell_of, shown.plain, int(cell_of.max()) + 1), shown)
 
 
-RANGES = 0.15
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Pieces of synopsis cells as a question groups them: the cell, its share in the piece, the question's cell."""
+
+    cell: Ints
+    share: Floats
+    into: Ints
+    groups: int
+
+    def summed(self, values: Floats) -> Floats:
+        """What falls into each cell of the question, given a value for each cell of the synopsis."""
+        return np.asarray(np.bincount(self.into, self.share * values[self.cell], self.groups), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedSynopsis:
-    """A histogram whose cells will be published for ever; no data was read."""
+class SummedNoise:
+    """Noise of the cells of a question: deviations, variances that may be added, deviations of running totals."""
 
-    inner: Prepared | PreparedProgram
+    deviations: Floats
+    variances: Floats
+    running: Floats
+
+    def variances_of(self, rows: Rows) -> Floats:
+        """A variance that the noise of each answer does not exceed."""
+        entries = Sparse(abs(rows.matrix)) if isinstance(rows, Sparse) else rows
+        bound = np.asarray(entries.dot(self.deviations), dtype=np.float64) ** 2
+        if np.all(np.isfinite(self.variances)):
+            bound = np.minimum(bound, np.asarray(squared(rows).dot(self.variances), dtype=np.float64))
+        if np.all(np.isfinite(self.running)):
+            bound = np.minimum(bound, self._by_running_totals(rows) ** 2)
+        return bound
+
+    def _by_running_totals(self, rows: Rows) -> Floats:
+        """A sum of r_c times cells is the sum of r_c - r_(c + 1) times running totals, and deviations add up."""
+        spans = as_intervals(rows)
+        if spans is not None:
+            before = np.concatenate([[0.0], self.running])
+            return np.where(spans.low < spans.high, before[spans.low] + before[spans.high], 0.0)
+        if not isinstance(rows, Sparse):
+            return np.full(rows.shape[0], np.inf)
+        cells = self.running.size
+        return np.asarray(abs(rows.matrix @ (eye_array(cells) - eye_array(cells, k=-1))) @ self.running)
+
+
+def summed_noise(noise: CellNoise, placed: Placed) -> SummedNoise:
+    """The noise of the pieces, grouped as the question does."""
+    return SummedNoise(placed.summed(noise.deviations), _by_blocks(noise, placed), _running(noise.running, placed))
+
+
+def _by_blocks(noise: CellNoise, placed: Placed) -> Floats:
+    """For each cell of the question a variance, such that variances of different cells may be added.
+
+    Pieces of one block share its noise. A block that reaches into k cells counts k times in each, because
+    (a1 + ... + ak)^2 <= k (a1^2 + ... + ak^2).
+    """
+    block, deviations = noise.blocks[placed.cell], placed.share * noise.alone[placed.cell]
+    blocks = int(block.max(initial=0)) + 1
+    pair, place = np.unique(placed.into * blocks + block, return_inverse=True)
+    cell, own = np.divmod(pair, blocks)
+    reached = np.bincount(own, minlength=blocks)[own]
+    together = np.bincount(place, deviations, pair.size)
+    return np.asarray(np.bincount(cell, reached * together**2, placed.groups), dtype=np.float64)
+
+
+def _running(deviations: Floats, placed: Placed) -> Floats:
+    """Deviations of the question's own running totals, where its cells follow the order of the synopsis'.
+
+    The total of its first cells takes all that is used of the cells before some cell e, and a part of e. By the steps
+    between these parts it is a sum of running totals of the synopsis.
+    """
+    unknown = np.full(placed.groups, np.inf)
+    order = np.lexsort((placed.into, placed.cell))
+    cell, share, into = placed.cell[order], placed.share[order], placed.into[order]
+    if not np.all(np.isfinite(deviations)) or np.any(np.diff(into) < 0) or np.unique(into).size != placed.groups:
+        return unknown
+    used = np.bincount(cell, share, deviations.size)
+    steps = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(used)) * deviations[:-1])])
+    last = np.searchsorted(into, np.arange(placed.groups), side="right") - 1
+    end = cell[last]
+    taken = np.concatenate([[0.0], np.cumsum(share)])
+    part = np.clip(taken[last + 1] - taken[np.searchsorted(cell, end)], 0.0, used[end])
+    before = np.maximum(end - 1, 0)
+    ahead = np.where(end > 0, steps[before] + np.abs(used[before] - part) * deviations[before], 0.0)
+    return np.asarray(ahead + part * deviations[end])
+
+
+BETA = 0.05
+FREE = "Read off a synopsis, at no further charge."
+CUT = "Cells that the question cuts were spread evenly."
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """One attribute cut by a question: for each piece its synopsis cell, its share of it, and one of its values."""
+
+    cell: Ints
+    share: Floats
+    code: Ints
+
+
+def read(kept: Artefact, asked: Query, beta: float = BETA) -> Answer:
+    """The answer to a question over the attributes of the synopsis."""
+    compiled = _compiled(kept, asked)
+    pieces = [_pieces(axis, compiled.cells.cuts) for axis in kept.axes]
+    counts, noise = _placed(kept, compiled, pieces)
+    raw = np.asarray(compiled.problem.workload.dot(counts))
+    widths = noise_widths(noise.variances_of(compiled.problem.workload), beta)
+    if asked.kind in STATISTICS:
+        found = read_statistic(compiled, raw, widths, None)
+        values, consistent, together = found.values, found.consistent, found.together
+        widths = found.widths
+    else:
+        values, consistent, together = raw, consistent_answers(compiled, raw, widths, None), None
+    is_cut = any(np.any(piece.share < 1.0) for piece in pieces)
+    return Answer(
+        kind=asked.kind,
+        title=question_words(asked),
+        tables=statistic_tables(compiled) if asked.kind in STATISTICS else answer_tables(compiled),
+        raw=values,
+        consistent=consistent,
+        widths=widths,
+        beta=beta,
+        mechanism=kept.mechanism,
+        certificate=kept.certificate,
+        dataset=kept.dataset,
+        policy_version=kept.policy_version,
+        protected=kept.protected,
+        unprotected=kept.unprotected,
+        released=kept.released,
+        version=kept.version,
+        simultaneous=together,
+        pointwise=together,
+        stages=kept.stages,
+        caveat=" ".join(part for part in (FREE, kept.caveat, CUT if is_cut else "") if part),
+    )
+
+
+def answer_variances(kept: Artefact, asked: Query) -> Floats:
+    """Bounds on the variance of the noise in each answer to a question, whatever the counts are."""
+    compiled = _compiled(kept, asked)
+    _, noise = _placed(kept, compiled, [_pieces(axis, compiled.cells.cuts) for axis in kept.axes])
+    return noise.variances_of(compiled.problem.workload)
+
+
+def _compiled(kept: Artefact, asked: Query) -> Compiled:
+    return compile_query(kept.domain, Policy({name: public() for name in kept.domain}), asked)
+
+
+def _pieces(axis: SynopsisAxis, cuts: Mapping[str, Segments]) -> Pieces:
+    """The attribute of the axis, cut where the synopsis or the question cuts it."""
+    own = axis.cells.segments
+    starts = np.union1d(own.starts, cuts[axis.name].starts) if axis.name in cuts else own.starts
+    lengths = np.diff(np.append(starts, own.attribute.size))
+    slots = np.array([slot.code for slot in own.slots], dtype=np.int64)
+    codes = np.concatenate([starts, slots]).astype(np.int64)
+    sizes = np.concatenate([lengths, np.ones(slots.size)])
+    cell = axis.cells.cell_of[own.of(codes)]
+    counts = cell >= 0
+    cell, sizes, codes = cell[counts], sizes[counts], codes[counts]
+    if axis.name not in cuts:
+        first = np.unique(cell, return_index=True)[1]
+        return Pieces(cell[first], np.ones(first.size), codes[first])
+    return Pieces(cell, sizes / np.bincount(cell, weights=sizes)[cell], codes)
+
+
+def _placed(kept: Artefact, compiled: Compiled, pieces: list[Pieces]) -> tuple[Floats, SummedNoise]:
+    """What falls into each cell of the question: the count, and the noise."""
+    sizes = [piece.cell.size for piece in pieces]
+    place = np.ravel_multi_index(np.ix_(*(piece.cell for piece in pieces)), kept.shape)
+    share = np.ones(sizes)
+    columns = {}
+    for number, (axis, piece) in enumerate(zip(kept.axes, pieces, strict=True)):
+        along = [-1 if other == number else 1 for other in range(len(sizes))]
+        share = share * piece.share.reshape(along)
+        columns[axis.name] = np.broadcast_to(piece.code.reshape(along), sizes).reshape(-1)
+    into = compiled.cells.cell_of(columns) if compiled.cells.attributes else np.zeros(share.size, dtype=np.int64)
+    used = into >= 0
+    placed = Placed(place.reshape(-1)[used], share.reshape(-1)[used], into[used], compiled.problem.graph.cells)
+    return placed.summed(kept.counts), summed_noise(kept.noise, placed)
+
+
+Grouped: TypeAlias = str | Column | Axis
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Synopsis:
+    """Noisy counts over some attributes. Every answer is computed from them alone."""
+
+    artefact: Artefact = field(repr=False)
+    filter: Predicate | None = None
+
+    @property
+    def domain(self) -> Domain:
+        """What is declared of its attributes."""
+        return self.artefact.domain
 
     @property
     def epsilon(self) -> Fraction:
-        """What it costs, once."""
-        return self.inner.epsilon
+        """What it cost, once."""
+        return self.artefact.epsilon
 
-    @property
-    def digest(self) -> str:
-        """The plan or program that a receipt covers."""
-        return self.inner.digest
-
-    def digest_1(self) -> str:
-        """The same in the first encoding."""
-        return self.inner.digest_1()
-
-    @property
-    def mechanism(self) -> str:
-        """What measures the cells."""
-        inner = self.inner
-        return inner.program.mechanism if isinstance(inner, PreparedProgram) else inner.best.mechanism
-
-    def axes(self) -> tuple[SynopsisAxis, ...]:
-        """The attributes of the file."""
-        cells = self.inner.compiled.cells
-        return tuple(SynopsisAxis(cells.layout[shown.name], shown) for shown in cell_axes(cells))
-
-    def outline(self) -> Artefact | None:
-        """The file to come with its noise and no counts; None where its noise depends on the data."""
-        inner = self.inner
-        if isinstance(inner, PreparedProgram):
-            return None
-        noise = _noise_of_plan(inner.best, is_one_axis=len(inner.compiled.cells.axes) == 1)
-        return Artefact(
-            title="",
-            axes=self.axes(),
-            counts=np.zeros(noise.deviations.size),
-            noise=noise,
-            mechanism=self.mechanism,
-            certificate=inner.best.certificate,
-            stages=(),
-            caveat="",
-            dataset="",
-            policy_version=None,
-            protected=(),
-            unprotected=(),
-            released="",
+    def __repr__(self) -> str:
+        kept = "" if self.filter is None else f" where {condition_words(self.filter)}"
+        shape = " x ".join(f"{size:,}" for size in self.artefact.shape)
+        return (
+            f"<Synopsis of {self.artefact.dataset}{kept}: {', '.join(self.artefact.names)} ({shape} cells), epsilon "
+            f"{self.epsilon} by {self.artefact.mechanism}; asking it is free>"
         )
 
-    def document(self) -> dict[str, object]:
-        """The certificate that the ledger keeps."""
-        return {**self.inner.document(), "synopsis": True}
+    def where(self, predicate: Predicate) -> Synopsis:
+        """The part for which the condition is true; several conditions hold together."""
+        if not isinstance(predicate, PREDICATES):
+            raise QueryError(f"a filter is a condition such as col('age') >= 18, not {type(predicate).__name__}")
+        return replace(self, filter=predicate if self.filter is None else Both(self.filter, predicate))
 
-    def counting(self, handle: DatasetHandle) -> Counting:
-        """The statement that counts the cells."""
-        return self.inner.counting(handle)
+    def count(self) -> Answer:
+        """How many records there are."""
+        return self._read("count")
 
-    def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
-        """The finished file."""
-        answer, cells, noise = self._measured(counts)
-        answer = described(answer, handle, self.inner.compiled)
-        return to_bytes(_make_artefact(answer, cells, noise, self.axes()))
+    def share(self, of: int) -> float:
+        """The count as a part of a number that is public, such as the size of the whole population."""
+        if isinstance(of, bool) or not isinstance(of, int) or of < 1:
+            raise InvalidInput("a share is of a public whole number, at least 1")
+        return float(self.count().values[0]) / of
 
-    def _measured(self, counts: Ints) -> tuple[Answer, Floats, CellNoise]:
-        inner = self.inner
-        if isinstance(inner, PreparedProgram):
-            found = inner.run(counts).of_cells()
-            return inner.answer(found), found.cells, _noise_of_finding(found)
-        answer = finish(inner.outline, counts)
-        return answer, answer.raw, _noise_of_plan(inner.best, is_one_axis=len(inner.compiled.cells.axes) == 1)
+    def histogram(self, *axes: Grouped) -> Answer:
+        """One count per value, bin or group; over several attributes, per combination."""
+        return self._read("histogram", axes)
 
+    def histogram2d(self, first: Grouped, second: Grouped) -> Answer:
+        """One count per pair of values, bins or groups of two attributes."""
+        return self._read("histogram2d", (first, second))
 
-def _noise_of_finding(found: Finding) -> CellNoise:
-    shares = np.bincount(found.buckets)[found.buckets]
-    unknown = np.full(shares.size, np.inf)
-    alone = unknown if found.own is None else np.sqrt(found.own)[found.buckets] / shares
-    running = unknown if found.running is None else np.sqrt(found.running())
-    return CellNoise(np.sqrt(found.variances), found.buckets, alone, running)
+    def cdf(self, axis: Grouped) -> Answer:
+        """Running counts along an ordered attribute."""
+        return self._read("cdf", (axis,))
 
+    def sum(self, column: Grouped) -> Answer:
+        """The sum of a bounded attribute; bins count as their middle, NULL as nothing."""
+        return self._read("sum", (column,))
 
-def _noise_of_plan(best: Quote, *, is_one_axis: bool) -> CellNoise:
-    """Bounds for sums of cells are proven for continuous noise, which varies more than whole-number noise."""
-    scales = float(best.plan.unit) / best.plan.weights.astype(np.float64)
-    discrete = np.asarray(variance(scales))
-    factor = float(np.max(2.0 * scales**2 / discrete, initial=1.0))
-    deviations = np.sqrt(factor * best.strategy.answer_variances(discrete))
-    alone = np.sqrt(factor * own_variances(best.strategy, best.plan, discrete))
-    totals = running_variances(best.strategy, best.plan, discrete) if is_one_axis else None
-    running = np.full(alone.size, np.inf) if totals is None else np.sqrt(factor * totals)
-    return CellNoise(deviations, np.arange(deviations.size), alone, running)
+    def mean(self, column: Grouped) -> Answer:
+        """The mean of a bounded attribute."""
+        return self._read("mean", (column,))
 
+    def quantiles(self, column: Grouped, levels: Iterable[object]) -> Answer:
+        """The values below which the given shares of the records lie."""
+        return self.answer(query("quantiles", (column,), self.filter, levels=levels))
 
-def synopsis_request(handle: DatasetHandle, asked: Query, target: AccuracyTarget) -> Request:
-    """The request of a synopsis, which is another one than the histogram's."""
-    if asked.kind not in ("histogram", "histogram2d"):
-        raise QueryError("a synopsis is published from a histogram over its attributes; ask anything of it afterwards")
-    if target.epsilon is None:
-        raise AccuracyError("a synopsis is paid with an epsilon, such as epsilon='0.3'")
-    written = {**write_query(asked), "kind": "synopsis"}
-    return Request(asked, target, request_text(written, target.written(), handle.versions()))
+    def ranges(self, axis: Grouped, spans: Iterable[tuple[object, object]] | None = None) -> Answer:
+        """Counts of half-open ranges [low, high) of an ordered attribute; without spans, of all ranges."""
+        asked = query("ranges", (axis,), self.filter)
+        if spans is None:
+            return self.answer(asked)
+        cells = compile_cells(self.domain, Policy({}), asked.axes, self.filter)
+        name = asked.axes[0].attribute
+        return self.answer(replace(asked, boxes=tuple((cell_range(cells, name, *span),) for span in spans)))
 
+    def marginals(self, *axes: Grouped, ways: int = 2) -> Answer:
+        """The tables of all sets of `ways` of the named attributes."""
+        return self.answer(query("marginals", axes, self.filter, ways=ways))
 
-def prepare_synopsis(handle: DatasetHandle, request: Request) -> PreparedSynopsis:
-    """Compiles the request and lays out its plan or program."""
-    compiled = compile_query(handle.domain, handle.policy, request.asked)
-    check_size(compiled)
-    target, why = chosen(compiled, handle.policy, request.target)
-    if not target.is_data_aware:
-        return PreparedSynopsis(prepare(handle, replace(request, target=target)))
-    problem = compiled.problem
-    if len(compiled.cells.axes) == 1:
-        problem = Problem(problem.graph, cells_and_ranges(problem.graph.cells))
-    return PreparedSynopsis(prepare_program(replace(compiled, problem=problem), target, why))
+    def answer(self, asked: Query, beta: float = BETA) -> Answer:
+        """The answer to any question over the attributes, with intervals for the noise at beta."""
+        unknown = [axis.attribute for axis in asked.axes if axis.attribute not in self.domain]
+        if unknown:
+            raise QueryError(f"{unknown[0]} is not in this synopsis; it has {', '.join(self.artefact.names)}")
+        return read(self.artefact, asked, beta)
 
+    def to_pandas(self) -> pandas.DataFrame:
+        """One row per cell: labels, count, low, high."""
+        return self.histogram(*self.artefact.names).to_pandas()
 
-def cells_and_ranges(cells: int) -> Intervals:
-    """Every cell, then as many ranges of 2 as of 4, 8, 16, ... cells: what people who explore may ask.
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Writes the file that `open_synopsis` reads; any Parquet tool opens it as well."""
+        where = Path(path)
+        where.write_bytes(to_bytes(self.artefact))
+        return where
 
-    Ranges are RANGES of the number of cells in all: more of them would be answered at the cells' expense.
-    """
-    lengths = 2 ** np.arange(1, cells.bit_length())
-    each = max(1, round(RANGES * cells / max(1, lengths.size)))
-    starts = [np.unique(np.linspace(0, cells - length, each).astype(np.int64)) for length in lengths]
-    low = np.concatenate([np.arange(cells), *starts])
-    high = np.concatenate([np.arange(1, cells + 1), *(s + length for s, length in zip(starts, lengths, strict=True))])
-    return Intervals(cells, low, high)
+    def _read(self, kind: Kind, axes: Iterable[Grouped] = ()) -> Answer:
+        return self.answer(query(kind, tuple(axes), self.filter))
 
 
-def _make_artefact(answer: Answer, counts: Floats, noise: CellNoise, axes: tuple[SynopsisAxis, ...]) -> Artefact:
-    return Artefact(
-        title=answer.title,
-        axes=axes,
-        counts=counts,
-        noise=noise,
-        mechanism=answer.mechanism,
-        certificate=answer.certificate,
-        stages=answer.stages,
-        caveat=answer.caveat,
-        dataset=answer.dataset,
-        policy_version=answer.policy_version,
-        protected=answer.protected,
-        unprotected=answer.unprotected,
-        released=answer.released,
-    )
+def open_synopsis(path: str | PathLike[str]) -> Synopsis:
+    """The synopsis in a file; DocumentError when it is none, or was changed."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"the file {path} cannot be read: {error.strerror or 'no such file'}") from None
+    return Synopsis(from_bytes(content))

@@ -6,11 +6,12 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 from blowfishdb.accuracy.candidates import Guarantee
 from blowfishdb.errors import AccuracyError
 from blowfishdb.model.numbers import exact, show, suggest
+from blowfishdb.model.serialize import write
 
 Number: TypeAlias = str | int | float | Decimal | Fraction
 USUAL_BETA = Fraction(1, 20)
@@ -44,8 +45,8 @@ class AccuracyTarget:
     def __post_init__(self) -> None:
         if (self.alpha is None) == (self.epsilon is None):
             raise AccuracyError(
-                "say either how accurate (alpha=50; --within 50) or how dear (epsilon='0.1'; --epsilon 0.1) the answer "
-                "may be"
+                "say either how accurate (alpha=50; --within 50) or how expensive (epsilon='0.1'; --epsilon 0.1) the "
+                "answer may be"
             )
         if self.alpha is not None and not 0 <= self.alpha <= LARGEST:
             raise AccuracyError("alpha is a number from 0 to 10^15")
@@ -58,7 +59,7 @@ class AccuracyTarget:
 
     @property
     def is_data_aware(self) -> bool:
-        """Whether the demanded mechanism chooses where to measure by looking at the data."""
+        """Whether the named mechanism chooses where to measure by looking at the data."""
         from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 
         return self.mechanism in DATA_AWARE
@@ -68,15 +69,55 @@ class AccuracyTarget:
         """The probability that the intervals hold, in percent."""
         return f"{show(100 * (1 - self.beta))} %"
 
-    def written(self) -> dict[str, str | None]:
-        """The demand as text, the same for every way to write it."""
-        return {
-            "alpha": None if self.alpha is None else str(self.alpha),
-            "epsilon": None if self.epsilon is None else str(self.epsilon),
-            "beta": str(self.beta),
-            "guarantee": self.guarantee,
-            "mechanism": self.mechanism,
-        }
+    def to_dict(self) -> dict[str, Any]:
+        """The target as plain data, the same for every way to write it; requests on record contain it."""
+        content: dict[str, Any] = write(self)
+        return content
+
+
+class TargetOptions(TypedDict, total=False):
+    """The part of an accuracy target that was given, in exact numbers; `accuracy_target(**options)` completes it."""
+
+    alpha: Fraction
+    beta: Fraction
+    epsilon: Fraction
+    mechanism: str
+    per_query: bool
+
+
+def target_options(
+    alpha: Number | None = None,
+    beta: Number | None = None,
+    epsilon: Number | None = None,
+    accuracy: Number | None = None,
+    confidence: Number | None = None,
+    mechanism: str | None = None,
+    per_query: bool | None = None,
+) -> TargetOptions:
+    """What was given, in either vocabulary: `accuracy` is alpha, `confidence` is 1 - beta. Floats count as printed."""
+    if alpha is not None and accuracy is not None:
+        raise AccuracyError("alpha and accuracy are the same thing: give one of them")
+    if beta is not None and confidence is not None:
+        raise AccuracyError("confidence is 1 - beta: give one of them")
+    if mechanism is not None and not isinstance(mechanism, str):
+        raise AccuracyError("a mechanism is named by text")
+    options: TargetOptions = {}
+    within = accuracy if alpha is None else alpha
+    if within is not None:
+        options["alpha"] = short_number(within, "alpha")
+    if beta is not None:
+        options["beta"] = short_number(beta, "beta")
+    if confidence is not None:
+        options["beta"] = 1 - short_number(confidence, "confidence")
+        if not 0 < options["beta"] < 1:
+            raise AccuracyError("confidence is a probability strictly between 0 and 1, such as 0.95")
+    if epsilon is not None:
+        options["epsilon"] = short_number(epsilon, "epsilon")
+    if mechanism is not None:
+        options["mechanism"] = mechanism
+    if per_query is not None:
+        options["per_query"] = per_query
+    return options
 
 
 def accuracy_target(
@@ -88,25 +129,12 @@ def accuracy_target(
     mechanism: str | None = None,
     per_query: bool = False,
 ) -> AccuracyTarget:
-    """A demand from either vocabulary: `accuracy` is alpha, `confidence` is 1 - beta. Floats count as they print."""
-    if alpha is not None and accuracy is not None:
-        raise AccuracyError("alpha and accuracy are the same thing: give one of them")
-    if beta is not None and confidence is not None:
-        raise AccuracyError("confidence is 1 - beta: give one of them")
-    if mechanism is not None and not isinstance(mechanism, str):
-        raise AccuracyError("a mechanism is named by text")
-    within = alpha if alpha is not None else accuracy
-    risk = USUAL_BETA
-    if beta is not None:
-        risk = short_number(beta, "beta")
-    elif confidence is not None:
-        risk = 1 - short_number(confidence, "confidence")
-        if not 0 < risk < 1:
-            raise AccuracyError("confidence is a probability strictly between 0 and 1, such as 0.95")
+    """An accuracy target from either vocabulary; beta is 0.05 where it is not given."""
+    options = target_options(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
     return AccuracyTarget(
-        alpha=None if within is None else short_number(within, "alpha"),
-        epsilon=None if epsilon is None else short_number(epsilon, "epsilon"),
-        beta=risk,
+        alpha=options.get("alpha"),
+        epsilon=options.get("epsilon"),
+        beta=options.get("beta", USUAL_BETA),
         guarantee="per-query" if per_query else "simultaneous",
         # Only data-independent mechanisms promise an accuracy, so there is nothing to choose for one.
         mechanism=None if mechanism == AUTO and epsilon is None else mechanism,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal, TypeAlias, get_args
 
@@ -85,7 +85,11 @@ def _middles(attribute: Attribute, firsts: Ints, lasts: Ints, name: str) -> list
     raise QueryError(f"{name} is no bounded number; sums and means are of integers and numeric bins")
 
 
-Kind = Literal["count", "histogram", "histogram2d", "cdf", "ranges", "marginals", "sum", "mean", "quantiles"]
+Kind = Literal[
+    "count", "histogram", "histogram2d", "cdf", "ranges", "marginals", "sum", "mean", "quantiles", "synopsis", "points"
+]
+PUBLISHED = ("synopsis", "points")
+"""Kinds whose release is a table of its own to work with, not an answer."""
 Box: TypeAlias = tuple[tuple[int, int], ...]
 """A half-open range [low, high) of ordinary cells for each axis, in the order of the query's axes."""
 
@@ -99,21 +103,27 @@ AXES: dict[str, tuple[int, int]] = {
     "sum": (1, 1),
     "mean": (1, 1),
     "quantiles": (1, 1),
+    "synopsis": (1, 16),
+    "points": (1, 16),
 }
 MOST_LEVELS = 1000
+MOST_CLUSTERS = 1000
+MOST_ROWS = 10**12
 LISTED_RANGES = 2048
 """All ranges beside special cells are listed one by one, up to this many ordinary cells."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """A question without its accuracy.
+    """What is asked, without its accuracy.
 
     count: how many records pass the filter. histogram, histogram2d: one count per cell. cdf: running counts along
     one ordered axis; its special cells (NULL, outside) stand beside the order and follow as counts of their own.
     ranges: the given boxes, or all ranges of one axis; special cells are in no range. marginals: the tables of the
     given sets of attributes, or of all sets of `ways` attributes. sum, mean: of one bounded numeric attribute.
-    quantiles: the values below which the shares `levels` of the records lie, read off a cdf.
+    quantiles: the values below which the shares `levels` of the records lie, read off a cdf. synopsis: a histogram
+    whose noisy counts are published, to be asked for ever. points: weights on a grid over numeric attributes that
+    suits `clusters` clusters of about `rows` records, for k-means.
     """
 
     kind: Kind
@@ -123,6 +133,8 @@ class Query:
     subsets: tuple[tuple[str, ...], ...] = ()
     ways: int | None = None
     levels: tuple[Fraction, ...] = ()
+    clusters: int | None = None
+    rows: int | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -143,6 +155,11 @@ class Query:
             raise QueryError("only marginals take subsets or ways")
         if self.levels and self.kind != "quantiles":
             raise QueryError("only quantiles take levels")
+        if self.kind != "points" and (self.clusters, self.rows) != (None, None):
+            raise QueryError("only points take clusters and rows")
+        for what, number, most in (("clusters", self.clusters, MOST_CLUSTERS), ("rows", self.rows, MOST_ROWS)):
+            if self.kind == "points" and (type(number) is not int or not 1 <= number <= most):
+                raise QueryError(f"the number of {what} is a whole number from 1 to {most:,}")
 
 
 def query(
@@ -153,10 +170,21 @@ def query(
     boxes: Iterable[Box] = (),
     subsets: Iterable[Iterable[str]] = (),
     ways: int | None = None,
+    levels: Iterable[object] | None = None,
+    clusters: int | None = None,
+    rows: int | None = None,
 ) -> Query:
-    """A question from names, columns or grouped columns."""
-    axes = as_axes(group_by)
-    return Query(kind, axes, where, tuple(boxes), tuple(tuple(subset) for subset in subsets), ways)
+    """A query from names, columns or grouped columns."""
+    shares = () if levels is None else levels_of(levels)
+    listed = tuple(tuple(subset) for subset in subsets)
+    return Query(kind, as_axes(group_by), where, tuple(boxes), listed, ways, shares, clusters, rows)
+
+
+def synopsis_of(asked: Query) -> Query:
+    """The synopsis that publishes the cells of a histogram."""
+    if asked.kind not in ("histogram", "histogram2d", "synopsis"):
+        raise QueryError("a synopsis is published from a histogram over its attributes; ask anything of it afterwards")
+    return replace(asked, kind="synopsis")
 
 
 def levels_of(levels: Iterable[object]) -> tuple[Fraction, ...]:

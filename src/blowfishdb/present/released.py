@@ -17,7 +17,7 @@ from blowfishdb.accuracy.intervals import HalfWidths
 from blowfishdb.errors import InvalidInput
 from blowfishdb.inference.consistent import Consistent
 from blowfishdb.model.numbers import Floats
-from blowfishdb.model.query import Kind
+from blowfishdb.model.query import PUBLISHED, Kind
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Allowance
 
@@ -179,8 +179,9 @@ class Released:
             if bounds is not None:
                 sizes |= {"low ends": bounds.low.size, "high ends": bounds.high.size}
         wrong = [f"{size} {what}" for what, size in sizes.items() if size != self.raw.size]
-        if self.kind not in get_args(Kind):
-            raise InvalidInput(f"an answer is of a kind in {', '.join(get_args(Kind))}, not {self.kind!r}")
+        kinds = [kind for kind in get_args(Kind) if kind not in PUBLISHED]
+        if self.kind not in kinds:
+            raise InvalidInput(f"an answer is of a kind in {', '.join(kinds)}, not {self.kind!r}")
         if self.kind == "cdf" and [len(table.axes) for table in self.tables] != [1]:
             raise InvalidInput("running counts are one table along one attribute")
         if wrong:

@@ -159,6 +159,8 @@ def _title(query: Query) -> str:
             return f"Marginals of {', '.join(subsets)}"
         case "histogram" | "histogram2d":
             return f"Histogram of {by}"
+        case "points":
+            return f"Point weights of {' × '.join(axes)}"
         case other:
             return f"{other.capitalize()} of {by}"
 

@@ -35,7 +35,6 @@ ROUTERS = (
     datasets.router,
     policies.router,
     queries.router,
-    queries.points_router,
     synopses.router,
     budgets.router,
     what_if.router,

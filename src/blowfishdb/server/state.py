@@ -20,7 +20,8 @@ from blowfishdb.server.auth.tokens import Tokens
 from blowfishdb.server.auth.users import Users
 from blowfishdb.server.settings import Settings, read_settings
 from blowfishdb.session.backend import Backend
-from blowfishdb.session.local import Remembered, checked_name, local_desk
+from blowfishdb.session.local import checked_name, local_backend
+from blowfishdb.session.quote_cache import QuoteCache
 from blowfishdb.session.session import Session
 
 
@@ -36,7 +37,7 @@ class AppState:
     pauses: Pauses
     _live: LiveCatalog = field(repr=False)
     _database: Database = field(repr=False)
-    _quotes: Remembered = field(default_factory=Remembered, repr=False)
+    _quotes: QuoteCache = field(default_factory=QuoteCache, repr=False)
     _backends: dict[str, Backend] = field(default_factory=dict, repr=False)
     _turn: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -45,7 +46,7 @@ class AppState:
         name = checked_name(analyst)
         with self._turn:
             if name not in self._backends:
-                self._backends[name] = local_desk(self._live, name, self.pauses.check, self._quotes)
+                self._backends[name] = local_backend(self._live, name, self.pauses.check, self._quotes)
             return self._backends[name]
 
     def session(self, analyst: str) -> Session:

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
+from typing import TypeVar
 
-from blowfishdb.catalog.catalog import Catalog
-from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charge import Run, published
-from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
-from blowfishdb.engine.points import PointPreview, PointQuery, PointWeights
-from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.synopsis import from_bytes
-from blowfishdb.engine.synopsis_answers import Synopsis, SynopsisPreview
+from blowfishdb.engine.charge import Run
+from blowfishdb.engine.request import AnyPreview, Released
+from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.target import AccuracyTarget
-from blowfishdb.errors import UnknownAnswer
-from blowfishdb.ledger import Account, Receipt
+from blowfishdb.errors import DocumentError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 
-Reopened: TypeAlias = Answer | Synopsis | PointWeights
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -73,93 +66,27 @@ class Published:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Backend:
-    """What an analyst may ask for."""
+    """What an analyst may ask for, as functions: an attribute of an object would lead to the catalog and the data.
+
+    `preview` and `release` serve every kind of query. They refuse one whose attributes were declared in another way in
+    the domain for which it was made.
+    """
 
     analyst: str
     names: Callable[[], list[str]]
     declared: Callable[[str], tuple[Domain, Policy]]
     budget: Callable[[str], Budget]
-    preview: Callable[[str, Query, Domain, AccuracyTarget], Preview]
-    release: Callable[[str, Query, Domain, AccuracyTarget, Run], Answer]
-    publish_preview: Callable[[str, Query, Domain, AccuracyTarget], SynopsisPreview]
-    publish: Callable[[str, Query, Domain, AccuracyTarget, Run], Synopsis]
-    point_preview: Callable[[str, PointQuery, Domain, Fraction], PointPreview]
-    point_weights: Callable[[str, PointQuery, Domain, Fraction, Run], PointWeights]
+    preview: Callable[[str, Query, Domain, AccuracyTarget], AnyPreview]
+    release: Callable[[str, Query, Domain, AccuracyTarget, Run], Released]
     history: Callable[[str], list[Past]]
-    reopen: Callable[[str, int], Reopened]
+    reopen: Callable[[str, int], Released]
     synopses: Callable[[str], list[Published]]
     synopsis: Callable[[str, int], Synopsis]
     close: Callable[[], None]
 
 
-PARQUET = b"PAR1"
-
-
-def past_charges(catalog: Catalog, name: str, analyst: str) -> list[Past]:
-    """The analyst's own charges on a dataset, newest first."""
-    account = catalog.account(name)
-    found = catalog.ledger.charges_of(account.id, analyst)
-    return [_past(name, account, receipt, at) for receipt, at in found]
-
-
-def reopened(catalog: Catalog, name: str, analyst: str, number: int) -> Reopened:
-    """A stored answer of the analyst's own; somebody else's number is as unknown as one that was never given."""
-    account = catalog.account(name).id
-    receipt = catalog.ledger.receipt(number)
-    if receipt is None or (receipt.charge.account, receipt.charge.analyst) != (account, analyst):
-        raise UnknownAnswer(number)
-    payload = catalog.ledger.answer_for(receipt)
-    if payload is None:
-        raise UnknownAnswer(number)
-    return read_payload(published(payload, receipt))
-
-
-def published_synopses(catalog: Catalog, name: str) -> list[Published]:
-    """Every synopsis of a dataset, newest first, whoever paid for it: a synopsis is made to be public."""
-    found = []
-    for receipt, at in catalog.ledger.answered_charges(catalog.account(name).id):
-        certificate = json.loads(receipt.charge.certificate)
-        if certificate.get("synopsis") is True:
-            charge = receipt.charge
-            title, mechanism = str(certificate["question"]), str(certificate["mechanism"])
-            one = Published(receipt.sequence, name, at, title, mechanism, charge.epsilon, charge.policy_version)
-            found.append(one)
-    return found
-
-
-def published_synopsis(catalog: Catalog, name: str, number: int) -> Synopsis:
-    """One published synopsis; UnknownAnswer for a number that is none."""
-    account, receipt = catalog.account(name).id, catalog.ledger.receipt(number)
-    if receipt is None or receipt.charge.account != account:
-        raise UnknownAnswer(number)
-    payload = catalog.ledger.answer_for(receipt)
-    if payload is None or json.loads(receipt.charge.certificate).get("synopsis") is not True:
-        raise UnknownAnswer(number)
-    return Synopsis(from_bytes(published(payload, receipt)))
-
-
-def read_payload(payload: bytes) -> Reopened:
-    """The answer, synopsis or weights that a stored payload holds."""
-    if payload.startswith(PARQUET):
-        return Synopsis(from_bytes(payload))
-    if json.loads(payload).get("schema") == POINT_SCHEMA:
-        return PointWeights.from_json(payload)
-    return Answer.from_json(payload)
-
-
-def _past(name: str, account: Account, receipt: Receipt, at: str) -> Past:
-    charge = receipt.charge
-    certificate = json.loads(charge.certificate)
-    in_force = (account.policy_version, account.domain_version, account.snapshot)
-    return Past(
-        number=receipt.sequence,
-        dataset=name,
-        at=at,
-        question=str(certificate.get("question", "")),
-        mechanism=str(certificate.get("mechanism", "")),
-        epsilon=charge.epsilon,
-        key=charge.key,
-        policy_version=charge.policy_version,
-        is_synopsis=bool(certificate.get("synopsis", False)),
-        is_current=(charge.policy_version, charge.domain_version, charge.snapshot) == in_force,
-    )
+def expect(value: object, kind: type[Value]) -> Value:
+    """The value, which is of the kind that its query leads to; DocumentError for another one, from a foreign server."""
+    if not isinstance(value, kind):
+        raise DocumentError(f"a {kind.__name__} was expected, not a {type(value).__name__}")
+    return value

@@ -1,131 +1,37 @@
-"""A backend over datasets that this process reaches itself: queries are compiled, charged and counted here."""
+"""The backend over datasets that this process reaches itself: queries are compiled, charged and counted here."""
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from threading import RLock
 from typing import TypeVar
 
 from blowfishdb.catalog.catalog import Catalog, LiveCatalog
-from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charge import Run, charged_payload, charged_release, edge_losses
+from blowfishdb.engine.charge import Run, charged_payload, edge_losses, published
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.points import (
-    PointPreview,
-    PointQuery,
-    PointRelease,
-    PointWeights,
-    make_point_request,
-    prepare_point_release,
-    preview_points,
-)
-from blowfishdb.engine.preview import Preview, instead, make_preview
-from blowfishdb.engine.program import PreparedProgram
-from blowfishdb.engine.request import Prepared, Request, make_request, prepare
-from blowfishdb.engine.synopsis import PreparedSynopsis, from_bytes, prepare_synopsis, synopsis_request
-from blowfishdb.engine.synopsis_answers import Synopsis, SynopsisPreview, preview_synopsis
+from blowfishdb.engine.preview import instead
+from blowfishdb.engine.request import AnyPreview, AnyRelease, Released, Request, decode, make_request, prepare
+from blowfishdb.engine.synopsis import Synopsis, from_bytes
 from blowfishdb.engine.target import AccuracyTarget
-from blowfishdb.errors import BudgetExceeded, NotInForce, QueryError
+from blowfishdb.errors import BudgetExceeded, NotInForce, QueryError, UnknownAnswer
 from blowfishdb.incidents import redact_errors
+from blowfishdb.ledger import Account, Receipt
 from blowfishdb.ledger.values import check_text
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.query import Query
-from blowfishdb.session.backend import (
-    Backend,
-    Budget,
-    Past,
-    Published,
-    Reopened,
-    past_charges,
-    published_synopses,
-    published_synopsis,
-    reopened,
-)
-
-Quoted = Prepared | PreparedProgram
-MOST_EACH = 16
-MOST_CELLS = 2**19
-"""A remembered cell takes about a quarter of a kilobyte."""
-LEAST = 700
-"""What the smallest question takes counts as so many cells."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Kept:
-    """A quote, and what was declared of the data when it was made."""
-
-    domain: Domain
-    policy: Policy
-    quoted: Quoted
-
-
-@dataclass(eq=False)
-class Remembered:
-    """The newest quotes of all analysts that share a server; each finds only their own."""
-
-    most_each: int = MOST_EACH
-    most_cells: int = MOST_CELLS
-    cells: int = field(default=0, init=False)
-    """How many cells all remembered quotes have together."""
-    _quotes: OrderedDict[tuple[str, str], _Kept] = field(default_factory=OrderedDict)
-    _turn: threading.Lock = field(default_factory=threading.Lock)
-
-    def quote(self, analyst: str, text: str, domain: Domain, policy: Policy, make: Callable[[], Quoted]) -> Quoted:
-        """The remembered quote of this analyst's request under these declarations, or the one that is made now.
-
-        The text of the request and the declarations are compared themselves, not their hashes.
-        """
-        key = analyst, text
-        with self._turn:
-            found = self._quotes.get(key)
-            if found is not None and (found.domain, found.policy) == (domain, policy):
-                self._quotes.move_to_end(key)
-                return found.quoted
-        made = make()
-        with self._turn:
-            self._drop(key)
-            self._quotes[key] = _Kept(domain, policy, made)
-            self.cells += _weight(made)
-            self._trim(analyst)
-        return made
-
-    def forget(self, analyst: str) -> None:
-        """Lets go of everything of one analyst."""
-        with self._turn:
-            for key in self._of(analyst):
-                self._drop(key)
-
-    def _of(self, analyst: str) -> list[tuple[str, str]]:
-        return [key for key in self._quotes if key[0] == analyst]
-
-    def _drop(self, key: tuple[str, str]) -> None:
-        dropped = self._quotes.pop(key, None)
-        if dropped is not None:
-            self.cells -= _weight(dropped.quoted)
-
-    def _trim(self, analyst: str) -> None:
-        """Forgets the oldest; the newest stays however large it is."""
-        for key in self._of(analyst)[: -self.most_each]:
-            self._drop(key)
-        while self.cells > self.most_cells and len(self._quotes) > 1:
-            self._drop(next(iter(self._quotes)))
-
-
-def _weight(quoted: Quoted) -> int:
-    return LEAST + quoted.compiled.problem.graph.cells
-
+from blowfishdb.model.query import PUBLISHED, Query
+from blowfishdb.session.backend import Backend, Budget, Past, Published
+from blowfishdb.session.quote_cache import QuoteCache
 
 Result = TypeVar("Result")
 
 
 def open_local(config: str | Path, analyst: str) -> Backend:
-    """The desk for one analyst over the datasets of a configuration, with a ledger of its own to close."""
+    """The backend of one analyst over the datasets of a configuration, with a ledger of its own to close."""
     name = checked_name(analyst)
     live = LiveCatalog(config)
 
@@ -133,11 +39,11 @@ def open_local(config: str | Path, analyst: str) -> Backend:
     def close() -> None:
         live.close()
 
-    return replace(local_desk(live, name), close=close)
+    return replace(local_backend(live, name), close=close)
 
 
 def checked_name(analyst: str) -> str:
-    """An analyst's name as it is charged; spaces around it are no part of it."""
+    """An analyst's name in the form in which it is charged, without spaces around it."""
     name = analyst.strip() if isinstance(analyst, str) else analyst
     check_text(name, "an analyst's name")
     return name
@@ -148,14 +54,14 @@ def always_open(name: str) -> None:
     del name
 
 
-def local_desk(
-    live: LiveCatalog, analyst: str, gate: Callable[[str], None] = always_open, quotes: Remembered | None = None
+def local_backend(
+    live: LiveCatalog, analyst: str, gate: Callable[[str], None] = always_open, quotes: QuoteCache | None = None
 ) -> Backend:
-    """The desk for one analyst over a catalog that others may share; `gate` refuses datasets that are paused.
+    """The backend of one analyst over a catalog that others may share; `gate` refuses datasets that are paused.
 
     Closing it waits until whatever runs has ended, and leaves the catalog open.
     """
-    quoted = quotes or Remembered()
+    quote_cache = quotes or QuoteCache()
     turn = RLock()
     ledger = live.now().ledger
 
@@ -174,124 +80,64 @@ def local_desk(
         dataset = live.now().config.dataset(name)
         return dataset.domain, dataset.policy
 
-    def held(name: str, asked: Query | PointQuery, domain: Domain) -> DatasetHandle:
+    def opened(name: str, query: Query, domain: Domain) -> DatasetHandle:
         """The dataset at the versions in force; a version may come into force a moment before its file is written."""
         gate(name)
         try:
             handle = live.now().handle(name)
         except NotInForce:
             handle = live.now().handle(name)
-        for axis in asked.axes if isinstance(asked, Query) else asked.columns:
+        for axis in query.axes:
             if axis.attribute in domain and domain[axis.attribute] != handle.domain.find(axis.attribute):
                 raise QueryError(f"{axis.attribute} is declared in another way by now: ask the dataset anew")
         return handle
 
-    def budget(name: str) -> Budget:
-        return redact_errors(lambda: _budget(live.now(), name, analyst))
+    def quoted(handle: DatasetHandle, request: Request) -> AnyRelease:
+        declarations = handle.domain, handle.policy
+        return quote_cache.quote(analyst, request.text, *declarations, lambda: prepare(handle, request))
 
-    def prepared(handle: DatasetHandle, request: Request) -> Prepared | PreparedProgram:
-        own = handle.domain, handle.policy
-        return quoted.quote(analyst, request.text, *own, lambda: prepare(handle, request))
-
-    def preview(name: str, asked: Query, domain: Domain, target: AccuracyTarget) -> Preview:
-        def work() -> Preview:
-            handle = held(name, asked, domain)
-            request = make_request(handle, asked, target)
-            ready = prepared(handle, request)
-            found = make_preview(handle.name, handle.domain, handle.policy, ready)
-            return found.with_budget(ledger.room(handle.account, analyst, edge_losses(handle, ready)))
+    def preview(name: str, query: Query, domain: Domain, target: AccuracyTarget) -> AnyPreview:
+        def work() -> AnyPreview:
+            handle = opened(name, query, domain)
+            release = quoted(handle, make_request(handle, query, target))
+            room = ledger.room(handle.account, analyst, edge_losses(handle, release))
+            return release.preview(handle).with_budget(room)
 
         return in_turn(work)
 
-    def release(name: str, asked: Query, domain: Domain, target: AccuracyTarget, run: Run) -> Answer:
-        def work() -> Answer:
-            handle = held(name, asked, domain)
-            request = make_request(handle, asked, target)
-
-            def ready() -> Prepared | PreparedProgram:
-                return prepared(handle, request)
-
+    def release(name: str, query: Query, domain: Domain, target: AccuracyTarget, run: Run) -> Released:
+        def work() -> Released:
+            handle = opened(name, query, domain)
+            request = make_request(handle, query, target)
             try:
-                return charged_release(ledger, handle, analyst, request, ready, run)
+                payload = charged_payload(ledger, handle, analyst, request.digest, lambda: quoted(handle, request), run)
             except BudgetExceeded as refusal:
-                requested, data, own = refusal.requested, refusal.remaining_dataset, refusal.remaining_analyst
-                left = data if own is None else min(data, own)
-                offers = instead(handle.domain, handle.policy, ready().compiled, target, left)
-                raise BudgetExceeded(requested, data, own, offers) from None
+                requested, data, mine = refusal.requested, refusal.remaining_dataset, refusal.remaining_analyst
+                compiled = quoted(handle, request).compiled
+                if compiled is None or query.kind in PUBLISHED:
+                    raise
+                left = data if mine is None else min(data, mine)
+                offers = instead(handle.domain, handle.policy, compiled, target, left)
+                raise BudgetExceeded(requested, data, mine, offers) from None
+            return decode(payload)
 
         return in_turn(work)
-
-    def publish_preview(name: str, asked: Query, domain: Domain, target: AccuracyTarget) -> SynopsisPreview:
-        def work() -> SynopsisPreview:
-            handle = held(name, asked, domain)
-            ready = prepare_synopsis(handle, synopsis_request(handle, asked, target))
-            left = ledger.room(handle.account, analyst, edge_losses(handle, ready))
-            return preview_synopsis(handle, ready, left)
-
-        return in_turn(work)
-
-    def publish(name: str, asked: Query, domain: Domain, target: AccuracyTarget, run: Run) -> Synopsis:
-        def work() -> Synopsis:
-            handle = held(name, asked, domain)
-            request = synopsis_request(handle, asked, target)
-
-            def ready() -> PreparedSynopsis:
-                return prepare_synopsis(handle, request)
-
-            return Synopsis(from_bytes(charged_payload(ledger, handle, analyst, request.digest, ready, run)))
-
-        return in_turn(work)
-
-    def point_preview(name: str, asked: PointQuery, domain: Domain, epsilon: Fraction) -> PointPreview:
-        def work() -> PointPreview:
-            handle = held(name, asked, domain)
-            return preview_points(prepare_point_release(handle, make_point_request(handle, asked, epsilon)))
-
-        return in_turn(work)
-
-    def point_weights(name: str, asked: PointQuery, domain: Domain, epsilon: Fraction, run: Run) -> PointWeights:
-        def work() -> PointWeights:
-            handle = held(name, asked, domain)
-            request = make_point_request(handle, asked, epsilon)
-
-            def ready() -> PointRelease:
-                return prepare_point_release(handle, request)
-
-            return PointWeights.from_json(charged_payload(ledger, handle, analyst, request.digest, ready, run))
-
-        return in_turn(work)
-
-    def history(name: str) -> list[Past]:
-        return redact_errors(lambda: past_charges(live.now(), name, analyst))
-
-    def reopen(name: str, number: int) -> Reopened:
-        return redact_errors(lambda: reopened(live.now(), name, analyst, number))
-
-    def synopses(name: str) -> list[Published]:
-        return redact_errors(lambda: published_synopses(live.now(), name))
-
-    def synopsis(name: str, number: int) -> Synopsis:
-        return redact_errors(lambda: published_synopsis(live.now(), name, number))
 
     def close() -> None:
         with turn:
-            quoted.forget(analyst)
+            quote_cache.forget(analyst)
 
     return Backend(
         analyst=analyst,
         names=names,
         declared=declared,
-        budget=budget,
+        budget=lambda name: redact_errors(lambda: _budget(live.now(), name, analyst)),
         preview=preview,
         release=release,
-        publish_preview=publish_preview,
-        publish=publish,
-        point_preview=point_preview,
-        point_weights=point_weights,
-        history=history,
-        reopen=reopen,
-        synopses=synopses,
-        synopsis=synopsis,
+        history=lambda name: redact_errors(lambda: past_charges(live.now(), name, analyst)),
+        reopen=lambda name, number: redact_errors(lambda: reopened(live.now(), name, analyst, number)),
+        synopses=lambda name: redact_errors(lambda: published_synopses(live.now(), name)),
+        synopsis=lambda name, number: redact_errors(lambda: published_synopsis(live.now(), name, number)),
         close=close,
     )
 
@@ -308,4 +154,65 @@ def _budget(catalog: Catalog, name: str, analyst: str) -> Budget:
         remaining=remaining if own.remaining is None else min(own.remaining, remaining),
         dataset_limit=account.limit,
         dataset_remaining=remaining,
+    )
+
+
+def past_charges(catalog: Catalog, name: str, analyst: str) -> list[Past]:
+    """The analyst's own charges on a dataset, newest first."""
+    account = catalog.account(name)
+    charges = catalog.ledger.charges_of(account.id, analyst)
+    return [_past(name, account, receipt, at) for receipt, at in charges]
+
+
+def reopened(catalog: Catalog, name: str, analyst: str, number: int) -> Released:
+    """A stored answer of the analyst's own; somebody else's number is as unknown as one that was never given."""
+    account = catalog.account(name).id
+    receipt = catalog.ledger.receipt(number)
+    if receipt is None or (receipt.charge.account, receipt.charge.analyst) != (account, analyst):
+        raise UnknownAnswer(number)
+    payload = catalog.ledger.answer_for(receipt)
+    if payload is None:
+        raise UnknownAnswer(number)
+    return decode(published(payload, receipt))
+
+
+def published_synopses(catalog: Catalog, name: str) -> list[Published]:
+    """Every synopsis of a dataset, newest first, whoever paid for it: a synopsis is made to be public."""
+    found = []
+    for receipt, at in catalog.ledger.answered_charges(catalog.account(name).id):
+        certificate = json.loads(receipt.charge.certificate)
+        if certificate.get("synopsis") is True:
+            charge = receipt.charge
+            title, mechanism = str(certificate["question"]), str(certificate["mechanism"])
+            one = Published(receipt.sequence, name, at, title, mechanism, charge.epsilon, charge.policy_version)
+            found.append(one)
+    return found
+
+
+def published_synopsis(catalog: Catalog, name: str, number: int) -> Synopsis:
+    """One published synopsis; UnknownAnswer for a number that is none."""
+    account, receipt = catalog.account(name).id, catalog.ledger.receipt(number)
+    if receipt is None or receipt.charge.account != account:
+        raise UnknownAnswer(number)
+    payload = catalog.ledger.answer_for(receipt)
+    if payload is None or json.loads(receipt.charge.certificate).get("synopsis") is not True:
+        raise UnknownAnswer(number)
+    return Synopsis(from_bytes(published(payload, receipt)))
+
+
+def _past(name: str, account: Account, receipt: Receipt, at: str) -> Past:
+    charge = receipt.charge
+    certificate = json.loads(charge.certificate)
+    in_force = (account.policy_version, account.domain_version, account.snapshot)
+    return Past(
+        number=receipt.sequence,
+        dataset=name,
+        at=at,
+        question=str(certificate.get("question", "")),
+        mechanism=str(certificate.get("mechanism", "")),
+        epsilon=charge.epsilon,
+        key=charge.key,
+        policy_version=charge.policy_version,
+        is_synopsis=bool(certificate.get("synopsis", False)),
+        is_current=(charge.policy_version, charge.domain_version, charge.snapshot) == in_force,
     )

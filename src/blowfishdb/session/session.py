@@ -10,10 +10,11 @@ from blowfishdb.catalog.config import USUAL_CONFIG
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.synopsis_answers import Synopsis
-from blowfishdb.engine.target import Number
+from blowfishdb.engine.request import Released
+from blowfishdb.engine.synopsis import Synopsis
+from blowfishdb.engine.target import Number, target_options
 from blowfishdb.errors import InvalidInput
-from blowfishdb.session.backend import Backend, Budget, Past, Published, Reopened
+from blowfishdb.session.backend import Backend, Budget, Past, Published
 from blowfishdb.session.local import open_local
 from blowfishdb.session.remote import is_server, open_remote
 from blowfishdb.session.table import Table
@@ -53,7 +54,7 @@ class Session:
         """What this analyst asked of a dataset before, newest first."""
         return self._backend.history(name)
 
-    def reopen(self, name: str, number: int) -> Reopened:
+    def reopen(self, name: str, number: int) -> Released:
         """An answer, synopsis or set of weights of the past, by its number in the history; costs nothing."""
         return self._backend.reopen(name, number)
 
@@ -81,29 +82,16 @@ class Session:
         deadline: float | None = None,
     ) -> Answer | Preview:
         """The answer to a SELECT; for EXPLAIN SELECT the preview. The text is parsed, never executed."""
-        from blowfishdb.sql import accuracy_of, ask, merged, parse, read_question, write_options
+        from blowfishdb.sql import merged, parse, query_of, write_options
 
         statement = parse(text)
         table = self[statement.table]
-        question = ask(table, read_question(statement, table.domain))
-        given = accuracy_of(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query or None)
-        wanted = merged(statement.options, given)
-        each = bool(wanted.per_query)
+        question = table.question(query_of(statement, table.domain))
+        given = target_options(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query or None)
+        options = merged(statement.options, given)
         if statement.explain:
-            found = question.preview(
-                wanted.alpha, wanted.beta, epsilon=wanted.epsilon, mechanism=wanted.mechanism, per_query=each
-            )
-            return found.run_by(f"{statement.text} {write_options(wanted)}")
-        return question.release(
-            wanted.alpha,
-            wanted.beta,
-            epsilon=wanted.epsilon,
-            mechanism=wanted.mechanism,
-            per_query=each,
-            key=key,
-            progress=progress,
-            deadline=deadline,
-        )
+            return question.preview(**options).run_by(f"{statement.text} {write_options(options)}")
+        return question.release(**options, key=key, progress=progress, deadline=deadline)
 
     def close(self) -> None:
         """Lets go of the ledger."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import TypeAlias
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress, Run
-from blowfishdb.engine.points import PointPreview, PointQuery, PointWeights
+from blowfishdb.engine.points import PointPreview, PointWeights
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.synopsis_answers import Synopsis, SynopsisPreview
+from blowfishdb.engine.synopsis import Synopsis
+from blowfishdb.engine.synopsis_release import SynopsisPreview
 from blowfishdb.engine.target import Number, accuracy_target
 from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model.cells import compile_cells
@@ -20,9 +20,9 @@ from blowfishdb.model.explain import explain
 from blowfishdb.model.groups import atom_runs
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import ATOMS, PREDICATES, Axis, Both, Column, Predicate, as_axes, atoms, condition_words
-from blowfishdb.model.query import Box, Query, cell_range, levels_of, query
+from blowfishdb.model.query import Box, Query, cell_range, query, synopsis_of
 from blowfishdb.present.words import question_words
-from blowfishdb.session.backend import Backend
+from blowfishdb.session.backend import Backend, expect
 
 USUAL_ROWS = 10_000
 """Where nobody says about how many records there are, and nobody may count them."""
@@ -53,31 +53,31 @@ class Columns:
         `rows` says about how many records there are (10 000 unless said); a release without it counts them first where
         their number is public, so it may choose another grid.
         """
-        asked = PointQuery(self.axes, self.filter, clusters, USUAL_ROWS if rows is None else rows)
-        return self._backend.point_preview(self.dataset, asked, self.domain, _amount(epsilon))
+        asked = self._query(clusters, USUAL_ROWS if rows is None else rows)
+        found = self._backend.preview(self.dataset, asked, self.domain, accuracy_target(epsilon=epsilon))
+        return expect(found, PointPreview)
 
     def point_weights(
         self, *, epsilon: Number, clusters: int, rows: int | None = None, key: str | None = None
     ) -> PointWeights:
-        """Weights on the nodes of a grid that suits so many clusters: charged before any data is read, then stored.
+        """Weights on the nodes of a grid that suits the clusters: charged before any data is read, then stored.
 
         Without `rows` the number of records is released first where it is public: an exact count, recorded, for 0.
         """
-        asked = PointQuery(self.axes, self.filter, clusters, self._rows() if rows is None else rows)
-        return self._backend.point_weights(self.dataset, asked, self.domain, _amount(epsilon), Run(key))
+        asked = self._query(clusters, self._rows() if rows is None else rows)
+        found = self._backend.release(self.dataset, asked, self.domain, accuracy_target(epsilon=epsilon), Run(key))
+        return expect(found, PointWeights)
+
+    def _query(self, clusters: int, rows: int) -> Query:
+        return query("points", self.axes, self.filter, clusters=clusters, rows=rows)
 
     def _rows(self) -> int:
         """About how many records there are: exactly, where that is public and so costs nothing."""
-        counted, asked = query("count", (), self.filter), accuracy_target(epsilon=1)
-        if self._backend.preview(self.dataset, counted, self.domain, asked).epsilon > 0:
+        count, target = query("count", (), self.filter), accuracy_target(epsilon=1)
+        if expect(self._backend.preview(self.dataset, count, self.domain, target), Preview).epsilon > 0:
             return USUAL_ROWS
-        found = self._backend.release(self.dataset, counted, self.domain, asked, Run())
+        found = expect(self._backend.release(self.dataset, count, self.domain, target, Run()), Answer)
         return max(1, round(float(found.values[0])))
-
-
-def _amount(epsilon: Number) -> Fraction:
-    """The price as an exact number."""
-    return accuracy_target(epsilon=epsilon).epsilon or Fraction(0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,8 +108,8 @@ class Question:
         Give `alpha` (all answers within alpha, except with probability `beta`, usually 0.05) or `epsilon`;
         `accuracy` is another name for alpha, `confidence` for 1 - beta. With `per_query` each answer alone keeps alpha.
         """
-        asked = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
-        return self._backend.preview(self.dataset, self.query, self.domain, asked)
+        target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
+        return expect(self._backend.preview(self.dataset, self.query, self.domain, target), Preview)
 
     quote = preview
 
@@ -132,13 +132,15 @@ class Question:
         `key` names this request; without one the request's own digest is its key. `progress` hears the name of each
         step, and `deadline` is in seconds.
         """
-        asked = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
-        return self._backend.release(self.dataset, self.query, self.domain, asked, Run(key, progress, deadline))
+        target = accuracy_target(alpha, beta, epsilon, accuracy, confidence, mechanism, per_query)
+        run = Run(key, progress, deadline)
+        return expect(self._backend.release(self.dataset, self.query, self.domain, target, run), Answer)
 
     def publish_preview(self, *, epsilon: Number, mechanism: str | None = None) -> SynopsisPreview:
         """What a synopsis would answer and how far off, where that is known without data; costs nothing."""
-        asked = accuracy_target(epsilon=epsilon, mechanism=mechanism)
-        return self._backend.publish_preview(self.dataset, self.query, self.domain, asked)
+        target = accuracy_target(epsilon=epsilon, mechanism=mechanism)
+        found = self._backend.preview(self.dataset, synopsis_of(self.query), self.domain, target)
+        return expect(found, SynopsisPreview)
 
     def publish(
         self,
@@ -150,8 +152,8 @@ class Question:
         deadline: float | None = None,
     ) -> Synopsis:
         """A synopsis of this histogram: charged once, then asked for ever, free; `save` writes it to a file."""
-        asked = accuracy_target(epsilon=epsilon, mechanism=mechanism)
-        return self._backend.publish(self.dataset, self.query, self.domain, asked, Run(key, progress, deadline))
+        target, run = accuracy_target(epsilon=epsilon, mechanism=mechanism), Run(key, progress, deadline)
+        return expect(self._backend.release(self.dataset, synopsis_of(self.query), self.domain, target, run), Synopsis)
 
 
 Grouped: TypeAlias = str | Column | Axis
@@ -253,12 +255,16 @@ class Table:
 
     def quantiles(self, column: Grouped, levels: Iterable[Number]) -> Question:
         """The values below which the given shares of the records lie, read off one CDF, with intervals."""
-        asked = query("quantiles", _axes((column,)), self.filter)
-        return self._ask(replace(asked, levels=levels_of(levels)))
+        return self._ask(query("quantiles", _axes((column,)), self.filter, levels=levels))
 
     def columns(self, names: Iterable[str | Column | Axis]) -> Columns:
         """Numeric attributes as points, for analyses such as bf.analysis.kmeans; reads nothing."""
         return Columns(self.name, _axes(names), self.filter, self.domain, self._backend)
+
+    def question(self, asked: Query) -> Question:
+        """The question that a query asks of these records; its condition is added to the filter."""
+        table = self if asked.where is None else self.where(asked.where)
+        return table._ask(replace(asked, where=table.filter))
 
     def _ask(self, asked: Query) -> Question:
         for axis in asked.axes:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from typing import NoReturn
+from typing import Any, NoReturn, cast
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from blowfishdb.engine.target import Number, short_number
+from blowfishdb.engine.target import TargetOptions, short_number
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.conditions import check_depth, number, only, shown
 from blowfishdb.model.numbers import show, suggest
@@ -63,69 +63,34 @@ EXAMPLE = "OPTIONS (alpha = 50, beta = 0.05)"
 ALIASES = {"within": "alpha", "accuracy": "alpha"}
 
 
-@dataclass(frozen=True)
-class Accuracy:
-    """How accurate an answer shall be, or what it may cost; None where nothing was said.
-
-    Every count within `alpha` except with probability `beta`, or the best accuracy that `epsilon` buys.
-    """
-
-    alpha: Fraction | None = None
-    beta: Fraction | None = None
-    epsilon: Fraction | None = None
-    mechanism: str | None = None
-    per_query: bool | None = None
+OPTION_NAMES = ("alpha", "beta", "epsilon", "mechanism", "per_query")
 
 
-def read_options(tokens: Sequence[Token]) -> Accuracy:
+def read_options(tokens: Sequence[Token]) -> TargetOptions:
     """The accuracy that stands between the brackets of OPTIONS."""
-    found: dict[str, Fraction | str | bool] = {}
+    options: dict[str, Any] = {}
     for name, value in _pairs(tokens):
         key, read = _known(name)
-        if key in found:
+        if key in options:
             raise QueryError(f"OPTIONS says {key} twice")
-        found[key] = read(value)
-    return Accuracy(**found)  # type: ignore[arg-type]  # each reader gives the type of its field
+        options[key] = read(value)
+    return cast(TargetOptions, options)
 
 
-def accuracy_of(
-    alpha: Number | None = None,
-    beta: Number | None = None,
-    epsilon: Number | None = None,
-    accuracy: Number | None = None,
-    confidence: Number | None = None,
-    mechanism: str | None = None,
-    per_query: bool | None = None,
-) -> Accuracy:
-    """The same from keywords of either vocabulary: `accuracy` is alpha, `confidence` is 1 - beta."""
-    if alpha is not None and accuracy is not None:
-        raise AccuracyError("alpha and accuracy are the same thing: give one of them")
-    if beta is not None and confidence is not None:
-        raise AccuracyError("confidence is 1 - beta: give one of them")
-    within = accuracy if alpha is None else alpha
-    risk = None if beta is None else short_number(beta, "beta")
-    return Accuracy(
-        alpha=None if within is None else short_number(within, "alpha"),
-        beta=risk if confidence is None else 1 - short_number(confidence, "confidence"),
-        epsilon=None if epsilon is None else short_number(epsilon, "epsilon"),
-        mechanism=mechanism,
-        per_query=per_query,
-    )
-
-
-def merged(written: Accuracy, given: Accuracy) -> Accuracy:
+def merged(written: TargetOptions, given: TargetOptions) -> TargetOptions:
     """What the statement and the keywords say together; they must not contradict each other."""
-    for entry in fields(Accuracy):
-        one, two = getattr(written, entry.name), getattr(given, entry.name)
+    for name in OPTION_NAMES:
+        one, two = written.get(name), given.get(name)
         if one is not None and two is not None and one != two:
-            raise AccuracyError(f"{entry.name} is {one} in OPTIONS and {two} outside: say it once")
-    return replace(given, **{name: value for name, value in asdict(written).items() if value is not None})
+            raise AccuracyError(f"{name} is {one} in OPTIONS and {two} outside: say it once")
+    return {**given, **written}
 
 
-def write_options(wanted: Accuracy) -> str:
+def write_options(options: TargetOptions) -> str:
     """The OPTIONS (...) that say the same; nothing where nothing was said."""
-    said = [f"{name} = {_written(value)}" for name, value in asdict(wanted).items() if value is not None]
-    return f"OPTIONS ({', '.join(said)})" if said else ""
+    values = {name: cast("Fraction | str | bool | None", options.get(name)) for name in OPTION_NAMES}
+    listed = [f"{name} = {_written(value)}" for name, value in values.items() if value is not None]
+    return f"OPTIONS ({', '.join(listed)})" if listed else ""
 
 
 def _written(value: Fraction | str | bool) -> str:
@@ -198,7 +163,7 @@ class Statement:
 
     explain: bool
     table: str
-    options: Accuracy
+    options: TargetOptions
     select: exp.Select = field(repr=False)
     names: tuple[str, ...]
     """The dataset's name and its alias: what may stand before an attribute and a dot."""

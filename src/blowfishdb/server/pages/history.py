@@ -10,7 +10,7 @@ from nicegui.events import TableSelectionEventArguments
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.points import PointWeights
-from blowfishdb.engine.synopsis_answers import Synopsis
+from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.errors import InvalidInput
 from blowfishdb.present.chart import chart_of, shared_top
 from blowfishdb.present.chart_echarts import DETAIL, draw, height_of

@@ -14,7 +14,7 @@ from nicegui import ui
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
 from blowfishdb.engine.preview import Offer, Preview
-from blowfishdb.engine.target import AccuracyTarget, Number, accuracy_target
+from blowfishdb.engine.target import AccuracyTarget, Number, TargetOptions, accuracy_target, target_options
 from blowfishdb.errors import BlowfishError, NotSignedIn
 from blowfishdb.present.words import readable
 from blowfishdb.server.pages.controls import figure, heading, in_row, notice, pill, redraw, small, stacked_bar
@@ -24,7 +24,7 @@ from blowfishdb.server.pages.result import snippet, sql_snippet
 from blowfishdb.session.backend import Budget, Past
 from blowfishdb.session.session import Session
 from blowfishdb.session.table import Question
-from blowfishdb.sql import ask, parse, read_question
+from blowfishdb.sql import parse, query_of
 
 SHORT = 1000
 """What is left is rounded down to so many parts of one: a price with few digits."""
@@ -87,14 +87,13 @@ def read_form(session: Session, draft: QueryDraft, accuracy: AccuracyDraft, sql:
         return RunnableQuery(question, target, code)
     statement = parse(sql)
     table = session[statement.table]
-    question, options = ask(table, read_question(statement, table.domain)), statement.options
+    question, options = table.question(query_of(statement, table.domain)), statement.options
     # What the statement says of its accuracy counts, and the controls only where it says nothing.
-    if options.alpha is not None or options.epsilon is not None:
-        alpha, epsilon = options.alpha, options.epsilon
-    confidence = accuracy.confidence if options.beta is None else None
-    mechanism = options.mechanism or accuracy.mechanism
-    target = accuracy_target(alpha, options.beta, epsilon, None, confidence, mechanism, bool(options.per_query))
-    return RunnableQuery(question, target, sql_snippet(sql, accuracy, url))
+    if "alpha" in options or "epsilon" in options:
+        alpha = epsilon = None
+    controls = target_options(alpha, None, epsilon, None, accuracy.confidence, accuracy.mechanism)
+    merged: TargetOptions = {**controls, **options}
+    return RunnableQuery(question, accuracy_target(**merged), sql_snippet(sql, accuracy, url))
 
 
 SHOWN_OFFERS = 6
@@ -140,7 +139,7 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object]) -> None:
         said = f"You have an answer like this, of {before.at[:10]}. If nothing differs, it is given again, free."
         with notice(said, icon="history").style("margin-top:12px"):
             ui.link("Open it", answer_link(before)).classes("bf-small").style("white-space:nowrap")
-    for dear in preview.dear:
+    for dear in preview.expensive_columns:
         saved = dear.if_public if dear.if_public is not None and dear.if_public < dear.now else None
         more = f" If {dear.column} were public it would be {saved:.3g}." if saved is not None else ""
         notice(f"The filter on {dear.column} makes this dear.{more}", "is-accent", "lightbulb").style("margin-top:12px")
@@ -171,8 +170,8 @@ def _promise(preview: Preview) -> str:
         return f"{many}, exact: the policy hides nothing that they depend on"
     if preview.alpha is None:
         return f"{many}; how near the truth depends on the data"
-    every = "each " if preview.target.guarantee == "per-query" else "all of them "
-    near = f"within ±{preview.alpha:,.4g} with {preview.target.confidence} confidence"
+    every = "each " if preview.accuracy_target.guarantee == "per-query" else "all of them "
+    near = f"within ±{preview.alpha:,.4g} with {preview.accuracy_target.confidence} confidence"
     if preview.behind:
         return f"{many}; {preview.behind} {near}"
     return f"{many}, {near}" if preview.answers == 1 else f"{many}, {every}{near}"
@@ -206,7 +205,7 @@ def budget_bar(budget: Budget, price: Fraction = Fraction(0), left: Fraction | N
 
 def _offers(preview: Preview) -> None:
     """The mechanism that would run, and those that lose."""
-    by_price = preview.target.epsilon is None
+    by_price = preview.accuracy_target.epsilon is None
     with ui.element("div").style("margin-top:16px"):
         with ui.element("div").classes("bf-offer-head"):
             ui.label("Mechanisms").style("font-weight:600")

@@ -9,7 +9,8 @@ from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
-from blowfishdb.engine.synopsis_answers import COLUMNS, Synopsis, SynopsisPreview
+from blowfishdb.engine.synopsis import Synopsis
+from blowfishdb.engine.synopsis_release import COLUMNS, SynopsisPreview
 from blowfishdb.errors import BlowfishError, NotSignedIn
 from blowfishdb.server.pages.controls import (
     Column,

@@ -16,9 +16,8 @@ from blowfishdb.analysis.risk import Risk, risk
 from blowfishdb.catalog.dataset import Dataset, read_value
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, compile_query
-from blowfishdb.engine.preview import PolicyPrice, what_if
-from blowfishdb.engine.release import release
-from blowfishdb.engine.request import quotes_for
+from blowfishdb.engine.preview import PolicyPrice, quotes_for, what_if
+from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BlowfishError
 from blowfishdb.model.calendar import Dates
@@ -80,7 +79,8 @@ def example(
     best = quotes_for(compiled, target).best
     known = made_up_counts(compiled.cells) if counts is None else counts
     return Example(
-        release(compiled, best, known), compiled.problem.workload.dot(known).astype(np.float64) / compiled.scale
+        PlanRelease(compiled, best).answer(known),
+        compiled.problem.workload.dot(known).astype(np.float64) / compiled.scale,
     )
 
 

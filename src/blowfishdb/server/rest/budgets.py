@@ -7,9 +7,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from blowfishdb.ledger import AnalystBudget
+from blowfishdb.model.serialize import write
 from blowfishdb.server.access import Analyst, Auditor, DataCurator, app_state_of
 from blowfishdb.server.rest.queries import Strict
-from blowfishdb.session.remote import write_budget
 
 router = APIRouter(prefix="/datasets/{name}", tags=["budgets"])
 
@@ -31,7 +31,8 @@ class NewTotal(Strict):
 @router.get("/budget")
 def own(name: str, identity: Analyst, request: Request) -> dict[str, Any]:
     """What one spent and may still spend."""
-    return write_budget(app_state_of(request).backend(identity.name).budget(name))
+    content: dict[str, Any] = write(app_state_of(request).backend(identity.name).budget(name))
+    return content
 
 
 @router.get("/budgets")

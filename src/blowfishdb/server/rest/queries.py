@@ -8,17 +8,17 @@ from fastapi import APIRouter, Header, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from blowfishdb.engine.charge import Run
-from blowfishdb.engine.serialize import read_query, read_target
-from blowfishdb.engine.synopsis import to_bytes
-from blowfishdb.engine.synopsis_answers import Synopsis
-from blowfishdb.engine.target import AccuracyTarget, accuracy_target, short_number
+from blowfishdb.engine.request import Released
+from blowfishdb.engine.serialize import read_query, read_target, read_target_options
+from blowfishdb.engine.synopsis import Synopsis, to_bytes
+from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.errors import InvalidInput, QueryError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.query import Query
+from blowfishdb.model.serialize import write
 from blowfishdb.server.access import Analyst, app_state_of, worker_pools_of
 from blowfishdb.server.state import AppState
 from blowfishdb.session.backend import Backend
-from blowfishdb.session.remote import read_points, write_past, write_point_preview
 from blowfishdb.session.session import Session
 
 LONGEST_SQL = 100_000
@@ -43,8 +43,8 @@ def read_ask(app_state: AppState, who: str, name: str, sent: Ask) -> tuple[Backe
     """The analyst's backend and what is asked there; QueryError or AccuracyError for what makes no sense."""
     backend = app_state.backend(who)
     domain, _ = backend.declared(name)
-    asked, target = _read(app_state, who, name, sent)
-    return backend, asked, domain, target
+    query, target = _read(app_state, who, name, sent)
+    return backend, query, domain, target
 
 
 def _read(app_state: AppState, who: str, name: str, sent: Ask) -> tuple[Query, AccuracyTarget]:
@@ -55,34 +55,15 @@ def _read(app_state: AppState, who: str, name: str, sent: Ask) -> tuple[Query, A
     return _read_sql(app_state.session(who), name, sent.sql, sent.accuracy_target)
 
 
-def _read_sql(session: Session, name: str, text: str, written: dict[str, Any]) -> tuple[Query, AccuracyTarget]:
-    from blowfishdb.sql import accuracy_of, ask, merged, parse, read_question
+def _read_sql(session: Session, name: str, text: str, target: dict[str, Any]) -> tuple[Query, AccuracyTarget]:
+    from blowfishdb.sql import merged, parse, query_of
 
     statement = parse(text)
     if statement.table != name:
         raise QueryError(f"this address asks {name}, and the statement another table")
     table = session[name]
-    given = read_target(written) if written else None
-    wanted = merged(
-        statement.options,
-        accuracy_of(
-            None if given is None else given.alpha,
-            None if given is None else given.beta,
-            None if given is None else given.epsilon,
-            None,
-            None,
-            None if given is None else given.mechanism,
-            None if given is None else given.guarantee == "per-query" or None,
-        ),
-    )
-    found = accuracy_target(
-        wanted.alpha,
-        wanted.beta,
-        wanted.epsilon,
-        mechanism=wanted.mechanism,
-        per_query=bool(wanted.per_query),
-    )
-    return ask(table, read_question(statement, table.domain)).query, found
+    options = merged(statement.options, read_target_options(target))
+    return table.question(query_of(statement, table.domain)).query, accuracy_target(**options)
 
 
 router = APIRouter(prefix="/datasets/{name}", tags=["answers"])
@@ -91,81 +72,51 @@ JSON = "application/json"
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
 
 
-@router.post("/previews")
-async def preview(name: str, sent: Ask, identity: Analyst, request: Request) -> dict[str, Any]:
-    """What a question would cost, by every mechanism. Reads no data and costs nothing."""
-    app_state = app_state_of(request)
-
-    def work() -> dict[str, Any]:
-        backend, asked, domain, target = read_ask(app_state, identity.name, name, sent)
-        return backend.preview(name, asked, domain, target).to_dict()
-
-    return await worker_pools_of(request).quote(identity.name, work)
+NOTES = {"synopsis": "asked for a synopsis", "points": "asked for points"}
+"""What the audit log says of a release, where it is not an answer."""
+EITHER: dict[int | str, dict[str, Any]] = {200: {"content": {JSON: {}, PARQUET: {}}}}
 
 
-@router.post("/answers", responses={200: {"content": {JSON: {}}}}, response_class=Response)
-async def release(name: str, sent: Ask, identity: Analyst, request: Request, key: Key = None) -> Response:
-    """The answer, charged before any data is read. The same key, or the same question, never pays twice."""
-    app_state = app_state_of(request)
-
-    def work() -> str:
-        backend, asked, domain, target = read_ask(app_state, identity.name, name, sent)
-        run = Run(key=key, deadline=sent.deadline)
-        app_state.audit_log.note(identity.name, "asked for an answer", name)
-        return backend.release(name, asked, domain, target, run).to_json()
-
-    return Response(await worker_pools_of(request).release(identity.name, work), media_type=JSON)
-
-
-@router.get("/answers")
-def history(name: str, identity: Analyst, request: Request) -> list[dict[str, Any]]:
-    """What one asked before, newest first."""
-    return [write_past(past) for past in app_state_of(request).backend(identity.name).history(name)]
-
-
-@router.get("/answers/{number}", responses={200: {"content": {JSON: {}, PARQUET: {}}}}, response_class=Response)
-def reopen(name: str, number: int, identity: Analyst, request: Request) -> Response:
-    """One of one's own answers again, free; a synopsis comes as its file."""
-    found = app_state_of(request).backend(identity.name).reopen(name, number)
+def reply(found: Released) -> Response:
+    """What was released: an answer or point weights as JSON, a synopsis as its file."""
     if isinstance(found, Synopsis):
         return Response(to_bytes(found.artefact), media_type=PARQUET)
     return Response(found.to_json(), media_type=JSON)
 
 
-points_router = APIRouter(prefix="/datasets/{name}/points", tags=["answers"])
-
-
-class AskPoints(Strict):
-    """Which columns, for how many clusters, at what price."""
-
-    query: dict[str, Any]
-    epsilon: str = Field(max_length=100)
-    deadline: float | None = None
-
-
-@points_router.post("/previews")
-async def preview_points(name: str, sent: AskPoints, identity: Analyst, request: Request) -> dict[str, Any]:
-    """The grid that would be measured, and the others."""
+@router.post("/previews")
+async def preview(name: str, sent: Ask, identity: Analyst, request: Request) -> dict[str, Any]:
+    """What a query would cost, by every mechanism. Reads no data and costs nothing."""
     app_state = app_state_of(request)
 
     def work() -> dict[str, Any]:
-        backend = app_state.backend(identity.name)
-        asked, epsilon = read_points(sent.query), short_number(sent.epsilon, "epsilon")
-        return write_point_preview(backend.point_preview(name, asked, backend.declared(name)[0], epsilon))
+        backend, query, domain, target = read_ask(app_state, identity.name, name, sent)
+        return backend.preview(name, query, domain, target).to_dict()
 
     return await worker_pools_of(request).quote(identity.name, work)
 
 
-@points_router.post("", responses={200: {"content": {JSON: {}}}}, response_class=Response)
-async def release_points(name: str, sent: AskPoints, identity: Analyst, request: Request, key: Key = None) -> Response:
-    """The weights, charged before any data is read."""
+@router.post("/answers", responses=EITHER, response_class=Response)
+async def release(name: str, sent: Ask, identity: Analyst, request: Request, key: Key = None) -> Response:
+    """The answer, synopsis or weights, charged before any data is read. The same key, or query, never pays twice."""
     app_state = app_state_of(request)
 
-    def work() -> str:
-        backend = app_state.backend(identity.name)
-        asked, epsilon = read_points(sent.query), short_number(sent.epsilon, "epsilon")
+    def work() -> Response:
+        backend, query, domain, target = read_ask(app_state, identity.name, name, sent)
         run = Run(key=key, deadline=sent.deadline)
-        app_state.audit_log.note(identity.name, "asked for points", name)
-        return backend.point_weights(name, asked, backend.declared(name)[0], epsilon, run).to_json()
+        app_state.audit_log.note(identity.name, NOTES.get(query.kind, "asked for an answer"), name)
+        return reply(backend.release(name, query, domain, target, run))
 
-    return Response(await worker_pools_of(request).release(identity.name, work), media_type=JSON)
+    return await worker_pools_of(request).release(identity.name, work)
+
+
+@router.get("/answers")
+def history(name: str, identity: Analyst, request: Request) -> list[dict[str, Any]]:
+    """What one asked before, newest first."""
+    return [write(past) for past in app_state_of(request).backend(identity.name).history(name)]
+
+
+@router.get("/answers/{number}", responses=EITHER, response_class=Response)
+def reopen(name: str, number: int, identity: Analyst, request: Request) -> Response:
+    """One of one's own answers again, free; a synopsis comes as its file."""
+    return reply(app_state_of(request).backend(identity.name).reopen(name, number))

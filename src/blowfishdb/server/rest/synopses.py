@@ -6,12 +6,11 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from blowfishdb.engine.charge import Run
 from blowfishdb.engine.serialize import read_query
 from blowfishdb.engine.synopsis import to_bytes
-from blowfishdb.server.access import Analyst, Member, app_state_of, worker_pools_of
-from blowfishdb.server.rest.queries import JSON, PARQUET, Ask, Key, Strict, read_ask
-from blowfishdb.session.remote import write_published
+from blowfishdb.model.serialize import write
+from blowfishdb.server.access import Member, app_state_of
+from blowfishdb.server.rest.queries import JSON, PARQUET, Strict
 
 router = APIRouter(prefix="/datasets/{name}/synopses", tags=["synopses"])
 
@@ -26,33 +25,7 @@ class AskSynopsis(Strict):
 @router.get("")
 def published(name: str, identity: Member, request: Request) -> list[dict[str, Any]]:
     """All synopses of a dataset, newest first."""
-    return [write_published(one) for one in app_state_of(request).backend(identity.name).synopses(name)]
-
-
-@router.post("/previews")
-async def preview(name: str, sent: Ask, identity: Analyst, request: Request) -> dict[str, Any]:
-    """What a synopsis would cost and answer, and how far off, where that is known. Reads no data and costs nothing."""
-    app_state = app_state_of(request)
-
-    def work() -> dict[str, Any]:
-        backend, asked, domain, target = read_ask(app_state, identity.name, name, sent)
-        return backend.publish_preview(name, asked, domain, target).to_dict()
-
-    return await worker_pools_of(request).quote(identity.name, work)
-
-
-@router.post("", responses={200: {"content": {PARQUET: {}}}}, response_class=Response)
-async def publish(name: str, sent: Ask, identity: Analyst, request: Request, key: Key = None) -> Response:
-    """Publishes a synopsis, charged before any data is read; the answer is its file."""
-    app_state = app_state_of(request)
-
-    def work() -> bytes:
-        backend, asked, domain, target = read_ask(app_state, identity.name, name, sent)
-        run = Run(key=key, deadline=sent.deadline)
-        app_state.audit_log.note(identity.name, "asked for a synopsis", name)
-        return to_bytes(backend.publish(name, asked, domain, target, run).artefact)
-
-    return Response(await worker_pools_of(request).release(identity.name, work), media_type=PARQUET)
+    return [write(one) for one in app_state_of(request).backend(identity.name).synopses(name)]
 
 
 @router.get("/{number}", responses={200: {"content": {PARQUET: {}}}}, response_class=Response)

@@ -1,4 +1,4 @@
-"""Remembered quotes are few in all, however many analysts ask, and nobody finds another's."""
+"""Cached quotes are few in all, however many analysts ask, and nobody finds another's."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.request import Prepared, make_request, prepare
+from blowfishdb.engine.release import PlanRelease
+from blowfishdb.engine.request import AnyRelease, make_request, prepare
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.query import query
-from blowfishdb.session.local import LEAST, Quoted, Remembered
+from blowfishdb.session.quote_cache import LEAST, QuoteCache
 from tests.engine.held import Rows
 
 
-def quoted(cells: int) -> Quoted:
+def quoted(cells: int) -> AnyRelease:
     declared = domain({"age": integers(1, cells)})
     handle = DatasetHandle("t", declared, bf.Policy(), "account", 1, 1, 1, Rows())
     return prepare(
@@ -22,7 +23,7 @@ def quoted(cells: int) -> Quoted:
     )
 
 
-def never() -> Quoted:
+def never() -> AnyRelease:
     pytest.fail("this was quoted already")
 
 
@@ -33,15 +34,15 @@ SIZE = LEAST + 11
 
 
 def test_the_same_request_of_the_same_analyst_is_quoted_once() -> None:
-    kept = Remembered()
+    kept = QuoteCache()
     assert kept.quote("ana", "one", *DECLARED, lambda: SMALL) is SMALL
     assert kept.quote("ana", "one", *DECLARED, never) is SMALL
 
 
 def test_nobody_finds_what_somebody_else_asked() -> None:
-    kept, made = Remembered(), []
+    kept, made = QuoteCache(), []
 
-    def again() -> Quoted:
+    def again() -> AnyRelease:
         made.append(1)
         return SMALL
 
@@ -55,7 +56,7 @@ def test_nobody_finds_what_somebody_else_asked() -> None:
 
 
 def test_each_analyst_has_few() -> None:
-    kept = Remembered(most_each=2)
+    kept = QuoteCache(most_each=2)
     for number in range(5):
         kept.quote("ana", str(number), *DECLARED, lambda: SMALL)
     kept.quote("bob", "0", *DECLARED, lambda: SMALL)
@@ -66,7 +67,7 @@ def test_each_analyst_has_few() -> None:
 
 
 def test_all_together_have_few_cells() -> None:
-    kept = Remembered(most_cells=10 * SIZE)
+    kept = QuoteCache(most_cells=10 * SIZE)
     for number in range(50):
         kept.quote(f"analyst {number}", "one", *DECLARED, lambda: SMALL)
         assert kept.cells <= 10 * SIZE
@@ -74,10 +75,10 @@ def test_all_together_have_few_cells() -> None:
 
 
 def test_a_quote_that_is_larger_than_all_may_be_is_kept_alone() -> None:
-    kept, large = Remembered(most_cells=2 * SIZE), quoted(5000)
+    kept, large = QuoteCache(most_cells=2 * SIZE), quoted(5000)
     kept.quote("bob", "one", *DECLARED, lambda: SMALL)
     kept.quote("ana", "one", *DECLARED, lambda: large)
-    assert isinstance(large, Prepared)
+    assert isinstance(large, PlanRelease)
     assert kept.quote("ana", "one", *DECLARED, never) is large
     assert kept.cells == LEAST + large.compiled.problem.graph.cells
 
@@ -86,7 +87,7 @@ def test_a_quote_that_is_larger_than_all_may_be_is_kept_alone() -> None:
     "other", [(DECLARED[0], bf.Policy({"age": bf.line()})), (domain({"age": integers(1, 9)}), DECLARED[1])]
 )
 def test_a_quote_of_other_declarations_is_not_taken(other: tuple[bf.Domain, bf.Policy]) -> None:
-    kept, line = Remembered(), quoted(9)
+    kept, line = QuoteCache(), quoted(9)
     kept.quote("ana", "one", *DECLARED, lambda: SMALL)
     assert kept.quote("ana", "one", *other, lambda: line) is line
     assert kept.quote("ana", "one", *other, never) is line

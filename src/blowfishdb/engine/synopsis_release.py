@@ -1,0 +1,301 @@
+"""SynopsisRelease: a histogram charged once and published for ever; and what its answers will be like."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from blowfishdb.accuracy.intervals import noise_widths
+from blowfishdb.accuracy.quote import Quote
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.compile import Compiled, DatasetHandle, cell_axes
+from blowfishdb.engine.evidence import not_protected
+from blowfishdb.engine.program import ProgramRelease
+from blowfishdb.engine.release import PlanRelease, described
+from blowfishdb.engine.synopsis import BETA, Artefact, CellNoise, SynopsisAxis, answer_variances, to_bytes
+from blowfishdb.mechanisms.cell_noise import own_variances, running_variances
+from blowfishdb.mechanisms.data_aware.script import Finding
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.query import Query, query
+from blowfishdb.model.serialize import write
+from blowfishdb.model.workload import Intervals
+from blowfishdb.noise.distribution import variance
+from blowfishdb.plan.plan import EdgePlan, Plan, Problem
+from blowfishdb.present.chart_svg import element, escaped
+from blowfishdb.present.page import BOX, headline, html_table
+from blowfishdb.present.words import budget_words, percent, question_words, readable
+from blowfishdb.sources.base import Counting
+
+RANGES = 0.15
+
+
+@dataclass(frozen=True, eq=False)
+class SynopsisRelease:
+    """A histogram whose cells will be published for ever, measured by a plan or a program; no data was read."""
+
+    inner: PlanRelease | ProgramRelease
+
+    @property
+    def compiled(self) -> Compiled:
+        """The cells."""
+        return self.inner.compiled
+
+    @property
+    def plan(self) -> Plan | EdgePlan | None:
+        """The plan; None for a program."""
+        return self.inner.plan
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What it costs, once."""
+        return self.inner.epsilon
+
+    @property
+    def digest(self) -> str:
+        """The plan or program that a receipt covers."""
+        return self.inner.digest
+
+    def digest_1(self) -> str:
+        """The same in the first encoding."""
+        return self.inner.digest_1()
+
+    @property
+    def mechanism(self) -> str:
+        """What measures the cells."""
+        inner = self.inner
+        return inner.program.mechanism if isinstance(inner, ProgramRelease) else inner.best.mechanism
+
+    def axes(self) -> tuple[SynopsisAxis, ...]:
+        """The attributes of the file."""
+        cells = self.inner.compiled.cells
+        return tuple(SynopsisAxis(cells.layout[shown.name], shown) for shown in cell_axes(cells))
+
+    def outline(self) -> Artefact | None:
+        """The file to come with its noise and no counts; None where its noise depends on the data."""
+        inner = self.inner
+        if isinstance(inner, ProgramRelease):
+            return None
+        noise = _noise_of_plan(inner.best, is_one_axis=len(inner.compiled.cells.axes) == 1)
+        return Artefact(
+            title="",
+            axes=self.axes(),
+            counts=np.zeros(noise.deviations.size),
+            noise=noise,
+            mechanism=self.mechanism,
+            certificate=inner.best.certificate,
+            stages=(),
+            caveat="",
+            dataset="",
+            policy_version=None,
+            protected=(),
+            unprotected=(),
+            released="",
+        )
+
+    def document(self) -> dict[str, object]:
+        """The certificate that the ledger keeps."""
+        return {**self.inner.document(), "synopsis": True}
+
+    def preview(self, handle: DatasetHandle) -> SynopsisPreview:
+        """The price, and bounds on the errors of usual queries where they are known without data."""
+        histogram, outline = self.compiled.query, self.outline()
+        return SynopsisPreview(
+            dataset=handle.name,
+            title=question_words(histogram),
+            cells=math.prod(axis.cells.cells for axis in self.axes()),
+            epsilon=self.epsilon,
+            mechanism=self.mechanism,
+            errors=() if outline is None else tuple(_error(outline, one) for one in _usual_queries(histogram, outline)),
+            unprotected=not_protected(handle.domain, handle.policy),
+        )
+
+    def counting(self, handle: DatasetHandle) -> Counting:
+        """The statement that counts the cells."""
+        return self.inner.counting(handle)
+
+    def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
+        """The finished file."""
+        answer, cells, noise = self._measured(counts)
+        answer = described(answer, handle, self.inner.compiled)
+        return to_bytes(_make_artefact(answer, cells, noise, self.axes()))
+
+    def _measured(self, counts: Ints) -> tuple[Answer, Floats, CellNoise]:
+        inner = self.inner
+        if isinstance(inner, ProgramRelease):
+            finding = inner.run(counts).of_cells()
+            return inner.answer(finding), finding.cells, _noise_of_finding(finding)
+        answer = inner.answer(counts)
+        return answer, answer.raw, _noise_of_plan(inner.best, is_one_axis=len(inner.compiled.cells.axes) == 1)
+
+
+def _noise_of_finding(found: Finding) -> CellNoise:
+    shares = np.bincount(found.buckets)[found.buckets]
+    unknown = np.full(shares.size, np.inf)
+    alone = unknown if found.own is None else np.sqrt(found.own)[found.buckets] / shares
+    running = unknown if found.running is None else np.sqrt(found.running())
+    return CellNoise(np.sqrt(found.variances), found.buckets, alone, running)
+
+
+def _noise_of_plan(best: Quote, *, is_one_axis: bool) -> CellNoise:
+    """Bounds for sums of cells are proven for continuous noise, which varies more than whole-number noise."""
+    scales = float(best.plan.unit) / best.plan.weights.astype(np.float64)
+    discrete = np.asarray(variance(scales))
+    factor = float(np.max(2.0 * scales**2 / discrete, initial=1.0))
+    deviations = np.sqrt(factor * best.strategy.answer_variances(discrete))
+    alone = np.sqrt(factor * own_variances(best.strategy, best.plan, discrete))
+    totals = running_variances(best.strategy, best.plan, discrete) if is_one_axis else None
+    running = np.full(alone.size, np.inf) if totals is None else np.sqrt(factor * totals)
+    return CellNoise(deviations, np.arange(deviations.size), alone, running)
+
+
+def for_ranges(compiled: Compiled) -> Compiled:
+    """The cells of a synopsis with the queries to which a data-aware mechanism fits its buckets."""
+    if len(compiled.cells.axes) > 1:
+        return compiled
+    graph = compiled.problem.graph
+    return replace(compiled, problem=Problem(graph, cells_and_ranges(graph.cells)))
+
+
+def cells_and_ranges(cells: int) -> Intervals:
+    """Every cell, then as many ranges of 2 as of 4, 8, 16, ... cells: what people who explore may ask.
+
+    Ranges are RANGES of the number of cells in all: more of them would be answered at the cells' expense.
+    """
+    lengths = 2 ** np.arange(1, cells.bit_length())
+    each = max(1, round(RANGES * cells / max(1, lengths.size)))
+    starts = [np.unique(np.linspace(0, cells - length, each).astype(np.int64)) for length in lengths]
+    low = np.concatenate([np.arange(cells), *starts])
+    high = np.concatenate([np.arange(1, cells + 1), *(s + length for s, length in zip(starts, lengths, strict=True))])
+    return Intervals(cells, low, high)
+
+
+def _make_artefact(answer: Answer, counts: Floats, noise: CellNoise, axes: tuple[SynopsisAxis, ...]) -> Artefact:
+    return Artefact(
+        title=answer.title,
+        axes=axes,
+        counts=counts,
+        noise=noise,
+        mechanism=answer.mechanism,
+        certificate=answer.certificate,
+        stages=answer.stages,
+        caveat=answer.caveat,
+        dataset=answer.dataset,
+        policy_version=answer.policy_version,
+        protected=answer.protected,
+        unprotected=answer.unprotected,
+        released=answer.released,
+    )
+
+
+COLUMNS = ("read off it", "answers", "within", "usual error")
+UNKNOWN = (
+    "How accurate its answers will be is not known before: {mechanism} looks at the data to decide where to measure. "
+    "Without a mechanism of that kind it is known."
+)
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """How far off the answers to one question will be: all of them within so much at once, and usually."""
+
+    question: str
+    answers: int
+    within: float
+    usual: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SynopsisPreview:
+    """What a synopsis would cost and answer; no data was read, and nothing was charged.
+
+    `errors` are bounds, in which noise alone counts; none where they depend on the data.
+    """
+
+    dataset: str
+    title: str
+    cells: int
+    epsilon: Fraction
+    mechanism: str
+    errors: tuple[ExpectedError, ...]
+    unprotected: tuple[str, ...]
+    left: Fraction | None = None
+    beta: float = BETA
+
+    @property
+    def is_affordable(self) -> bool:
+        """Whether what is left pays for it, as far as that is known."""
+        return self.left is None or self.epsilon <= self.left
+
+    def with_budget(self, left: Fraction) -> SynopsisPreview:
+        """The same preview for an analyst who has this epsilon left."""
+        return replace(self, left=left)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data, ready for JSON."""
+        content: dict[str, Any] = write(self)
+        return content
+
+    def head(self) -> str:
+        """What would be published, and what for."""
+        return (
+            f"Synopsis of {self.title[:1].lower()}{self.title[1:]}: {self.cells:,} cells for epsilon "
+            f"{readable(float(self.epsilon))}, once, by {self.mechanism}"
+        )
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """Question, number of answers, within and usual error, as text."""
+        return [(one.question, f"{one.answers:,}", readable(one.within), readable(one.usual)) for one in self.errors]
+
+    def notes(self) -> list[str]:
+        """What there is to say below the errors."""
+        said = [
+            f"Within: all answers of a line at once ({percent(BETA)}). That is the noise; bins that a question cuts "
+            "add to it."
+            if self.errors
+            else UNKNOWN.format(mechanism=self.mechanism)
+        ]
+        if self.unprotected:
+            said.append(f"Not protected: {' '.join(self.unprotected)}")
+        if self.left is not None:
+            said.append(budget_words(self.left, self.epsilon))
+        return said
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        lines = [COLUMNS, *self.rows()] if self.errors else []
+        wide = [max(len(line[place]) for line in lines) for place in range(len(COLUMNS))] if lines else []
+        table = [
+            "   ".join([f"  {line[0]:<{wide[0]}}", *(f"{line[place]:>{wide[place]}}" for place in (1, 2, 3))])
+            for line in lines
+        ]
+        return "\n".join([self.head(), *table, *self.notes()])
+
+    def _repr_html_(self) -> str:
+        table = html_table("What it will answer", COLUMNS, self.rows(), (0,)) if self.errors else ""
+        said = [element("p", {"style": "margin:6px 0 0"}, escaped(line)) for line in self.notes()]
+        return element("div", {"style": BOX}, headline(self.head(), "nothing is charged yet", "div"), table, *said)
+
+
+def _usual_queries(asked: Query, outline: Artefact) -> Iterator[Query]:
+    """The cells themselves, each attribute on its own, its running counts, and how many records there are."""
+    whole = replace(asked, where=None)
+    yield whole
+    for axis in asked.axes:
+        if len(asked.axes) > 1:
+            yield query("histogram", (axis,))
+        if outline.domain[axis.attribute].ordered:
+            yield query("cdf", (axis,))
+    yield query("count")
+
+
+def _error(outline: Artefact, asked: Query) -> ExpectedError:
+    variances = answer_variances(outline, asked)
+    within = noise_widths(variances, BETA).simultaneous
+    return ExpectedError(question_words(asked), variances.size, within, math.sqrt(float(variances.mean())))
