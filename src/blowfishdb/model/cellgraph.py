@@ -66,13 +66,13 @@ class ConstraintMoves:
 def collected(like: ConstraintMoves, group: Ints, member: Ints) -> ConstraintMoves:
     """Groups from pairs (group, member) in order, with the other properties of `like`; single vertices are left out."""
     sizes = np.bincount(group, minlength=like.groups)
-    kept = sizes + like.with_zero >= 2
+    changing = sizes + like.with_zero >= 2
     return ConstraintMoves(
         like.case,
-        np.concatenate([[0], np.cumsum(sizes[kept])]),
-        member[kept[group]],
-        np.asarray(like.with_zero[kept], dtype=np.bool_),
-        like.times[kept],
+        np.concatenate([[0], np.cumsum(sizes[changing])]),
+        member[changing[group]],
+        np.asarray(like.with_zero[changing], dtype=np.bool_),
+        like.times[changing],
         like.most,
     )
 
@@ -194,8 +194,8 @@ class CellGraph:
             return np.full(self.cells, ZERO, dtype=np.int64)
         labels = np.zeros(1, dtype=np.int64)
         for factor in self.factors:
-            own = factor.components()
-            labels = (labels[:, None] * (int(own.max()) + 1) + own[None, :]).reshape(-1)
+            factor_labels = factor.components()
+            labels = (labels[:, None] * (int(factor_labels.max()) + 1) + factor_labels[None, :]).reshape(-1)
         free = ~np.isin(labels, labels[self.to_zero])
         result = np.full(self.cells, ZERO, dtype=np.int64)
         result[free] = by_first_appearance(labels[free])

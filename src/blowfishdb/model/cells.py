@@ -19,13 +19,16 @@ from blowfishdb.model.constraints import (
     MarginalConstraint,
     RangeConstraint,
     RowsConstraint,
+    counts_of,
     marginal_counts,
+    marginals_of,
+    numbers_given,
 )
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.groups import AxisCells, Grouping, Segments, atom_runs, grouping, segments
 from blowfishdb.model.numbers import Bools, Ints, distinct
 from blowfishdb.model.policy import Person, Policy
-from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Column, Predicate, Truth, as_axes, atoms, truth
+from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Column, Predicate, as_axes, atoms
 from blowfishdb.model.projection import Verdict, complete, evaluate, factor_graph, leaving_cells, passing
 
 CELL_LIMIT = 2**24
@@ -93,9 +96,9 @@ class Cells:
         flat = np.zeros(place[self.attributes[0]].shape, dtype=np.int64)
         counts = np.ones(flat.shape, dtype=np.bool_)
         for name, size in zip(self.axes, self.graph.shape, strict=False):
-            own = self.layout[name].cell_of[place[name]]
-            counts &= own >= 0
-            flat = flat * size + own
+            axis_cell = self.layout[name].cell_of[place[name]]
+            counts &= axis_cell >= 0
+            flat = flat * size + axis_cell
         counts &= passing(self.where, self.cuts, place)
         return np.where(counts, flat, ZERO).astype(np.int64)
 
@@ -116,7 +119,9 @@ def compile_cells(
     used = tuple(dict.fromkeys([*(axis.attribute for axis in axes), *(atom.attribute for atom in conditions)]))
     groups = {axis.attribute: grouping(axis, domain.find(axis.attribute)) for axis in axes}
     cuts = {name: _cut(name, domain.find(name), groups, conditions) for name in used}
-    verdict = evaluate(where, conditions, cuts, groups)
+    verdict = evaluate(where, cuts, {name: cuts[name].groups(group) >= 0 for name, group in groups.items()})
+    if verdict.accepted is not None and not verdict.accepted.any():
+        raise QueryError("the filter rejects every declared record; nothing is left to count")
     layout = {name: _layout(cuts[name], groups[name], name, verdict) for name in groups}
     shape = [layout[name].cells for name in groups] or [1]
     if math.prod(shape) > CELL_LIMIT:
@@ -171,8 +176,8 @@ def _layout(cut: Segments, group: Grouping, name: str, verdict: Verdict) -> Axis
 
 
 def _labels(axis: AxisCells, group: Grouping) -> Labels:
-    kept = distinct(axis.segments.groups(group)[axis.cell_of >= 0])
-    names = tuple(group.names[number] for number in kept[: axis.plain]) if group.names else ()
+    numbers = distinct(axis.segments.groups(group)[axis.cell_of >= 0])
+    names = tuple(group.names[number] for number in numbers[: axis.plain]) if group.names else ()
     return Labels(axis.segments.attribute, axis.firsts, axis.lasts, names, tuple(s.name for s in axis.special))
 
 
@@ -201,26 +206,20 @@ def constrained_parts(domain: Domain, policy: Policy, cells: Cells) -> Constrain
     if isinstance(policy.unit, Person):
         return None
     applied = policy.applied(domain)
-    given = [
-        constraint
-        for constraint in policy.constraints
-        if (constraint.total if isinstance(constraint, MarginalConstraint) else constraint.value) is not None
-    ]
+    given = numbers_given(policy.constraints)
     if not given:
         return None
     size = cells.graph.cells
     labels, totals = np.full(size, NO_PART, dtype=np.int64), list[int]()
-    verdict = _verdict(cells)
-    margins = sorted(
-        (f for f in given if isinstance(f, MarginalConstraint)), key=lambda f: -len(set(f.attributes) & set(cells.axes))
-    )
-    if margins and verdict is not None and not verdict.names:
+    counted = {name: axis.cell_of >= 0 for name, axis in cells.layout.items()}
+    verdict = evaluate(cells.where, cells.cuts, counted, MOST_PARTS)
+    margins = sorted(marginals_of(given), key=lambda marginal: -len({*marginal.attributes} & {*cells.axes}))
+    if margins and not verdict.names:
         labels, counts = _marginal(applied, margins[0], cells)
         totals = counts.tolist()
-    plain = [constraint for constraint in given if not isinstance(constraint, MarginalConstraint)]
     told = [
         (mask, constraint.value)
-        for constraint in plain
+        for constraint in counts_of(given)
         if (mask := _cells_of(applied, constraint, cells, verdict)) is not None
     ]
     for mask, value in sorted(told, key=lambda known: int(known[0].sum())):
@@ -240,38 +239,14 @@ def _add(labels: Ints, totals: list[int], mask: Bools, value: int) -> None:
         totals.append(left)
 
 
-def _verdict(cells: Cells) -> Verdict | None:
-    """Which combinations the query counts; None where they are too many."""
-    partial = {name for name, axis in cells.layout.items() if bool(np.any(axis.cell_of < 0))}
-    asked = partial | {atom.attribute for atom in atoms(cells.where)}
-    names = tuple(name for name in cells.attributes if name in asked)
-    shape = tuple(cells.cuts[name].count for name in names)
-    if math.prod(shape) > MOST_PARTS:
-        return None
-
-    def along(name: str, values: Bools) -> Bools:
-        return values.reshape([-1 if other == name else 1 for other in names])
-
-    def by_segment(atom: Atom) -> Truth:
-        yes, no = cells.cuts[atom.attribute].truth(atom)
-        return along(atom.attribute, yes), along(atom.attribute, no)
-
-    accepted = np.ones(shape, dtype=np.bool_)
-    if cells.where is not None:
-        accepted &= truth(cells.where, by_segment)[0]
-    for name in partial:
-        accepted &= along(name, cells.layout[name].cell_of >= 0)
-    return Verdict(names, accepted)
-
-
 def _cells_of(
     domain: Domain,
     constraint: CountConstraint | RangeConstraint | RowsConstraint,
     cells: Cells,
-    verdict: Verdict | None,
+    verdict: Verdict,
 ) -> Bools | None:
     """The cells that hold exactly the records the constraint counts; None where there are no such cells."""
-    if verdict is None:
+    if verdict.accepted is None:
         return None
     told = signatures(domain, [constraint], cells.cuts)
     pieces = pieces_of(told, verdict, cells.cuts, cells.layout)

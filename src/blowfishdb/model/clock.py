@@ -75,28 +75,30 @@ class Readings:
         """The end of the instants at which the clock shows less than the reading; it never decreases."""
         bound = np.maximum.accumulate(self.ends - self.offsets)
         last = np.searchsorted(self.starts, reading, side="left") - 1
-        found = np.minimum(reading, self.ends[last]) - self.offsets[last]
+        latest_end = np.minimum(reading, self.ends[last]) - self.offsets[last]
         for back in range(1, self.starts.size):
             earlier = last - back
             # Going back, ends and bounds fall: nothing earlier can count once the bound does not.
-            if not np.any((earlier >= 0) & (bound[earlier] > found)):
+            if not np.any((earlier >= 0) & (bound[earlier] > latest_end)):
                 break
             earlier = np.maximum(earlier, 0)
-            found = np.maximum(found, np.minimum(reading, self.ends[earlier]) - self.offsets[earlier])
-        return found
+            latest_end = np.maximum(latest_end, np.minimum(reading, self.ends[earlier]) - self.offsets[earlier])
+        return latest_end
 
     def latest(self, instant: Ints) -> Ints:
         """The last whole second that the clock may show at the instant or before it; it never decreases."""
         firsts = np.minimum.accumulate((self.starts - self.offsets)[::-1])[::-1]
         last = np.searchsorted(firsts, instant, side="right") - 1
-        found = np.minimum(instant + self.offsets[last], self.ends[last] - 1)
+        latest_reading = np.minimum(instant + self.offsets[last], self.ends[last] - 1)
         for back in range(1, self.starts.size):
             earlier = last - back
-            if not np.any((earlier >= 0) & (self.ends[earlier] - 1 > found)):
+            if not np.any((earlier >= 0) & (self.ends[earlier] - 1 > latest_reading)):
                 break
             earlier = np.maximum(earlier, 0)
-            found = np.maximum(found, np.minimum(instant + self.offsets[earlier], self.ends[earlier] - 1))
-        return np.asarray(found, dtype=np.int64)
+            latest_reading = np.maximum(
+                latest_reading, np.minimum(instant + self.offsets[earlier], self.ends[earlier] - 1)
+            )
+        return np.asarray(latest_reading, dtype=np.int64)
 
 
 LOOKAHEAD = 4096

@@ -17,13 +17,17 @@ from blowfishdb.model.constraints import (
     MarginalConstraint,
     RangeConstraint,
     RowsConstraint,
+    counts_of,
     marginal_counts,
+    marginals_of,
+    numbers_given,
     read_constraint,
+    rows_given,
     without_values,
     write_constraint,
 )
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.groups import Runs, Segments, atom_runs, segments
+from blowfishdb.model.groups import Runs, Segments, along, atom_runs, combinations, segments
 from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.predicate import Atom, Predicate, Truth, atoms, truth
 
@@ -58,32 +62,38 @@ class Signatures:
 
     def along(self, name: str, values: Ints) -> Ints:
         """The values of the attribute's segments, shaped to spread over all combinations."""
-        return values.reshape([-1 if other == name else 1 for other in self.names])
+        return along(self.names, name, values)
+
+    def margin(self, names: Iterable[str]) -> Ints:
+        """For each combination its cell in the table of the named attributes' segments."""
+        cell = np.zeros((1,) * self.pattern.ndim, dtype=np.int64)
+        for name in names:
+            count = self.cuts[name].count
+            cell = cell * count + self.along(name, np.arange(count))
+        return np.broadcast_to(cell, self.pattern.shape)
 
 
 def signatures(
     domain: Domain, constraints: Sequence[Constraint], cuts: Mapping[str, Segments] | None = None
 ) -> Signatures:
     """What the constraints tell apart, at least as finely as the cuts; PolicyError where the domain does not fit."""
-    counts = tuple(constraint for constraint in constraints if not isinstance(constraint, MarginalConstraint))
-    margins = _maximal(
-        [constraint.attributes for constraint in constraints if isinstance(constraint, MarginalConstraint)]
-    )
+    counts = tuple(counts_of(constraints))
+    margins = _maximal([marginal.attributes for marginal in marginals_of(constraints)])
     conditions = [condition_of(constraint) for constraint in counts]
     used = [atom for condition in conditions for atom in atoms(condition)]
     names = tuple(dict.fromkeys([*(name for margin in margins for name in margin), *(a.attribute for a in used)]))
-    own: dict[str, Segments] = {}
+    finer: dict[str, Segments] = {}
     for name in names:
         pieces = [_runs(domain, atom) for atom in dict.fromkeys(used) if atom.attribute == name]
         if cuts is not None and name in cuts:
             starts = cuts[name].starts
             pieces.append(Runs(cuts[name].attribute.size, starts, np.zeros(starts.size, dtype=np.int64)))
-        own[name] = segments(domain.find(name, PolicyError), pieces)
-    shape = tuple(own[name].count for name in names)
+        finer[name] = segments(domain.find(name, PolicyError), pieces)
+    shape = tuple(finer[name].count for name in names)
     if math.prod(shape) > MOST_COMBINATIONS:
         raise TooLarge("combinations that public constraints tell apart", math.prod(shape), MOST_COMBINATIONS, ADVICE)
-    pattern, patterns = _patterns(names, own, conditions, shape)
-    return Signatures(names, own, margins, counts, pattern, patterns)
+    pattern, patterns = _patterns(names, finer, conditions, shape)
+    return Signatures(names, finer, margins, counts, pattern, patterns)
 
 
 def condition_of(constraint: CountConstraint | RangeConstraint | RowsConstraint) -> Predicate | None:
@@ -94,9 +104,9 @@ def condition_of(constraint: CountConstraint | RangeConstraint | RowsConstraint)
 def _maximal(margins: list[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
     """The marginals that no other one contains, each once: a marginal tells all its parts."""
     sets = list(dict.fromkeys(frozenset(margin) for margin in margins))
-    kept = [one for one in sets if not any(one < other for other in sets)]
+    maximal = [one for one in sets if not any(one < other for other in sets)]
     named = {frozenset(margin): margin for margin in reversed(margins)}
-    return tuple(named[one] for one in kept)
+    return tuple(named[one] for one in maximal)
 
 
 def _runs(domain: Domain, atom: Atom) -> Runs:
@@ -116,15 +126,10 @@ def _patterns(
         what = "combinations that public constraints tell apart, times constraints"
         raise TooLarge(what, math.prod(shape) * len(conditions), MOST_TRUTHS, ADVICE)
 
-    def by_segment(atom: Atom) -> Truth:
-        wide = [-1 if other == atom.attribute else 1 for other in names]
-        yes, no = cuts[atom.attribute].truth(atom)
-        return yes.reshape(wide), no.reshape(wide)
-
     holds = np.ones((math.prod(shape), len(conditions)), dtype=np.bool_)
     for place, condition in enumerate(conditions):
         if condition is not None:
-            holds[:, place] = np.broadcast_to(truth(condition, by_segment)[0], shape).reshape(-1)
+            holds[:, place] = np.broadcast_to(combinations(condition, names, cuts), shape).reshape(-1)
     numbers, first = np.zeros(holds.shape[0], dtype=np.int64), np.zeros(1, dtype=np.int64)
     for start in range(0, len(conditions), BITS):
         some = holds[:, start : start + BITS]
@@ -163,23 +168,21 @@ def atoms_of(signatures: Signatures, *, absence: bool) -> Atoms:
     """
     margin = signatures.margins[0] if signatures.margins else ()
     shape = signatures.pattern.shape
-    cell = np.zeros((1,) * len(shape), dtype=np.int64)
     behind = np.ones((1,) * len(shape), dtype=np.float64)
     for name in margin:
-        lengths = signatures.lengths(name)
-        cell = cell * lengths.size + signatures.along(name, np.arange(lengths.size))
-        behind = behind * signatures.along(name, lengths)
+        behind = behind * signatures.along(name, signatures.lengths(name))
+    cell = signatures.margin(margin)
     cells = int(cell.max()) + 1
     width = signatures.patterns.shape[0] + 1
-    keys = np.broadcast_to(cell, shape) * width + signatures.pattern
+    keys = cell * width + signatures.pattern
     patterns = np.concatenate([signatures.patterns, np.zeros((1, signatures.patterns.shape[1]), dtype=np.bool_)])
     nothing = _row_of(signatures.patterns, patterns[-1], width - 1)
-    own_key = cells * width + nothing if margin else nothing
-    every = np.append(keys.reshape(-1), own_key) if absence else keys.reshape(-1)
-    found, first, numbers = np.unique(every, return_index=True, return_inverse=True)
+    absent_key = cells * width + nothing if margin else nothing
+    every = np.append(keys.reshape(-1), absent_key) if absence else keys.reshape(-1)
+    atom_keys, first, numbers = np.unique(every, return_index=True, return_inverse=True)
     spread = np.append(np.broadcast_to(behind, shape).reshape(-1), 1.0)
     times = np.where(spread[first] < MANY, spread[first], MANY).astype(np.int64)
-    settled = len(signatures.margins) <= 1 and _is_settled(found // width, patterns[found % width], times)
+    settled = len(signatures.margins) <= 1 and _is_settled(atom_keys // width, patterns[atom_keys % width], times)
     atom_of = numbers[: keys.size].reshape(shape).astype(np.int64)
     return Atoms(atom_of, times, int(numbers[-1]) if absence else None, settled)
 
@@ -248,16 +251,11 @@ def explicit_signatures(signatures: Signatures, *, absence: bool, limit: int) ->
     """
     columns = [signatures.patterns[signatures.pattern.reshape(-1)].astype(np.int64)]
     for margin in signatures.margins:
-        cell = np.zeros((1,) * signatures.pattern.ndim, dtype=np.int64)
-        sizes = []
-        for name in margin:
-            size = signatures.lengths(name).size
-            sizes.append(size)
-            cell = cell * size + signatures.along(name, np.arange(size))
-        if math.prod(sizes) > limit:
+        size = math.prod(signatures.cuts[name].count for name in margin)
+        if size > limit:
             return None
-        flat = np.broadcast_to(cell, signatures.pattern.shape).reshape(-1)
-        columns.append((flat[:, None] == np.arange(math.prod(sizes))[None, :]).astype(np.int64))
+        flat = signatures.margin(margin).reshape(-1)
+        columns.append((flat[:, None] == np.arange(size)[None, :]).astype(np.int64))
     matrix = np.concatenate(columns, axis=1)
     if absence:
         matrix = np.concatenate([matrix, np.zeros((1, matrix.shape[1]), dtype=np.int64)])
@@ -273,16 +271,8 @@ MOST_POINTS = 1000
 
 def is_possible(domain: Domain, constraints: Sequence[Constraint], total: int | None) -> bool:
     """False where no table has all the given counts, and `total` rows if known; True also where that is not found."""
-    given = [
-        constraint
-        for constraint in constraints
-        if not isinstance(constraint, MarginalConstraint) and constraint.value is not None
-    ]
-    margins = [
-        constraint
-        for constraint in constraints
-        if isinstance(constraint, MarginalConstraint) and constraint.values is not None and given
-    ]
+    given = counts_of(numbers_given(constraints))
+    margins = marginals_of(numbers_given(constraints)) if given else []
     if math.prod(domain[name].total_size for constraint in margins for name in constraint.attributes) > MOST_KINDS:
         margins = []
     names = {name for constraint in margins for name in constraint.attributes}
@@ -290,7 +280,7 @@ def is_possible(domain: Domain, constraints: Sequence[Constraint], total: int | 
     told = signatures(domain, [*given, *margins], cuts)
     columns = [
         told.patterns[told.pattern.reshape(-1)].astype(np.int64),
-        *(_cells(told, constraint) for constraint in margins),
+        *(told.margin(marginal.attributes).reshape(-1, 1) for marginal in margins),
     ]
     kinds = np.unique(np.concatenate(columns, axis=1), axis=0)
     if kinds.shape[0] > MOST_KINDS or not given:
@@ -305,15 +295,6 @@ def is_possible(domain: Domain, constraints: Sequence[Constraint], total: int | 
         aims.append(float(total))
         rows.append(np.ones((1, kinds.shape[0]), dtype=np.int64))
     return _has_solution(np.concatenate(rows), np.array(aims))
-
-
-def _cells(told: Signatures, constraint: MarginalConstraint) -> Ints:
-    """The cell of the marginal for each combination, as one column."""
-    cell = np.zeros((1,) * told.pattern.ndim, dtype=np.int64)
-    for name in constraint.attributes:
-        count = told.cuts[name].count
-        cell = cell * count + told.along(name, np.arange(count))
-    return np.broadcast_to(cell, told.pattern.shape).reshape(-1, 1)
 
 
 def _expected(domain: Domain, told: Signatures, constraint: MarginalConstraint) -> Ints:
@@ -336,13 +317,13 @@ def _has_solution(rows: Ints, aims: np.ndarray) -> bool:
     from scipy.sparse import csr_array
 
     kinds = rows.shape[1]
-    found = milp(
+    solution = milp(
         np.zeros(kinds),
         constraints=LinearConstraint(csr_array(rows.astype(np.float64)), aims, aims),
         integrality=np.ones(kinds),
         options={"node_limit": MOST_POINTS},
     )
-    return bool(found.status != 2)
+    return bool(solution.status != 2)
 
 
 MOST_CONSTRAINTS = 4096
@@ -358,10 +339,10 @@ def as_constraints(declared: Iterable[str | Constraint]) -> tuple[Constraint, ..
         if not isinstance(constraint, CONSTRAINTS):
             raise PolicyError(f"a constraint is a text such as \"count(sex = 'F')\" or known_count(...), not {item!r}")
         bare = without_values(constraint)
-        said = known.setdefault(bare, constraint)
-        if said == bare:
+        earlier = known.setdefault(bare, constraint)
+        if earlier == bare:
             known[bare] = constraint
-        elif constraint not in (bare, said):
+        elif constraint not in (bare, earlier):
             raise PolicyError(f"two different counts are given for {write_constraint(bare)}")
     if len(known) > MOST_CONSTRAINTS:
         raise TooLarge(
@@ -373,20 +354,14 @@ def as_constraints(declared: Iterable[str | Constraint]) -> tuple[Constraint, ..
 @lru_cache(maxsize=64)
 def check_constraints(domain: Domain, constraints: tuple[Constraint, ...]) -> None:
     """PolicyError for unknown attributes or values, and for counts that no table can have together."""
-    for constraint in constraints:
-        if isinstance(constraint, MarginalConstraint):
-            for name in constraint.attributes:
-                domain.find(name, PolicyError)
-            marginal_counts(domain, constraint)
+    for marginal in marginals_of(constraints):
+        for name in marginal.attributes:
+            domain.find(name, PolicyError)
+        marginal_counts(domain, marginal)
     signatures(domain, constraints)
     total = _total(constraints)
-    for constraint in constraints:
-        if (
-            not isinstance(constraint, MarginalConstraint)
-            and constraint.value is not None
-            and total is not None
-            and constraint.value > total
-        ):
+    for constraint in counts_of(constraints):
+        if constraint.value is not None and total is not None and constraint.value > total:
             raise PolicyError(f"{write_constraint(constraint)} contradicts the {total:,} rows of other constraints")
     _check_marginals(domain, constraints)
     _check_counts_against_marginals(domain, constraints)
@@ -399,10 +374,9 @@ def _total(constraints: Sequence[Constraint]) -> int | None:
     """The number of rows that the constraints give; PolicyError where they give several."""
     given: dict[int, Constraint] = {}
     for constraint in constraints:
-        if isinstance(constraint, MarginalConstraint) and constraint.total is not None:
-            given.setdefault(constraint.total, constraint)
-        elif isinstance(constraint, RowsConstraint) and constraint.value is not None:
-            given.setdefault(constraint.value, constraint)
+        rows = rows_given(constraint)
+        if rows is not None:
+            given.setdefault(rows, constraint)
     if len(given) > 1:
         (one, first), (two, second) = list(given.items())[:2]
         raise PolicyError(f"{write_constraint(first)} tells of {one:,} rows, and {write_constraint(second)} of {two:,}")
@@ -411,11 +385,7 @@ def _total(constraints: Sequence[Constraint]) -> int | None:
 
 def _check_marginals(domain: Domain, constraints: Sequence[Constraint]) -> None:
     """Two given marginals must agree on the attributes they share."""
-    given = [
-        constraint
-        for constraint in constraints
-        if isinstance(constraint, MarginalConstraint) and constraint.values is not None
-    ]
+    given = marginals_of(numbers_given(constraints))
     for place, one in enumerate(given):
         for two in given[place + 1 :]:
             shared = [name for name in one.attributes if name in two.attributes]
@@ -426,15 +396,15 @@ def _check_marginals(domain: Domain, constraints: Sequence[Constraint]) -> None:
 
 
 def _summed(domain: Domain, constraint: MarginalConstraint, names: Sequence[str]) -> dict[tuple[int, ...], int]:
-    found: dict[tuple[int, ...], int] = {}
+    sums: dict[tuple[int, ...], int] = {}
     listed = marginal_counts(domain, constraint)
     if listed is None:
-        return found
+        return sums
     places = [constraint.attributes.index(name) for name in names]
     for codes, count in zip(listed[0][:, places].tolist(), listed[1].tolist(), strict=True):
         key = tuple(codes)
-        found[key] = found.get(key, 0) + count
-    return {key: count for key, count in found.items() if count}
+        sums[key] = sums.get(key, 0) + count
+    return {key: count for key, count in sums.items() if count}
 
 
 def _check_counts_against_marginals(domain: Domain, constraints: Sequence[Constraint]) -> None:
@@ -444,9 +414,9 @@ def _check_counts_against_marginals(domain: Domain, constraints: Sequence[Constr
         for constraint in constraints
         if isinstance(constraint, CountConstraint | RangeConstraint) and constraint.value is not None
     ]
-    for marginal in constraints:
-        listed = marginal_counts(domain, marginal) if isinstance(marginal, MarginalConstraint) else None
-        if listed is None or not isinstance(marginal, MarginalConstraint):
+    for marginal in marginals_of(constraints):
+        listed = marginal_counts(domain, marginal)
+        if listed is None:
             continue
         for constraint in counts:
             least, most = _bounds(domain, constraint, marginal, *listed)

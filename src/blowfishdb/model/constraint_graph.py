@@ -20,7 +20,8 @@ from blowfishdb.model.constraints import (
     CountConstraint,
     MarginalConstraint,
     RangeConstraint,
-    RowsConstraint,
+    marginals_of,
+    rows_given,
     write_constraint,
 )
 from blowfishdb.model.domain import Domain
@@ -29,7 +30,6 @@ from blowfishdb.model.graphs import CliqueGraph, WindowGraph, by_first_appearanc
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.policy import Person, Policy
-from blowfishdb.model.predicate import atoms
 from blowfishdb.model.projection import Verdict, evaluate, leaving_cells
 
 
@@ -72,7 +72,7 @@ def _has_edges(graph: ValueGraph) -> bool:
 def _count_may_change(
     domain: Domain, policy: Policy, constraint: CountConstraint | RangeConstraint, told: Signatures
 ) -> bool:
-    verdict = evaluate(constraint.condition, atoms(constraint.condition), told.cuts, {})
+    verdict = evaluate(constraint.condition, told.cuts, {})
     return bool(leaving_cells(domain, policy, verdict, told.cuts, {}).any())
 
 
@@ -133,15 +133,15 @@ def integer_kernel(columns: tuple[Vector, ...]) -> Ints:
 def minimal(basis: Ints) -> Ints:
     """The vectors that hold no other one, sign by sign, in either direction."""
     sizes = np.abs(basis)
-    kept = []
+    places = []
     for place, vector in enumerate(basis):
         fits = np.all(sizes <= sizes[place], axis=1)
         inside = np.all(basis * vector >= 0, axis=1) | np.all(basis * vector <= 0, axis=1)
         inside &= fits
         inside[place] = False
         if not inside.any():
-            kept.append(place)
-    return basis[kept]
+            places.append(place)
+    return basis[places]
 
 
 MOST_NAMED = 4
@@ -162,7 +162,7 @@ def moves_at_once(domain: Domain, policy: Policy) -> int | None:
     _check_unit(policy, changed)
     absence = policy.presence != "public"
     moves = _moves(policy.applied(domain), policy.constraints, absence)
-    rows = None if absence else _known_rows(policy.constraints)
+    rows = None if absence else next((n for n in map(rows_given, policy.constraints) if n is not None), None)
     if moves is None and rows is None:
         raise too_many(policy.constraints)
     return max(1, min(number for number in (moves, rows) if number is not None))
@@ -194,28 +194,13 @@ def is_settled(domain: Domain, policy: Policy) -> bool:
 @lru_cache(maxsize=64)
 def _moves(domain: Domain, constraints: tuple[Constraint, ...], absence: bool) -> int | None:
     """The bound from the constraints alone; None where none is found."""
-    found = atoms_of(signatures(domain, constraints), absence=absence)
-    if found.settled:
+    atoms = atoms_of(signatures(domain, constraints), absence=absence)
+    if atoms.settled:
         # Absence alone in its atom is one vertex: nothing moves inside it.
-        alone = found.absent is not None and not bool(np.any(found.atom_of == found.absent))
-        return int(sum(found.times.tolist())) - alone
+        alone = atoms.absent is not None and not bool(np.any(atoms.atom_of == atoms.absent))
+        return int(sum(atoms.times.tolist())) - alone
     differences = signature_differences(domain, constraints, absence)
     return None if differences is None else most_changes(differences)
-
-
-def _known_rows(constraints: tuple[Constraint, ...]) -> int | None:
-    """The number of rows, where a constraint gives it."""
-    for constraint in constraints:
-        number = (
-            constraint.value
-            if isinstance(constraint, RowsConstraint)
-            else constraint.total
-            if isinstance(constraint, MarginalConstraint)
-            else None
-        )
-        if number is not None:
-            return number
-    return None
 
 
 def signature_differences(
@@ -224,14 +209,7 @@ def signature_differences(
     """The differences of what constraints say of two records, one of each pair of opposite signs; None if very many."""
     cuts: dict[str, Segments] = {}
     spelled = 1
-    for name in sorted(
-        {
-            name
-            for constraint in constraints
-            if isinstance(constraint, MarginalConstraint)
-            for name in constraint.attributes
-        }
-    ):
+    for name in sorted({name for marginal in marginals_of(constraints) for name in marginal.attributes}):
         spelled *= domain[name].total_size
         if spelled > MOST_SPELLED_OUT:
             return None
@@ -243,13 +221,13 @@ def signature_differences(
     if vectors is None:
         return None
     nothing = (0,) * len(vectors[0])
-    found = {tuple(a - b for a, b in zip(one, two, strict=True)) for one in vectors for two in vectors}
-    return tuple(sorted(difference for difference in found if difference > nothing))
+    differences = {tuple(a - b for a, b in zip(one, two, strict=True)) for one in vectors for two in vectors}
+    return tuple(sorted(difference for difference in differences if difference > nothing))
 
 
 def too_many(constraints: tuple[Constraint, ...]) -> CannotCertify:
     """The refusal of constraints that overlap in too many ways, with the nearest declaration that works."""
-    margins = [constraint.attributes for constraint in constraints if isinstance(constraint, MarginalConstraint)]
+    margins = [marginal.attributes for marginal in marginals_of(constraints)]
     joint = ", ".join(dict.fromkeys(name for margin in margins for name in margin))
     if len(margins) > 1:
         nearest = f"If the joint table marginal({joint}) is public as well, declare that instead of its parts"
@@ -309,20 +287,20 @@ def pieces_of(
     place = np.zeros((1,) * len(told.names), dtype=np.int64)
     is_cell = np.ones((1,) * len(told.names), dtype=np.bool_)
     for name in bound:
-        own = layout[name].cell_of[segment[name]]
-        place = place * layout[name].cells + told.along(name, np.maximum(own, 0))
-        is_cell = is_cell & (told.along(name, own) >= 0)
+        axis_cell = layout[name].cell_of[segment[name]]
+        place = place * layout[name].cells + told.along(name, np.maximum(axis_cell, 0))
+        is_cell = is_cell & (told.along(name, axis_cell) >= 0)
     different, which = np.unique(masks, axis=0, return_inverse=True)
     mask = which.reshape(-1)[key]
     is_cell = is_cell & np.asarray(different.any(axis=1))[mask]
     keys = np.where(is_cell, place * different.shape[0] + mask, -1) * 2 + zeros[key]
-    found, numbers = np.unique(keys, return_inverse=True)
-    pair = found // 2
+    distinct_keys, numbers = np.unique(keys, return_inverse=True)
+    pair = distinct_keys // 2
     return Pieces(
         piece_of=np.broadcast_to(numbers.reshape(keys.shape), told.pattern.shape),
         place=np.where(pair < 0, -1, pair // different.shape[0]),
         mask=np.where(pair < 0, 0, pair % different.shape[0]),
-        zero=found % 2 == 1,
+        zero=distinct_keys % 2 == 1,
         index=index,
         masks=different,
     )
@@ -347,9 +325,9 @@ def _by_filter(
     row of each combination.
     """
     key = np.zeros((1,) * len(told.names), dtype=np.int64)
-    own = [layout[name].cells for name in verdict.names if name not in shared and name in layout]
+    sizes = [layout[name].cells for name in verdict.names if name not in shared and name in layout]
     if verdict.accepted is None:
-        return np.ones((1, math.prod(own)), dtype=np.bool_), np.ones(1, dtype=np.bool_), key
+        return np.ones((1, math.prod(sizes)), dtype=np.bool_), np.ones(1, dtype=np.bool_), key
     first = [name for name in verdict.names if name in shared]
     places = [verdict.names.index(name) for name in first]
     accepted = np.moveaxis(verdict.accepted, places, range(len(places)))
@@ -359,12 +337,8 @@ def _by_filter(
         axis = len(first) + place
         if name not in layout:
             accepted = np.asarray(accepted.any(axis=axis, keepdims=True))
-            continue
-        cell_of = layout[name].cell_of
-        front = np.moveaxis(accepted, axis, 0)
-        merged = np.zeros((layout[name].cells, *front.shape[1:]), dtype=np.bool_)
-        np.logical_or.at(merged, cell_of[cell_of >= 0], front[cell_of >= 0])
-        accepted = np.moveaxis(merged, 0, axis)
+        else:
+            accepted = layout[name].merged(accepted, axis)
     for name in first:
         count = verdict.accepted.shape[verdict.names.index(name)]
         key = key * count + told.along(name, segment[name])
@@ -393,9 +367,9 @@ def constrained_graph(
     cells = math.prod(axis.cells for axis in layout.values())
     told = signatures(domain, policy.constraints, cuts)
     absence = policy.presence != "public"
-    found = atoms_of(told, absence=absence)
-    if found.settled:
-        moves = _groups(found, pieces_of(told, verdict, cuts, layout), cells, most)
+    atoms = atoms_of(told, absence=absence)
+    if atoms.settled:
+        moves = _groups(atoms, pieces_of(told, verdict, cuts, layout), cells, most)
     else:
         rejects = verdict.accepted is None or not bool(verdict.accepted.all())
         moves = _everything("general", cells, rejects or absence, most)
@@ -412,14 +386,14 @@ def _everything(case: Case, cells: int, with_zero: bool, most: int) -> Constrain
     return collected(whole, np.zeros(cells, dtype=np.int64), members)
 
 
-def _groups(found: Atoms, pieces: Pieces, cells: int, most: int) -> ConstraintMoves:
+def _groups(atoms: Atoms, pieces: Pieces, cells: int, most: int) -> ConstraintMoves:
     """Atoms with the same reachable vertices as one group each."""
-    keys = np.unique(found.atom_of * pieces.count + pieces.piece_of)
+    keys = np.unique(atoms.atom_of * pieces.count + pieces.piece_of)
     atom, piece = keys // pieces.count, keys % pieces.count
-    starts = np.searchsorted(atom, np.arange(found.count + 1))
+    starts = np.searchsorted(atom, np.arange(atoms.count + 1))
     alike: dict[tuple[bytes, bool], int] = {}
-    for number, times in enumerate(found.times.tolist()):
-        key = (piece[starts[number] : starts[number + 1]].tobytes(), number == found.absent)
+    for number, times in enumerate(atoms.times.tolist()):
+        key = (piece[starts[number] : starts[number + 1]].tobytes(), number == atoms.absent)
         alike[key] = min(MANY, alike.get(key, 0) + times)
     groups: dict[tuple[bytes, bool], int] = {}
     listed = 0

@@ -138,9 +138,31 @@ def rows_constraint(value: int | None = None) -> RowsConstraint:
     return RowsConstraint(value)
 
 
+def is_given(constraint: Constraint) -> bool:
+    """Whether the number itself is given, or the counts of a marginal."""
+    return (constraint.values if isinstance(constraint, MarginalConstraint) else constraint.value) is not None
+
+
 def numbers_given(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
     """The constraints of which the numbers themselves are given."""
-    return tuple(f for f in constraints if (f.values if isinstance(f, MarginalConstraint) else f.value) is not None)
+    return tuple(filter(is_given, constraints))
+
+
+def marginals_of(constraints: Iterable[Constraint]) -> list[MarginalConstraint]:
+    """The marginals among the constraints."""
+    return [constraint for constraint in constraints if isinstance(constraint, MarginalConstraint)]
+
+
+def counts_of(constraints: Iterable[Constraint]) -> list[CountConstraint | RangeConstraint | RowsConstraint]:
+    """The constraints on one number each."""
+    return [constraint for constraint in constraints if not isinstance(constraint, MarginalConstraint)]
+
+
+def rows_given(constraint: Constraint) -> int | None:
+    """The number of rows that the constraint gives."""
+    if isinstance(constraint, MarginalConstraint):
+        return constraint.total
+    return constraint.value if isinstance(constraint, RowsConstraint) else None
 
 
 def without_values(constraint: Constraint) -> Constraint:

@@ -42,8 +42,8 @@ def parse_toml(text: str) -> dict[str, Any]:
     try:
         content = tomllib.loads(text, parse_float=_finite)
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"\(at line (\d+), column \d+\)", str(error))
-        line = int(found[1]) if found else text.count("\n") + 1
+        position = re.search(r"\(at line (\d+), column \d+\)", str(error))
+        line = int(position[1]) if position else text.count("\n") + 1
         raise DocumentError(f"this is not valid TOML: {error}", line=line) from None
     except RecursionError:
         _refuse_depth()
@@ -170,12 +170,12 @@ def toml_lines(text: str) -> Lines:
 
 def _inside(entries: dict[KeyPath, int], path: KeyPath) -> KeyPath:
     """The path with the number of the last entry after every list of tables."""
-    found: KeyPath = ()
+    inside: KeyPath = ()
     for part in path:
-        found = (*found, part)
-        if found in entries:
-            found = (*found, entries[found])
-    return found
+        inside = (*inside, part)
+        if inside in entries:
+            inside = (*inside, entries[inside])
+    return inside
 
 
 def _blank(string: str) -> str:
@@ -257,28 +257,28 @@ def _read(content: dict[str, Any], lines: Lines) -> Document:
     if mistakes:
         raise min(mistakes, key=lambda mistake: (mistake[0], mistake[1].line or 0))[1]
     attributes = []
-    for name, written in content["domain"].items():
-        with _at(("domain", name, *_main_key(written)), lines):
-            attributes.append((name, read_attribute(written)))
+    for name, entry in content["domain"].items():
+        with _at(("domain", name, *_main_key(entry)), lines):
+            attributes.append((name, read_attribute(entry)))
     with _at(("domain",), lines):
         domain = Domain(tuple(attributes))
     return Document(domain, _read_policy(content.get("policy", {}), domain, lines))
 
 
-def _read_policy(written: Mapping[str, Any], domain: Domain, lines: Lines) -> Policy:
-    for name, family in written.get("attributes", {}).items():
+def _read_policy(entry: Mapping[str, Any], domain: Domain, lines: Lines) -> Policy:
+    for name, family in entry.get("attributes", {}).items():
         with _at(("policy", "attributes", name), lines):
             attribute = domain.find(name, PolicyError)
         with _at(("policy", "attributes", name, *_main_key(family)), lines):
             value_graph(read_family(family), attribute)
-    for number, joint in enumerate(written.get("joint", ())):
+    for number, joint in enumerate(entry.get("joint", ())):
         with _at(("policy", "joint", number), lines):
             Policy(joint=[read_grid(joint)]).check(domain)
-    for number, constraint in enumerate(written.get("constraints", ())):
+    for number, constraint in enumerate(entry.get("constraints", ())):
         with _at(("policy", "constraints", number), lines):
             Policy(constraints=[read_stored_constraint(constraint)]).check(domain)
     with _at(("policy",), lines):
-        policy = read_policy(written)
+        policy = read_policy(entry)
     with _at(("policy", "constraints"), lines):
         Policy(policy.attributes, constraints=policy.constraints).check(domain)
     with _at(("policy", "unit"), lines):
@@ -286,9 +286,9 @@ def _read_policy(written: Mapping[str, Any], domain: Domain, lines: Lines) -> Po
     return policy
 
 
-def _main_key(written: Mapping[str, Any]) -> KeyPath:
+def _main_key(entry: Mapping[str, Any]) -> KeyPath:
     """The key of an entry that says the most, where it has one."""
-    return tuple(key for key in ("values", "edges", "theta", "blocks", "cuts") if key in written)[:1]
+    return tuple(key for key in ("values", "edges", "theta", "blocks", "cuts") if key in entry)[:1]
 
 
 @contextmanager
@@ -321,10 +321,10 @@ def _mistakes(content: object, lines: Lines) -> Iterator[tuple[int, DocumentErro
     """Every mistake with its rank: a misspelt key is also a missing one, and the key that is there says more."""
     for error in Draft202012Validator(schema()).iter_errors(_abridged(content)):
         path: KeyPath = tuple(error.absolute_path)
-        for where, said in _readable(error, path):
+        for where, problem in _readable(error, path):
             place = f"{dotted(where)}: " if where else ""
             rank = 0 if error.validator == "additionalProperties" else 1
-            yield rank, DocumentError(f"{place}{said}", path=dotted(where), line=line_of(lines, where))
+            yield rank, DocumentError(f"{place}{problem}", path=dotted(where), line=line_of(lines, where))
 
 
 def _abridged(content: Any) -> Any:

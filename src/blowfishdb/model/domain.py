@@ -108,12 +108,12 @@ class Attribute(ABC):
     @property
     def slots(self) -> tuple[Slot, ...]:
         """The special cells this attribute has, NULL first; they are all public or all hidden."""
-        found = []
+        slots = []
         if self.null == CELL:
-            found.append(Slot("NULL", self.size, self.null_public))
+            slots.append(Slot("NULL", self.size, self.null_public))
         if self.outside == CELL:
-            found.append(Slot("outside", self.size + 1, self.outside_public))
-        return tuple(found)
+            slots.append(Slot("outside", self.size + 1, self.outside_public))
+        return tuple(slots)
 
     def with_public_cells(self) -> Self:
         """The same attribute with all its special cells public."""

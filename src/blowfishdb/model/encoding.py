@@ -31,9 +31,9 @@ def digest(value: Encodable) -> str:
     return MARK + hashlib.sha256(encode(value)).hexdigest()
 
 
-def version_of(written: str) -> int:
+def version_of(digest_text: str) -> int:
     """The version of the encoding that a digest was made with."""
-    return VERSION if written.startswith(MARK) else 1
+    return VERSION if digest_text.startswith(MARK) else 1
 
 
 def _tagged(value: Encodable) -> tuple[bytes, bytes]:

@@ -42,14 +42,14 @@ def explain_constraints(domain: Domain, policy: Policy) -> tuple[str, ...]:
     """One sentence or two about the public constraints; CannotCertify where they have no bound."""
     if not policy.constraints:
         return ()
-    said = [f"Public constraints: {constraint_list(policy.constraints)}. Whoever asks may be told them exactly."]
+    sentences = [f"Public constraints: {constraint_list(policy.constraints)}. Whoever asks may be told them exactly."]
     moves = moves_at_once(domain, policy)
     if moves is None:
-        said.append("No hidden change of a record changes a public constraint, so the constraints cost nothing.")
+        sentences.append("No hidden change of a record changes a public constraint, so the constraints cost nothing.")
     else:
-        said.append(_price(domain, policy, moves))
+        sentences.append(_price(domain, policy, moves))
     return (
-        *said,
+        *sentences,
         *_as_read(domain, policy.constraints),
         *(note for constraint in policy.constraints for note in _singled_out(constraint)),
     )
@@ -112,15 +112,15 @@ def explain(domain: Domain, policy: Policy) -> tuple[str, ...]:
     """One sentence or two per attribute, then what holds for whole records, for presence, people and constraints."""
     policy.check(domain)
     domain = policy.applied(domain)
-    said = [_grid(grid) for grid in policy.joint]
+    sentences = [_grid(grid) for grid in policy.joint]
     for name in domain:
         if policy.grid_of(name) is None:
-            said.append(f"{name}: {_family(domain, policy, name)}")
-        said.extend(f"{name}: {note}" for note in _special(domain[name], policy, name))
-    said.append(_composition(domain, policy))
-    said.append(_presence(policy))
-    said.append(_unit(policy))
-    return (*said, *explain_constraints(domain, policy))
+            sentences.append(f"{name}: {_family(domain, policy, name)}")
+        sentences.extend(f"{name}: {note}" for note in _special(domain[name], policy, name))
+    sentences.append(_composition(domain, policy))
+    sentences.append(_presence(policy))
+    sentences.append(_unit(policy))
+    return (*sentences, *explain_constraints(domain, policy))
 
 
 def _grid(grid: Grid) -> str:
@@ -142,14 +142,14 @@ def _family(domain: Domain, policy: Policy, name: str) -> str:
         return f"each value is hidden from the next one. {_far(domain, policy, name)}"
     if isinstance(family, Threshold):
         near = show_theta(family.theta)
-        said = f"values at most {near} apart are hidden from each other. {_far(domain, policy, name)}"
-        return f"{said} {_apart(attribute)}" if isinstance(attribute, Timestamps) else said
+        sentence = f"values at most {near} apart are hidden from each other. {_far(domain, policy, name)}"
+        return f"{sentence} {_apart(attribute)}" if isinstance(attribute, Timestamps) else sentence
     if isinstance(family, Partition):
         count = len(family.blocks) or len(family.cuts) + 1
-        said = f"values within each of {count} blocks are hidden from each other"
+        sentence = f"values within each of {count} blocks are hidden from each other"
         if _has_universal(attribute):
-            return f"{said}; blocks can be told apart with odds up to e^(2 epsilon)."
-        return f"{said}; which block a record is in is not hidden, and the blocks' counts may be released exactly."
+            return f"{sentence}; blocks can be told apart with odds up to e^(2 epsilon)."
+        return f"{sentence}; which block a record is in is not hidden, and the blocks' counts may be released exactly."
     return _custom(family, policy, domain, name)
 
 
@@ -185,27 +185,29 @@ def _apart(attribute: Timestamps) -> str:
 
 def _custom(family: Custom, policy: Policy, domain: Domain, name: str) -> str:
     graph = policy.graph(domain, name)
-    said = f"exactly the listed pairs of values ({len(family.edges)}) are hidden from each other."
+    sentence = f"exactly the listed pairs of values ({len(family.edges)}) are hidden from each other."
     if isinstance(graph, EdgeGraph):
         parts = int(graph.components().max()) + 1
         if parts > 1 and not _has_universal(domain[name]):
-            said += f" The pairs leave {parts:,} groups that no path joins; which group a record is in is not hidden."
-    return said
+            sentence += (
+                f" The pairs leave {parts:,} groups that no path joins; which group a record is in is not hidden."
+            )
+    return sentence
 
 
 def _special(attribute: Attribute, policy: Policy, name: str) -> list[str]:
-    said = []
+    sentences = []
     for slot in attribute.slots:
         if slot.public:
-            said.append(f"{slot.name} is public: how many records have it may be released exactly.")
+            sentences.append(f"{slot.name} is public: how many records have it may be released exactly.")
         elif not isinstance(policy.family(name), Full) or policy.grid_of(name) is not None:
-            said.append(
+            sentences.append(
                 f"{slot.name} is hidden among all values, which puts any two values at most 2 steps apart and makes "
                 "ordered plans dear; count it as a value, or declare it public, if that is not wanted."
             )
     if attribute.outside == "clamp" and not isinstance(attribute, Categorical):
-        said.append("values beyond the declared ends count as the ends, and are protected as the ends are.")
-    return said
+        sentences.append("values beyond the declared ends count as the ends, and are protected as the ends are.")
+    return sentences
 
 
 def _composition(domain: Domain, policy: Policy) -> str:
@@ -272,17 +274,17 @@ class GraphView:
 
     def warnings(self) -> tuple[str, ...]:
         """What somebody who draws such a graph should notice."""
-        said = []
+        sentences = []
         if self.parts is not None and self.parts > 1 and not self.universal:
             single = " (every value on its own: nothing is hidden)" if self.parts == self.size else ""
-            said.append(
+            sentences.append(
                 f"{self.name} falls into {self.parts:,} parts that no chain of hidden moves joins{single}. Which part "
                 "a record is in is not hidden, and the counts of the parts may be released exactly."
             )
         alone = sum(1 for value in range(len(self.labels)) if value not in self.pairs)
         if self.is_whole and 0 < alone < len(self.labels) and not self.universal:
-            said.append(f"{alone:,} of {self.size:,} values have no hidden move at all.")
-        return tuple(said)
+            sentences.append(f"{alone:,} of {self.size:,} values have no hidden move at all.")
+        return tuple(sentences)
 
 
 def view_graph(domain: Domain, policy: Policy, name: str, around: object = None, most: int = MOST_SHOWN) -> GraphView:

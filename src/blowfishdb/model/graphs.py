@@ -378,8 +378,8 @@ class GridGraph:
         """A label per flattened cell: cells in one component of every axis are connected, one axis at a time."""
         labels = np.zeros(1, dtype=np.int64)
         for axis in range(len(self.shape)):
-            own = self.axis_within(axis, self.theta).components()
-            labels = (labels[:, None] * (int(own.max()) + 1) + own[None, :]).reshape(-1)
+            axis_labels = self.axis_within(axis, self.theta).components()
+            labels = (labels[:, None] * (int(axis_labels.max()) + 1) + axis_labels[None, :]).reshape(-1)
         return labels
 
     def fingerprint(self) -> bytes:

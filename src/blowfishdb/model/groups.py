@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from blowfishdb.errors import DomainError, QueryError, TooLarge
 from blowfishdb.model.calendar import NESTS, Dates, Timestamps, first_days, periods_of_days
 from blowfishdb.model.domain import CELL, Attribute, Bins, Slot
 from blowfishdb.model.numbers import Bools, Ints, distinct, exact, show, suggest, whole
-from blowfishdb.model.predicate import Atom, Axis, Comparison, IsNull, Member, Truth
+from blowfishdb.model.predicate import Atom, Axis, Comparison, IsNull, Member, Predicate, Truth, truth
 
 AXIS_LIMIT = 2**24
 LEFT_OUT = -1
+
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +192,21 @@ class Segments:
         return np.concatenate([grouping.runs.at(self.starts), special])
 
 
+def along(names: Sequence[str], name: str, values: NDArray[Scalar]) -> NDArray[Scalar]:
+    """Values by segment of one attribute, shaped to spread over the combinations of segments of all the names."""
+    return values.reshape([-1 if other == name else 1 for other in names])
+
+
+def combinations(condition: Predicate, names: Sequence[str], cuts: Mapping[str, Segments]) -> Bools:
+    """Which combinations of segments of the named attributes meet the condition."""
+
+    def by_segment(atom: Atom) -> Truth:
+        yes, no = cuts[atom.attribute].truth(atom)
+        return along(names, atom.attribute, yes), along(names, atom.attribute, no)
+
+    return truth(condition, by_segment)[0]
+
+
 def _slot_truth(atom: Atom, slot: Slot) -> bool | None:
     """NULL compares as unknown; a value outside equals no declared one, and its order is unknown."""
     if isinstance(atom, Comparison | Member):
@@ -256,10 +275,10 @@ class AxisCells:
     def of(segments: Segments, groups: Ints, possible: Bools) -> AxisCells:
         """The axis whose cells are the groups that still have a segment after the filter."""
         counts = possible & (groups >= 0)
-        kept = distinct(groups[counts])
-        cell_of = np.where(counts, np.searchsorted(kept, groups), LEFT_OUT).astype(np.int64)
+        cells = distinct(groups[counts])
+        cell_of = np.where(counts, np.searchsorted(cells, groups), LEFT_OUT).astype(np.int64)
         special = int(np.count_nonzero(counts[segments.starts.size :]))
-        return AxisCells(segments, cell_of, int(kept.size) - special, int(kept.size))
+        return AxisCells(segments, cell_of, int(cells.size) - special, int(cells.size))
 
     @staticmethod
     def finest_of(segments: Segments) -> AxisCells:
@@ -269,6 +288,14 @@ class AxisCells:
     def finest(self) -> AxisCells:
         """The axis on which every segment that counts is a cell of its own."""
         return AxisCells.of(self.segments, np.arange(self.segments.count), self.cell_of >= 0)
+
+    def merged(self, mask: Bools, place: int) -> Bools:
+        """A mask over segments along the given dimension, as a mask over cells: where some segment of the cell is."""
+        counts = self.cell_of >= 0
+        front = np.moveaxis(mask, place, 0)
+        by_cell = np.zeros((self.cells, *front.shape[1:]), dtype=np.bool_)
+        np.logical_or.at(by_cell, self.cell_of[counts], front[counts])
+        return np.moveaxis(by_cell, 0, place)
 
     @property
     def cell_of_kept(self) -> Ints:
@@ -282,24 +309,24 @@ class AxisCells:
     @property
     def in_order(self) -> bool:
         """Whether every ordinary cell lies wholly before the next one."""
-        kept = self._plain_cell_of[self._plain_cell_of >= 0]
-        return bool(np.all(np.diff(kept) >= 0))
+        cells = self._plain_cell_of[self._plain_cell_of >= 0]
+        return bool(np.all(np.diff(cells) >= 0))
 
     @property
     def firsts(self) -> Ints:
         """The lowest value of each ordinary cell."""
         cells = self._plain_cell_of
-        found = np.full(self.plain, np.iinfo(np.int64).max)
-        np.minimum.at(found, cells[cells >= 0], self.segments.starts[cells >= 0])
-        return found
+        lowest = np.full(self.plain, np.iinfo(np.int64).max)
+        np.minimum.at(lowest, cells[cells >= 0], self.segments.starts[cells >= 0])
+        return lowest
 
     @property
     def lasts(self) -> Ints:
         """The highest value of each ordinary cell."""
         cells = self._plain_cell_of
-        found = np.full(self.plain, -1)
-        np.maximum.at(found, cells[cells >= 0], self.segments.stops[cells >= 0] - 1)
-        return found
+        highest = np.full(self.plain, -1)
+        np.maximum.at(highest, cells[cells >= 0], self.segments.stops[cells >= 0] - 1)
+        return highest
 
     @property
     def special(self) -> tuple[Slot, ...]:

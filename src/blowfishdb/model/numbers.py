@@ -33,9 +33,9 @@ def exact(value: object, what: str, error: type[InvalidInput] = InvalidInput) ->
         raise error(f"{what} must be a finite number, not {value!r}") from None
 
 
-def _is_vast(written: str | Decimal) -> bool:
+def _is_vast(number: str | Decimal) -> bool:
     try:
-        return abs(Decimal(written).adjusted()) > LARGEST_EXPONENT
+        return abs(Decimal(number).adjusted()) > LARGEST_EXPONENT
     except InvalidOperation:
         # No plain decimal: perhaps a fraction such as 1/3, whose digits are all written out.
         return False

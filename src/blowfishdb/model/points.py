@@ -50,18 +50,18 @@ class PointGraph:
     @property
     def spans(self) -> tuple[tuple[Factor, int, int], ...]:
         """Each factor with the columns [start, stop) it is about."""
-        found, start = [], 0
+        spans, start = [], 0
         for factor in self.factors:
             stop = start + len(factor_shape(factor))
-            found.append((factor, start, stop))
+            spans.append((factor, start, stop))
             start = stop
-        return tuple(found)
+        return tuple(spans)
 
     def digest(self) -> str:
         """A hash of everything above."""
         factors = tuple(factor.fingerprint() for factor in self.factors)
-        own = (self.composition, self.leaves, self.presence, self.rows_per_person, self.plain, factors)
-        return digest(("points", *own))
+        content = (self.composition, self.leaves, self.presence, self.rows_per_person, self.plain, factors)
+        return digest(("points", *content))
 
 
 def _joins_special(factor: Factor, plain: int) -> bool:
@@ -102,9 +102,9 @@ class Points:
     def place(self, columns: Mapping[str, Ints]) -> tuple[Ints, Bools]:
         """The value of each record in each column (records by columns), and which records are points that count."""
         where = {name: self.cuts[name].of(np.asarray(columns[name])) for name in self.attributes}
-        own = np.stack([self.layout[name].cell_of[where[name]] for name in self.axes], axis=1)
-        counts = np.all((own >= 0) & (own < np.array(self.graph.plain)), axis=1)
-        return own, counts & passing(self.where, self.cuts, where)
+        values = np.stack([self.layout[name].cell_of[where[name]] for name in self.axes], axis=1)
+        counts = np.all((values >= 0) & (values < np.array(self.graph.plain)), axis=1)
+        return values, counts & passing(self.where, self.cuts, where)
 
 
 def compile_points(domain: Domain, policy: Policy, columns: tuple[Axis, ...], where: Predicate | None = None) -> Points:
@@ -126,10 +126,10 @@ def compile_points(domain: Domain, policy: Policy, columns: tuple[Axis, ...], wh
             everything = np.ones(cuts[name].count, dtype=np.bool_)
             layout[name] = AxisCells.of(cuts[name], cuts[name].groups(groups[name]), everything)
     moves = moves_at_once(domain, policy)
-    own = tuple(factor_graph(domain, policy, names, layout) for names in policy.factors(axes))
+    policy_factors = tuple(factor_graph(domain, policy, names, layout) for names in policy.factors(axes))
     graph = PointGraph(
         # Public constraints make records change together by moves of any length (docs/proofs/constraints.md).
-        factors=own if moves is None else tuple(complete(layout[name].cells) for name in axes),
+        factors=policy_factors if moves is None else tuple(complete(layout[name].cells) for name in axes),
         plain=tuple(layout[name].plain for name in axes),
         composition=policy.composition if moves is None else "record",
         leaves=bool(filtered.graph.outside.any()) or (moves is not None and where is not None),
@@ -149,7 +149,7 @@ def _numeric_groups(axis: Axis, domain: Domain) -> Grouping:
     if axis.width is None and attribute.size > MOST_VALUES:
         advice = f"Use wider bins: col({axis.attribute!r}).bins(...)."
         raise TooLarge(f"values of {axis.attribute}", attribute.size, MOST_VALUES, advice)
-    found = grouping(axis, attribute)
-    if found.count > MOST_VALUES:
-        raise TooLarge(f"bins of {axis.attribute}", found.count, MOST_VALUES, "Use wider bins.")
-    return found
+    bins = grouping(axis, attribute)
+    if bins.count > MOST_VALUES:
+        raise TooLarge(f"bins of {axis.attribute}", bins.count, MOST_VALUES, "Use wider bins.")
+    return bins

@@ -113,7 +113,7 @@ def _checked(value: object) -> Predicate:
 
 def atoms(predicate: Predicate | None) -> tuple[Atom, ...]:
     """The comparisons a condition is made of, in order of appearance."""
-    found: list[Atom] = []
+    comparisons: list[Atom] = []
     waiting: list[Predicate] = [] if predicate is None else [_checked(predicate)]
     while waiting:
         part = waiting.pop()
@@ -122,8 +122,8 @@ def atoms(predicate: Predicate | None) -> tuple[Atom, ...]:
         elif isinstance(part, Negation):
             waiting.append(part.inner)
         else:
-            found.append(part)
-    return tuple(found)
+            comparisons.append(part)
+    return tuple(comparisons)
 
 
 def truth(predicate: Predicate, of_atom: Callable[[Atom], Truth]) -> Truth:

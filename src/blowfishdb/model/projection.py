@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +13,10 @@ from blowfishdb.model.cellgraph import Factor
 from blowfishdb.model.domain import Bins, Domain, Integers
 from blowfishdb.model.families import WINDOWS, Grid, ValueGraph, ValueWindow
 from blowfishdb.model.graphs import AxisGraph, CliqueGraph, EdgeGraph, GridGraph, WindowGraph
-from blowfishdb.model.groups import AxisCells, Grouping, Segments
+from blowfishdb.model.groups import AxisCells, Segments, along, combinations
 from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.predicate import Atom, Predicate, Truth, truth
+from blowfishdb.model.predicate import Atom, Predicate, Truth, atoms, truth
 
 LISTED_LIMIT = 2**21
 """Joint thresholds list their edges up to this many to find what leaves a filter; beyond, they join a little more."""
@@ -125,19 +125,19 @@ def dilate(graph: Factor, mask: Bools) -> Bools:
     if isinstance(graph, GridGraph) and (graph.metric == "linf" or graph.edge_count_bound > LISTED_LIMIT):
         return _dilate_cube(graph, mask)
     edges = graph.edges()
-    found = mask.copy()
-    np.logical_or.at(found, edges[:, 0], mask[edges[:, 1]])
-    np.logical_or.at(found, edges[:, 1], mask[edges[:, 0]])
-    return found
+    reached = mask.copy()
+    np.logical_or.at(reached, edges[:, 0], mask[edges[:, 1]])
+    np.logical_or.at(reached, edges[:, 1], mask[edges[:, 0]])
+    return reached
 
 
 def _dilate_cube(graph: GridGraph, mask: Bools) -> Bools:
     """Axis by axis: exact for the Linf metric, which contains the L1 and L2 balls of the same radius."""
-    found = mask.reshape(*graph.shape, *mask.shape[1:])
+    reached = mask.reshape(*graph.shape, *mask.shape[1:])
     for axis in range(len(graph.shape)):
-        front = np.moveaxis(found, axis, 0)
-        found = np.moveaxis(_dilate_windows(graph.axis_within(axis, graph.theta), front), 0, axis)
-    return found.reshape(mask.shape)
+        front = np.moveaxis(reached, axis, 0)
+        reached = np.moveaxis(_dilate_windows(graph.axis_within(axis, graph.theta), front), 0, axis)
+    return reached.reshape(mask.shape)
 
 
 def _dilate_windows(graph: WindowGraph, mask: Bools) -> Bools:
@@ -145,11 +145,11 @@ def _dilate_windows(graph: WindowGraph, mask: Bools) -> Bools:
     before = np.concatenate([zero, np.cumsum(mask, axis=0, dtype=np.int64)])
     index = np.arange(graph.size)
     backward = np.searchsorted(graph.reach, index, side="left")
-    found = np.asarray(before[graph.reach + 1] > before[backward])
+    reached = np.asarray(before[graph.reach + 1] > before[backward])
     if graph.universal.size:
-        found[graph.universal] = mask.any(axis=0)
-        found |= mask[graph.universal].any(axis=0)
-    return found
+        reached[graph.universal] = mask.any(axis=0)
+        reached |= mask[graph.universal].any(axis=0)
+    return reached
 
 
 FILTER_LIMIT = 2**22
@@ -175,33 +175,23 @@ def passing(where: Predicate | None, cuts: Mapping[str, Segments], place: Mappin
 
 
 def evaluate(
-    where: Predicate | None,
-    conditions: Iterable[Atom],
-    cuts: Mapping[str, Segments],
-    groups: Mapping[str, Grouping],
+    where: Predicate | None, cuts: Mapping[str, Segments], counted: Mapping[str, Bools], limit: int | None = None
 ) -> Verdict:
-    """Evaluates filter and left-out groups on every combination of segments of the attributes that matter."""
-    partial = {name for name, group in groups.items() if np.any(group.runs.numbers < 0)}
-    asked = partial | {atom.attribute for atom in conditions}
-    names = tuple(name for name in cuts if name in asked)
+    """Evaluates a filter on every combination of segments of the attributes that matter.
+
+    `counted` tells which segments of the grouped attributes are in a group.
+    """
+    partial = [name for name, inside in counted.items() if not inside.all()]
+    decisive = {*partial, *(atom.attribute for atom in atoms(where))}
+    names = tuple(name for name in cuts if name in decisive)
     sizes = tuple(cuts[name].count for name in names)
-    if math.prod(sizes) > FILTER_LIMIT:
+    if math.prod(sizes) > (FILTER_LIMIT if limit is None else limit):
         return Verdict(names, None)
-
-    def along(name: str, values: Bools) -> Bools:
-        return values.reshape([-1 if other == name else 1 for other in names])
-
-    def by_segment(atom: Atom) -> Truth:
-        yes, no = cuts[atom.attribute].truth(atom)
-        return along(atom.attribute, yes), along(atom.attribute, no)
-
     accepted = np.ones(sizes, dtype=np.bool_)
     if where is not None:
-        accepted &= truth(where, by_segment)[0]
+        accepted &= combinations(where, names, cuts)
     for name in partial:
-        accepted &= along(name, cuts[name].groups(groups[name]) >= 0)
-    if not accepted.any():
-        raise QueryError("the filter rejects every declared record; nothing is left to count")
+        accepted &= along(names, name, counted[name])
     return Verdict(names, accepted)
 
 
@@ -220,12 +210,8 @@ def leaving_cells(
     for place, name in enumerate(verdict.names):
         if name not in layout:
             leaving = np.asarray(leaving.any(axis=place, keepdims=True))
-            continue
-        counts = layout[name].cell_of >= 0
-        front = np.moveaxis(leaving, place, 0)
-        merged = np.zeros((layout[name].cells, *front.shape[1:]), dtype=np.bool_)
-        np.logical_or.at(merged, layout[name].cell_of[counts], front[counts])
-        leaving = np.moveaxis(merged, 0, place)
+        else:
+            leaving = layout[name].merged(leaving, place)
     grouped = [place for place, name in enumerate(verdict.names) if name in layout]
     by_axis = np.transpose(
         leaving.reshape([leaving.shape[place] for place in grouped]),

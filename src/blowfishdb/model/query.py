@@ -58,15 +58,15 @@ def measure_of(cells: Cells) -> Measure:
 
 def sum_rows(cells: Cells) -> Sparse:
     """One row: the values."""
-    found = measure_of(cells)
-    return Sparse(_padded(cells, found.numerators)[None, :])
+    measure = measure_of(cells)
+    return Sparse(_padded(cells, measure.numerators)[None, :])
 
 
 def mean_rows(cells: Cells) -> Sparse:
     """Two rows: values less the offset, and the count of ordinary cells times the spread."""
-    found = measure_of(cells)
-    count = np.full(found.numerators.size, found.spread, dtype=np.int64)
-    return Sparse(np.stack([_padded(cells, found.numerators - found.offset), _padded(cells, count)]))
+    measure = measure_of(cells)
+    count = np.full(measure.numerators.size, measure.spread, dtype=np.int64)
+    return Sparse(np.stack([_padded(cells, measure.numerators - measure.offset), _padded(cells, count)]))
 
 
 def _padded(cells: Cells, values: Ints) -> Ints:
@@ -192,27 +192,27 @@ def levels_of(levels: Iterable[object]) -> tuple[Fraction, ...]:
     listed = [levels] if isinstance(levels, str | int | float | Fraction) else list(levels)
     if not 0 < len(listed) <= MOST_LEVELS:
         raise QueryError(f"quantiles need 1 to {MOST_LEVELS} levels such as [0.25, 0.5, 0.75]")
-    found = tuple(exact(level, "a level", QueryError) for level in listed)
-    if not all(0 < level < 1 for level in found):
+    shares = tuple(exact(level, "a level", QueryError) for level in listed)
+    if not all(0 < level < 1 for level in shares):
         raise QueryError("a level lies strictly between 0 and 1: 0.5 asks for the median")
-    return found
+    return shares
 
 
-def workload(asked: Query, cells: Cells) -> Rows:
+def workload(query: Query, cells: Cells) -> Rows:
     """The linear queries over the cells that answer the question, in the order in which answers are shown.
 
     Quantiles are read off a cdf, and a mean off a sum and a count; those are what their rows ask.
     """
-    if asked.kind in ("cdf", "quantiles"):
+    if query.kind in ("cdf", "quantiles"):
         return _running(cells)
-    if asked.kind == "sum":
+    if query.kind == "sum":
         return sum_rows(cells)
-    if asked.kind == "mean":
+    if query.kind == "mean":
         return mean_rows(cells)
-    if asked.kind == "ranges":
-        return _boxes(asked, cells) if asked.boxes else _all_ranges(cells)
-    if asked.kind == "marginals":
-        return _marginals(asked, cells)
+    if query.kind == "ranges":
+        return _boxes(query, cells) if query.boxes else _all_ranges(cells)
+    if query.kind == "marginals":
+        return _marginals(query, cells)
     return Identity(cells.graph.cells)
 
 
@@ -264,12 +264,12 @@ def _all_ranges(cells: Cells) -> Rows:
     return Intervals(count, low, high + 1)
 
 
-def _boxes(asked: Query, cells: Cells) -> Rows:
-    order = [[axis.attribute for axis in asked.axes].index(name) for name in cells.axes]
+def _boxes(query: Query, cells: Cells) -> Rows:
+    order = [[axis.attribute for axis in query.axes].index(name) for name in cells.axes]
     for place in range(len(order)):
         _need_order(cells, place)
     low, high = [], []
-    for box in asked.boxes:
+    for box in query.boxes:
         if len(box) != len(order):
             raise QueryError(f"a box has one range per attribute: {len(order)}, not {len(box)}")
         ranges = [box[place] for place in order]
@@ -283,12 +283,12 @@ def _boxes(asked: Query, cells: Cells) -> Rows:
     return Rectangles(cells.graph.shape, np.array(low), np.array(high))
 
 
-def _marginals(asked: Query, cells: Cells) -> Rows:
-    if asked.ways is not None:
-        if not 1 <= asked.ways <= len(cells.axes):
-            raise QueryError(f"ways is between 1 and the number of attributes, {len(cells.axes)}, not {asked.ways}")
-        return all_marginals(cells.graph.shape, asked.ways)
-    unknown = [name for subset in asked.subsets for name in subset if name not in cells.axes]
+def _marginals(query: Query, cells: Cells) -> Rows:
+    if query.ways is not None:
+        if not 1 <= query.ways <= len(cells.axes):
+            raise QueryError(f"ways is between 1 and the number of attributes, {len(cells.axes)}, not {query.ways}")
+        return all_marginals(cells.graph.shape, query.ways)
+    unknown = [name for subset in query.subsets for name in subset if name not in cells.axes]
     if unknown:
         raise QueryError(f"{unknown[0]} is not grouped, so it is in no marginal")
-    return marginals(cells.graph.shape, [sorted(cells.axes.index(name) for name in s) for s in asked.subsets])
+    return marginals(cells.graph.shape, [sorted(cells.axes.index(name) for name in s) for s in query.subsets])

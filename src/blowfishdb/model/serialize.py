@@ -259,9 +259,6 @@ def write_literal(value: object, error: type[InvalidInput] = InvalidInput) -> Pl
     return [type(value).__name__, text]
 
 
-Written = dict[str, Any]
-
-
 class Beside(TypedDict):
     """How an attribute treats NULL and values outside."""
 
@@ -284,24 +281,24 @@ def plain(value: object) -> object:
     raise DomainError(f"{value!r} cannot be written in a document")
 
 
-def write_domain(domain: Domain) -> Written:
+def write_domain(domain: Domain) -> dict[str, Any]:
     """Each attribute by name."""
     return {name: write_attribute(attribute) for name, attribute in domain.attributes}
 
 
-def write_attribute(attribute: Attribute) -> Written:
+def write_attribute(attribute: Attribute) -> dict[str, Any]:
     """One attribute with everything that was declared."""
-    written = _write_kind(attribute)
-    written["null"] = plain(attribute.null)
-    written["outside"] = plain(attribute.outside)
+    entry = _write_kind(attribute)
+    entry["null"] = plain(attribute.null)
+    entry["outside"] = plain(attribute.outside)
     if attribute.null_public:
-        written["null_public"] = True
+        entry["null_public"] = True
     if attribute.outside_public:
-        written["outside_public"] = True
-    return written
+        entry["outside_public"] = True
+    return entry
 
 
-def _write_kind(attribute: Attribute) -> Written:
+def _write_kind(attribute: Attribute) -> dict[str, Any]:
     if isinstance(attribute, Categorical):
         return {"kind": "categorical", "values": list(attribute.values), "ordered": attribute.is_ordered}
     if isinstance(attribute, Integers):
@@ -319,44 +316,44 @@ def _write_kind(attribute: Attribute) -> Written:
     raise DomainError(f"a {type(attribute).__name__} cannot be written in a document")
 
 
-def read_attribute(written: Mapping[str, Any]) -> Attribute:
+def read_attribute(entry: Mapping[str, Any]) -> Attribute:
     """The attribute that a checked entry declares."""
-    kind = written["kind"]
+    kind = entry["kind"]
     beside: Beside = {
-        "null": written.get("null", CELL),
-        "outside": written.get("outside", CELL if kind == "categorical" else CLAMP),
-        "null_public": written.get("null_public", False),
-        "outside_public": written.get("outside_public", False),
+        "null": entry.get("null", CELL),
+        "outside": entry.get("outside", CELL if kind == "categorical" else CLAMP),
+        "null_public": entry.get("null_public", False),
+        "outside_public": entry.get("outside_public", False),
     }
     if kind == "categorical":
-        return categorical(written["values"], written.get("ordered", False), **beside)
+        return categorical(entry["values"], entry.get("ordered", False), **beside)
     if kind == "integers":
-        return integers(written["low"], written["high"], **beside)
+        return integers(entry["low"], entry["high"], **beside)
     if kind == "bins":
-        ends = written.get("low"), written.get("high")
-        return bins(*ends, width=written.get("width"), edges=written.get("edges"), **beside)
+        ends = entry.get("low"), entry.get("high")
+        return bins(*ends, width=entry.get("width"), edges=entry.get("edges"), **beside)
     if kind == "dates":
-        return dates(written["start"], written["end"], written.get("by", "day"), **beside)
-    zone = written.get("zone", "UTC")
-    return timestamps(written["start"], written["end"], written.get("by", "hour"), zone=zone, **beside)
+        return dates(entry["start"], entry["end"], entry.get("by", "day"), **beside)
+    zone = entry.get("zone", "UTC")
+    return timestamps(entry["start"], entry["end"], entry.get("by", "hour"), zone=zone, **beside)
 
 
-def write_policy(policy: Policy) -> Written:
+def write_policy(policy: Policy) -> dict[str, Any]:
     """The policy; attributes that are not named stay full."""
-    written: Written = {"composition": policy.composition, "presence": policy.presence}
+    entry: dict[str, Any] = {"composition": policy.composition, "presence": policy.presence}
     if isinstance(policy.unit, Person):
         unit = policy.unit
-        written["unit"] = {"person": unit.id, "at_most": unit.at_most, "order_by": unit.order_by}
+        entry["unit"] = {"person": unit.id, "at_most": unit.at_most, "order_by": unit.order_by}
     if policy.attributes:
-        written["attributes"] = {name: _write_family(family) for name, family in policy.attributes.items()}
+        entry["attributes"] = {name: _write_family(family) for name, family in policy.attributes.items()}
     if policy.joint:
-        written["joint"] = [_write_grid(joint) for joint in policy.joint]
+        entry["joint"] = [_write_grid(joint) for joint in policy.joint]
     if policy.constraints:
-        written["constraints"] = [_write_constraint(constraint) for constraint in policy.constraints]
-    return written
+        entry["constraints"] = [_write_constraint(constraint) for constraint in policy.constraints]
+    return entry
 
 
-def _write_family(family: Family) -> Written:
+def _write_family(family: Family) -> dict[str, Any]:
     match family:
         case Full():
             return {"kind": "full"}
@@ -374,53 +371,53 @@ def _write_family(family: Family) -> Written:
             return {"kind": "custom", "edges": [[plain(one), plain(two)] for one, two in edges]}
 
 
-def _write_grid(joint: Grid) -> Written:
+def _write_grid(joint: Grid) -> dict[str, Any]:
     return {"attributes": list(joint.attributes), "theta": plain(joint.theta), "metric": joint.metric}
 
 
-def _write_constraint(constraint: Constraint) -> str | Written:
+def _write_constraint(constraint: Constraint) -> str | dict[str, Any]:
     if not isinstance(constraint, MarginalConstraint) or constraint.values is None:
         return write_constraint(constraint)
     listed = [[*(plain(value) for value in combination), count] for combination, count in constraint.values]
     return {"fact": write_constraint(constraint), "values": listed}
 
 
-def read_stored_constraint(written: str | Mapping[str, Any]) -> Constraint:
+def read_stored_constraint(entry: str | Mapping[str, Any]) -> Constraint:
     """The public constraint that a checked entry declares: its text, or a marginal with its counts."""
-    if isinstance(written, str):
-        return read_constraint(written)
-    constraint = read_constraint(written["fact"])
+    if isinstance(entry, str):
+        return read_constraint(entry)
+    constraint = read_constraint(entry["fact"])
     if not isinstance(constraint, MarginalConstraint):
-        raise PolicyError(f"{written['fact']}: only marginals list values; write the number behind it, = 120")
-    return MarginalConstraint(constraint.attributes, tuple((tuple(line[:-1]), line[-1]) for line in written["values"]))
+        raise PolicyError(f"{entry['fact']}: only marginals list values; write the number behind it, = 120")
+    return MarginalConstraint(constraint.attributes, tuple((tuple(line[:-1]), line[-1]) for line in entry["values"]))
 
 
-def read_policy(written: Mapping[str, Any]) -> Policy:
+def read_policy(entry: Mapping[str, Any]) -> Policy:
     """The policy that a checked entry declares."""
-    unit = written.get("unit")
+    unit = entry.get("unit")
     return Policy(
-        {name: read_family(family) for name, family in written.get("attributes", {}).items()},
-        composition=written.get("composition", "record"),
-        presence=written.get("presence", "public"),
+        {name: read_family(family) for name, family in entry.get("attributes", {}).items()},
+        composition=entry.get("composition", "record"),
+        presence=entry.get("presence", "public"),
         unit=ROW if unit is None else Person(unit["person"], unit["at_most"], unit["order_by"]),
-        joint=[read_grid(joint) for joint in written.get("joint", ())],
-        constraints=[read_stored_constraint(constraint) for constraint in written.get("constraints", ())],
+        joint=[read_grid(joint) for joint in entry.get("joint", ())],
+        constraints=[read_stored_constraint(constraint) for constraint in entry.get("constraints", ())],
     )
 
 
-def read_grid(written: Mapping[str, Any]) -> Grid:
+def read_grid(entry: Mapping[str, Any]) -> Grid:
     """The joint threshold that a checked entry declares."""
-    return grid(written["attributes"], written["theta"], written.get("metric", "l2"))
+    return grid(entry["attributes"], entry["theta"], entry.get("metric", "l2"))
 
 
-def read_family(written: Mapping[str, Any]) -> Family:
+def read_family(entry: Mapping[str, Any]) -> Family:
     """The family that a checked entry declares."""
-    kind = written["kind"]
+    kind = entry["kind"]
     if kind == "threshold":
-        return threshold(written["theta"])
+        return threshold(entry["theta"])
     if kind == "partition":
-        return partition(written.get("blocks"), cuts=written.get("cuts"))
+        return partition(entry.get("blocks"), cuts=entry.get("cuts"))
     if kind == "custom":
-        return custom(written["edges"])
+        return custom(entry["edges"])
     simple: dict[str, Family] = {"public": public(), "line": line()}
     return simple.get(kind, full())

@@ -35,7 +35,13 @@ class Rows(Protocol):
 
     def dense(self) -> Ints:
         """The matrix itself; refused with TooLarge when it would not fit in memory."""
-        ...
+        queries, cells = self.shape
+        if queries * cells > DENSE_LIMIT:
+            advice = "Use dot and transpose_dot, which never write the matrix out."
+            raise TooLarge("entries of a dense workload", queries * cells, DENSE_LIMIT, advice)
+        if queries < cells:
+            return self.transpose_dot(np.eye(queries, dtype=np.int64)).T
+        return self.dot(np.eye(cells, dtype=np.int64))
 
     def column_norms(self, weights: Ints) -> Ints:
         """For each cell, the sum over the rows of weight times absolute entry, exact."""
@@ -44,6 +50,13 @@ class Rows(Protocol):
     def fingerprint(self) -> bytes:
         """Bytes that determine the matrix, for digests."""
         ...
+
+
+class NonNegativeRows(Rows, Protocol):
+    """Rows without a negative entry: their column norms are a transposed product."""
+
+    def column_norms(self, weights: Ints) -> Ints:
+        return self.transpose_dot(as_weights(weights, self.shape[0]))
 
 
 DENSE_LIMIT = 2**25
@@ -106,17 +119,6 @@ def check_exact(columns: Numbers, factor: int = 1) -> None:
         raise TooLarge("sum of absolute values", int(bound), SAFE_SUM, "Use smaller numbers, or floats.")
 
 
-def written_out(rows: Rows) -> Ints:
-    """The dense matrix of implicit rows, unless it is too large."""
-    queries, cells = rows.shape
-    if queries * cells > DENSE_LIMIT:
-        advice = "Use dot and transpose_dot, which never write the matrix out."
-        raise TooLarge("entries of a dense workload", queries * cells, DENSE_LIMIT, advice)
-    if queries < cells:
-        return rows.transpose_dot(np.eye(queries, dtype=np.int64)).T
-    return rows.dot(np.eye(cells, dtype=np.int64))
-
-
 RANGE_LIMIT = 2**25
 """Rows of an AllRanges workload that may be answered one by one (8191 cells)."""
 WIDE_COLUMNS = 512
@@ -126,7 +128,7 @@ PAIRS_PER_RANGE = 4
 
 
 @dataclass(frozen=True)
-class Identity:
+class Identity(NonNegativeRows):
     """The count of every cell."""
 
     cells: int
@@ -144,18 +146,12 @@ class Identity:
     def transpose_dot(self, answers: Numbers) -> Numbers:
         return as_columns(answers, self.cells).copy()
 
-    def dense(self) -> Ints:
-        return written_out(self)
-
-    def column_norms(self, weights: Ints) -> Ints:
-        return as_weights(weights, self.cells).copy()
-
     def fingerprint(self) -> bytes:
         return encode(("identity", self.cells))
 
 
 @dataclass(frozen=True)
-class Prefix:
+class Prefix(NonNegativeRows):
     """Row i counts the cells 0 to i; the last row is the total."""
 
     cells: int
@@ -177,18 +173,12 @@ class Prefix:
         check_exact(columns)
         return np.cumsum(columns[::-1], axis=0)[::-1]
 
-    def dense(self) -> Ints:
-        return written_out(self)
-
-    def column_norms(self, weights: Ints) -> Ints:
-        return self.transpose_dot(as_weights(weights, self.cells))
-
     def fingerprint(self) -> bytes:
         return encode(("prefix", self.cells))
 
 
 @dataclass(frozen=True, eq=False)
-class Intervals:
+class Intervals(NonNegativeRows):
     """Row i counts the cells low[i] <= c < high[i]; an empty interval is a row of zeros."""
 
     cells: int
@@ -212,10 +202,10 @@ class Intervals:
 
     def dot(self, cells: Numbers) -> Numbers:
         sums = sums_before(as_columns(cells, self.cells))
-        found = sums[self.high]
+        answers = sums[self.high]
         if np.any(self.low):
-            found -= sums[self.low]
-        return found
+            answers -= sums[self.low]
+        return answers
 
     def transpose_dot(self, answers: Numbers) -> Numbers:
         columns = as_columns(answers, self.low.size)
@@ -225,18 +215,12 @@ class Intervals:
         scatter_add(steps, self.high, -columns)
         return np.cumsum(steps, axis=0)[:-1]
 
-    def dense(self) -> Ints:
-        return written_out(self)
-
-    def column_norms(self, weights: Ints) -> Ints:
-        return self.transpose_dot(as_weights(weights, self.low.size))
-
     def fingerprint(self) -> bytes:
         return encode(("intervals", self.cells, self.low, self.high))
 
 
 @dataclass(frozen=True)
-class AllRanges:
+class AllRanges(NonNegativeRows):
     """Every non-empty range [low, high) in lexicographic order of (low, high)."""
 
     cells: int
@@ -278,12 +262,6 @@ class AllRanges:
             start = stop
         return np.cumsum(steps, axis=0)[:-1]
 
-    def dense(self) -> Ints:
-        return written_out(self)
-
-    def column_norms(self, weights: Ints) -> Ints:
-        return self.transpose_dot(as_weights(weights, self.shape[0]))
-
     def fingerprint(self) -> bytes:
         return encode(("all ranges", self.cells))
 
@@ -324,7 +302,7 @@ def scatter_add(target: Numbers, places: Ints, values: Numbers) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Sparse:
+class Sparse(Rows):
     """The rows of a matrix of whole numbers; a dense or another sparse matrix is converted."""
 
     matrix: csr_array
@@ -361,9 +339,6 @@ class Sparse:
         columns = as_columns(answers, self.shape[0])
         check_exact(columns, self._largest)
         return np.asarray(self.matrix.T @ columns)
-
-    def dense(self) -> Ints:
-        return written_out(self)
 
     def column_norms(self, weights: Ints) -> Ints:
         columns = as_weights(weights, self.shape[0])

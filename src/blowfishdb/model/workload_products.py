@@ -18,6 +18,7 @@ from blowfishdb.model.workload import (
     AllRanges,
     Identity,
     Intervals,
+    NonNegativeRows,
     Prefix,
     Rows,
     Sparse,
@@ -28,7 +29,6 @@ from blowfishdb.model.workload import (
     scatter_add,
     total,
     whole_numbers,
-    written_out,
 )
 
 AXIS_LIMIT = 10
@@ -36,7 +36,7 @@ AXIS_LIMIT = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Rectangles:
+class Rectangles(NonNegativeRows):
     """Row i counts the cells c with low[i, j] <= c_j < high[i, j] for all axes j; cells are row-major."""
 
     grid: tuple[int, ...]
@@ -88,12 +88,6 @@ class Rectangles:
             np.cumsum(table, axis=axis, out=table)
         return table[tuple(slice(size) for size in self.grid)].reshape(self.shape[1], *rest)
 
-    def dense(self) -> Ints:
-        return written_out(self)
-
-    def column_norms(self, weights: Ints) -> Ints:
-        return self.transpose_dot(as_weights(weights, self.low.shape[0]))
-
     def fingerprint(self) -> bytes:
         return encode(("boxes", self.grid, self.low, self.high))
 
@@ -115,7 +109,7 @@ LinearMap: TypeAlias = Callable[[Numbers], Numbers]
 
 
 @dataclass(frozen=True, eq=False)
-class Kronecker:
+class Kronecker(Rows):
     """Every product of one row per factor, over the product of their cells; both in row-major order."""
 
     factors: tuple[Rows, ...]
@@ -136,9 +130,6 @@ class Kronecker:
     def transpose_dot(self, answers: Numbers) -> Numbers:
         columns = as_columns(answers, self.shape[0])
         return self._along_each_axis(columns, 0, [factor.transpose_dot for factor in self.factors])
-
-    def dense(self) -> Ints:
-        return written_out(self)
 
     def column_norms(self, weights: Ints) -> Ints:
         """|A x B| = |A| x |B|; the factors' column_norms must take matrices of columns too."""
@@ -161,7 +152,7 @@ class Kronecker:
 
 
 @dataclass(frozen=True, eq=False)
-class Stacked:
+class Stacked(Rows):
     """The rows of every part, one part after the other, over the same cells."""
 
     parts: tuple[Rows, ...]
@@ -185,9 +176,6 @@ class Stacked:
     def transpose_dot(self, answers: Numbers) -> Numbers:
         columns = as_columns(answers, self.shape[0])
         return self._summed(columns, [part.transpose_dot for part in self.parts])
-
-    def dense(self) -> Ints:
-        return written_out(self)
 
     def column_norms(self, weights: Ints) -> Ints:
         columns = as_weights(weights, self.shape[0])

@@ -74,12 +74,12 @@ class Certificate:
         An answer's certificate needs no plan and no graph: `again` works it out from what the answer carries.
         """
         if plan is not None and graph is not None:
-            found = certify(plan, graph, version_of(self.plan_digest))
+            certificate = certify(plan, graph, version_of(self.plan_digest))
         elif self.again is not None and plan is None and graph is None:
-            found = self.again()
+            certificate = self.again()
         else:
             raise DigestMismatch("nothing came with this certificate to compute it from: give the plan and the graph")
-        if found != self:
+        if certificate != self:
             raise DigestMismatch("this certificate does not belong to this plan and policy")
 
 
@@ -100,20 +100,20 @@ class CertifiedPlan:
 
 def certified_as_charged(plan: Plan | EdgePlan, graph: CellGraph, charged: Certificate) -> CertifiedPlan:
     """The plan certified anew on this graph; DigestMismatch unless that gives the certificate that is charged."""
-    found = CertifiedPlan(plan, graph)
-    if found.certificate != charged:
+    certified = CertifiedPlan(plan, graph)
+    if certified.certificate != charged:
         raise DigestMismatch("the certificate was made for another plan or policy: nothing was measured")
-    return found
+    return certified
 
 
 def certify(plan: Plan | EdgePlan, graph: CellGraph, version: int = VERSION) -> Certificate:
     """The certificate of a plan with its noise level set; its digests in the given version of their encoding."""
     worst = worst_loss(plan, graph)
     epsilon = Fraction(worst.loss) / plan.unit
-    own = plan.digest(), graph.digest()
+    digests = plan.digest(), graph.digest()
     if version != VERSION:
-        own = encoding_1.plan_digest(plan), encoding_1.graph_digest(graph)
-    return Certificate(epsilon, worst.edge, worst.tight, *own, reason(graph.constraint_moves))
+        digests = encoding_1.plan_digest(plan), encoding_1.graph_digest(graph)
+    return Certificate(epsilon, worst.edge, worst.tight, *digests, reason(graph.constraint_moves))
 
 
 def calibrate(plan: AnyPlan, graph: CellGraph, epsilon: Fraction) -> tuple[AnyPlan, Certificate]:
@@ -179,9 +179,9 @@ def _column_norms(plan: Plan) -> Ints:
         else:
             norms = np.ones(1, dtype=np.int64)
             for factor in part.factors:
-                own = factor.rows.column_norms(factor.weights)
-                check_sum("product of column norms", int(norms.max()) * int(own.max()))
-                norms = np.multiply.outer(norms, own).reshape(-1)
+                factor_norms = factor.rows.column_norms(factor.weights)
+                check_sum("product of column norms", int(norms.max()) * int(factor_norms.max()))
+                norms = np.multiply.outer(norms, factor_norms).reshape(-1)
         check_sum("sum of column norms", int(total.max()) + int(norms.max()))
         total = total + norms
     return total
@@ -206,20 +206,20 @@ def _worst_value_edge(plan: Plan, graph: CellGraph, norms: Ints) -> WorstEdge:
     products = [part for part in plan.parts if isinstance(part, KroneckerMeasurement)]
     if len(products) < len(plan.parts):
         return always
-    found = worst_product_edge(products, graph)
-    return found if found.loss <= always.loss else always
+    bound = worst_product_edge(products, graph)
+    return bound if bound.loss <= always.loss else always
 
 
 def _stacked_intervals(plan: Plan) -> tuple[Intervals, Ints] | None:
     """Weighted intervals of one axis with the same losses as the noisy rows, where there are such."""
     low, high, weights = [], [], []
     for part in plan.parts:
-        found = weighted_intervals(part.rows, part.weights) if isinstance(part, Measurement) else None
-        if found is None:
+        weighted = weighted_intervals(part.rows, part.weights) if isinstance(part, Measurement) else None
+        if weighted is None:
             return None
-        low.append(found[0].low)
-        high.append(found[0].high)
-        weights.append(found[1])
+        low.append(weighted[0].low)
+        high.append(weighted[0].high)
+        weights.append(weighted[1])
     return Intervals(plan.cells, np.concatenate(low), np.concatenate(high)), np.concatenate(weights)
 
 
@@ -260,14 +260,14 @@ def point_loss(plan: PointPlan, graph: PointGraph) -> int:
 
 def _least_kept(axes: Sequence[PointAxis], graph: PointGraph) -> int:
     """The least that the weights before and after a move share, as a product of what the columns share."""
-    kept = [
+    shared = [
         (_least_of_factor(factor, axes[start:stop], graph.plain[start:stop]), axes[start:stop])
         for factor, start, stop in graph.spans
     ]
     if graph.composition == "record":
-        return math.prod(least for least, _ in kept)
+        return math.prod(least for least, _ in shared)
     whole = math.prod(axis.steps for axis in axes)
-    return min(least * (whole // math.prod(axis.steps for axis in own)) for least, own in kept)
+    return min(least * (whole // math.prod(axis.steps for axis in columns)) for least, columns in shared)
 
 
 def _least_of_factor(factor: Factor, axes: Sequence[PointAxis], plain: Sequence[int]) -> int:
@@ -316,29 +316,31 @@ def _least_in_ball(factor: GridGraph, axes: Sequence[PointAxis], plain: Sequence
     return int(best.min())
 
 
-def _shared(best: Ints, own: Ints) -> Ints:
+def _shared(best: Ints, column: Ints) -> Ints:
     """The least product for each total of the shares of what came before and of one column more."""
-    found = np.full(best.size, np.iinfo(np.int64).max)
-    for share, least in enumerate(own.tolist()):
-        found[share:] = np.minimum(found[share:], best[: best.size - share] * least)
-    return found
+    products = np.full(best.size, np.iinfo(np.int64).max)
+    for share, least in enumerate(column.tolist()):
+        products[share:] = np.minimum(products[share:], best[: best.size - share] * least)
+    return products
 
 
 def components_of(graph: PointGraph) -> tuple[Ints, ...]:
     """For each column a label per value that no hidden move changes."""
-    found: list[Ints] = []
+    labels: list[Ints] = []
     for factor, start, stop in graph.spans:
         for column in range(stop - start):
             axis = factor.axis_within(column, factor.theta) if isinstance(factor, GridGraph) else factor
-            found.append(axis.components()[: graph.plain[start + column]])
-    return tuple(found)
+            labels.append(axis.components()[: graph.plain[start + column]])
+    return tuple(labels)
 
 
 def _check_blocks(plan: PointPlan, graph: PointGraph) -> None:
     """Refuses blocks that a hidden move of a record could change."""
     if not plan.blocks:
         return
-    changes = any(not _is_constant(labels, own) for own, labels in zip(components_of(graph), plan.blocks, strict=True))
+    changes = any(
+        not _is_constant(labels, parts) for parts, labels in zip(components_of(graph), plan.blocks, strict=True)
+    )
     if graph.can_vanish or changes:
         raise InfiniteLoss("a hidden move changes how many records a block has: do not count it exactly")
 

@@ -121,9 +121,9 @@ def weighted_intervals(rows: Rows, weights: Ints) -> tuple[Intervals, Ints] | No
     A row q >= 0 is the sum over k >= 1 of its level sets {q >= k}. They are nested, so |q_u - q_v| is the sum of
     the level sets' differences; and they are intervals exactly when q never rises again after it has fallen.
     """
-    found = as_intervals(rows)
-    if found is not None:
-        return found, weights
+    intervals = as_intervals(rows)
+    if intervals is not None:
+        return intervals, weights
     if not isinstance(rows, Sparse):
         return None
     return _level_sets(rows.matrix, weights)
@@ -234,11 +234,11 @@ def _zero_one_losses(tables: list[Ints], edges: Ints) -> Ints:
 def check_exact_rows(rows: Rows, graph: CellGraph) -> None:
     """Refuses rows that are not constant on every component, or not 0 where a record can leave or be absent."""
     labels = graph.components()
-    kept = np.flatnonzero(labels != ZERO)
-    _, first, inverse = np.unique(labels[kept], return_index=True, return_inverse=True)
+    inside = np.flatnonzero(labels != ZERO)
+    _, first, inverse = np.unique(labels[inside], return_index=True, return_inverse=True)
     columns = sparse_columns(rows)
-    representative = columns[:, kept[first[inverse]]]
-    changed = (columns[:, kept] - representative).count_nonzero()
+    representative = columns[:, inside[first[inverse]]]
+    changed = (columns[:, inside] - representative).count_nonzero()
     if changed or columns[:, np.flatnonzero(labels == ZERO)].count_nonzero():
         raise InfiniteLoss(
             "an exact row tells two values apart that the policy joins: measure it with noise, "
@@ -322,8 +322,8 @@ def _combine(axes: list[AxisCost], moved: tuple[WorstEdge, ...]) -> WorstEdge:
     """The loss when each axis makes its worst move at once (proof: docs/proofs/kronecker.md)."""
     whole = math.prod(axis.largest for axis in axes)
     if all(axis.is_level for axis in axes):
-        kept = math.prod(axis.largest - Fraction(worst.loss, 2) for axis, worst in zip(axes, moved, strict=True))
-        loss = math.ceil(2 * (whole - kept))
+        staying = math.prod(axis.largest - Fraction(worst.loss, 2) for axis, worst in zip(axes, moved, strict=True))
+        loss = math.ceil(2 * (whole - staying))
     else:
         summed = sum(w.loss * (whole // max(a.largest, 1)) for a, w in zip(axes, moved, strict=True))
         loss = min(summed, 2 * whole)
@@ -519,14 +519,14 @@ def _are_runs(moves: ConstraintMoves) -> bool:
 
 def _swept(moves: ConstraintMoves, along: Callable[[AxisGraph], WorstEdge], norms: Ints) -> tuple[WorstEdge, Ints]:
     """Each group as the only run of joined cells on the axis."""
-    found = []
+    by_group = []
     for start, stop, with_zero in zip(moves.starts[:-1], moves.starts[1:], moves.with_zero, strict=True):
         members = moves.members[start:stop]
         reach = np.arange(norms.size)
         reach[members] = members[-1]
         leaving = worst_to_zero(norms, members if with_zero else members[:0])
-        found.append(larger(along(WindowGraph(reach, np.empty(0, dtype=np.int64))), leaving))
-    return max(found, key=lambda worst: worst.loss), np.array([worst.loss for worst in found])
+        by_group.append(larger(along(WindowGraph(reach, np.empty(0, dtype=np.int64))), leaving))
+    return max(by_group, key=lambda worst: worst.loss), np.array([worst.loss for worst in by_group])
 
 
 def _listed(moves: ConstraintMoves, plan: Plan, norms: Ints) -> tuple[WorstEdge, Ints]:

@@ -183,15 +183,16 @@ class SelectionNoise:
         """The loss of publishing the best candidate, nothing else."""
         largest = int(self.sensitivities.max())
         worst = max(
-            int(weight) * (largest + int(own)) for weight, own in zip(self.weights, self.sensitivities, strict=True)
+            int(weight) * (largest + int(sensitivity))
+            for weight, sensitivity in zip(self.weights, self.sensitivities, strict=True)
         )
         touched = 2 if graph.has_value_edges else 1
         return Fraction(worst * touched * graph.rows_per_person) / self.unit
 
     def digest(self) -> str:
         """A hash of everything above."""
-        own = (self.unit, self.weights, self.sensitivities, self.sizes, self.one_sided, self.tie_words)
-        return digest(("select", *own))
+        content = (self.unit, self.weights, self.sensitivities, self.sizes, self.one_sided, self.tie_words)
+        return digest(("select", *content))
 
 
 class Selection(Stage, Protocol):
