@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 
+from blowfishdb.catalog.curator import Curator
 from blowfishdb.errors import CsrfTokenMissing, NotAllowed, NotSignedIn, PasswordMustChange
+from blowfishdb.server.auth.audit_log import NOTHING
 from blowfishdb.server.auth.session import LoginSession
 from blowfishdb.server.auth.users import Identity, Scope
 from blowfishdb.server.state import AppState
 from blowfishdb.server.worker_pools import WorkerPools
+from blowfishdb.session.backend import Backend
 
 COOKIE = "blowfish_session"
 CSRF_HEADER = "X-CSRF-Token"
@@ -51,20 +55,46 @@ def address_of(request: Request) -> str:
     return request.client.host if request.client is not None else "unknown"
 
 
-def signed_in(request: Request) -> Identity:
+@dataclass(frozen=True, eq=False)
+class Caller:
+    """Whoever sends a request, and what of the app state is theirs."""
+
+    identity: Identity
+    app_state: AppState
+
+    @property
+    def name(self) -> str:
+        """The name that they signed in with."""
+        return self.identity.name
+
+    def backend(self) -> Backend:
+        """What an analyst may ask for; every role may look at what is declared."""
+        return self.app_state.backend(self.name)
+
+    def curator(self) -> Curator:
+        """The curator's side in their name; for routes of curators and auditors alone."""
+        return self.app_state.curator(self.name)
+
+    def note(self, action: str, target: str = "", detail: Mapping[str, str | int | None] = NOTHING) -> None:
+        """Writes a line into the audit log."""
+        self.app_state.audit_log.note(self.name, action, target, detail)
+
+
+def signed_in(request: Request) -> Caller:
     """Whoever sends this request; NotSignedIn or CsrfTokenMissing otherwise."""
+    app_state = app_state_of(request)
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     if scheme:
         is_token = scheme.lower() == "bearer" and 0 < len(secret) <= LONGEST_SECRET
-        found = app_state_of(request).tokens.resume(secret) if is_token else None
+        identity = app_state.tokens.resume(secret) if is_token else None
     else:
-        found = identity_of(request)
-        if found is not None and request.method not in READING:
-            _check_csrf_token(found, request.headers.get(CSRF_HEADER, ""))
-    if found is None:
+        identity = identity_of(request)
+        if identity is not None and request.method not in READING:
+            _check_csrf_token(identity, request.headers.get(CSRF_HEADER, ""))
+    if identity is None:
         raise NotSignedIn
-    request.scope["state"]["who"] = found.name
-    return found
+    request.scope["state"]["who"] = identity.name
+    return Caller(identity, app_state)
 
 
 def _check_csrf_token(identity: Identity, sent: str) -> None:
@@ -72,27 +102,27 @@ def _check_csrf_token(identity: Identity, sent: str) -> None:
         raise CsrfTokenMissing
 
 
-def needs(*scopes: Scope) -> Callable[[Identity], Coroutine[Any, Any, Identity]]:
+def needs(*scopes: Scope) -> Callable[[Caller], Coroutine[Any, Any, Caller]]:
     """Lets a user pass who has one of these rights, and a password of their own."""
 
     # No function of a worker thread: it waits for nothing.
-    async def allowed(identity: Annotated[Identity, Depends(signed_in)]) -> Identity:
-        if identity.must_change:
+    async def allowed(caller: Annotated[Caller, Depends(signed_in)]) -> Caller:
+        if caller.identity.must_change:
             raise PasswordMustChange
-        if not identity.may(*scopes):
+        if not caller.identity.may(*scopes):
             raise NotAllowed(" or to ".join(scopes))
-        return identity
+        return caller
 
     return allowed
 
 
-Anybody = Annotated[Identity, Depends(signed_in)]
+Anybody = Annotated[Caller, Depends(signed_in)]
 """Whoever is signed in, even with a first password that must be changed."""
-Analyst = Annotated[Identity, Depends(needs("ask"))]
-DataCurator = Annotated[Identity, Depends(needs("curate"))]
+Analyst = Annotated[Caller, Depends(needs("ask"))]
+DataCurator = Annotated[Caller, Depends(needs("curate"))]
 AUDITING = Depends(needs("audit"))
-Auditor = Annotated[Identity, AUDITING]
-Member = Annotated[Identity, Depends(needs("ask", "curate", "audit"))]
+Auditor = Annotated[Caller, AUDITING]
+Member = Annotated[Caller, Depends(needs("ask", "curate", "audit"))]
 """Whoever has any right at all."""
 
 

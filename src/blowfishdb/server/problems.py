@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -16,6 +18,7 @@ from blowfishdb.errors import BlowfishError, InvalidInput
 from blowfishdb.incidents import public_error
 
 MEDIA_TYPE = "application/problem+json"
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 STATUS: tuple[tuple[type[BlowfishError], int], ...] = (
     (errors.NotSignedIn, 401),
     (errors.SignInRefused, 401),
@@ -75,23 +78,21 @@ def problem(error: BlowfishError) -> JSONResponse:
     headers = {"WWW-Authenticate": "Bearer"} if isinstance(error, errors.NotSignedIn) else {}
     if isinstance(error, errors.RateLimited | errors.SignInRefused) and error.wait:
         headers["Retry-After"] = str(error.wait)
+    return _response(status, error.code, error.message, fields, headers)
+
+
+def _response(
+    status: int, code: str, detail: str, fields: Mapping[str, Any] = NOTHING, headers: Mapping[str, str] = NOTHING
+) -> JSONResponse:
     content = {
-        "type": f"urn:blowfishdb:{error.code}",
+        "type": f"urn:blowfishdb:{code}",
         "title": HTTPStatus(status).phrase,
         "status": status,
-        "code": error.code,
-        "detail": error.message,
-        "fields": fields,
+        "code": code,
+        "detail": detail,
+        "fields": dict(fields),
     }
     return JSONResponse(content, status, headers, MEDIA_TYPE)
-
-
-def plain_problem(status: int, code: str, detail: str) -> JSONResponse:
-    """A refusal that is no error of ours: a path that leads nowhere, a body that is no JSON."""
-    title = HTTPStatus(status).phrase
-    kind = f"urn:blowfishdb:{code}"
-    content = {"type": kind, "title": title, "status": status, "code": code, "detail": detail, "fields": {}}
-    return JSONResponse(content, status, media_type=MEDIA_TYPE)
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -103,14 +104,12 @@ def add_handlers(app: FastAPI) -> None:
     async def misread(_: Request, error: Exception) -> JSONResponse:
         places = error.errors() if isinstance(error, RequestValidationError) else []
         where = "; ".join(".".join(map(str, place["loc"])) + f": {place['msg']}" for place in places[:5])
-        return plain_problem(422, "invalid-input", f"this request is not as it should be: {where}"[:1000])
+        return _response(422, "invalid-input", f"this request is not as it should be: {where}"[:1000])
 
     async def nowhere(_: Request, error: Exception) -> JSONResponse:
         status = error.status_code if isinstance(error, HTTPException) else 500
         code, said = ASTRAY.get(status, ("http-error", HTTPStatus(status).phrase))
-        response = plain_problem(status, code, said)
-        response.headers.update(getattr(error, "headers", None) or {})
-        return response
+        return _response(status, code, said, headers=getattr(error, "headers", None) or NOTHING)
 
     app.add_exception_handler(BlowfishError, ours)
     app.add_exception_handler(RequestValidationError, misread)

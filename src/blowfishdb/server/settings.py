@@ -14,6 +14,7 @@ SQLITE = "sqlite:///"
 OIDC_CALLBACK = "/api/v1/sessions/oidc/callback"
 
 WHOLE = ("requests_per_minute", "sign_ins_per_minute", "shutdown_seconds", "largest_body", "largest_upload")
+"""Settings that are whole numbers, at least 1."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,7 @@ class Settings:
     def __post_init__(self) -> None:
         if not 1 <= self.port <= 65_535:
             raise CatalogError("server.port is a number from 1 to 65535")
-        for name in (
-            "requests_per_minute",
-            "sign_ins_per_minute",
-            "shutdown_seconds",
-            "largest_body",
-            "largest_upload",
-        ):
+        for name in WHOLE:
             if getattr(self, name) < 1:
                 raise CatalogError(f"server.{name} is a whole number, at least 1")
         if (self.certificate is None) != (self.key is None):

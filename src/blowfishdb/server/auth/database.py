@@ -66,64 +66,54 @@ class Database:
     connect: Callable[[], Connection]
     mark: str
     errors: tuple[type[Exception], ...]
-    _writer: Connection | None = None
-    _reader: Connection | None = None
+    _open: dict[str, Connection] = field(default_factory=dict)
     _writing: threading.RLock = field(default_factory=threading.RLock)
     _reading: threading.RLock = field(default_factory=threading.RLock)
 
     @contextmanager
     def write(self) -> Iterator[Cursor]:
         """One transaction, kept when the block ends well and undone when it does not."""
-        with self._writing:
+        with self._writing, self._connection("writer") as connection:
+            connection.execute("BEGIN IMMEDIATE" if self.mark == "?" else "BEGIN", ())
             try:
-                connection = self._writer = self._writer or self._opened()
-                connection.execute("BEGIN IMMEDIATE" if self.mark == "?" else "BEGIN", ())
-                try:
-                    # Both databases let one writer in at a time: a line of the log has one line before it.
-                    if self.mark != "?":
-                        connection.execute(TAKE_TURNS, ())
-                    yield Statements(connection, self.mark)
-                    connection.execute("COMMIT", ())
-                except BaseException:
-                    connection.execute("ROLLBACK", ())
-                    raise
-            except self.errors:
-                self._forget_writer()
-                raise AccountsUnavailable from None
+                # Both databases let one writer in at a time: a line of the log has one line before it.
+                if self.mark != "?":
+                    connection.execute(TAKE_TURNS, ())
+                yield Statements(connection, self.mark)
+                connection.execute("COMMIT", ())
+            except BaseException:
+                connection.execute("ROLLBACK", ())
+                raise
 
     @contextmanager
     def read(self) -> Iterator[Cursor]:
         """What is committed, each statement by itself: whoever reads does not wait until a line is safely on disk."""
-        with self._reading:
-            try:
-                self._reader = self._reader or self._opened()
-                yield Statements(self._reader, self.mark)
-            except self.errors:
-                self._forget_reader()
-                raise AccountsUnavailable from None
+        with self._reading, self._connection("reader") as connection:
+            yield Statements(connection, self.mark)
 
     def close(self) -> None:
         """Lets go of the connections."""
         with self._writing:
-            self._forget_writer()
+            self._forget("writer")
         with self._reading:
-            self._forget_reader()
+            self._forget("reader")
 
-    def _opened(self) -> Connection:
-        connection = self.connect()
-        for table in TABLES:
-            connection.execute(table, ())
-        return connection
+    @contextmanager
+    def _connection(self, use: str) -> Iterator[Connection]:
+        """The open connection for this use; AccountsUnavailable when the database does not answer on it."""
+        try:
+            if use not in self._open:
+                connection = self.connect()
+                for table in TABLES:
+                    connection.execute(table, ())
+                self._open[use] = connection
+            yield self._open[use]
+        except self.errors:
+            self._forget(use)
+            raise AccountsUnavailable from None
 
-    def _forget_writer(self) -> None:
-        lost, self._writer = self._writer, None
-        self._let_go(lost)
-
-    def _forget_reader(self) -> None:
-        lost, self._reader = self._reader, None
-        self._let_go(lost)
-
-    def _let_go(self, connection: Connection | None) -> None:
+    def _forget(self, use: str) -> None:
+        connection = self._open.pop(use, None)
         if connection is not None:
             with suppress(*self.errors):
                 connection.close()

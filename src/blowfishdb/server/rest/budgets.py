@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 
 from blowfishdb.ledger import AnalystBudget
 from blowfishdb.model.serialize import write
-from blowfishdb.server.access import Analyst, Auditor, DataCurator, app_state_of
+from blowfishdb.server.access import Analyst, Auditor, DataCurator
 from blowfishdb.server.rest.queries import Strict
 
 router = APIRouter(prefix="/datasets/{name}", tags=["budgets"])
@@ -29,16 +29,16 @@ class NewTotal(Strict):
 
 
 @router.get("/budget")
-def own(name: str, identity: Analyst, request: Request) -> dict[str, Any]:
+def own(name: str, caller: Analyst) -> dict[str, Any]:
     """What one spent and may still spend."""
-    content: dict[str, Any] = write(app_state_of(request).backend(identity.name).budget(name))
+    content: dict[str, Any] = write(caller.backend().budget(name))
     return content
 
 
 @router.get("/budgets")
-def all_budgets(name: str, identity: Auditor, request: Request) -> dict[str, Any]:
+def all_budgets(name: str, caller: Auditor) -> dict[str, Any]:
     """What the data may lose and has lost, and each analyst's part."""
-    curator = app_state_of(request).curator(identity.name)
+    curator = caller.curator()
     account = curator.account(name)
     return {
         "dataset": name,
@@ -52,30 +52,27 @@ def all_budgets(name: str, identity: Auditor, request: Request) -> dict[str, Any
 
 
 @router.put("/budgets")
-def renew(name: str, sent: NewTotal, identity: DataCurator, request: Request) -> dict[str, Any]:
+def renew(name: str, sent: NewTotal, caller: DataCurator) -> dict[str, Any]:
     """Raises what the data may lose in all; what was spent stays spent."""
-    app_state = app_state_of(request)
-    account = app_state.curator(identity.name).renew(name, sent.epsilon, reason=sent.reason)
-    app_state.audit_log.note(identity.name, "renewed a budget", name, {"epsilon": str(account.limit)})
+    account = caller.curator().renew(name, sent.epsilon, reason=sent.reason)
+    caller.note("renewed a budget", name, {"epsilon": str(account.limit)})
     return {"dataset": name, "limit": str(account.limit), "remaining": str(account.remaining)}
 
 
 @router.put("/budgets/everyone")
-def limit_everyone(name: str, sent: NewLimit, identity: DataCurator, request: Request) -> dict[str, Any]:
+def limit_everyone(name: str, sent: NewLimit, caller: DataCurator) -> dict[str, Any]:
     """Sets what each analyst without a limit of their own may spend."""
-    app_state = app_state_of(request)
-    account = app_state.curator(identity.name).limit_everyone(name, sent.epsilon, reason=sent.reason)
-    app_state.audit_log.note(identity.name, "limited every analyst", name, {"epsilon": sent.epsilon})
+    account = caller.curator().limit_everyone(name, sent.epsilon, reason=sent.reason)
+    caller.note("limited every analyst", name, {"epsilon": sent.epsilon})
     limit = account.analyst_limit
     return {"dataset": name, "per_analyst": None if limit is None else str(limit)}
 
 
 @router.put("/budgets/analysts/{analyst}")
-def limit_analyst(name: str, analyst: str, sent: NewLimit, identity: DataCurator, request: Request) -> dict[str, Any]:
+def limit_analyst(name: str, analyst: str, sent: NewLimit, caller: DataCurator) -> dict[str, Any]:
     """Gives one analyst a limit of their own, or takes it away."""
-    app_state = app_state_of(request)
-    budget = app_state.curator(identity.name).limit_analyst(name, analyst, sent.epsilon, reason=sent.reason)
-    app_state.audit_log.note(identity.name, "limited an analyst", name, {"analyst": analyst, "epsilon": sent.epsilon})
+    budget = caller.curator().limit_analyst(name, analyst, sent.epsilon, reason=sent.reason)
+    caller.note("limited an analyst", name, {"analyst": analyst, "epsilon": sent.epsilon})
     return _analyst(budget)
 
 

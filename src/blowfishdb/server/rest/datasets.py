@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import Field
 
 from blowfishdb.catalog.dataset import Dataset
@@ -16,7 +16,7 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.serialize import write_domain, write_policy
-from blowfishdb.server.access import DataCurator, Member, app_state_of
+from blowfishdb.server.access import DataCurator, Member
 from blowfishdb.server.rest.queries import Strict
 from blowfishdb.server.state import AppState
 
@@ -65,10 +65,10 @@ class Description(Strict):
 
 
 @router.get("")
-def datasets(identity: Member, request: Request) -> list[dict[str, Any]]:
+def datasets(caller: Member) -> list[dict[str, Any]]:
     """All datasets with their attributes."""
-    app_state = app_state_of(request)
-    backend = app_state.backend(identity.name)
+    app_state = caller.app_state
+    backend = caller.backend()
     return [
         {"name": name, "attributes": list(backend.declared(name)[0]), "paused": _pause(app_state, name)}
         for name in backend.names()
@@ -76,10 +76,10 @@ def datasets(identity: Member, request: Request) -> list[dict[str, Any]]:
 
 
 @router.get("/{name}")
-def dataset(name: str, identity: Member, request: Request) -> dict[str, Any]:
+def dataset(name: str, caller: Member) -> dict[str, Any]:
     """What is declared of one dataset: domain and policy as documents, and the policy in words."""
-    app_state = app_state_of(request)
-    domain, policy = app_state.backend(identity.name).declared(name)
+    app_state = caller.app_state
+    domain, policy = caller.backend().declared(name)
     return {
         "name": name,
         "domain": write_domain(domain),
@@ -90,9 +90,8 @@ def dataset(name: str, identity: Member, request: Request) -> dict[str, Any]:
 
 
 @router.post("", status_code=201)
-def add(sent: NewDataset, identity: DataCurator, request: Request) -> dict[str, Any]:
+def add(sent: NewDataset, caller: DataCurator) -> dict[str, Any]:
     """Adds a dataset; reads its schema and none of its rows."""
-    app_state = app_state_of(request)
     document = read_document(plain_document(sent.domain, sent.policy), "json")
     made = Dataset(
         sent.name,
@@ -102,44 +101,42 @@ def add(sent: NewDataset, identity: DataCurator, request: Request) -> dict[str, 
         epsilon=sent.epsilon,
         per_analyst=sent.per_analyst,
     )
-    account = app_state.curator(identity.name).add(made)
-    app_state.audit_log.note(identity.name, "added a dataset", sent.name)
+    account = caller.curator().add(made)
+    caller.note("added a dataset", sent.name)
     return {"name": sent.name, "account": account.id, "epsilon": str(account.limit)}
 
 
 @router.delete("/{name}", status_code=204)
-def remove(name: str, identity: DataCurator, request: Request) -> None:
+def remove(name: str, caller: DataCurator) -> None:
     """Takes a dataset out; its account, and what was spent, stay in the ledger."""
-    app_state = app_state_of(request)
-    app_state.curator(identity.name).remove(name)
-    app_state.audit_log.note(identity.name, "removed a dataset", name)
+    caller.curator().remove(name)
+    caller.note("removed a dataset", name)
 
 
 @router.put("/{name}/pause")
-def pause(name: str, sent: Reason, identity: DataCurator, request: Request) -> dict[str, Any]:
+def pause(name: str, sent: Reason, caller: DataCurator) -> dict[str, Any]:
     """Pauses a dataset: no previews and no releases until it goes on."""
-    app_state = app_state_of(request)
-    app_state.curator(identity.name).dataset(name)
-    app_state.pauses.pause(name, by=identity.name, reason=sent.reason)
-    app_state.audit_log.note(identity.name, "paused a dataset", name, {"reason": sent.reason})
+    app_state = caller.app_state
+    caller.curator().dataset(name)
+    app_state.pauses.pause(name, by=caller.name, reason=sent.reason)
+    caller.note("paused a dataset", name, {"reason": sent.reason})
     return {"name": name, "paused": _pause(app_state, name)}
 
 
 @router.delete("/{name}/pause", status_code=204)
-def go_on(name: str, identity: DataCurator, request: Request) -> None:
+def go_on(name: str, caller: DataCurator) -> None:
     """Lets a paused dataset go on."""
-    app_state = app_state_of(request)
-    app_state.curator(identity.name).dataset(name)
+    app_state = caller.app_state
+    caller.curator().dataset(name)
     app_state.pauses.resume(name)
-    app_state.audit_log.note(identity.name, "let a dataset go on", name)
+    caller.note("let a dataset go on", name)
 
 
 @router.post("/{name}/snapshots")
-def refreshed(name: str, sent: Description, identity: DataCurator, request: Request) -> dict[str, Any]:
+def refreshed(name: str, sent: Description, caller: DataCurator) -> dict[str, Any]:
     """Notes that the rows were refreshed: old answers no longer replay, and the spent budget stays."""
-    app_state = app_state_of(request)
-    account = app_state.curator(identity.name).refreshed(name, sent.description, numbers_hold=sent.numbers_hold)
-    app_state.audit_log.note(identity.name, "noted refreshed rows", name)
+    account = caller.curator().refreshed(name, sent.description, numbers_hold=sent.numbers_hold)
+    caller.note("noted refreshed rows", name)
     return {"name": name, "snapshot": account.snapshot}
 
 

@@ -19,31 +19,29 @@ router = APIRouter(prefix="/ledger", tags=["ledger"])
 
 @router.get("/entries")
 def entries(
-    identity: Auditor,
-    request: Request,
+    caller: Auditor,
     dataset: str | None = None,
     after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     most: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> list[dict[str, Any]]:
     """Entries in order, after a number; all, or those of one dataset."""
-    found = app_state_of(request).curator(identity.name).entries(dataset, after=after)
+    found = caller.curator().entries(dataset, after=after)
     return [entry_content(entry) for entry in islice(found, most)]
 
 
 @router.get("/verification")
-def verification(identity: Auditor, request: Request) -> dict[str, Any]:
+def verification(caller: Auditor) -> dict[str, Any]:
     """Recomputes every hash and every balance."""
-    found = app_state_of(request).curator(identity.name).verify()
+    found = caller.curator().verify()
     fault = None if found.fault is None else {"sequence": found.fault.sequence, "reason": found.fault.reason}
     return {"sound": found.is_sound, "entries": found.entries, "head": found.head, "fault": fault}
 
 
 @router.get("/export", response_class=StreamingResponse)
-def export(identity: Auditor, request: Request, dataset: str | None = None) -> StreamingResponse:
+def export(caller: Auditor, dataset: str | None = None) -> StreamingResponse:
     """Every entry with its hashes, one JSON object per line."""
-    app_state = app_state_of(request)
-    app_state.audit_log.note(identity.name, "exported the ledger", dataset or "")
-    found = app_state.curator(identity.name).entries(dataset)
+    caller.note("exported the ledger", dataset or "")
+    found = caller.curator().entries(dataset)
 
     def lines() -> Iterator[str]:
         for entry in found:
@@ -68,20 +66,20 @@ def entry_content(entry: Entry) -> dict[str, Any]:
 audit_log_router = APIRouter(prefix="/audit-log", tags=["audit log"])
 
 
-@audit_log_router.get("", dependencies=[AUDITING])
+@audit_log_router.get("")
 def audit_log(
-    request: Request,
+    caller: Auditor,
     after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
     most: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> list[dict[str, Any]]:
     """Lines after a number, oldest first."""
-    return [asdict(entry) for entry in app_state_of(request).audit_log.lines(after=after, most=most)]
+    return [asdict(entry) for entry in caller.app_state.audit_log.lines(after=after, most=most)]
 
 
-@audit_log_router.get("/verification", dependencies=[AUDITING])
-def audit_log_verification(request: Request) -> dict[str, Any]:
+@audit_log_router.get("/verification")
+def audit_log_verification(caller: Auditor) -> dict[str, Any]:
     """Whether a line is missing or was changed."""
-    fault = app_state_of(request).audit_log.first_fault()
+    fault = caller.app_state.audit_log.first_fault()
     return {"sound": fault is None, "fault": fault}
 
 

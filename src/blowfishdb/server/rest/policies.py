@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Header, Response
 
 from blowfishdb.errors import InvalidInput, VersionMismatch
 from blowfishdb.ledger import VersionChange
 from blowfishdb.model.explain import explain
 from blowfishdb.model.serialize import write_policy
-from blowfishdb.server.access import DataCurator, Member, app_state_of
+from blowfishdb.server.access import DataCurator, Member
 from blowfishdb.server.rest.datasets import policy_tag, read_policy_for
 from blowfishdb.server.rest.queries import Strict
 
@@ -31,17 +31,17 @@ class WantedPolicy(Strict):
 
 
 @router.get("")
-def policy(name: str, identity: Member, request: Request, response: Response) -> dict[str, Any]:
+def policy(name: str, caller: Member, response: Response) -> dict[str, Any]:
     """The policy in force and what it means; its tag is in the header ETag."""
-    domain, found = app_state_of(request).backend(identity.name).declared(name)
+    domain, found = caller.backend().declared(name)
     response.headers["ETag"] = policy_tag(found)
     return {"policy": write_policy(found), "words": list(explain(domain, found))}
 
 
 @router.post("/changes")
-def what_would_change(name: str, sent: WantedPolicy, identity: DataCurator, request: Request) -> dict[str, Any]:
+def what_would_change(name: str, sent: WantedPolicy, caller: DataCurator) -> dict[str, Any]:
     """What a new policy would do to past loss; changes nothing."""
-    curator = app_state_of(request).curator(identity.name)
+    curator = caller.curator()
     wanted = read_policy_for(curator.dataset(name).domain, sent.policy)
     change, stretch = curator.what_would_change(name, policy=wanted)
     return {**_change(change), "why": stretch.why, "words": list(explain(curator.dataset(name).domain, wanted))}
@@ -51,22 +51,20 @@ def what_would_change(name: str, sent: WantedPolicy, identity: DataCurator, requ
 def set_policy(
     name: str,
     sent: NewPolicy,
-    identity: DataCurator,
-    request: Request,
+    caller: DataCurator,
     response: Response,
     if_match: Annotated[str | None, Header()] = None,
 ) -> dict[str, Any]:
     """Puts a policy in force; the header If-Match names the tag of the one that it replaces."""
     if if_match is None:
         raise InvalidInput("send the tag of the policy that you looked at in the header If-Match")
-    app_state = app_state_of(request)
-    curator = app_state.curator(identity.name)
+    curator = caller.curator()
     account, before = curator.in_force(name)
     if if_match.strip() != policy_tag(before.policy):
         raise VersionMismatch("policy", policy_tag(before.policy))
     wanted = read_policy_for(before.domain, sent.policy)
     change = curator.set_policy(name, wanted, reason=sent.reason, seen=account.policy_version)
-    app_state.audit_log.note(identity.name, "changed a policy", name, {"version": change.next_version})
+    caller.note("changed a policy", name, {"version": change.next_version})
     response.headers["ETag"] = policy_tag(wanted)
     return _change(change)
 

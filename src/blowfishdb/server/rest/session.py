@@ -60,9 +60,9 @@ def sign_in(sent: SignIn, request: Request, response: Response) -> Me:
 
 
 @router.get("/current")
-def who(identity: Anybody) -> Me:
+def who(caller: Anybody) -> Me:
     """Who is signed in."""
-    return described(identity)
+    return described(caller.identity)
 
 
 @router.get("/oidc", response_class=RedirectResponse, status_code=303)
@@ -102,23 +102,23 @@ def back_from_provider(request: Request, state: str = "", code: str = "") -> Red
 
 
 @router.delete("/current", status_code=204)
-def sign_out(identity: Anybody, request: Request, response: Response) -> None:
+def sign_out(caller: Anybody, request: Request, response: Response) -> None:
     """Ends the login session."""
-    app_state, secret = app_state_of(request), secret_of(request)
+    secret = secret_of(request)
     if secret is not None:
-        app_state.logins.sign_out(secret)
-    app_state.audit_log.note(identity.name, "signed out")
-    drop_cookie(response, app_state)
+        caller.app_state.logins.sign_out(secret)
+    caller.note("signed out")
+    drop_cookie(response, caller.app_state)
 
 
 @router.put("/current/password")
-def change_password(sent: NewPassword, identity: Anybody, request: Request, response: Response) -> Me:
+def change_password(sent: NewPassword, caller: Anybody, request: Request, response: Response) -> Me:
     """Changes one's own password; every other login session ends, and this one begins anew."""
-    app_state = app_state_of(request)
-    app_state.logins.check_password(identity.name, sent.password, address_of(request))
-    app_state.users.set_password(identity.name, sent.new_password)
-    app_state.audit_log.note(identity.name, "changed own password")
-    login = app_state.logins.begin(identity.name)
+    app_state, name = caller.app_state, caller.name
+    app_state.logins.check_password(name, sent.password, address_of(request))
+    app_state.users.set_password(name, sent.new_password)
+    caller.note("changed own password")
+    login = app_state.logins.begin(name)
     set_cookie(response, login, app_state)
     return described(login.identity)
 

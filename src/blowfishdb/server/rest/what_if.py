@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from pydantic import Field
 
 from blowfishdb.analysis.risk import risk
@@ -16,7 +16,7 @@ from blowfishdb.engine.serialize import read_query, read_target
 from blowfishdb.errors import PolicyError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
-from blowfishdb.server.access import DataCurator, Member, app_state_of
+from blowfishdb.server.access import DataCurator, Member
 from blowfishdb.server.rest.datasets import read_policy_for
 from blowfishdb.server.rest.queries import Strict
 
@@ -59,9 +59,9 @@ class Declared:
 
 
 @router.post("/what-if")
-def what_if(name: str, sent: WhatIf, identity: DataCurator, request: Request) -> list[dict[str, Any]]:
+def what_if(name: str, sent: WhatIf, caller: DataCurator) -> list[dict[str, Any]]:
     """What a question would cost under each policy, and an adversary's odds on each pair. Reads no data."""
-    curator = app_state_of(request).curator(identity.name)
+    curator = caller.curator()
     domain = curator.dataset(name).domain
     policies = {label: read_policy_for(domain, policy) for label, policy in sent.policies.items()}
     pairs = [
@@ -73,9 +73,9 @@ def what_if(name: str, sent: WhatIf, identity: DataCurator, request: Request) ->
 
 
 @router.post("/risk")
-def risk_of(name: str, sent: WantedRisk, identity: Member, request: Request) -> dict[str, Any]:
+def risk_of(name: str, sent: WantedRisk, caller: Member) -> dict[str, Any]:
     """What releases of so much epsilon can add to somebody's belief, at most. Reads no data."""
-    domain, policy = app_state_of(request).backend(identity.name).declared(name)
+    domain, policy = caller.backend().declared(name)
     one, two = (_value(domain, sent.attribute, text) for text in (sent.one, sent.two))
     found = risk(Declared(domain, policy), sent.epsilon, one, two, attribute=sent.attribute)
     low, high = found.posterior(sent.prior)
