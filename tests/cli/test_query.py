@@ -76,7 +76,7 @@ def test_sql_asks_the_same_as_options(people: Run) -> None:
 
 def test_explain_is_the_preview(people: Run) -> None:
     shown = people("sql", "EXPLAIN SELECT CDF(cost) FROM people", "--within", "300", *ANA, "--json")
-    assert shown.json["question"] == "CDF of cost"
+    assert shown.json["title"] == "CDF of cost"
     assert spent(people) == "0"
 
 

@@ -1,4 +1,4 @@
-"""Previews name every offer, why the first one wins, the worst pair, and the column that makes a filter dear."""
+"""Previews name every offer, why the first one wins, the worst pair, and the column that makes a filter expensive."""
 
 from __future__ import annotations
 
@@ -107,16 +107,16 @@ def test_absence_is_named() -> None:
     assert found.worst_pair == "a record that counts <-> an absent one"
 
 
-def test_the_dear_column_is_named_with_both_ways_out() -> None:
+def test_the_expensive_column_is_named_with_both_ways_out() -> None:
     found = preview(filtered(bf.col("ward") == "A3"))
-    (dear,) = found.expensive_columns
-    assert dear.column == "ward"
-    assert dear.now == pytest.approx(float(found.epsilon))
+    (column,) = found.expensive_columns
+    assert column.column == "ward"
+    assert column.now == pytest.approx(float(found.epsilon))
     public = preview(filtered(bf.col("ward") == "A3"), policy=bf.Policy({"cost": bf.line(), "ward": bf.public()}))
-    assert dear.if_public == pytest.approx(float(public.epsilon))
+    assert column.if_public == pytest.approx(float(public.epsilon))
     cut = bf.Policy({"cost": bf.line(), "ward": bf.partition([["A3"], ["A1", "A2"]])})
-    assert dear.if_partitioned == pytest.approx(float(preview(filtered(bf.col("ward") == "A3"), policy=cut).epsilon))
-    assert "The filter on ward makes this dear" in str(found)
+    assert column.if_partitioned == pytest.approx(float(preview(filtered(bf.col("ward") == "A3"), policy=cut).epsilon))
+    assert "The filter on ward makes this expensive" in str(found)
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_the_dear_column_is_named_with_both_ways_out() -> None:
 )
 def test_ordered_columns_are_cut_where_the_filter_cuts(condition: Predicate, family: object) -> None:
     found = preview(filtered(condition))
-    (dear,) = found.expensive_columns
-    policy = bf.Policy({"cost": bf.line(), dear.column: family})  # type: ignore[dict-item]
-    assert dear.if_partitioned == pytest.approx(float(preview(filtered(condition), policy=policy).epsilon))
+    (column,) = found.expensive_columns
+    policy = bf.Policy({"cost": bf.line(), column.column: family})  # type: ignore[dict-item]
+    assert column.if_partitioned == pytest.approx(float(preview(filtered(condition), policy=policy).epsilon))
 
 
 def test_only_ways_out_that_save_something_are_named() -> None:
@@ -140,7 +140,7 @@ def test_only_ways_out_that_save_something_are_named() -> None:
     assert "partitioned" not in str(same)
 
 
-def test_a_public_column_is_never_dear() -> None:
+def test_a_public_column_is_never_expensive() -> None:
     policy = bf.Policy({"cost": bf.line(), "ward": bf.public()})
     assert preview(filtered(bf.col("ward") == "A3"), policy=policy).expensive_columns == ()
     assert preview().expensive_columns == ()

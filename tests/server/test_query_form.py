@@ -106,8 +106,8 @@ def test_a_statement_says_its_accuracy_itself_where_it_does(db: Session) -> None
     sql = "SELECT ward, COUNT(*) FROM clinic GROUP BY ward"
     plain = read_form(db, QueryDraft("clinic", "sql"), AccuracyDraft(alpha="70"), sql, "")
     own = read_form(db, QueryDraft("clinic", "sql"), AccuracyDraft(alpha="70"), f"{sql} OPTIONS (epsilon = 0.25)", "")
-    assert float(plain.preview().target.alpha or 0) == 70
-    assert own.preview().target.alpha is None
+    assert float(plain.preview().accuracy_target.alpha or 0) == 70
+    assert own.preview().accuracy_target.alpha is None
     assert float(own.preview().epsilon) == 0.25
     with pytest.raises(AccuracyError):
         read_form(db, QueryDraft("clinic", "sql"), AccuracyDraft(alpha="a lot"), sql, "").preview()

@@ -69,8 +69,8 @@ def test_the_same_for_every_way_to_write_a_demand(db: Session) -> None:
     one = question.preview(alpha=50, beta=0.05)
     two = question.quote(accuracy="50", confidence=0.95)
     assert one.epsilon == two.epsilon
-    assert one.target == two.target
-    assert question.preview(epsilon=0.1).target.epsilon == Fraction(1, 10)
+    assert one.accuracy_target == two.accuracy_target
+    assert question.preview(epsilon=0.1).accuracy_target.epsilon == Fraction(1, 10)
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,7 @@ def _description(synopsis: Synopsis) -> dict[str, object]:
         "stages": {allowance.stage: str(allowance.epsilon) for allowance in artefact.stages},
         "policy_version": artefact.policy_version,
         "protected": list(artefact.protected),
-        "not_protected": list(artefact.unprotected),
+        "unprotected": list(artefact.unprotected),
         "caveat": artefact.caveat,
         "released": artefact.released,
         "digest": artefact.digest(),

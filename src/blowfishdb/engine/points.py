@@ -32,10 +32,10 @@ SCHEMA = "blowfishdb-node-weights/1"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PointColumn:
-    """One column of the grid: where its nodes lie, and how values between them share their weight.
+    """One column of the grid: where its points lie, and how values between them share their weight.
 
-    `places` are positions of sample values in units of nodes: a value at 2.25 gives three quarters of its weight to
-    node 2 and a quarter to node 3. `node_blocks` and `sample_blocks` number the blocks that no record leaves unseen.
+    `places` are positions of sample values in units of grid points: a value at 2.25 gives three quarters of its weight to
+    point 2 and a quarter to point 3. `point_blocks` and `sample_blocks` number the blocks that no record leaves unseen.
     """
 
     name: str
@@ -47,22 +47,22 @@ class PointColumn:
 
     def __post_init__(self) -> None:
         if self.grid_points.size != self.point_blocks.size or self.grid_points.size == 0:
-            raise InvalidInput("every node has a position and a block")
+            raise InvalidInput("every grid point has a position and a block")
         if not self.samples.size == self.places.size == self.sample_blocks.size > 0:
             raise InvalidInput("every sample value has a position, a place and a block")
         if self.places.min() < 0 or self.places.max() > self.grid_points.size - 1:
-            raise InvalidInput("sample values lie among the nodes")
+            raise InvalidInput("sample values lie among the grid points")
 
     def shares(self) -> Floats:
-        """The part of its weight that each sample value gives to each node: nodes by samples."""
+        """The part of its weight that each sample value gives to each grid point: points by samples."""
         return np.maximum(0.0, 1.0 - np.abs(np.arange(self.grid_points.size)[:, None] - self.places[None, :]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PointWeights:
-    """How many records stand at each node of a grid, noisy; and how many each block has, exactly, where that is public.
+    """Noisy numbers of records at each point of a grid; and exact numbers of each block, where they are public.
 
-    `weights` has one axis per column. `scale` is the scale of the noise on each node in records, 0 for exact weights.
+    `weights` has one axis per column. `scale` is the scale of the noise on each point in records, 0 for exact weights.
     """
 
     dataset: str
@@ -82,7 +82,7 @@ class PointWeights:
 
     def __post_init__(self) -> None:
         if self.weights.shape != tuple(column.grid_points.size for column in self.columns):
-            raise InvalidInput("weights have one axis per column, with one entry per node")
+            raise InvalidInput("weights have one axis per column, with one entry per grid point")
         blocks = tuple(int(column.point_blocks.max()) + 1 for column in self.columns)
         if self.block_counts is not None and self.block_counts.shape != blocks:
             raise InvalidInput("block counts have one axis per column, with one entry per block")
@@ -95,7 +95,7 @@ class PointWeights:
     def __repr__(self) -> str:
         grid = " × ".join(str(size) for size in self.weights.shape)
         noise = f"noise of scale {self.scale:.3g} records" if self.scale else "no noise"
-        return f"<{self.title} of {self.dataset}: {grid} nodes, epsilon {epsilon_words(self.epsilon)}, {noise}>"
+        return f"<{self.title} of {self.dataset}: {grid} points, epsilon {epsilon_words(self.epsilon)}, {noise}>"
 
     def to_json(self) -> str:
         """Everything, as JSON that reads back exactly."""
@@ -190,7 +190,7 @@ def _ints(values: Field) -> Ints:
 
 
 SAMPLES = 2**14
-"""About so many combinations of sample values stand for the values between the nodes."""
+"""The number of combinations of sample values that stand for the values between grid points, about."""
 AT_ONCE = 2**16
 """Points whose weights are written out together."""
 
@@ -247,7 +247,7 @@ class PointsRelease:
         return replace(grids[0], others=tuple(grids[1:]))
 
     def counting(self, handle: DatasetHandle) -> Counting:
-        """The statement that counts the points, and their weights on the nodes."""
+        """The statement that counts the points, and their weights on the grid."""
         return PointCount(self.best.plan, handle.source.prepare_points(self.points, handle.policy.unit))
 
     def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
@@ -285,7 +285,7 @@ def points_release(handle: DatasetHandle, query: Query, target: AccuracyTarget) 
 
 @dataclass(frozen=True)
 class PointPreview:
-    """One grid that was considered: nodes by column, the scale of its noise in records, and the predicted excess."""
+    """One grid that was considered: points by column, the scale of its noise in records, and the predicted excess."""
 
     kind: str
     grid_points: tuple[int, ...]
@@ -307,15 +307,15 @@ class PointPreview:
 
 @dataclass(frozen=True, eq=False)
 class PointCount:
-    """The exact weights of the nodes, then the exact counts of the blocks; never leaves the engine."""
+    """The exact weights of the grid points, then the exact counts of the blocks; never leaves the engine."""
 
     plan: PointPlan
     tally: Tally
 
     def run(self, deadline: float | None = None) -> Ints:
-        """Counts the points and adds up what they give to the nodes around them."""
+        """Counts the points and adds up what they give to the grid points around them."""
         points, numbers = self.tally.run(deadline)
-        check_sum("weights on nodes", int(numbers.sum()) * 2 * self.plan.total)
+        check_sum("weights on points", int(numbers.sum()) * 2 * self.plan.total)
         sums = np.zeros(self.plan.grid_points, dtype=np.int64)
         for start in range(0, numbers.size, AT_ONCE):
             some = slice(start, start + AT_ONCE)
@@ -335,7 +335,7 @@ def _measured(plan: PointPlan, counts: Ints) -> tuple[Ints, Ints]:
 
 
 def _column(points: Points, best: Offer, place: int) -> PointColumn:
-    """One column of the grid with evenly spread sample values for what lies between its nodes."""
+    """One column of the grid with evenly spread sample values for what lies between its points."""
     axis, blocks = best.plan.axes[place], best.grid.point_blocks[place]
     values = points.positions(place)
     each = (SAMPLES / best.plan.grid_points) ** (1.0 / len(points.axes))
@@ -358,7 +358,7 @@ def _column(points: Points, best: Offer, place: int) -> PointColumn:
 
 
 def _spread(size: int, wanted: int) -> Ints:
-    """So many indices below size, both ends among them; the middle one alone."""
+    """Evenly spread indices below size, both ends among them; for one index, the middle."""
     if wanted == 1:
         return np.array([size // 2])
     return np.unique(np.round(np.linspace(0, size - 1, min(wanted, size))).astype(np.int64))

@@ -150,7 +150,7 @@ class ExpensiveColumn:
 def expensive_columns(
     domain: Domain, policy: Policy, compiled: Compiled, target: AccuracyTarget, best: Quote
 ) -> tuple[ExpensiveColumn, ...]:
-    """The filter's protected columns that cost something, dearest first."""
+    """The filter's protected columns that cost something, the most expensive first."""
     asked = compiled.query
     conditions = atoms(asked.where)
     names = [name for name in dict.fromkeys(atom.attribute for atom in conditions) if _is_replaceable(policy, name)]
@@ -162,7 +162,7 @@ def expensive_columns(
         free, cut = (_price_with(domain, policy, asked, target, best, name, family) for family in families)
         if any(other is not None and other <= FEWEST_GAIN * now for other in (free, cut)):
             found.append(ExpensiveColumn(name, now, free, cut))
-    return tuple(sorted(found, key=lambda dear: dear.now if dear.if_public is None else dear.if_public))
+    return tuple(sorted(found, key=lambda column: column.now if column.if_public is None else column.if_public))
 
 
 def price(compiled: Compiled, quote: Quote, target: AccuracyTarget) -> float:
@@ -281,7 +281,7 @@ HOW_KNOWN: dict[Known, str] = {
     "not promised": "depends on the data",
 }
 NOTABLE = 1.1
-"""How many times dearer the second mechanism must be for the ratio to be worth a word."""
+"""How many times more expensive the second mechanism must be for the ratio to be worth a word."""
 
 
 @dataclass(frozen=True)
@@ -379,7 +379,7 @@ class Preview:
         return preview_fragment(self.head(), price, self.offer_rows(), self.notes())
 
     def head(self) -> str:
-        """What is asked, and how accurate or how dear it shall be."""
+        """The query, and the accuracy or the price that was asked for."""
         number = "1 answer" if self.answers == 1 else f"{self.answers:,} answers"
         scope = self.behind or ("every answer" if self.accuracy_target.guarantee == "simultaneous" else "each answer")
         if self.accuracy_target.epsilon is not None:
@@ -413,12 +413,14 @@ class Preview:
             summed = ". The price is summed over these records" if self.epsilon else ""
             said.append(f"Public constraints: {self.constraint_note}{summed}.")
         unit = "cost" if self.accuracy_target.epsilon is None else "be within"
-        for dear in self.expensive_columns:
-            others = (("public", dear.if_public), ("partitioned where the filter cuts", dear.if_partitioned))
+        for column in self.expensive_columns:
+            others = (("public", column.if_public), ("partitioned where the filter cuts", column.if_partitioned))
             ways = [
-                f"if it were {word} it would {unit} {readable(price)}" for word, price in others if _saves(price, dear)
+                f"if it were {word} it would {unit} {readable(price)}"
+                for word, price in others
+                if _saves(price, column)
             ]
-            said.append(f"The filter on {dear.column} makes this dear: {', '.join(ways)}.")
+            said.append(f"The filter on {column.column} makes this expensive: {', '.join(ways)}.")
         if self.unprotected:
             said.append(f"Not protected: {' '.join(self.unprotected)}")
         if self.left is not None:
@@ -478,9 +480,9 @@ def _figure(number: float | None) -> str:
     return "-" if number is None else readable(number)
 
 
-def _saves(price: float | None, dear: ExpensiveColumn) -> TypeGuard[float]:
+def _saves(price: float | None, column: ExpensiveColumn) -> TypeGuard[float]:
     """Whether hiding less in this way would make the question cheaper."""
-    return price is not None and price < dear.now
+    return price is not None and price < column.now
 
 
 def _why(offers: tuple[Quote, ...], target: AccuracyTarget, scale: int) -> str:

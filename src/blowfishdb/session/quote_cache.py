@@ -87,7 +87,7 @@ class QuoteCache:
 
 
 def _weight(release: AnyRelease) -> int:
-    """The size of a release in cells; points have one for each value of a column and each node of a grid."""
+    """The size of a release in cells; points have one for each value of a column and each point of a grid."""
     if isinstance(release, PointsRelease):
         return LEAST + sum(release.points.graph.plain) + sum(offer.plan.grid_points for offer in release.offers)
     return LEAST + release.compiled.problem.graph.cells

@@ -48,7 +48,7 @@ class Columns:
         return tuple(axis.attribute for axis in self.axes)
 
     def preview(self, *, epsilon: Number, clusters: int, rows: int | None = None) -> PointPreview:
-        """The grid that `node_weights` would measure, and the others; reads no data, charges nothing.
+        """The grid that `point_weights` would measure, and the others; reads no data, charges nothing.
 
         `rows` says about how many records there are (10 000 unless said); a release without it counts them first where
         their number is public, so it may choose another grid.
@@ -60,7 +60,7 @@ class Columns:
     def point_weights(
         self, *, epsilon: Number, clusters: int, rows: int | None = None, key: str | None = None
     ) -> PointWeights:
-        """Weights on the nodes of a grid that suits the clusters: charged before any data is read, then stored.
+        """Weights on the points of a grid that suits the clusters: charged before any data is read, then stored.
 
         Without `rows` the number of records is released first where it is public: an exact count, recorded, for 0.
         """
