@@ -34,8 +34,9 @@ SCHEMA = "blowfishdb-node-weights/1"
 class PointColumn:
     """One column of the grid: where its points lie, and how values between them share their weight.
 
-    `places` are positions of sample values in units of grid points: a value at 2.25 gives three quarters of its weight to
-    point 2 and a quarter to point 3. `point_blocks` and `sample_blocks` number the blocks that no record leaves unseen.
+    `places` are positions of sample values in units of grid points: a value at 2.25 gives three quarters of its weight
+    to point 2 and a quarter to point 3. `point_blocks` and `sample_blocks` number the blocks that no record leaves
+    unseen.
     """
 
     name: str

@@ -142,7 +142,9 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object]) -> None:
     for dear in preview.expensive_columns:
         saved = dear.if_public if dear.if_public is not None and dear.if_public < dear.now else None
         more = f" If {dear.column} were public it would be {saved:.3g}." if saved is not None else ""
-        notice(f"The filter on {dear.column} makes this dear.{more}", "is-accent", "lightbulb").style("margin-top:12px")
+        notice(f"The filter on {dear.column} makes this expensive.{more}", "is-accent", "lightbulb").style(
+            "margin-top:12px"
+        )
     _offers(preview)
     with ui.expansion("What is protected").props("dense").classes("w-full").style("margin-top:4px"):
         for said in preview.protected:
