@@ -1,4 +1,4 @@
-"""What is computed from a synopsis: OLAP steps, and the attributes whose parity a label is."""
+"""Computed from a synopsis, free: OLAP cubes, and the attributes whose parity a label is."""
 
 from __future__ import annotations
 
@@ -15,37 +15,38 @@ from blowfishdb.model.predicate import Axis, Comparison, Predicate, as_axes
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cube:
-    """A synopsis seen by some of its attributes, each at some width."""
+    """Counts of a synopsis by some of its attributes, each in groups of some width."""
 
     synopsis: Synopsis = field(repr=False)
     axes: tuple[Axis, ...] = ()
 
     def __repr__(self) -> str:
-        seen = ", ".join(axis.attribute for axis in self.axes) or "the total"
-        return f"<Cube by {seen} of {self.synopsis!r}>"
+        return f"<Cube by {', '.join(self.names) or 'the total'} of {self.synopsis!r}>"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes that the cube shows."""
+        return tuple(axis.attribute for axis in self.axes)
 
     def roll_up(self, axis: Grouped) -> Cube:
         """Without the named attribute; or, given bins or groups of it, coarser along it."""
-        (wanted,) = as_axes([axis])
-        self._seen(wanted.attribute)
-        if wanted == Axis(wanted.attribute):
-            return replace(self, axes=tuple(own for own in self.axes if own.attribute != wanted.attribute))
-        return self._with(wanted)
+        (coarser,) = as_axes([axis])
+        name = coarser.attribute
+        if name not in self.names:
+            raise QueryError(f"the cube does not show {name}; drill_down({name!r}) first")
+        return replace(self, axes=self._without(name)) if coarser == Axis(name) else self._with(coarser)
 
     def drill_down(self, axis: Grouped) -> Cube:
-        """With the named attribute besides; or, where it is there already, as finely as is now given."""
-        (wanted,) = as_axes([axis])
-        if wanted.attribute not in self.synopsis.domain:
+        """With the named attribute besides; an attribute that is there already is shown in the new groups."""
+        (finer,) = as_axes([axis])
+        if finer.attribute not in self.synopsis.domain:
             known = ", ".join(self.synopsis.domain)
-            raise QueryError(f"{wanted.attribute} is not in this synopsis, which has {known}")
-        if wanted.attribute in [own.attribute for own in self.axes]:
-            return self._with(wanted)
-        return replace(self, axes=(*self.axes, wanted))
+            raise QueryError(f"{finer.attribute} is not in this synopsis, which has {known}")
+        return self._with(finer) if finer.attribute in self.names else replace(self, axes=(*self.axes, finer))
 
     def slice(self, attribute: str, value: object) -> Cube:
         """The records with this value of the attribute, which is seen no more."""
-        kept = tuple(own for own in self.axes if own.attribute != attribute)
-        return Cube(self.synopsis.where(Comparison(attribute, "==", value)), kept)
+        return Cube(self.synopsis.where(Comparison(attribute, "==", value)), self._without(attribute))
 
     def dice(self, predicate: Predicate) -> Cube:
         """The records for which the condition is true."""
@@ -55,13 +56,11 @@ class Cube:
         """The counts that the cube shows."""
         return self.synopsis.histogram(*self.axes) if self.axes else self.synopsis.count()
 
-    def _seen(self, name: str) -> None:
-        if name not in [own.attribute for own in self.axes]:
-            raise QueryError(f"the cube does not show {name}; drill_down({name!r}) first")
+    def _with(self, axis: Axis) -> Cube:
+        return replace(self, axes=tuple(axis if each.attribute == axis.attribute else each for each in self.axes))
 
-    def _with(self, wanted: Axis) -> Cube:
-        self._seen(wanted.attribute)
-        return replace(self, axes=tuple(wanted if own.attribute == wanted.attribute else own for own in self.axes))
+    def _without(self, name: str) -> tuple[Axis, ...]:
+        return tuple(axis for axis in self.axes if axis.attribute != name)
 
 
 def cube(synopsis: Synopsis, *axes: Grouped) -> Cube:
@@ -85,18 +84,18 @@ def learn_parity(synopsis: Synopsis, label: str) -> Parity:
 
     One Walsh-Hadamard transform of the counts gives the agreement of every parity at once: d 2^d steps.
     """
-    kept = synopsis.artefact
-    if label not in kept.names:
-        raise QueryError(f"{label} is not in this synopsis; it has {', '.join(kept.names)}")
-    if any(axis.cells.cells != 2 or axis.cells.plain != 2 for axis in kept.axes):
+    artefact = synopsis.artefact
+    if label not in artefact.names:
+        raise QueryError(f"{label} is not in this synopsis; it has {', '.join(artefact.names)}")
+    if any(axis.cells.cells != 2 or axis.cells.plain != 2 for axis in artefact.axes):
         raise QueryError("parities are learnt of attributes with exactly two values each, NULL and outside excluded")
-    if len(kept.axes) > MOST_ATTRIBUTES:
-        raise TooLarge("attributes of a parity", len(kept.axes), MOST_ATTRIBUTES, "Publish fewer attributes.")
-    counts = np.moveaxis(kept.counts.reshape(kept.shape), kept.names.index(label), -1)
+    if len(artefact.axes) > MOST_ATTRIBUTES:
+        raise TooLarge("attributes of a parity", len(artefact.axes), MOST_ATTRIBUTES, "Publish fewer attributes.")
+    counts = np.moveaxis(artefact.counts.reshape(artefact.shape), artefact.names.index(label), -1)
     total = float(counts.sum())
     if total <= 0:
         raise InvalidInput("the counts of this synopsis add up to nothing: there is no parity to learn")
-    others = [name for name in kept.names if name != label]
+    others = [name for name in artefact.names if name != label]
     signed = walsh_hadamard((counts[..., 0] - counts[..., 1]).reshape(-1))
     best = int(np.argmax(signed))
     bits = [best >> (len(others) - 1 - place) & 1 for place in range(len(others))]
@@ -106,13 +105,13 @@ def learn_parity(synopsis: Synopsis, label: str) -> Parity:
 
 def walsh_hadamard(values: Floats) -> Floats:
     """For every set v of bits the sum over x of values[x] (-1)^(number of bits that x and v share)."""
-    found = np.asarray(values, dtype=np.float64).copy()
+    sums = np.asarray(values, dtype=np.float64).copy()
     step = 1
-    while step < found.size:
-        pairs = found.reshape(-1, 2, step)
-        found = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(-1)
+    while step < sums.size:
+        pairs = sums.reshape(-1, 2, step)
+        sums = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(-1)
         step *= 2
-    return found
+    return sums
 
 
 def eliminate_parity(records: Ints, labels: Ints, rounds: int = 101) -> Ints:
@@ -143,10 +142,10 @@ def _solve(system: Ints) -> tuple[Ints, Ints]:
     rows, bits = system.copy(), system.shape[1] - 1
     top = 0
     for bit in range(bits):
-        found = np.flatnonzero(rows[top:, bit])
-        if found.size == 0:
+        with_bit = np.flatnonzero(rows[top:, bit])
+        if with_bit.size == 0:
             continue
-        rows[[top, top + found[0]]] = rows[[top + found[0], top]]
+        rows[[top, top + with_bit[0]]] = rows[[top + with_bit[0], top]]
         others = (rows[:, bit] == 1) & (np.arange(rows.shape[0]) != top)
         rows[others] ^= rows[top]
         top += 1

@@ -34,7 +34,7 @@ SHOWN = (0.05, 0.5)
 
 
 class Declared(Protocol):
-    """What the meter needs to know: a dataset, a table, or anything else with a domain and a policy."""
+    """A dataset, a table, or anything else with a domain and a policy."""
 
     @property
     def domain(self) -> Domain: ...
@@ -45,7 +45,7 @@ class Declared(Protocol):
 
 @dataclass(frozen=True)
 class Risk:
-    """What releases of `epsilon` in all can add to the belief that a record is `one` rather than `two`.
+    """The bound on what releases of `epsilon` in all add to the belief that a record is `one` rather than `two`.
 
     `steps` is the distance of the two under the policy, None where it does not hide them from each other. `records`
     is how many records of one person would change together, where each row is protected on its own.
@@ -141,8 +141,7 @@ def risk(
     Several epsilons are several releases: their losses add up. `records` is how many rows of one person would change.
     """
     amounts = _amounts(epsilon)
-    if isinstance(records, bool) or not isinstance(records, int) or records < 1:
-        raise InvalidInput("records is a whole number of rows, at least 1")
+    _check_count("records", records)
     steps = _steps(declared, attribute, one, two)
     return Risk(_named(one), _named(two), steps, sum(amounts, Fraction(0)), len(amounts), records)
 
@@ -157,17 +156,17 @@ def beliefs(
     if not math.isclose(sum(weights.values()), 1.0, abs_tol=1e-6):
         raise InvalidInput("the probabilities of a prior sum to 1")
     spent = float(sum(_amounts(epsilon), Fraction(0)))
-    found = {}
-    for value, own in weights.items():
-        low = high = own
+    bounds = {}
+    for value, before in weights.items():
+        low = high = before
         for other, weight in weights.items():
             if other != value and weight > 0.0:
                 steps = _steps(declared, attribute, value, other)
                 power = math.inf if steps is None else spent * steps
                 low += weight * (math.exp(power) if power <= LARGEST_POWER else math.inf)
                 high += weight * math.exp(-power)
-        found[value] = (own, own / low, own / high) if own > 0.0 else (0.0, 0.0, 0.0)
-    return found
+        bounds[value] = (before, before / low, before / high) if before > 0.0 else (0.0, 0.0, 0.0)
+    return bounds
 
 
 @dataclass(frozen=True)
@@ -200,9 +199,8 @@ def sufficient_budget(
     stays at or below `posterior`; PolicyError where no budget can, because the policy does not hide them."""
     if (odds is None) == (posterior is None):
         raise AccuracyError("say which bound is wanted: odds, such as 3, or a posterior, such as 0.6")
-    for what, number in (("releases", releases), ("records", records)):
-        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-            raise InvalidInput(f"{what} is a whole number, at least 1")
+    _check_count("releases", releases)
+    _check_count("records", records)
     steps = _steps(declared, attribute, one, two)
     if steps is None:
         raise PolicyError(f"no budget hides {_named(one)} from {_named(two)}: no chain of hidden moves joins them")
@@ -219,10 +217,15 @@ def sufficient_budget(
 
 def probability(value: Number) -> Fraction:
     """A probability from 0 to 1."""
-    found = short_number(value, "a prior")
-    if not 0 <= found <= 1:
+    number = short_number(value, "a prior")
+    if not 0 <= number <= 1:
         raise AccuracyError("a belief is a probability from 0 to 1")
-    return found
+    return number
+
+
+def _check_count(name: str, number: int) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise InvalidInput(f"{name} is a whole number, at least 1")
 
 
 def _wanted_power(odds: Number | None, posterior: Number | None, prior: Number) -> float:

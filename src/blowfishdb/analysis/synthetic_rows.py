@@ -44,10 +44,10 @@ class SyntheticRows:
         place = np.unravel_index(np.repeat(np.arange(self.counts.size), self.counts), self.artefact.shape)
         generator = _generator(self.artefact, self.seed)
         order = generator.permutation(self.size)
-        found = {}
-        for axis, cell in zip(self.artefact.axes, place, strict=True):
-            found[axis.name] = _codes_within(axis, np.asarray(cell)[order], generator.random(self.size))
-        return found
+        return {
+            axis.name: _codes_within(axis, np.asarray(cell)[order], generator.random(self.size))
+            for axis, cell in zip(self.artefact.axes, place, strict=True)
+        }
 
     def to_arrow(self) -> pyarrow.Table:
         """The records as a table; NULL for records of a cell without a value."""
@@ -64,25 +64,25 @@ def synthetic_rows(synopsis: Synopsis, *, rows: int | None = None, seed: int = 0
     """Records with the synopsis' counts; `rows` fixes their number, which is otherwise the estimated total."""
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
         raise InvalidInput("a seed is a whole number from 0 on")
-    kept = synopsis.artefact
-    wanted = np.maximum(kept.counts, 0.0)
-    total = max(0, round(float(kept.counts.sum()))) if rows is None else rows
+    artefact = synopsis.artefact
+    weights = np.maximum(artefact.counts, 0.0)
+    total = max(0, round(float(artefact.counts.sum()))) if rows is None else rows
     if isinstance(total, bool) or not isinstance(total, int) or total < 0:
         raise InvalidInput("the number of rows is a whole number from 0 on")
     if total > MOST_ROWS:
         raise TooLarge("synthetic rows", total, MOST_ROWS, "Ask for fewer with rows=.")
     if synopsis.filter is not None:
         raise InvalidInput("rows are drawn from the whole synopsis; filter the rows instead")
-    if total and not wanted.any():
+    if total and not weights.any():
         raise InvalidInput("every count of this synopsis is 0 or less: there is nothing to draw rows from")
-    return SyntheticRows(kept, _whole(wanted, total), seed)
+    return SyntheticRows(artefact, _whole(weights, total), seed)
 
 
-def _whole(wanted: Floats, total: int) -> Ints:
-    """Whole numbers near wanted, scaled to add up to total: the largest remainders get one more."""
+def _whole(weights: Floats, total: int) -> Ints:
+    """Whole numbers in proportion to the weights that add up to total: the largest remainders get one more."""
     if total == 0:
-        return np.zeros(wanted.size, dtype=np.int64)
-    scaled = wanted * (total / wanted.sum())
+        return np.zeros(weights.size, dtype=np.int64)
+    scaled = weights * (total / weights.sum())
     counts: Ints = np.floor(scaled).astype(np.int64)
     missing = total - int(counts.sum())
     order = np.argsort(counts - scaled, kind="stable")
@@ -90,17 +90,17 @@ def _whole(wanted: Floats, total: int) -> Ints:
     return counts
 
 
-def _generator(kept: Artefact, seed: int) -> np.random.Generator:
+def _generator(artefact: Artefact, seed: int) -> np.random.Generator:
     """Draws that anybody can repeat from the file; they hide nothing and need not."""
-    return np.random.Generator(np.random.Philox(key=[int(kept.digest()[:16], 16), seed]))
+    return np.random.Generator(np.random.Philox(key=[int(artefact.digest()[:16], 16), seed]))
 
 
 def _codes_within(axis: SynopsisAxis, cell: Ints, uniform: Floats) -> Ints:
-    """For each record a value code of its cell: every declared value of the cell alike."""
-    own = axis.cells.segments
-    lengths = np.diff(np.append(own.starts, own.attribute.size))
-    slots = np.array([slot.code for slot in own.slots], dtype=np.int64)
-    starts = np.concatenate([own.starts, slots])
+    """For each record a value code of its cell; every declared value of the cell is equally likely."""
+    segments = axis.cells.segments
+    lengths = np.diff(np.append(segments.starts, segments.attribute.size))
+    slots = np.array([slot.code for slot in segments.slots], dtype=np.int64)
+    starts = np.concatenate([segments.starts, slots])
     sizes = np.concatenate([lengths, np.ones(slots.size, dtype=np.int64)])
     runs = np.flatnonzero(axis.cells.cell_of >= 0)
     runs = runs[np.argsort(axis.cells.cell_of[runs], kind="stable")]
