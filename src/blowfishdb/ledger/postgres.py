@@ -99,8 +99,8 @@ def prepare(connection: Connection) -> None:
 
 
 def _version(connection: Connection) -> int:
-    (found,) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{SCHEMA}.format",)).fetchone() or (False,)
-    if not found:
+    (exists,) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{SCHEMA}.format",)).fetchone() or (False,)
+    if not exists:
         return 0
     (version,) = connection.execute("SELECT version FROM format").fetchone() or (0,)
     return int(version) if isinstance(version, int) else 0

@@ -469,14 +469,14 @@ class LedgerWatch:
                 if entry is None or entry.hash != known.head.hash:
                     known = None
             start = None if known is None else Checkpoint(known.head, copy.deepcopy(known.state))
-            found, reached = verify_since(cursor, mark, start)
-            if found.fault is not None and start is not None:
+            report, reached = verify_since(cursor, mark, start)
+            if report.fault is not None and start is not None:
                 # Entries are the truth: a checkpoint that they contradict stops nobody.
-                found, reached = verify_since(cursor, mark, None)
-        if found.fault is not None:
+                report, reached = verify_since(cursor, mark, None)
+        if report.fault is not None:
             # Whoever asks hears of the fault, and not of other people's balances.
-            curator_log.error("the ledger does not add up, entry %s: %s", found.fault.sequence, found.fault.reason)
-            raise LedgerCorrupt("its balances do not add up", sequence=found.fault.sequence)
+            curator_log.error("the ledger does not add up, entry %s: %s", report.fault.sequence, report.fault.reason)
+            raise LedgerCorrupt("the balances do not add up", sequence=report.fault.sequence)
         self._last, self._at = reached, self.clock()
         if reached.head.sequence - self._written_at >= CHECKPOINT_EVERY:
             write_checkpoint(self.path, reached)

@@ -32,10 +32,10 @@ LONGEST_LINE = 2**26
 
 def matched(pattern: str) -> list[str]:
     """The files of a pattern, in one order and each once, also where two names lead to it; SourceError for none."""
-    found = {os.path.realpath(name): name for name in sorted(glob.glob(pattern, recursive=True), reverse=True)}
-    if not found:
+    files = {os.path.realpath(name): name for name in sorted(glob.glob(pattern, recursive=True), reverse=True)}
+    if not files:
         raise SourceError(f"no file matches {Path(pattern).name!r} where the address says, seen from the configuration")
-    return sorted(found.values())
+    return sorted(files.values())
 
 
 def separator_of(path: str) -> str:

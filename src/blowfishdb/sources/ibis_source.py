@@ -71,10 +71,10 @@ class IbisSource:
     def columns(self) -> Mapping[str, ColumnType]:
         """The columns of the table and the attributes of its joins; reads no rows."""
         tables = self._tables()
-        found = dict(tables.main.columns)
+        columns = dict(tables.main.columns)
         for join, table in tables.joined:
-            found |= {name: table.columns[column] for name, column in join.attributes.items()}
-        return found
+            columns |= {name: table.columns[column] for name, column in join.attributes.items()}
+        return columns
 
     def prepare(self, cells: Cells, unit: Row | Person = ROW) -> Counting:
         """The statement that counts the rows of each cell, written for the columns as they are now; reads no rows."""
@@ -218,5 +218,5 @@ def look_at_column(address: str, column: str) -> Seen:
     known = groups.order_by("value").limit(MOST_VALUES + 1)
     listed = engine.write(known)
     rows = redact_errors(lambda: engine.fetch(listed, DEADLINE), SourceFailed, type(engine).__name__)
-    found = [str(row[0]) for row in rows]
-    return Seen(values=tuple(found) if len(found) <= MOST_VALUES else None)
+    values = [str(row[0]) for row in rows]
+    return Seen(values=tuple(values) if len(values) <= MOST_VALUES else None)

@@ -67,8 +67,9 @@ class MySQL(Engine):
         wanted = ("server_uuid", "server_uid", "hostname", "port")
         with self._connected() as cursor:
             cursor.execute("SHOW GLOBAL VARIABLES WHERE Variable_name IN %s", (wanted,))
-            found = dict(cursor.fetchall())
-        server = found.get("server_uuid") or found.get("server_uid") or f"{found['hostname']}:{found['port']}"
+            variables = dict(cursor.fetchall())
+        place = f"{variables['hostname']}:{variables['port']}"
+        server = variables.get("server_uuid") or variables.get("server_uid") or place
         return f"mysql:{server}/{table.schema}#{table.name}"
 
     def qualified(self, table: TableName) -> TableName:

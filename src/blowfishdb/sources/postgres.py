@@ -65,11 +65,11 @@ class Postgres(Engine):
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:
         with self._connect() as connection:
             rows = connection.execute(COLUMNS, (table.schema, table.name)).fetchall()
-        found = {}
+        columns = {}
         for name, is_list, native, digits in rows:
             kind = Kind.TEXT if is_list else KINDS.get(native, Kind.OTHER)
-            found[name] = ColumnType(kind, native, digits)
-        return found
+            columns[name] = ColumnType(kind, native, digits)
+        return columns
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         limit = max(1, int(deadline * 1000)) if deadline is not None else 0

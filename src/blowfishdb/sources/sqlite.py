@@ -53,11 +53,11 @@ class SQLite(Engine):
 
     def columns(self, table: TableName) -> Mapping[str, ColumnType]:
         with closing(self._connect()) as connection:
-            found = connection.execute(
+            declared_types = connection.execute(
                 "SELECT name, type FROM pragma_table_xinfo(?, ?) WHERE hidden <> 1 ORDER BY cid",
                 (table.name, table.schema),
             ).fetchall()
-        return {name: column_type(declared) for name, declared in found}
+        return {name: column_type(declared) for name, declared in declared_types}
 
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         with closing(self._connect()) as connection, interrupted_after(deadline, connection.interrupt):

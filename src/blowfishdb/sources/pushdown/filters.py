@@ -103,9 +103,9 @@ def push(
     """The conditions that the engine can decide, which need not be grouped by, and the rest of the filter."""
     conditions, left = list[Expr](), None
     for part in _conjuncts(where):
-        found = _holds(part, True, condition_of, cuts)
-        if found is not None:
-            conditions.append(found)
+        condition = _holds(part, True, condition_of, cuts)
+        if condition is not None:
+            conditions.append(condition)
         else:
             left = part if left is None else Both(left, part)
     return conditions, left
@@ -130,8 +130,8 @@ def _holds(part: Predicate, wanted: bool, condition_of: Callable[[str, Bools], E
     if len(names) == 1:
         name = names.pop()
         places = np.arange(cuts[name].count)
-        asked = part if wanted else Negation(part)
-        return condition_of(name, passing(asked, cuts, {name: places}))
+        predicate = part if wanted else Negation(part)
+        return condition_of(name, passing(predicate, cuts, {name: places}))
     if not isinstance(part, Both | Either) or len(conditions) > ATOM_LIMIT:
         return None
     first, second = (_holds(side, wanted, condition_of, cuts) for side in (part.first, part.second))
@@ -176,10 +176,10 @@ def _listed(
     ]
     if not all(isinstance(v, str) or -(2**63) <= v < 2**63 for v in wanted):
         return None
-    found = value.isin(wanted) if wanted else value != value
+    holds = value.isin(wanted) if wanted else value != value
     if takes_others:
-        found = ~found if wanted else value.notnull()
-    return found | value.isnull() if takes_null else found
+        holds = ~holds if wanted else value.notnull()
+    return holds | value.isnull() if takes_null else holds
 
 
 def _union(cut: Segments, accepted: Bools, line: Line) -> Expr | None:
@@ -193,11 +193,11 @@ def _union(cut: Segments, accepted: Bools, line: Line) -> Expr | None:
     if len(runs) > RUN_LIMIT:
         return None
     edges = [*(int(start) for start in cut.starts), cut.attribute.size]
-    found = [_segment(line, edges, int(first), int(after), segments) for first, after in runs]
+    parts = [_segment(line, edges, int(first), int(after), segments) for first, after in runs]
     if takes_null:
-        found += [line.value.isnull()] + ([line.value.isnan()] if line.nan else [])
-    union = found[0]
-    for other in found[1:]:
+        parts += [line.value.isnull()] + ([line.value.isnan()] if line.nan else [])
+    union = parts[0]
+    for other in parts[1:]:
         union |= other
     return union
 

@@ -134,10 +134,10 @@ def step_decoder(attribute: Attribute, firsts: Ints | int, origin: int) -> Calla
     """Reads numbers of steps from `origin` on, given the first value of each step, or how many values each has."""
 
     def decode(fetched: Fetched) -> Ints:
-        found = _doubles(fetched[0])
-        is_null = np.isnan(found)
+        steps = _doubles(fetched[0])
+        is_null = np.isnan(steps)
         count = -(-attribute.size // firsts) if isinstance(firsts, int) else int(firsts.size)
-        clamped = np.clip(np.where(is_null, origin, found), origin - 1, origin + count)
+        clamped = np.clip(np.where(is_null, origin, steps), origin - 1, origin + count)
         number = clamped.astype(np.int64) - origin
         is_outside = ~is_null & ((number < 0) | (number >= count))
         inside = np.clip(number, 0, count - 1)

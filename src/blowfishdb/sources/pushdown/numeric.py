@@ -271,10 +271,10 @@ class Number:
 
         unknown = [(self.value.isnan(), ibis.null(whole))] if self.nan else []
         # A cast to a small type must not fail, even if an engine works it out for other rows too.
-        found = inside.cast(whole) if whole == DOUBLE else inside.try_cast(whole)
+        step = inside.cast(whole) if whole == DOUBLE else inside.try_cast(whole)
         return ibis.cases(
             # Most rows lie here, so this comes first; no engine finds NaN below a number.
-            ((self.compared >= self.low) & (self.compared < self.high), found),
+            ((self.compared >= self.low) & (self.compared < self.high), step),
             *unknown,
             (self.compared < self.low, whole_double(first - 1).cast(whole)),
             (self.compared >= self.high, whole_double(first + count).cast(whole)),
@@ -326,9 +326,9 @@ def _step_key(attribute: Integers | Bins, cut: Segments, number: Number, engine:
     whole = engine.whole_type(way.origin - 1, way.origin + grid.count)
 
     def place(columns: Sequence[Expr]) -> tuple[Expr, ...]:
-        value, compared, found = columns
+        value, compared, stepped_column = columns
         known = replace(number, value=value, compared=compared)
-        return (known.guarded(found, way.origin, grid.count, whole),)
+        return (known.guarded(stepped_column, way.origin, grid.count, whole),)
 
     return Key((number.value, number.compared, stepped), decode, place=place)
 

@@ -49,10 +49,10 @@ class Table:
         """The type of a column, or SourceError when it is missing or cannot be used so."""
         if column not in self.columns:
             raise SourceError(f"the table {self.name.name} has no column {column!r}, which is {use}")
-        found = self.columns[column]
-        if found.kind not in allowed:
-            raise SourceError(f"the column {column!r} is {use}; {found.native} cannot serve as that")
-        return found
+        kind = self.columns[column]
+        if kind.kind not in allowed:
+            raise SourceError(f"the column {column!r} is {use}; {kind.native} cannot serve as that")
+        return kind
 
 
 @dataclass(frozen=True)
@@ -151,15 +151,15 @@ def _rows(
     used = [(join, table) for join, table in tables.joined if any(home[0] is join for home in homes.values())]
     of_main = {name: column for name, (join, column, _) in homes.items() if join is None}
     main = _ibis_table(tables.main, {*of_main.values(), *(join.foreign_key for join, _ in used), *_bound_columns(unit)})
-    kept = {f"a{place}": main[column] for place, column in enumerate(of_main.values())}
+    columns_of_rows = {f"a{place}": main[column] for place, column in enumerate(of_main.values())}
     where = {name: f"a{place}" for place, name in enumerate(of_main)}
     for place, (join, table) in enumerate(used):
         foreign = tables.main.find(join.foreign_key, MATCHED, f"the foreign key to {join.table}")
         key = table.find(join.key, MATCHED, "the key of a join")
         if foreign.kind != key.kind:
             raise SourceError(f"{join.foreign_key} is {foreign.native}, but {join.key} is {key.native}")
-        kept[f"f{place}"] = _comparable(main[join.foreign_key], foreign, engine)
-    rows = _bounded(main, kept, tables.main, unit, engine)
+        columns_of_rows[f"f{place}"] = _comparable(main[join.foreign_key], foreign, engine)
+    rows = _bounded(main, columns_of_rows, tables.main, unit, engine)
     for place, (join, table) in enumerate(used):
         wanted = {name: column for name, (home, column, _) in homes.items() if home is join}
         dimension = _dimension(table, join, wanted.values(), engine)
