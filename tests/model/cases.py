@@ -17,8 +17,8 @@ from blowfishdb.model.predicate import Axis, Both, Comparison, Either, IsNull, I
 def attributes(draw: st.DrawFn, numeric: bool = False, most: int = 6) -> Attribute:
     kind = draw(st.sampled_from(["integers", "regular", "irregular"] + ([] if numeric else ["names", "ordered"])))
     size = draw(st.integers(1, most))
-    null = draw(st.sampled_from(["none", "hub", "public"]))
-    outside = draw(st.sampled_from(["none", "hub", "public"] if null == "none" else ["none", null]))
+    null = draw(st.sampled_from(["none", "universal", "public"]))
+    outside = draw(st.sampled_from(["none", "universal", "public"] if null == "none" else ["none", null]))
     has = {"null_public": null == "public", "outside_public": outside == "public"}
     if kind in ("names", "ordered"):
         names = ["a", "b", "c", "d", "e", "f"][:size]

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import breadth_first_order, shortest_path
+from scipy.sparse.csgraph import shortest_path
 
 from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model.clock import ClockWindow
@@ -27,7 +26,7 @@ from blowfishdb.model.families import (
     ValueWindow,
     value_graph,
 )
-from blowfishdb.model.graphs import EDGE_LIMIT, AxisGraph, GridGraph
+from blowfishdb.model.graphs import EDGE_LIMIT, AxisGraph, GridGraph, adjacency, steps_between
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Ints, distinct
 from blowfishdb.model.policy import Policy
@@ -129,22 +128,7 @@ def _joint_distance(declared: Sequence[Attribute], grid: Grid, one: list[int], t
     if graph.edge_count_bound > EDGE_LIMIT:
         raise TooLarge("edges of a joint threshold", graph.edge_count_bound, EDGE_LIMIT, "Ask for coarser bins.")
     flat = [int(np.ravel_multi_index(cell, graph.shape)) for cell in (first, second)]
-    return _walk(graph.edges(), graph.size, flat[0], flat[1])
-
-
-def _adjacency(edges: Ints, size: int) -> csr_array:
-    ones = np.ones(edges.shape[0], dtype=np.int8)
-    return csr_array(coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(size, size)))
-
-
-def _walk(edges: Ints, size: int, first: int, second: int) -> int | None:
-    _, parent = breadth_first_order(_adjacency(edges, size), first, directed=False)
-    steps = 0
-    while second != first:
-        if parent[second] < 0:
-            return None
-        second, steps = int(parent[second]), steps + 1
-    return steps
+    return steps_between(graph.edges(), graph.size, flat[0], flat[1])
 
 
 def stretch(attribute: Attribute, old: Family, new: Family) -> int | None:
@@ -172,7 +156,7 @@ def _listed_stretch(before: AxisGraph, after: AxisGraph) -> int | None:
     edges = after.edges()
     if edges.shape[0] == 0:
         return 0
-    steps = shortest_path(_adjacency(before.edges(), before.size), directed=False, unweighted=True)
+    steps = shortest_path(adjacency(before.edges(), before.size), directed=False, unweighted=True)
     worst = float(np.max(steps[edges[:, 0], edges[:, 1]]))
     return None if np.isinf(worst) else int(worst)
 

@@ -203,7 +203,7 @@ def _special(attribute: Attribute, policy: Policy, name: str) -> list[str]:
         elif not isinstance(policy.family(name), Full) or policy.grid_of(name) is not None:
             sentences.append(
                 f"{slot.name} is hidden among all values, which puts any two values at most 2 steps apart and makes "
-                "ordered plans dear; count it as a value, or declare it public, if that is not wanted."
+                "ordered plans expensive; count it as a value, or declare it public, if that is not wanted."
             )
     if attribute.outside == "clamp" and not isinstance(attribute, Categorical):
         sentences.append("values beyond the declared ends count as the ends, and are protected as the ends are.")
@@ -253,7 +253,7 @@ class GraphView:
     """Values first .. first + len(labels) - 1 of an attribute of `size` values, and the hidden moves among them.
 
     `parts` numbers the connected parts of the whole graph, None where they were not counted; `part_of` tells the
-    part of each shown value. `hubs` are special cells one step from every value, `apart` those that are public.
+    part of each shown value. `universal` are special cells one step from every value, `apart` public ones.
     """
 
     name: str

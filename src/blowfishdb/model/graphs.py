@@ -56,9 +56,10 @@ class AxisGraph(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class WindowGraph:
-    """Cell i is joined to i+1 .. reach[i] (reach never decreases), and every hub to every other cell.
+    """Cell i is joined to i+1 .. reach[i] (reach never decreases), and every universal vertex to every other cell.
 
-    Hubs are cells such as NULL that stand beside the order; their own reach is themselves, and no window crosses them.
+    Universal vertices are cells such as NULL that stand beside the order; they reach themselves, and no window crosses
+    them.
     """
 
     reach: Ints
@@ -74,9 +75,9 @@ class WindowGraph:
         if np.any(reach < index) or np.any(reach >= reach.size) or np.any(np.diff(reach) < 0):
             raise PolicyError("reach must be within the axis, at or after each cell, and never decrease")
         if universal.size and (np.any(np.diff(universal) <= 0) or universal[0] < 0 or universal[-1] >= reach.size):
-            raise PolicyError("hubs must be distinct cells of the axis in increasing order")
+            raise PolicyError("universal vertices must be distinct cells of the axis in increasing order")
         if np.any(reach[universal] != universal) or np.any((reach[universal - 1] >= universal) & (universal > 0)):
-            raise PolicyError("no window may start at, reach or cross a hub")
+            raise PolicyError("no window may start at, reach or cross a universal vertex")
 
     @property
     def size(self) -> int:
@@ -158,6 +159,23 @@ def by_first_appearance(labels: Ints) -> Ints:
     return rank[inverse.reshape(-1)]
 
 
+def adjacency(edges: Ints, size: int) -> csr_array:
+    """The edges as a sparse matrix, each in one direction."""
+    ones = np.ones(edges.shape[0], dtype=np.int8)
+    return csr_array(coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(size, size)))
+
+
+def steps_between(edges: Ints, size: int, first: int, second: int) -> int | None:
+    """The length of a shortest path along undirected edges; None where there is no path."""
+    _, parent = breadth_first_order(adjacency(edges, size), first, directed=False)
+    steps = 0
+    while second != first:
+        if parent[second] < 0:
+            return None
+        second, steps = int(parent[second]), steps + 1
+    return steps
+
+
 @dataclass(frozen=True, eq=False)
 class EdgeGraph:
     """Exactly the listed edges."""
@@ -185,12 +203,6 @@ class EdgeGraph:
     def edges(self) -> Ints:
         return self.pairs
 
-    def _adjacency(self) -> csr_array:
-        first, second = self.pairs[:, 0], self.pairs[:, 1]
-        ones = np.ones(2 * first.size, dtype=np.int8)
-        where = (np.concatenate([first, second]), np.concatenate([second, first]))
-        return csr_array(coo_array((ones, where), shape=(self.size, self.size)))
-
     def neighbours(self, vertex: int) -> Ints:
         first, second = self.pairs[:, 0], self.pairs[:, 1]
         return np.sort(np.concatenate([second[first == vertex], first[second == vertex]]))
@@ -201,17 +213,11 @@ class EdgeGraph:
         return np.asarray((first == second) | np.isin(wanted, keys), dtype=np.int64)
 
     def components(self) -> Ints:
-        _, labels = connected_components(self._adjacency(), directed=False)
+        _, labels = connected_components(adjacency(self.pairs, self.size), directed=False)
         return by_first_appearance(labels.astype(np.int64))
 
     def distance(self, first: int, second: int) -> int | None:
-        order, parent = breadth_first_order(self._adjacency(), first, directed=False)
-        if second not in order:
-            return None
-        steps = 0
-        while second != first:
-            second, steps = int(parent[second]), steps + 1
-        return steps
+        return steps_between(self.pairs, self.size, first, second)
 
     def fingerprint(self) -> bytes:
         return encode(("edges", self.size, self.pairs))
@@ -274,7 +280,7 @@ Metric = Literal["l1", "l2", "linf"]
 class GridGraph:
     """Boxes are joined when the distance between the *sets* is at most theta.
 
-    Axis j has cells with positions lows[j][i] .. highs[j][i] in whole units that theta shares. hubs[j] are cells
+    Axis j has cells with positions lows[j][i] .. highs[j][i] in whole units that theta shares. universal[j] are cells
     such as NULL that have no position: along axis j they are at distance 0 from every cell, the others still count.
     """
 
@@ -324,7 +330,7 @@ class GridGraph:
         return np.searchsorted(low, high[None, :] + radii[:, None], side="right") - 1
 
     def _axis_pairs(self, axis: int) -> tuple[Ints, Ints, Ints]:
-        """Ordered pairs of one axis within theta, each with its gap; a hub has gap 0 to everything."""
+        """Ordered pairs of one axis within theta, each with its gap; a universal vertex has gap 0 to everything."""
         graph = self.axis_within(axis, self.theta)
         edges, stay = graph.edges(), np.arange(graph.size)
         first = np.concatenate([edges[:, 0], edges[:, 1], stay])

@@ -68,7 +68,7 @@ def _cliques(graph: CliqueGraph, axis: AxisCells) -> AxisGraph:
 
 
 def _listed(pairs: Ints, axis: AxisCells) -> AxisGraph:
-    """The given pairs of cells, and every hub joined to all."""
+    """The given pairs of cells, and every universal vertex joined to all."""
     everyone = np.arange(axis.cells)
     stars = [np.stack([np.full(axis.cells, universal_vertex), everyone], axis=1) for universal_vertex in axis.universal]
     graph = EdgeGraph(axis.cells, np.concatenate([pairs.reshape(-1, 2), *stars]))
@@ -92,7 +92,7 @@ def project_joint(grid: Grid, axes: Sequence[AxisCells]) -> Factor:
     theta = min(int(grid.theta * scale), furthest + 1)
     for number, axis in enumerate(axes):
         beyond = (int(highs[number][-1]) if highs[number].size else 0) + theta + 1
-        # A public special cell lies out of reach of the others; a hub's position is never looked at.
+        # A public special cell lies out of reach of the others; the position of a universal vertex is never used.
         special = np.full(axis.cells - axis.plain, beyond) + (theta + 1) * np.arange(axis.cells - axis.plain)
         lows[number] = np.concatenate([lows[number], special])
         highs[number] = np.concatenate([highs[number], special])
