@@ -107,7 +107,7 @@ def test_the_fast_solver_equals_the_dense_one(presence: str, cells: int) -> None
     free = presence == "public"
     if free:
         axis = type(axis)(cells, axis.spans, ~axis.free, axis.runs, axis.reach, axis.universal, ~axis.leaves)
-    best = level_plans(Prefix(cells), cells, free=free, equal=False)[0]
+    best = level_plans(Prefix(cells), cells, free=free)[0]
     dense = SmoothShape(best.sizes).build(axis, best.shares)
     fast = HatSolver(axis, dense.cell_weights, dense.coarse, dense.coarse_weights)
     generator = np.random.default_rng(0)

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import solveh_banded
 
 from blowfishdb.inference.kernels import filter_and_smooth
-from blowfishdb.model.numbers import Bools, Floats, Ints
+from blowfishdb.model.numbers import Bools, Floats, Ints, consecutive
 
 COMPILED = 5_000
 """Longer chains are worth the compiler's start-up time."""
@@ -176,7 +176,7 @@ class TreeSolver:
             starts = self.tree.starts[level - 1]
             opened = np.flatnonzero((share < 1) & (starts[node + 1] > starts[node]))
             count = starts[node[opened] + 1] - starts[node[opened]]
-            child = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count - starts[node[opened]], count)
+            child = consecutive(starts[node[opened]], count)
             node, asked, up, level = child, np.repeat(asked[opened], count), np.repeat(opened, count), level - 1
         result = np.zeros(queries.size)
         for (_, node, up, weight, level), (above, node_above, _, weight_above, _) in zip(

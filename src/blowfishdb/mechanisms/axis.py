@@ -14,7 +14,7 @@ from blowfishdb.inference.trees import Tree
 from blowfishdb.mechanisms.strategy import column_energies
 from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.model.graphs import WindowGraph
-from blowfishdb.model.numbers import Bools, Floats, Ints, distinct
+from blowfishdb.model.numbers import Bools, Floats, Ints, consecutive, distinct
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, are_most_pairs, sums_before
 from blowfishdb.plan.plan import Measurement, Problem
 
@@ -46,6 +46,16 @@ class Axis:
         """One past the last cell of each run."""
         return np.append(self.runs[1:], self.cells)
 
+    @property
+    def longest_run(self) -> int:
+        """How many cells the longest run has."""
+        return int((self.run_ends - self.runs).max())
+
+    @property
+    def has_free_runs(self) -> bool:
+        """Whether the total of every run is free."""
+        return bool(np.all(self.free)) and self.universal.size == 0
+
     @cached_property
     def span_of(self) -> Ints:
         """The span of each cell."""
@@ -56,6 +66,13 @@ class Axis:
         """The cells that need noise: all but those that are a free span of their own."""
         alone = self.free & (self.span_ends - self.spans == 1)
         return np.flatnonzero(~alone[self.span_of])
+
+    @cached_property
+    def noise_mask(self) -> Floats:
+        """1 for each noisy cell, 0 for the others."""
+        mask = np.zeros(self.cells)
+        mask[self.noisy] = 1.0
+        return mask
 
     @cached_property
     def totals(self) -> Intervals | None:
@@ -212,27 +229,13 @@ def best_shares(
     return best
 
 
-def level_error(energies: Floats, sizes: Floats) -> Callable[[Floats], tuple[float, Floats]]:
-    """The expected squared error of a balanced tree with the given share at each level, and its gradient.
-
-    The levels share eigenvectors: what is constant on nodes of one size and sums to zero on the next is seen by that
-    level and every finer one, with precision (share^2 / 2) x size each.
-    """
-
-    def error(shares: Floats) -> tuple[float, Floats]:
-        precision = np.cumsum(shares**2 * sizes) / 2
-        value = float(np.sum(energies / precision))
-        slope = -np.cumsum((energies / precision**2)[::-1])[::-1] * shares * sizes
-        return value, slope
-
-    return error
-
-
 def balanced_shares(energies: Floats, sizes: Floats) -> Floats:
     """The shares, summing to 1, at which one more bit of loss helps equally on every level of a balanced tree.
 
-    Several trees may be given at once, a row each; levels of size 0 are not there. Each step moves shares towards the
-    levels that gain most; the error is about cubic in them, hence the root.
+    The levels share eigenvectors: what is constant on nodes of one size and sums to zero on the next is seen by that
+    level and every finer one, with precision (share^2 / 2) x size each. Several trees may be given at
+    once, a row each; levels of size 0 are not there. Each step moves shares towards the levels that gain most; the
+    error is about cubic in them, hence the root.
     """
     used = sizes > 0
     shares = used / used.sum(axis=-1, keepdims=True)
@@ -253,7 +256,7 @@ def hats(cells: int, starts: Ints, ends: Ints, spacing: int) -> csr_array:
     """
     counts = (ends - starts + spacing // 2) // spacing
     run = np.repeat(np.arange(starts.size), counts)
-    place = np.arange(run.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    place = consecutive(0, counts)
     first = starts[run] + place * spacing - (spacing - 1) // 2
     shape = spacing - np.abs(np.arange(1 - spacing, spacing))
     column = first[:, None] + np.arange(2 * spacing - 1)
@@ -267,7 +270,7 @@ def ramps(cells: int, starts: Ints, tops: Ints, width: int) -> csr_array:
     """Running sums from `starts` that count a cell `width` times before its `tops` and fall to 0 in steps of one."""
     lengths = tops + width - 1 - starts
     row = np.repeat(np.arange(tops.size), lengths)
-    column = np.arange(row.size) - np.repeat(np.cumsum(lengths) - lengths - starts, lengths)
+    column = consecutive(starts, lengths)
     entries = np.minimum(width, tops[row] + width - 1 - column)
     return csr_array(coo_array((entries, (row, column)), shape=(tops.size, cells)))
 
@@ -275,7 +278,7 @@ def ramps(cells: int, starts: Ints, tops: Ints, width: int) -> csr_array:
 def boxes(cells: int, low: Ints, high: Ints) -> csr_array:
     """Rows of ones on low <= c < high."""
     lengths = high - low
-    column = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths - low, lengths)
+    column = consecutive(low, lengths)
     ends = np.concatenate([[0], np.cumsum(lengths)])
     return csr_array((np.ones(column.size, dtype=np.int64), column, ends), shape=(low.size, cells))
 
@@ -336,9 +339,7 @@ def reach_losses(axis: Axis, groups: list[Group]) -> Floats:
     Running sums lose most on the longest move. Other rows lose most on a move to where they weigh most, once moves
     are longer than the rows; for shorter moves the longest one stands for all.
     """
-    cell = np.arange(axis.cells)
-    noisy = np.zeros(axis.cells)
-    noisy[axis.noisy] = 1.0
+    cell, noisy = np.arange(axis.cells), axis.noise_mask
     moves = np.flatnonzero(axis.reach > cell)
     leaving = np.flatnonzero(axis.leaves)
     norms = [noisy, *(group.column_sums for group in groups)]
@@ -377,9 +378,7 @@ def coarse_error(axis: Axis, workload: Rows, groups: list[Group]) -> Callable[[F
     With cells of variance v and coarse rows H of variances D (0 for free totals) the least-squares covariance is
     v I - v^2 H'(D + v H H')^-1 H; every product with W'W is computed once, so an evaluation costs (rows of H)^3.
     """
-    noisy = np.zeros(axis.cells)
-    noisy[axis.noisy] = 1.0
-    totals = free_totals(axis)
+    noisy, totals = axis.noise_mask, free_totals(axis)
     rows = vstack([*(group.unit_rows for group in groups), totals], format="csr").toarray() * noisy
     group_of = np.repeat(np.arange(len(groups) + 1), [*(g.matrix.shape[0] for g in groups), totals.shape[0]])
     kept = rows.any(axis=1)
@@ -406,12 +405,7 @@ def coarse_error(axis: Axis, workload: Rows, groups: list[Group]) -> Callable[[F
 
 def free_totals(axis: Axis) -> csr_array:
     """One row for each free total."""
-    free = np.flatnonzero(axis.free)
-    row_of = np.full(axis.free.size, -1)
-    row_of[free] = np.arange(free.size)
-    row = row_of[axis.span_of]
-    cell = np.flatnonzero(row >= 0)
-    return csr_array((np.ones(cell.size), (row[cell], cell)), shape=(free.size, axis.cells))
+    return boxes(axis.cells, axis.spans[axis.free], axis.span_ends[axis.free])
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, vstack
 
 from blowfishdb.inference.trees import Chain, TreeSolver, range_variances
-from blowfishdb.mechanisms.axis import Axis, BlockTree
+from blowfishdb.mechanisms.axis import Axis, BlockTree, boxes
 from blowfishdb.mechanisms.strategy import chosen_rows, spread_choice
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import AllRanges, Intervals, Rows, Sparse, are_most_pairs
@@ -218,11 +218,7 @@ class CoarseCorrection:
             return csr_array((0, self.axis.cells), dtype=np.int64), none, none
         length = exact.high - exact.low
         long, single = np.flatnonzero(length > 1), np.flatnonzero(length == 1)
-        lengths = length[long]
-        row = np.repeat(np.arange(long.size), lengths)
-        column = np.arange(row.size) - np.repeat(np.cumsum(lengths) - lengths - exact.low[long], lengths)
-        ones = np.ones(row.size, dtype=np.int64)
-        return csr_array((ones, (row, column)), shape=(long.size, self.axis.cells)), long, single
+        return boxes(self.axis.cells, exact.low[long], exact.high[long]), long, single
 
     @cached_property
     def _last_whitened(self) -> dict[bytes, tuple[Floats, Floats]]:

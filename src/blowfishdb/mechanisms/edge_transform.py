@@ -14,7 +14,7 @@ from blowfishdb.errors import Declined, TooLarge
 from blowfishdb.mechanisms.products import as_boxes
 from blowfishdb.mechanisms.spanning_tree import TreeStrategy, best_forest, listed_edges, tree_strategy
 from blowfishdb.model.cellgraph import ZERO
-from blowfishdb.model.numbers import Floats, Ints, as_ints
+from blowfishdb.model.numbers import Floats, Ints, as_ints, consecutive
 from blowfishdb.model.workload_products import Rectangles
 from blowfishdb.plan.loss import sparse_columns
 from blowfishdb.plan.plan import EdgePlan, Problem
@@ -78,9 +78,8 @@ class LineTree:
             else:
                 target = border = np.zeros_like(at)
             first, length = np.minimum(border, at), np.abs(at - border)
-            inside = np.arange(int(length.sum())) - np.repeat(np.cumsum(length) - length, length)
             rows.append(np.repeat(prefix, length))
-            columns.append(self.offsets[level] + np.repeat(first, length) + inside)
+            columns.append(consecutive(self.offsets[level] + first, length))
             signs.append(np.repeat(np.where(border <= at, 1, -1), length))
             at = target
         entries = (np.concatenate(signs), (np.concatenate(rows), np.concatenate(columns)))
@@ -213,8 +212,8 @@ def unit_steps(edges: Ints, shape: tuple[int, ...]) -> csr_array:
     last_row, last_column = np.divmod(edges[:, 1], columns)
     down, across = np.abs(last_row - first_row), np.abs(last_column - first_column)
     edge = np.arange(edges.shape[0])
-    at_row = np.repeat(np.minimum(first_row, last_row), down) + _counting(down)
-    at_column = np.repeat(np.minimum(first_column, last_column), across) + _counting(across)
+    at_row = consecutive(np.minimum(first_row, last_row), down)
+    at_column = consecutive(np.minimum(first_column, last_column), across)
     step = np.concatenate(
         [
             at_row * columns + np.repeat(first_column, down),
@@ -229,18 +228,13 @@ def unit_steps(edges: Ints, shape: tuple[int, ...]) -> csr_array:
     return csr_array(coo_array((sign, (step, owner)), shape=size), dtype=np.int64)
 
 
-def _counting(lengths: Ints) -> Ints:
-    """0, 1, ..., length - 1 for each length, one after the other."""
-    return np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-
-
 def sides_by_steps(boxes: Rectangles) -> csr_array:
     """Boxes by unit steps: how much each box falls along every unit step; only its sides are not 0."""
     parts = []
     for axis in (0, 1):
         sides, length = sides_across(boxes, axis), boxes.grid[1 - axis]
         run = sides.high - sides.low
-        column = np.repeat(sides.line * length + sides.low, run) + _counting(run)
+        column = consecutive(sides.line * length + sides.low, run)
         size = (boxes.shape[0], max(boxes.grid[axis] - 1, 0) * length)
         parts.append(coo_array((np.repeat(sides.sign, run), (np.repeat(sides.box, run), column)), shape=size))
     return csr_array(hstack(parts), dtype=np.int64)

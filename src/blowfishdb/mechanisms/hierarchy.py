@@ -6,7 +6,8 @@ import numpy as np
 
 from blowfishdb.mechanisms.axis import grow, read_axis
 from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, TreeCorrection
-from blowfishdb.mechanisms.optimized import level_plans
+from blowfishdb.mechanisms.optimized import FAN_OUTS, level_energies, tree_sizes
+from blowfishdb.model.workload import Rows
 from blowfishdb.plan.plan import Problem
 
 NAME = "hierarchy"
@@ -15,9 +16,18 @@ NAME = "hierarchy"
 def propose(problem: Problem) -> EstimatingStrategy:
     """Serves one ordered attribute under any policy on it."""
     axis = read_axis(NAME, problem)
-    longest = int((axis.run_ends - axis.runs).max())
-    free = bool(np.all(axis.free)) and axis.universal.size == 0
-    best = level_plans(problem.workload, longest, free=free, equal=True)[0]
-    tree = grow(axis, axis.runs, best.sizes, roots=True)
+    best = _best_sizes(problem.workload, axis.longest_run, free=axis.has_free_runs)
+    tree = grow(axis, axis.runs, best, roots=True)
     shares = np.full(len(tree.levels) + 2, 1.0 / (len(tree.levels) + 1))
     return EstimatingStrategy(NAME, problem, TreeCorrection(tree, shares))
+
+
+def _best_sizes(workload: Rows, length: int, *, free: bool) -> tuple[int, ...]:
+    """The node sizes above the cells with the least error at equal shares; the root counts too unless it is free."""
+    trees = list(dict.fromkeys(tree_sizes(fan_out, length) for fan_out in FAN_OUTS if fan_out < length)) or [(1,)]
+    levels = [(*tree, *(() if free or length == tree[-1] else (length,))) for tree in trees]
+    energies = level_energies(workload, levels, length, free=free)
+    errors = [
+        float(np.sum(own * len(sizes) ** 2 / np.cumsum(sizes))) for own, sizes in zip(energies, levels, strict=True)
+    ]
+    return trees[int(np.argmin(errors))][1:]

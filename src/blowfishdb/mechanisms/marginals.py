@@ -13,7 +13,7 @@ import numpy as np
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.product_choice import ways_to_move
-from blowfishdb.mechanisms.products import best_weights, residual_sizes
+from blowfishdb.mechanisms.products import SHARPNESS, improved_weights
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Rows, total
@@ -25,6 +25,7 @@ SETS = 256
 """All sets of axes are candidates up to this many; beyond, those inside the requested ones, and all axes together."""
 
 Axes = tuple[int, ...]
+HEAVIEST = 1000
 
 
 def propose(problem: Problem) -> MarginalStrategy:
@@ -40,8 +41,8 @@ def propose(problem: Problem) -> MarginalStrategy:
     if not noisy:
         raise Declined(NAME, "every answer is exact: no edge of the policy changes these marginals")
     candidates = _candidates(requested, len(shape), noisy)
-    sizes = residual_sizes(shape, requested, noisy)
-    weights = best_weights(shape, noisy, sizes, candidates, _losses(problem.graph, candidates))
+    sizes = _residual_sizes(shape, requested, noisy)
+    weights = _best_weights(shape, noisy, sizes, candidates, _losses(problem.graph, candidates))
     kept = tuple(axes for axes, weight in zip(candidates, weights, strict=True) if weight)
     return MarginalStrategy(problem, requested, kept, tuple(weight for weight in weights if weight), free)
 
@@ -104,6 +105,53 @@ def _losses(graph: CellGraph, candidates: Sequence[Axes]) -> Floats:
     return np.array(rows)
 
 
+def _residual_sizes(shape: tuple[int, ...], requested: Sequence[Axes], inner: Sequence[Axes]) -> Floats:
+    """For each residual the total error of the requested marginals when it is known with variance 1 a cell."""
+    sizes = []
+    for axes in inner:
+        own = math.prod(1 - 1 / shape[axis] for axis in axes)
+        cells = math.prod(shape[axis] for axis in axes)
+        sizes.append(sum(own * cells / _rest(shape, outer, axes) for outer in requested if set(axes) <= set(outer)))
+    return np.array(sizes)
+
+
+def _best_weights(
+    shape: tuple[int, ...], inner: Sequence[Axes], sizes: Floats, candidates: Sequence[Axes], losses: Floats
+) -> list[int]:
+    """A whole weight for each candidate marginal, 0 for those not worth measuring."""
+    gains = np.array([[1 / _rest(shape, m, s) if set(s) <= set(m) else 0.0 for m in candidates] for s in inner])
+    rough = [
+        improved_weights(np.log(start), gains, sizes, losses, SHARPNESS[0]) for start in _starts(gains, candidates)
+    ]
+    fine = improved_weights(min(rough)[1], gains, sizes, losses, SHARPNESS[1])
+    found = [np.where(gains.max(axis=0) >= 1.0, float(HEAVIEST), 0.0)]
+    for _, logs in (*rough, fine):
+        share = np.exp(np.array(logs) - max(logs))
+        found += [np.round(HEAVIEST * np.where(share < least, 0.0, share)) for least in (1e-3, 0.02, 0.1)]
+    best = min(found, key=lambda whole: _error(whole, gains, sizes, losses))
+    return [int(weight) for weight in best]
+
+
+def _starts(gains: Floats, candidates: Sequence[Axes]) -> list[Floats]:
+    """All candidates alike, and mostly those that give one residual that nothing smaller gives."""
+    even = np.ones(len(candidates))
+    tight = np.where(gains.max(axis=0) >= 1.0, 1.0, 0.01)
+    widest = np.where([len(axes) == max(map(len, candidates)) for axes in candidates], 1.0, 0.01)
+    return [even, tight, widest]
+
+
+def _error(weights: Floats, gains: Floats, sizes: Floats, losses: Floats) -> float:
+    precision = gains @ weights**2
+    if np.any(precision <= 0):
+        return math.inf
+    return float((sizes / precision).sum() * (losses @ weights).max() ** 2)
+
+
+def _rest(shape: tuple[int, ...], outer: Axes, inner: Axes) -> int:
+    """How many cells of the marginal over `outer` make one of the marginal over `inner`."""
+    return math.prod(shape[axis] for axis in outer if axis not in inner)
+
+
 @dataclass(frozen=True, eq=False)
 class MarginalStrategy:
     """Marginals over `measured` with whole weights; the marginal over `free` is exact (None: nothing is).
@@ -158,8 +206,8 @@ class MarginalStrategy:
             spread = 0.0
             for inner in self._noisy_below(axes):
                 own = math.prod(1 - 1 / self._shape[axis] for axis in inner)
-                spread += own / (self._precisions(inner, variances).sum() * self._rest(axes, inner) ** 2)
-            found.append(np.full(self._rest(axes, ()), spread))
+                spread += own / (self._precisions(inner, variances).sum() * _rest(self._shape, axes, inner) ** 2)
+            found.append(np.full(_rest(self._shape, axes, ()), spread))
         return np.concatenate(found)
 
     def total_variance(self, variances: Floats) -> float:
@@ -168,12 +216,12 @@ class MarginalStrategy:
 
     def coefficients(self, queries: Ints, variances: Floats) -> Floats:
         """For each of the given answers its coefficient on every noise variable."""
-        ends = np.cumsum([self._rest(axes, ()) for axes in self.requested])
+        ends = np.cumsum([_rest(self._shape, axes, ()) for axes in self.requested])
         home = np.searchsorted(ends, queries, side="right")
         found = np.empty((queries.size, int(self._starts[-1])))
         for place, axes in enumerate(self.requested):
             own = np.flatnonzero(home == place)
-            flat = queries[own] - ends[place] + self._rest(axes, ())
+            flat = queries[own] - ends[place] + _rest(self._shape, axes, ())
             cells = np.unravel_index(flat, self._sizes(axes)) if axes else ()
             for number, start in enumerate(self._starts[:-1]):
                 shares = self._shares(axes, own.size, cells, number, variances)
@@ -183,7 +231,7 @@ class MarginalStrategy:
     def _shares(self, axes: Axes, answers: int, cells: Sequence[Ints], number: int, variances: Floats) -> Floats:
         """The coefficients of answers, one by their cells along each axis, on the cells of one measured marginal."""
         outer = self.measured[number]
-        found = np.zeros((answers, self._rest(outer, ())))
+        found = np.zeros((answers, _rest(self._shape, outer, ())))
         for inner in self._noisy_below(axes):
             if not set(inner) <= set(outer):
                 continue
@@ -194,7 +242,7 @@ class MarginalStrategy:
                 product = (product[:, :, None] * along[:, None, :]).reshape(
                     answers, product.shape[1] * self._shape[axis]
                 )
-            found += precisions[number] / precisions.sum() / self._rest(axes, inner) * product
+            found += precisions[number] / precisions.sum() / _rest(self._shape, axes, inner) * product
         return found
 
     def _factor(self, axis: int, answers: int, cells: Ints | None) -> Floats:
@@ -213,22 +261,18 @@ class MarginalStrategy:
     def _sizes(self, axes: Axes) -> tuple[int, ...]:
         return tuple(self._shape[axis] for axis in axes)
 
-    def _rest(self, outer: Axes, inner: Axes) -> int:
-        """How many cells of the marginal over `outer` make one of the marginal over `inner`."""
-        return math.prod(self._shape[axis] for axis in outer if axis not in inner)
-
     def _noisy_below(self, axes: Axes) -> list[Axes]:
         return [inner for inner in below([axes]) if self.free is None or not set(inner) <= set(self.free)]
 
     @cached_property
     def _starts(self) -> Ints:
-        return np.cumsum([0, *(self._rest(axes, ()) for axes in self.measured)])
+        return np.cumsum([0, *(_rest(self._shape, axes, ()) for axes in self.measured)])
 
     def _precisions(self, inner: Axes, variances: Floats) -> Floats:
         """One over the variance at which each measured marginal gives residual `inner`; 0 where it cannot."""
         return np.array(
             [
-                1 / (self._rest(outer, inner) * variances[start]) if set(inner) <= set(outer) else 0.0
+                1 / (_rest(self._shape, outer, inner) * variances[start]) if set(inner) <= set(outer) else 0.0
                 for outer, start in zip(self.measured, self._starts[:-1], strict=True)
             ]
         )
@@ -256,7 +300,7 @@ class MarginalStrategy:
         for inner in below([axes]):
             if inner in residuals:
                 spread = np.expand_dims(residuals[inner], [k for k, axis in enumerate(axes) if axis not in inner])
-                whole += spread / self._rest(axes, inner)
+                whole += spread / _rest(self._shape, axes, inner)
         return whole.reshape((-1, *rest))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,7 +26,6 @@ from blowfishdb.mechanisms.axis import (
     gram_dot,
     grow,
     hats,
-    level_error,
     like,
     ramps,
     reach_losses,
@@ -110,43 +110,42 @@ def _all_range_energy(starts: Floats, lengths: Floats, cells: float) -> float:
     return float(np.sum((m * m * after * left + left * least - after * most - product) / m))
 
 
-def level_plans(workload: Rows, length: int, *, free: bool, equal: bool) -> list[LevelPlan]:
-    """Trees of each fan-out on runs of `length` cells, best first.
+def level_energies(workload: Rows, trees: Sequence[Sequence[int]], length: int, *, free: bool) -> list[Floats]:
+    """For each tree, by the sizes of its levels, the energy of the queries that each level sees and none above it.
 
-    `free`: the total of a run costs nothing. `equal`: all levels get the same share, the root too unless it is
-    free, and trees go all the way up; otherwise shares are optimised and the topmost or all levels may be missing.
+    `free`: the total of a run of `length` cells costs nothing.
     """
-    energy: dict[int, float] = {}
     workload = probe(workload)
-    candidates = [] if equal else [[1]]
-    for fan_out in [f for f in FAN_OUTS if f < length]:
-        sizes = [1]
-        while sizes[-1] * fan_out < length:
-            sizes.append(sizes[-1] * fan_out)
-        if equal:
-            candidates.append(sizes)
-        elif fan_out >= LEAST_FAN_OUT or length <= FAN_OUTS[-1]:
-            candidates.extend([sizes, sizes[:-1]])
-    distinct = {tuple(sizes): sizes for sizes in candidates or [[1]]}
-    plans = [_one_plan(workload, sizes, length, energy, free=free, equal=equal) for sizes in distinct.values()]
+    energy = {size: block_energy(workload, size) for size in {length, *(size for sizes in trees for size in sizes)}}
+    top = energy[length] if free else 0.0
+    return [np.maximum(-np.diff([*(energy[size] for size in sizes), top]), 0.0) for sizes in trees]
+
+
+def level_plans(workload: Rows, length: int, *, free: bool, fan_outs: Sequence[int] | None = None) -> list[LevelPlan]:
+    """Trees of each fan-out on runs of `length` cells with the best shares, best first; the total may be `free`.
+
+    Trees may lack their topmost level, or all levels: then the cells alone are measured.
+    """
+    if fan_outs is None:
+        fan_outs = FAN_OUTS if length <= FAN_OUTS[-1] else FAN_OUTS[FAN_OUTS.index(LEAST_FAN_OUT) :]
+    whole = [tree_sizes(fan_out, length) for fan_out in fan_outs]
+    trees = list(dict.fromkeys([(1,), *(part for tree in whole for part in (tree, tree[:-1]) if part)]))
+    sizes = np.zeros((len(trees), max(map(len, trees))))
+    energies = np.zeros_like(sizes)
+    for row, (tree, own) in enumerate(zip(trees, level_energies(workload, trees, length, free=free), strict=True)):
+        sizes[row, : len(tree)], energies[row, : len(tree)] = tree, own
+    shares = balanced_shares(energies, sizes)
+    errors = 2 * np.sum(energies / np.cumsum(shares**2 * sizes, axis=1), axis=1)
+    plans = [LevelPlan(tree[1:], shares[row, : len(tree)], float(errors[row])) for row, tree in enumerate(trees)]
     return sorted(plans, key=lambda plan: plan.error)
 
 
-def _one_plan(
-    workload: Rows, sizes: list[int], length: int, energy: dict[int, float], *, free: bool, equal: bool
-) -> LevelPlan:
-    tops = [*sizes, length] if equal and not free and length > sizes[-1] else sizes
-    for size in [*tops, length]:
-        if size not in energy:
-            energy[size] = block_energy(workload, size)
-    above = [energy[size] for size in tops[1:]] + [energy[length] if free else 0.0]
-    energies = np.maximum(np.array([energy[size] for size in tops]) - np.array(above), 0.0)
-    error = level_error(energies, np.array(tops, dtype=np.float64))
-    even = np.full(len(tops), 1.0 / len(tops))
-    if equal:
-        return LevelPlan(tuple(sizes[1:]), even, error(even)[0])
-    shares = balanced_shares(energies, np.array(tops, dtype=np.float64))
-    return LevelPlan(tuple(sizes[1:]), shares, error(shares)[0])
+def tree_sizes(fan_out: int, length: int) -> tuple[int, ...]:
+    """The node sizes below `length`, the cells first."""
+    sizes = [1]
+    while sizes[-1] * fan_out < length:
+        sizes.append(sizes[-1] * fan_out)
+    return tuple(sizes)
 
 
 NEGLIGIBLE = 1e-4
@@ -288,7 +287,7 @@ def choose(axis: Axis, workload: Rows) -> Choice:
     if not np.any(axis.chains):
         return _choose_without_sums(axis, workload)
     window = typical_window(axis)
-    inner = [plan.sizes for plan in level_plans(workload, window, free=True, equal=False)] if window > 1 else [()]
+    inner = [plan.sizes for plan in level_plans(workload, window, free=True)] if window > 1 else [()]
     smooth = [sizes for sizes in inner[:MOST_TRIED] if _fits(axis, sizes, window)]
     shapes: list[SmoothShape | TreeShape] = []
     if smooth and window > SHORT_WINDOW:
@@ -311,7 +310,7 @@ def _stand_in(axis: Axis, workload: Rows, window: int, cells: int) -> tuple[Axis
 
 
 def _choose_without_sums(axis: Axis, workload: Rows) -> Choice:
-    plans = level_plans(workload, _longest(axis), free=_is_free(axis), equal=False)
+    plans = level_plans(workload, axis.longest_run, free=axis.has_free_runs)
     smooth = [plan for plan in plans[:MOST_TRIED] if _fits(axis, plan.sizes, None)]
     totals = bool(np.any(axis.reach > np.arange(axis.cells))) and not np.all(axis.free)
     if smooth:
@@ -325,17 +324,9 @@ def _choose_without_sums(axis: Axis, workload: Rows) -> Choice:
     )
 
 
-def _longest(axis: Axis) -> int:
-    return int((axis.run_ends - axis.runs).max())
-
-
-def _is_free(axis: Axis) -> bool:
-    return bool(np.all(axis.free)) and axis.universal.size == 0
-
-
 def _whole(axis: Axis, workload: Rows) -> tuple[int, ...]:
     """The best node sizes when windows are ignored."""
-    return level_plans(workload, _longest(axis), free=_is_free(axis), equal=False)[0].sizes
+    return level_plans(workload, axis.longest_run, free=axis.has_free_runs)[0].sizes
 
 
 def _fits(axis: Axis, spacings: tuple[int, ...], window: int | None) -> bool:
@@ -369,8 +360,7 @@ def _filled(axis: Axis, workload: Rows, groups: list[Group]) -> tuple[float, Flo
     gram = gram_dot(workload, np.eye(axis.cells))
     rows = vstack([*(group.unit_rows for group in groups), free_totals(axis)], format="csr").toarray()
     counts = [*(group.matrix.shape[0] for group in groups), int(axis.free.sum())]
-    noisy = np.zeros(axis.cells)
-    noisy[axis.noisy] = 1.0
+    noisy = axis.noise_mask
     kept = (rows * noisy).any(axis=1)
     rows = rows[kept]
     spare = spare_loss(axis, groups)

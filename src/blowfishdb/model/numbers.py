@@ -117,3 +117,8 @@ def distinct(values: Ints) -> Ints:
     """The different values in increasing order; np.unique hashes, which takes many times as long here."""
     ordered = np.sort(np.asarray(values, dtype=np.int64), axis=None)
     return np.asarray(ordered[np.diff(ordered, prepend=ordered[:1] - 1) != 0], dtype=np.int64)
+
+
+def consecutive(starts: Ints | int, lengths: Ints) -> Ints:
+    """start, start + 1, ... for each start as many numbers as its length says, one after the other."""
+    return np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths - starts, lengths)

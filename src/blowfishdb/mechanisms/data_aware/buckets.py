@@ -10,12 +10,12 @@ import numpy as np
 
 from blowfishdb.errors import CannotCertify, Declined, PlanError, TooLarge
 from blowfishdb.mechanisms import edge_transform, identity, optimized, ordered, spanning_tree
-from blowfishdb.mechanisms.axis import GRID, Axis, balanced_shares, grow, read_axis
+from blowfishdb.mechanisms.axis import GRID, Axis, grow, read_axis
 from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, Estimator, TreeCorrection, covariance_dot
 from blowfishdb.mechanisms.cell_noise import own_variances
 from blowfishdb.mechanisms.data_aware.hats import HatSolver
 from blowfishdb.mechanisms.identity import IdentityStrategy
-from blowfishdb.mechanisms.optimized import LevelPlan, SmoothShape, TreeShape, block_energy, choose, probe
+from blowfishdb.mechanisms.optimized import SmoothShape, TreeShape, choose, level_plans
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy, chosen_rows, row_variances
 from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.graphs import WindowGraph
@@ -274,42 +274,6 @@ SHORT_FAN_OUTS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 24)
 SHORT = 64
 
 
-def quick_levels(workload: Rows, length: int, *, free: bool) -> LevelPlan:
-    """The best tree on runs of `length` buckets, `free` where the total of a run costs nothing.
-
-    Trees may lack their topmost level, or all levels: then the buckets alone are measured.
-    """
-    candidates = _candidates(length)
-    energy = _energies(workload, {length, *(size for sizes in candidates for size in sizes)})
-    sizes = np.zeros((len(candidates), max(map(len, candidates))))
-    energies = np.zeros_like(sizes)
-    for row, tree in enumerate(candidates):
-        sizes[row, : len(tree)] = tree
-        own = np.array([*(energy[size] for size in tree), energy[length] if free else 0.0])
-        energies[row, : len(tree)] = np.maximum(-np.diff(own), 0.0)
-    shares = balanced_shares(energies, sizes)
-    errors = 2 * np.sum(energies / np.cumsum(shares**2 * sizes, axis=1), axis=1)
-    best = int(np.argmin(errors))
-    levels = len(candidates[best])
-    return LevelPlan(tuple(candidates[best][1:]), shares[best, :levels], float(errors[best]))
-
-
-def _candidates(length: int) -> list[list[int]]:
-    """The sizes of the nodes of each tree, single buckets first."""
-    candidates = [[1]]
-    for fan_out in SHORT_FAN_OUTS if length <= SHORT else FAN_OUTS:
-        sizes = [1]
-        while sizes[-1] * fan_out < length:
-            sizes.append(sizes[-1] * fan_out)
-        candidates.extend(part for part in (sizes, sizes[:-1]) if len(part) > 1 and part not in candidates)
-    return candidates
-
-
-def _energies(workload: Rows, sizes: set[int]) -> dict[int, float]:
-    probed = probe(workload)
-    return {size: block_energy(probed, size) for size in sizes}
-
-
 STEPS_PER_OCTAVE = 16
 """Each different weight costs the sampler a table, so weights are rounded to this many values per factor of two."""
 
@@ -438,9 +402,8 @@ def _ends_everywhere(ranges: PartialRanges, count: int) -> bool:
 
 def _levels(axis: Axis, workload: Rows) -> Estimator:
     """Hats with the shares that suit a tree of the same sizes: within 1 % of shares tuned for hats."""
-    longest = int((axis.run_ends - axis.runs).max())
-    free = bool(np.all(axis.free)) and axis.universal.size == 0
-    best = quick_levels(workload, longest, free=free)
+    fan_outs = SHORT_FAN_OUTS if axis.longest_run <= SHORT else FAN_OUTS
+    best = level_plans(workload, axis.longest_run, free=axis.has_free_runs, fan_outs=fan_outs)[0]
     if axis.cells > SMOOTH_BUCKETS:
         return TreeShape(best.sizes).build(axis, np.append(best.shares, 0.0))
     hats = SmoothShape(best.sizes).build(axis, best.shares)

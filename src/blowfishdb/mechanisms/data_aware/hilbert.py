@@ -10,7 +10,7 @@ import numpy as np
 
 from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms.data_aware.regions import NodeViews, RegionTree, TreeEstimate, least_squares
-from blowfishdb.model.numbers import Bools, Floats, Ints, distinct
+from blowfishdb.model.numbers import Bools, Floats, Ints, consecutive, distinct
 from blowfishdb.model.workload import Intervals
 from blowfishdb.model.workload_products import Rectangles
 from blowfishdb.plan.plan import Measurement
@@ -83,8 +83,7 @@ class HilbertCurve:
         for axis in (0, 1):
             length = (boxes.high - boxes.low)[filled, axis]
             query = np.repeat(filled, length)
-            step = np.arange(query.size) - np.repeat(np.cumsum(length) - length, length)
-            running = boxes.low[query, axis] + step
+            running = consecutive(boxes.low[filled, axis], length)
             for fixed in (boxes.low[query, 1 - axis], boxes.high[query, 1 - axis] - 1):
                 first, second = (running, fixed) if axis == 0 else (fixed, running)
                 queries.append(query)
