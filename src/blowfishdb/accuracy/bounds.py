@@ -57,9 +57,9 @@ def tails_of(candidate: Candidate, variances: Floats) -> tuple[Tails, bool]:
     """
     strategy, weights = candidate.strategy, candidate.weights
     if isinstance(strategy, CountsTerms) and weights.min() == weights.max():
-        found = strategy.term_counts()
-        if found is not None:
-            return EqualSums(*found, weight=int(weights[0])), True
+        terms = strategy.term_counts()
+        if terms is not None:
+            return EqualSums(*terms, weight=int(weights[0])), True
     answers = candidate.problem.workload.shape[0]
     if answers > MOST_ANSWERS:
         raise TooLarge("answers to bound one by one", answers, MOST_ANSWERS, "Ask for fewer ranges.")
@@ -81,9 +81,9 @@ def written_out(candidate: Candidate, variances: Floats) -> LaplaceSums:
 
 def variances_alone(candidate: Candidate) -> tuple[LaplaceSums, Ints]:
     """Bounds from the answers' variances, rounded up to a few classes, and the class of each answer."""
-    found = candidate.coarse_answer_variances
-    largest = max(float(found.max()), np.finfo(np.float64).tiny)
-    steps = np.ceil(np.log(np.maximum(found / largest, SMALLEST)) / CLASS_WIDTH).astype(np.int64)
+    variances = candidate.coarse_answer_variances
+    largest = max(float(variances.max()), np.finfo(np.float64).tiny)
+    steps = np.ceil(np.log(np.maximum(variances / largest, SMALLEST)) / CLASS_WIDTH).astype(np.int64)
     classes = np.flatnonzero(np.bincount(-steps))[::-1]
     place = np.searchsorted(-classes, steps)
     classes = -classes
@@ -129,8 +129,8 @@ class Bound:
             return 0.0
         _, at_every_level = self._coarse
         tails, unit = self._tails_at(epsilon), float(self.candidate.plan.unit / epsilon)
-        found = least_alpha(lambda a: self._failure(tails, unit, a), beta, self.price / float(epsilon), PRECISION)
-        return float(np.floor(found)) if at_every_level else found
+        alpha = least_alpha(lambda a: self._failure(tails, unit, a), beta, self.price / float(epsilon), PRECISION)
+        return float(np.floor(alpha)) if at_every_level else alpha
 
     @property
     def is_sharp(self) -> bool:
@@ -142,8 +142,8 @@ class Bound:
         """About alpha times epsilon at the reference beta, where noise is so large that rounding does not matter."""
         tails, _ = self._coarse
         coarse = self.candidate.coarse_unit
-        found = least_alpha(lambda a: self._failure(tails, coarse, a), REFERENCE_BETA, coarse, ROUGHLY)
-        return found / coarse * float(self.candidate.plan.unit)
+        alpha = least_alpha(lambda a: self._failure(tails, coarse, a), REFERENCE_BETA, coarse, ROUGHLY)
+        return alpha / coarse * float(self.candidate.plan.unit)
 
     def _failure_at(self, epsilon: Fraction, alpha: float) -> float:
         proven = self._failure(self._tails_at(epsilon), float(self.candidate.plan.unit / epsilon), alpha)
@@ -187,9 +187,9 @@ def least_alpha(failure: Callable[[float], float], beta: float, guess: float, pr
         crossing = low + (high - low) * above / (above - below) + side * NUDGE * precision * high
         steps += 1
         middle = crossing if low < crossing < high and steps % HALVE_EVERY else (low + high) / 2.0
-        found = excess(middle)
-        if found <= 0.0:
-            high, below, side = middle, found, -1.0
+        gap = excess(middle)
+        if gap <= 0.0:
+            high, below, side = middle, gap, -1.0
         else:
-            low, above, side = middle, found, 1.0
+            low, above, side = middle, gap, 1.0
     return high

@@ -74,15 +74,15 @@ class Assessment:
             )
         if self.exact_tails is not None:
             return self.exact_tails.alpha(epsilon, beta), "exact"
-        found: list[tuple[float, Method]] = []
+        proven: list[tuple[float, Method]] = []
         if self.bound is not None:
-            found.append((self.bound.alpha(epsilon, beta), "bound"))
+            proven.append((self.bound.alpha(epsilon, beta), "bound"))
         simulated = self._simulated_alpha(epsilon, beta) if simulate else None
         if simulated is not None:
-            found.append((simulated, "simulated"))
-        if not found:
+            proven.append((simulated, "simulated"))
+        if not proven:
             raise declined(self.candidate, TOO_LARGE)
-        return min(found)
+        return min(proven)
 
     @property
     def is_large(self) -> bool:
@@ -95,22 +95,22 @@ class Assessment:
         best = self._simulated_epsilon(alpha, beta) if simulate else None
         method: Method = "simulated"
         if self.bound is not None:
-            found = self.bound.least_epsilon(alpha, beta, best)
-            best, method = (found, "bound") if found is not None else (best, method)
+            proven = self.bound.least_epsilon(alpha, beta, best)
+            best, method = (proven, "bound") if proven is not None else (best, method)
         return best, method
 
     def _simulated_epsilon(self, alpha: float, beta: float) -> Fraction | None:
         """Where noise is too small for the proof of a long simulation a short one goes on, at larger epsilons alone."""
         long = self._long(beta)
-        found = long.least_epsilon(alpha, beta) if long is not None else None
-        if found is not None or not self._may_simulate(beta):
-            return found
+        shown = long.least_epsilon(alpha, beta) if long is not None else None
+        if shown is not None or not self._may_simulate(beta):
+            return shown
         return self._simulation.least_epsilon(alpha, beta, long.highest if long is not None else Fraction(0))
 
     def _simulated_alpha(self, epsilon: Fraction, beta: float) -> float | None:
         long = self._long(beta)
-        found = long.alpha(epsilon, beta) if long is not None else None
-        return self._simulation.alpha(epsilon, beta) if found is None and self._may_simulate(beta) else found
+        shown = long.alpha(epsilon, beta) if long is not None else None
+        return self._simulation.alpha(epsilon, beta) if shown is None and self._may_simulate(beta) else shown
 
     def _long(self, beta: float) -> LargeSimulation | None:
         return self._large if self._large is not None and self._large.can_show(beta) else None
@@ -194,8 +194,8 @@ def _per_answer(candidate: Candidate, beta: float) -> Floats:
         classes, place = rounded_terms(terms)
         many = many_terms(classes)
         scale = float(scales[0])
-        found = _solve(lambda alpha: equal_term_tails(classes, many, scale, alpha), beta, scale * np.sqrt(classes))
-        return np.floor(found)[place]
+        widths = _solve(lambda alpha: equal_term_tails(classes, many, scale, alpha), beta, scale * np.sqrt(classes))
+        return np.floor(widths)[place]
     variances, unit = candidate.variances(Fraction(1)), float(candidate.plan.unit)
     if not candidate.is_wide:
         sums = written_out(candidate, variances)
@@ -276,5 +276,5 @@ def _continuous_tail(deviations: Floats) -> Floats:
 
 def _classes(sizes: Floats) -> tuple[Floats, Floats]:
     """Sizes in (0, 1] rounded up to a few values, and how many have each."""
-    found, count = np.unique(np.ceil(sizes * CLASSES) / CLASSES, return_counts=True)
-    return found, count.astype(np.float64)
+    values, count = np.unique(np.ceil(sizes * CLASSES) / CLASSES, return_counts=True)
+    return values, count.astype(np.float64)

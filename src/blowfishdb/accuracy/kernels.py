@@ -211,7 +211,7 @@ def largest_errors(
     seeds: Any, variables: Any, kind: Any, cells: Any, levels: Any, first: Any, nodes: Any, chain: Any, sums: Any
 ) -> Any:
     """For each row of seeds (whole lanes) the largest error of one sample of the noise."""
-    found = np.empty(seeds.shape[0])
+    largest = np.empty(seeds.shape[0])
     draw = np.empty((-(-variables // GROUPS) * GROUPS, LANES), dtype=np.float32)
     size = levels[-1]
     work = (np.empty((size, LANES)), np.empty((size, LANES)), np.empty((size, LANES)))
@@ -219,5 +219,5 @@ def largest_errors(
         fill_laplace(seeds[sample : sample + LANES], draw)
         errors = decode_largest(draw, kind, cells, levels, first, nodes, chain, sums, work)
         for k in range(LANES):
-            found[sample + k] = errors[k]
-    return found
+            largest[sample + k] = errors[k]
+    return largest

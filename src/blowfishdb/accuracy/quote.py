@@ -130,8 +130,8 @@ class Quotes:
     @cached_property
     def _contest(self) -> _Contest:
         able = shortlist(self.problem, self.mechanisms)
-        found = self._contested(able)
-        return found if found.offers or len(able) == len(self.mechanisms) else self._contested(self.mechanisms)
+        contest = self._contested(able)
+        return contest if contest.offers or len(able) == len(self.mechanisms) else self._contested(self.mechanisms)
 
     def _contested(self, able: Mapping[str, Mechanism]) -> _Contest:
         """The best-ranked are simulated; the others are priced by their bounds unless they are clearly behind."""
@@ -157,8 +157,8 @@ class Quotes:
     def _price_list(self) -> tuple[tuple[Quote, ...], Mapping[str, str]]:
         contest = self._contest
         left_out = unpriced(self.problem, contest.others)
-        asked = {name: mechanism for name, mechanism in contest.others.items() if name not in left_out}
-        rest = ranking_of(self.problem, asked, self.guarantee)
+        priced = {name: mechanism for name, mechanism in contest.others.items() if name not in left_out}
+        rest = ranking_of(self.problem, priced, self.guarantee)
         reasons, offers = {**contest.reasons, **left_out, **rest.reasons}, list(contest.offers[1:])
         winner = contest.offers[0] if contest.offers else None
         for entry in (*contest.later, *rest.ranked):
@@ -208,7 +208,7 @@ def quote(
             epsilon = max(epsilon, winner.epsilon)
         return Quote(candidate, epsilon, float(alpha), float(beta), guarantee, method)
 
-    return Quotes(problem, mechanisms, guarantee, make, lambda found: (found.epsilon, found.rmse))
+    return Quotes(problem, mechanisms, guarantee, make, lambda offer: (offer.epsilon, offer.rmse))
 
 
 def accuracy_at(
@@ -231,7 +231,7 @@ def accuracy_at(
         spent = Fraction(0) if candidate.is_exact else epsilon
         return Quote(candidate, spent, alpha, float(beta), guarantee, method)
 
-    return Quotes(problem, mechanisms, guarantee, make, lambda found: (found.alpha, found.rmse))
+    return Quotes(problem, mechanisms, guarantee, make, lambda offer: (offer.alpha, offer.rmse))
 
 
 def is_behind(candidate: CertifiedCandidate, rival: Quote) -> bool:

@@ -219,11 +219,11 @@ class RoughPrice:
         if isinstance(candidate.problem.workload, AllRanges):
             typical = candidate.total_variance(candidate.coarse_variances) / candidate.problem.workload.shape[0]
             return LIKELY_LARGEST * math.sqrt(typical) / unit
-        chosen, found = self._variances
-        worst = int(found.argmax())
+        chosen, variances = self._variances
+        worst = int(variances.argmax())
         if not isinstance(strategy, GivesCoefficients):
-            return LIKELY_LARGEST * math.sqrt(float(found[worst])) / unit
-        relative = found[worst] / np.maximum(found, found[worst] / 100.0)
+            return LIKELY_LARGEST * math.sqrt(float(variances[worst])) / unit
+        relative = variances[worst] / np.maximum(variances, variances[worst] / 100.0)
         alike = float(np.mean(np.exp(TYPICAL**2 / 2.0 * (1.0 - relative)))) * candidate.problem.workload.shape[0]
         coefficients = strategy.coefficients(chosen[worst : worst + 1], candidate.coarse_variances)
         tails = from_coefficients(coefficients, 1.0 / candidate.weights, np.array([alike]))

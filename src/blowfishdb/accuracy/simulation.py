@@ -205,8 +205,8 @@ class TreeNoise:
 
         # Samples are independent and each has its own seeds, so the result is the same for any number of threads.
         with ThreadPoolExecutor(THREADS) as pool:
-            found = pool.map(part, np.array_split(np.arange(lanes), min(THREADS, lanes)))
-            return np.concatenate(list(found))[: len(seeds)]
+            parts = pool.map(part, np.array_split(np.arange(lanes), min(THREADS, lanes)))
+            return np.concatenate(list(parts))[: len(seeds)]
 
 
 def serves(workload: Rows) -> bool:
@@ -250,9 +250,9 @@ def tree_noise(tree: TreeCorrection, workload: Rows, scales: Floats, variances: 
 
 def _placed(variables: Ints, places: Ints, size: int) -> Ints:
     """The variable at each of `size` places, -1 where there is none."""
-    found = np.full(size, -1, dtype=np.int64)
-    found[places] = variables
-    return found
+    placed = np.full(size, -1, dtype=np.int64)
+    placed[places] = variables
+    return placed
 
 
 FEWEST_VARIABLES = 8_000
@@ -290,8 +290,8 @@ class LargeSimulation:
         room = alpha - self._rounding
         if room <= 0:
             return None
-        found = round_up(Fraction(self._quantile(beta) / room))
-        return found if found <= self.highest else None
+        epsilon = round_up(Fraction(self._quantile(beta) / room))
+        return epsilon if epsilon <= self.highest else None
 
     def alpha(self, epsilon: Fraction, beta: float) -> float | None:
         """The least alpha shown to hold at this epsilon; None where noise is too small for the proof."""
@@ -315,8 +315,8 @@ class LargeSimulation:
         candidate = self.candidate
         if isinstance(candidate.problem.workload, AllRanges):
             place = np.arange(candidate.problem.workload.cells + 1)
-            found = self.tree.range_variances(np.zeros_like(place), place, candidate.coarse_variances)
-            largest = 4.0 * float(found.max())
+            variances = self.tree.range_variances(np.zeros_like(place), place, candidate.coarse_variances)
+            largest = 4.0 * float(variances.max())
         else:
             largest = float(candidate.coarse_answer_variances.max())
         return SHIFT * math.sqrt(largest / 2.0) / candidate.coarse_unit * float(candidate.weights.max())

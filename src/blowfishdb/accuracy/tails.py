@@ -65,17 +65,17 @@ class LaplaceSums:
 
         P(D > a) P(F >= -d) <= P(D + F > a - d), where D + F is the continuous sum and F its rounding.
         """
-        found = self._last_intercepts.get(unit)
-        if found is None:
+        intercepts = self._last_intercepts.get(unit)
+        if intercepts is None:
             shifted = self._tilt * (self.norm / unit)[:, None]
             lost = np.full(shifted.shape, np.inf)
             for shift in SHIFTS:
                 np.minimum(lost, shift * shifted - np.log1p(-np.exp(-(shift**2))), out=lost)
-            found = np.minimum(self._logs[0], self._logs[1] + lost)
+            intercepts = np.minimum(self._logs[0], self._logs[1] + lost)
             # Bounds are remembered and shared by threads: what one of them clears, another has in hand.
             self._last_intercepts.clear()
-            self._last_intercepts[unit] = found
-        return found
+            self._last_intercepts[unit] = intercepts
+        return intercepts
 
     @cached_property
     def _last_intercepts(self) -> dict[float, Floats]:
@@ -213,16 +213,16 @@ def many_terms(terms: Ints) -> LaplaceSums:
 
 def equal_term_tails(terms: Ints, many: LaplaceSums, scale: float, alpha: Floats) -> Floats:
     """P(|sum of terms[i] variables| > alpha[i]), exact up to two terms, bounded beyond; `many` is many_terms(terms)."""
-    found = np.zeros(terms.size)
-    found[terms == 1] = distribution.tail(scale, alpha[terms == 1])
-    found[terms == 2] = two_terms_tail(scale, alpha[terms == 2])
+    tails = np.zeros(terms.size)
+    tails[terms == 1] = distribution.tail(scale, alpha[terms == 1])
+    tails[terms == 2] = two_terms_tail(scale, alpha[terms == 2])
     large = terms > 2
     beyond = np.floor(alpha[large]) + 1.0
-    found[large] = many.tails(scale, beyond)
+    tails[large] = many.tails(scale, beyond)
     if scale < COARSE_ENOUGH:
         moments = terms[large, None] * distribution.log_mgf(scale, EXPONENTS) - EXPONENTS * beyond[:, None]
-        found[large] = np.minimum(found[large], 2.0 * np.exp(np.min(moments, axis=1, initial=0.0)))
-    return found
+        tails[large] = np.minimum(tails[large], 2.0 * np.exp(np.min(moments, axis=1, initial=0.0)))
+    return tails
 
 
 def two_terms_tail(scale: float, k: Floats) -> Floats:

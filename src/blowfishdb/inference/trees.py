@@ -116,13 +116,13 @@ class TreeSolver:
     @cached_property
     def shares(self) -> tuple[Floats, ...]:
         """For each node below the roots its share of a correction of its parent's count."""
-        found = []
+        shares = []
         for parent, first, below, summed in zip(
             self.tree.parents, self.tree.first, self.below, self.summed, strict=False
         ):
             total = np.repeat(summed, np.diff(np.append(first, parent.size)))
-            found.append(np.divide(below, total, out=np.zeros(below.size), where=total > 0))
-        return tuple(found)
+            shares.append(np.divide(below, total, out=np.zeros(below.size), where=total > 0))
+        return tuple(shares)
 
     def estimate(
         self, measured: Sequence[Floats], roots: Callable[[Floats], Floats] | None = None
@@ -164,20 +164,20 @@ class TreeSolver:
         that is taken whole or not at all nobody looks. Proof: docs/proofs/region-trees.md.
         """
         level = len(self.tree.parents)
-        asked, node, up = queries, np.zeros(queries.size, dtype=np.int64), np.arange(queries.size)
+        query, node, up = queries, np.zeros(queries.size, dtype=np.int64), np.arange(queries.size)
         met = []
         while node.size:
-            share = covered(asked, level, node)
+            share = covered(query, level, node)
             some = np.flatnonzero(share > 0)
-            asked, node, share = asked[some], node[some], share[some]
-            met.append((asked, node, up[some], share, level))
+            query, node, share = query[some], node[some], share[some]
+            met.append((query, node, up[some], share, level))
             if level == 0:
                 break
             starts = self.tree.starts[level - 1]
             opened = np.flatnonzero((share < 1) & (starts[node + 1] > starts[node]))
             count = starts[node[opened] + 1] - starts[node[opened]]
             child = consecutive(starts[node[opened]], count)
-            node, asked, up, level = child, np.repeat(asked[opened], count), np.repeat(opened, count), level - 1
+            node, query, up, level = child, np.repeat(query[opened], count), np.repeat(opened, count), level - 1
         result = np.zeros(queries.size)
         for (_, node, up, weight, level), (above, node_above, _, weight_above, _) in zip(
             met[:0:-1], met[-2::-1], strict=True
@@ -256,10 +256,10 @@ class Chain:
             running = solveh_banded(np.stack([diagonal, beside]), right, lower=True, check_finite=False)
         else:
             running = right / _column(diagonal, right)
-        found = running.copy()
+        solved = running.copy()
         later = np.flatnonzero(~self.opens)
-        found[later] -= running[later - 1]
-        return np.asarray(found)
+        solved[later] -= running[later - 1]
+        return np.asarray(solved)
 
     @cached_property
     def covariance(self) -> SumCovariance:
@@ -371,5 +371,5 @@ def range_variances(solver: TreeSolver, chain: Chain, low: Ints, high: Ints, clo
     apart = covariance.of_difference(start, stop) + left.rest + np.where(closes, 0.0, right.rest)
     one = np.ones(low.size)
     root = covariance.of_difference(covariance.at(root_left, 0.0 * one), covariance.at(root_left, one))
-    found = np.where((left.node == right.node) & ~closes, slope**2 * root + rest, apart)
-    return np.where(low < high, np.maximum(found, 0.0), 0.0)
+    variances = np.where((left.node == right.node) & ~closes, slope**2 * root + rest, apart)
+    return np.where(low < high, np.maximum(variances, 0.0), 0.0)

@@ -220,8 +220,8 @@ def best_shares(
     best = (np.inf, np.ones(losses.shape[1]))
     for start in starts:
         # BFGS works in plain numpy; L-BFGS-B would call threaded linear algebra on 5 x 5 matrices at every step.
-        found = minimize(objective, np.log(start), jac=True, method="BFGS", options={"maxiter": 40, "gtol": 1e-3})
-        shares = np.exp(np.clip(found.x, LEAST_LOG, MOST_LOG))
+        minimum = minimize(objective, np.log(start), jac=True, method="BFGS", options={"maxiter": 40, "gtol": 1e-3})
+        shares = np.exp(np.clip(minimum.x, LEAST_LOG, MOST_LOG))
         shares = shares / float((losses @ shares).max())
         value = error(shares)[0]
         if value < best[0]:
@@ -311,11 +311,11 @@ def gram_dot(workload: Rows, columns: Floats) -> Floats:
     if isinstance(workload, Intervals) and are_most_pairs(workload.cells, workload.low.size):
         return _gram_of_pairs(workload, columns)
     if not isinstance(workload, AllRanges):
-        found = np.empty(columns.shape)
+        product = np.empty(columns.shape)
         for start in range(0, columns.shape[1], COLUMN_CHUNK):
             part = slice(start, start + COLUMN_CHUNK)
-            found[:, part] = workload.transpose_dot(workload.dot(columns[:, part]))
-        return found
+            product[:, part] = workload.transpose_dot(workload.dot(columns[:, part]))
+        return product
     below = np.arange(1.0, workload.cells + 1)[:, None]
     above = below[::-1]
     up_to = np.cumsum(below * columns, axis=0)
@@ -357,8 +357,8 @@ def reach_losses(axis: Axis, groups: list[Group]) -> Floats:
         spoke = np.stack(norms, axis=1)
         spoke[:, 0] += 1.0
         edges.append(spoke)
-    found = np.unique(np.concatenate(edges), axis=0)
-    return np.asarray(found[found.sum(axis=1) > 0])
+    losses = np.unique(np.concatenate(edges), axis=0)
+    return np.asarray(losses[losses.sum(axis=1) > 0])
 
 
 def window_maxima(values: Floats, first: Ints, last: Ints) -> Floats:

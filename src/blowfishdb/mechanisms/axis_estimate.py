@@ -146,12 +146,12 @@ def answer_variances(estimator: Estimator, workload: Rows, variances: Floats) ->
     spans = as_intervals(workload)
     if spans is not None:
         return estimator.range_variances(spans.low, spans.high, variances)
-    found = np.empty(workload.shape[0])
-    for start in range(0, found.size, CHUNK):
-        chosen = np.arange(start, min(start + CHUNK, found.size))
+    answers = np.empty(workload.shape[0])
+    for start in range(0, answers.size, CHUNK):
+        chosen = np.arange(start, min(start + CHUNK, answers.size))
         rows = chosen_rows(workload, chosen).T
-        found[chosen] = np.einsum("ij,ij->j", rows, covariance_dot(estimator, rows, variances))
-    return found
+        answers[chosen] = np.einsum("ij,ij->j", rows, covariance_dot(estimator, rows, variances))
+    return answers
 
 
 def total_variance(estimator: Estimator, workload: Rows, variances: Floats) -> float:
@@ -266,12 +266,12 @@ class CoarseCorrection:
             left = alone - squares
             together = (whitened @ whitened.T)[low, high]
             return np.asarray(np.maximum(left[high] - left[low] + 2.0 * (together - squares[low]), 0.0))
-        found = np.empty(low.size)
+        ranges = np.empty(low.size)
         for start in range(0, low.size, 4096):
             part = slice(start, start + 4096)
             change = whitened[high[part]] - whitened[low[part]]
-            found[part] = alone[high[part]] - alone[low[part]] - np.einsum("ij,ij->i", change, change)
-        return np.maximum(found, 0.0)
+            ranges[part] = alone[high[part]] - alone[low[part]] - np.einsum("ij,ij->i", change, change)
+        return np.maximum(ranges, 0.0)
 
     def _whitened(self, variances: Floats) -> tuple[Floats, Floats]:
         """The variance of each cell (0 where it is exact), and K with K'K = (D + H V H')^-1; the last is remembered."""
@@ -282,10 +282,10 @@ class CoarseCorrection:
         spread, noise = self._spreads(variances)
         system = (self._dense_rows * spread) @ self._dense_rows.T
         system[np.diag_indices_from(system)] += noise
-        found = spread, np.linalg.inv(np.linalg.cholesky(system))
+        whitened = spread, np.linalg.inv(np.linalg.cholesky(system))
         self._last_whitened.clear()
-        self._last_whitened[key] = found
-        return found
+        self._last_whitened[key] = whitened
+        return whitened
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,7 +363,7 @@ class TreeCorrection:
         """The values of cells and measured nodes as one array for each level, `default` where nothing is measured."""
         sizes = [self.tree.axis.cells, *(level.starts.size for level in self.tree.levels)]
         places = [self.noisy, *(level.measured for level in self.tree.levels)]
-        found = [np.full((size, *values[0].shape[1:]), default) for size in sizes]
-        for level, place, given in zip(found, places, values, strict=True):
+        levels = [np.full((size, *values[0].shape[1:]), default) for size in sizes]
+        for level, place, given in zip(levels, places, values, strict=True):
             level[place] = given
-        return found
+        return levels

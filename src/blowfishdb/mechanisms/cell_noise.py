@@ -21,13 +21,13 @@ def own_variances(strategy: Strategy, plan: Plan | EdgePlan, variances: Floats) 
     `variances` are those of the noisy rows. Where answers are least squares they vary no more than the same answers
     from these measurements alone (Gauss and Markov); strategies that are not have infinite ones.
     """
-    found = np.full(plan.cells if isinstance(plan, Plan) else plan.workload.shape[1], np.inf)
+    cells = np.full(plan.cells if isinstance(plan, Plan) else plan.workload.shape[1], np.inf)
     if not isinstance(plan, Plan):
-        return found
+        return cells
     if isinstance(strategy, KroneckerStrategy):
-        return np.asarray(variances) if all(_is_cell_by_cell(axis.measurement) for axis in strategy.axes) else found
+        return np.asarray(variances) if all(_is_cell_by_cell(axis.measurement) for axis in strategy.axes) else cells
     if not isinstance(strategy, IdentityStrategy | EstimatingStrategy):
-        return found
+        return cells
     first = 0
     for part in plan.parts:
         own = variances[first : first + part.weights.size]
@@ -35,11 +35,11 @@ def own_variances(strategy: Strategy, plan: Plan | EdgePlan, variances: Floats) 
         spans = as_intervals(part.rows) if isinstance(part, Measurement) else None
         if spans is not None:
             single = spans.high - spans.low == 1
-            np.minimum.at(found, spans.low[single], own[single])
+            np.minimum.at(cells, spans.low[single], own[single])
     exact = None if plan.exact is None else as_intervals(plan.exact)
     if exact is not None:
-        found[exact.low[exact.high - exact.low == 1]] = 0.0
-    return found
+        cells[exact.low[exact.high - exact.low == 1]] = 0.0
+    return cells
 
 
 def _is_cell_by_cell(axis: Measurement) -> bool:
@@ -66,10 +66,10 @@ def running_variances(strategy: Strategy, plan: Plan | EdgePlan, variances: Floa
     if max(cells, variances.size) > MOST_WRITTEN_OUT:
         return None
     exact = plan.exact.shape[0] if isinstance(plan, Plan) and plan.exact is not None else 0
-    found = np.zeros(cells)
+    running = np.zeros(cells)
     for start in range(0, variances.size, AT_ONCE):
         some = variances[start : start + AT_ONCE]
         one_each = np.eye(variances.size, some.size, -start)
         totals = np.cumsum(strategy.decode(one_each, np.zeros((exact, some.size)), variances), axis=0)
-        found += totals**2 @ some
-    return found
+        running += totals**2 @ some
+    return running

@@ -78,9 +78,9 @@ class DirectStrategy:
         return answers + np.multiply.outer(self.shifts, exact[-1]) if np.any(self.shifts) else answers
 
     def answer_variances(self, variances: Floats) -> Floats:
-        found = np.zeros(self.shifts.size)
-        found[~self.is_exact] = variances
-        return found
+        answers = np.zeros(self.shifts.size)
+        answers[~self.is_exact] = variances
+        return answers
 
     def coefficients(self, queries: Ints, variances: Floats) -> Floats:
         """For each of the given answers its coefficient on every noise variable."""

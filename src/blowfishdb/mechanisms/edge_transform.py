@@ -137,8 +137,8 @@ class LineFamily:
 def choose_family(boxes: Rectangles, axis: int) -> LineFamily:
     """The tree and weights with the least summed error of the sides when each edge may lose 1."""
     length, sides = boxes.grid[1 - axis], sides_across(boxes, axis)
-    found = [_fitted(LineTree(length, sizes), sides) for sizes in candidate_sizes(length)]
-    best = min(found, key=lambda fit: fit.error)
+    fits = [_fitted(LineTree(length, sizes), sides) for sizes in candidate_sizes(length)]
+    best = min(fits, key=lambda fit: fit.error)
     lines, width = max(boxes.grid[axis] - 1, 0), int(best.tree.counts.sum())
     per_side = np.diff(best.runs.indptr)
     row = np.repeat(sides.box, per_side)
@@ -306,10 +306,10 @@ def propose(problem: Problem) -> EdgeStrategy | TreeStrategy:
     compared = problem.workload.shape[0] * edges.shape[0]
     if compared > PROOF_ENTRIES:
         raise Declined(NAME, f"its proof would compare {compared:,} entries, more than {PROOF_ENTRIES:,}")
-    found = [choice for choice in (on_lines(problem), on_single_edges(problem)) if choice is not None]
-    if not found:
+    strategies = [choice for choice in (on_lines(problem), on_single_edges(problem)) if choice is not None]
+    if not strategies:
         raise Declined(NAME, "the answers change along too many edges")
-    return min(found, key=_expected_error)
+    return min(strategies, key=_expected_error)
 
 
 def _expected_error(strategy: EdgeStrategy) -> float:

@@ -24,15 +24,15 @@ def decide(gains: Any) -> Any:
     for bucket in range(buckets - 1, -1, -1):
         for taken in range(states):
             after = taken >> 1
-            found, chosen = following[after], 0
+            gain, chosen = following[after], 0
             if not taken & 1:
                 for ahead in range(1, near + 1):
                     bit = 1 << (ahead - 1)
                     if not after & bit:
                         total = gains[bucket, ahead - 1] + following[after | bit]
-                        if total > found:
-                            found, chosen = total, ahead
-            best[taken], choice[bucket, taken] = found, chosen
+                        if total > gain:
+                            gain, chosen = total, ahead
+            best[taken], choice[bucket, taken] = gain, chosen
         following, best = best, following
     steps = np.zeros(buckets, dtype=np.int64)
     taken = 0

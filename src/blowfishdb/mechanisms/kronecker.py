@@ -131,15 +131,15 @@ class KroneckerStrategy:
         del variances
         ends = np.cumsum([part.count for part in self.parts])
         home = np.searchsorted(ends, queries, side="right")
-        found = []
+        rows = []
         for query, place in zip(queries, home, strict=True):
             part = self.parts[place]
             (row,) = part.rows_of(np.array([query - (ends[place] - part.count)]))
             direct, met = zip(
                 *(self._terms(axis, part.rows[axis].chosen(np.array([at]))) for axis, at in enumerate(row)), strict=True
             )
-            found.append(_outer([one[0] for one in direct]) - _outer([one[0] for one in met]))
-        return np.array(found)
+            rows.append(_outer([one[0] for one in direct]) - _outer([one[0] for one in met]))
+        return np.array(rows)
 
     @cached_property
     def _totals(self) -> list[Ints]:
@@ -180,8 +180,8 @@ class KroneckerStrategy:
                 by_level = np.add.reduceat(squares, starts, axis=1)
                 is_summed = in_all and part.index is None
                 sums[place].append(by_level.sum(axis=0, keepdims=True) if is_summed else by_level)
-        found = [summed_by_query(table, each, part.index) for each in sums]
-        return found[0] - 2 * found[1] + found[2]
+        terms = [summed_by_query(table, each, part.index) for each in sums]
+        return terms[0] - 2 * terms[1] + terms[2]
 
 
 def _outer(factors: Sequence[Floats]) -> Floats:

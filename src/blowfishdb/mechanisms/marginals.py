@@ -78,8 +78,8 @@ def free_axes(graph: CellGraph) -> Axes | None:
 
 def below(requested: Sequence[Axes]) -> list[Axes]:
     """Every set of axes inside a requested one, the empty set included."""
-    found = {part for axes in requested for size in range(len(axes) + 1) for part in itertools.combinations(axes, size)}
-    return sorted(found, key=lambda axes: (len(axes), axes))
+    sets = {part for axes in requested for size in range(len(axes) + 1) for part in itertools.combinations(axes, size)}
+    return sorted(sets, key=lambda axes: (len(axes), axes))
 
 
 def _candidates(requested: Sequence[Axes], axes: int, noisy: Sequence[Axes]) -> list[Axes]:
@@ -124,11 +124,11 @@ def _best_weights(
         improved_weights(np.log(start), gains, sizes, losses, SHARPNESS[0]) for start in _starts(gains, candidates)
     ]
     fine = improved_weights(min(rough)[1], gains, sizes, losses, SHARPNESS[1])
-    found = [np.where(gains.max(axis=0) >= 1.0, float(HEAVIEST), 0.0)]
+    tried = [np.where(gains.max(axis=0) >= 1.0, float(HEAVIEST), 0.0)]
     for _, logs in (*rough, fine):
         share = np.exp(np.array(logs) - max(logs))
-        found += [np.round(HEAVIEST * np.where(share < least, 0.0, share)) for least in (1e-3, 0.02, 0.1)]
-    best = min(found, key=lambda whole: _error(whole, gains, sizes, losses))
+        tried += [np.round(HEAVIEST * np.where(share < least, 0.0, share)) for least in (1e-3, 0.02, 0.1)]
+    best = min(tried, key=lambda whole: _error(whole, gains, sizes, losses))
     return [int(weight) for weight in best]
 
 
@@ -201,14 +201,14 @@ class MarginalStrategy:
 
     def answer_variances(self, variances: Floats) -> Floats:
         """All cells of a marginal have the same variance: residuals of different sets are uncorrelated."""
-        found = []
+        answers = []
         for axes in self.requested:
             spread = 0.0
             for inner in self._noisy_below(axes):
                 own = math.prod(1 - 1 / self._shape[axis] for axis in inner)
                 spread += own / (self._precisions(inner, variances).sum() * _rest(self._shape, axes, inner) ** 2)
-            found.append(np.full(_rest(self._shape, axes, ()), spread))
-        return np.concatenate(found)
+            answers.append(np.full(_rest(self._shape, axes, ()), spread))
+        return np.concatenate(answers)
 
     def total_variance(self, variances: Floats) -> float:
         """The summed expected squared error of all answers."""
@@ -218,20 +218,20 @@ class MarginalStrategy:
         """For each of the given answers its coefficient on every noise variable."""
         ends = np.cumsum([_rest(self._shape, axes, ()) for axes in self.requested])
         home = np.searchsorted(ends, queries, side="right")
-        found = np.empty((queries.size, int(self._starts[-1])))
+        rows = np.empty((queries.size, int(self._starts[-1])))
         for place, axes in enumerate(self.requested):
             own = np.flatnonzero(home == place)
             flat = queries[own] - ends[place] + _rest(self._shape, axes, ())
             cells = np.unravel_index(flat, self._sizes(axes)) if axes else ()
             for number, start in enumerate(self._starts[:-1]):
                 shares = self._shares(axes, own.size, cells, number, variances)
-                found[own, start : self._starts[number + 1]] = shares
-        return found
+                rows[own, start : self._starts[number + 1]] = shares
+        return rows
 
     def _shares(self, axes: Axes, answers: int, cells: Sequence[Ints], number: int, variances: Floats) -> Floats:
         """The coefficients of answers, one by their cells along each axis, on the cells of one measured marginal."""
         outer = self.measured[number]
-        found = np.zeros((answers, _rest(self._shape, outer, ())))
+        shares = np.zeros((answers, _rest(self._shape, outer, ())))
         for inner in self._noisy_below(axes):
             if not set(inner) <= set(outer):
                 continue
@@ -242,8 +242,8 @@ class MarginalStrategy:
                 product = (product[:, :, None] * along[:, None, :]).reshape(
                     answers, product.shape[1] * self._shape[axis]
                 )
-            found += precisions[number] / precisions.sum() / _rest(self._shape, axes, inner) * product
-        return found
+            shares += precisions[number] / precisions.sum() / _rest(self._shape, axes, inner) * product
+        return shares
 
     def _factor(self, axis: int, answers: int, cells: Ints | None) -> Floats:
         """Along one axis: the cell minus the mean where the residual has it, else the sum."""
@@ -283,17 +283,17 @@ class MarginalStrategy:
             measured[start:stop].reshape((*self._sizes(axes), *rest))
             for axes, start, stop in zip(self.measured, self._starts[:-1], self._starts[1:], strict=True)
         ]
-        found = {}
+        residuals = {}
         for inner in below(self.requested):
             if self.free is not None and set(inner) <= set(self.free):
                 known = exact.reshape((*self._sizes(self.free), *rest))
-                found[inner] = _residual(known, self.free, inner)
+                residuals[inner] = _residual(known, self.free, inner)
                 continue
             precisions = self._precisions(inner, variances)
             shares = precisions / precisions.sum()
             useful = [(b, o, s) for b, o, s in zip(blocks, self.measured, shares, strict=True) if s]
-            found[inner] = np.asarray(sum(share * _residual(block, outer, inner) for block, outer, share in useful))
-        return found
+            residuals[inner] = np.asarray(sum(share * _residual(block, outer, inner) for block, outer, share in useful))
+        return residuals
 
     def _assembled(self, axes: Axes, residuals: dict[Axes, Floats], rest: tuple[int, ...]) -> Floats:
         whole = np.zeros((*self._sizes(axes), *rest))

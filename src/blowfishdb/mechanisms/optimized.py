@@ -168,11 +168,11 @@ class SmoothShape:
 
     def groups(self, axis: Axis) -> list[Group]:
         """The rows on one axis, without the cells."""
-        found = [Group(hats(axis.cells, axis.runs, axis.run_ends, spacing), spacing) for spacing in self.spacings]
+        groups = [Group(hats(axis.cells, axis.runs, axis.run_ends, spacing), spacing) for spacing in self.spacings]
         if self.totals:
             noisy = ~axis.free
-            found.append(Group(boxes(axis.cells, axis.spans[noisy], axis.span_ends[noisy]), 1, falling=True))
-        return found if self.ramp is None else [*found, _ramp_group(axis, *self.ramp)]
+            groups.append(Group(boxes(axis.cells, axis.spans[noisy], axis.span_ends[noisy]), 1, falling=True))
+        return groups if self.ramp is None else [*groups, _ramp_group(axis, *self.ramp)]
 
     def build(self, axis: Axis, shares: Floats) -> CoarseCorrection:
         """The rows with whole weights; cells with loss to spare use it up."""
@@ -347,9 +347,9 @@ def _tuned(axis: Axis, workload: Rows, shape: SmoothShape | TreeShape) -> Choice
         losses = reach_losses(axis, used)
         start = 1.0 / (losses.shape[1] * losses.max(axis=0))
         tuned = best_shares(coarse_error(axis, workload, used), losses, [start])
-    error, found = tuned
+    error, best = tuned
     shares = np.zeros(len(groups) + 1)
-    shares[[0, *(1 + place for place in filled)]] = found
+    shares[[0, *(1 + place for place in filled)]] = best
     return Choice(shape, shares, error)
 
 
@@ -378,10 +378,10 @@ def _filled(axis: Axis, workload: Rows, groups: list[Group]) -> tuple[float, Flo
         return float(np.log(max(left, LEAST_ERROR)))
 
     options = {"maxiter": 60 * len(groups), "xatol": 1e-2, "fatol": 1e-5}
-    found = minimize(log_error, np.log(np.full(len(groups), FIRST_SHARE)), method="Nelder-Mead", options=options)
-    if found.fun >= IMPOSSIBLE:
+    minimum = minimize(log_error, np.log(np.full(len(groups), FIRST_SHARE)), method="Nelder-Mead", options=options)
+    if minimum.fun >= IMPOSSIBLE:
         return None
-    return float(np.exp(found.fun)), np.append(0.0, np.exp(np.clip(found.x, LEAST_LOG, 0.0)))
+    return float(np.exp(minimum.fun)), np.append(0.0, np.exp(np.clip(minimum.x, LEAST_LOG, 0.0)))
 
 
 NAME = "optimized"

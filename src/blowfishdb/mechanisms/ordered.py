@@ -75,8 +75,8 @@ class OrderedStrategy:
         wholes, before = self._noisy_wholes
         one_whole = before[spans.high] > before[spans.low]
         padded = np.append(wholes, -1)
-        found = np.maximum(np.maximum(left, right), np.where(one_whole, padded[before[spans.low]], -1))
-        return np.where(spans.low < spans.high, found, -1)
+        variable = np.maximum(np.maximum(left, right), np.where(one_whole, padded[before[spans.low]], -1))
+        return np.where(spans.low < spans.high, variable, -1)
 
     def plan(self, unit: Fraction) -> Plan:
         noisy = Measurement(self._sums(~self.exact), np.ones(1, dtype=np.int64)) if np.any(~self.exact) else None
@@ -191,8 +191,8 @@ class OrderedStrategy:
         if spans is not None:
             cut, wholes = self._spread(variances)
             before = np.concatenate([[0.0], np.cumsum(wholes)])
-            found = cut[spans.low] + cut[spans.high] + before[spans.high] - before[spans.low]
-            return np.where(spans.low < spans.high, found, 0.0)
+            answers = cut[spans.low] + cut[spans.high] + before[spans.high] - before[spans.low]
+            return np.where(spans.low < spans.high, answers, 0.0)
         if isinstance(rows, Stacked):
             return np.concatenate([self.variances_of(part, variances) for part in rows.parts])
         matrix = csr_array(rows.dense()) @ self._differences

@@ -47,8 +47,8 @@ def propose(problem: Problem) -> EstimatingStrategy:
     shapes = [TreeShape(_sizes(fan_out, window), "steps") for fan_out in fan_outs]
     errors = [_split_error(*shown, shape) for shape in shapes]
     best = min(range(len(shapes)), key=lambda k: min(errors[k](split) for split in FIRST_SPLITS))
-    found = minimize_scalar(errors[best], bounds=(0.02, 0.98), method="bounded", options={"xatol": 0.03})
-    shape, split = shapes[best], float(found.x)
+    minimum = minimize_scalar(errors[best], bounds=(0.02, 0.98), method="bounded", options={"xatol": 0.03})
+    shape, split = shapes[best], float(minimum.x)
     return EstimatingStrategy(NAME, problem, TreeCorrection(shape.tree(axis), _shares(shape, split)))
 
 

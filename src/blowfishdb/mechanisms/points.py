@@ -85,16 +85,16 @@ def blocks_of(points: Points) -> tuple[Ints, ...]:
 
     Neighbouring runs are put together where there are too many: no hidden move leaves two runs together either.
     """
-    found = []
+    blocks = []
     for labels in components_of(points.graph):
         is_run = bool(np.all(np.diff(labels) >= 0)) and not points.graph.can_vanish
-        found.append(labels - labels[0] if is_run else np.zeros(labels.size, dtype=np.int64))
+        blocks.append(labels - labels[0] if is_run else np.zeros(labels.size, dtype=np.int64))
     while (
-        math.prod(int(labels[-1]) + 1 for labels in found) > MOST_BLOCKS or max(int(x[-1]) for x in found) > MOST_RUNS
+        math.prod(int(labels[-1]) + 1 for labels in blocks) > MOST_BLOCKS or max(int(x[-1]) for x in blocks) > MOST_RUNS
     ):
-        widest = max(range(len(found)), key=lambda column: int(found[column][-1]))
-        found[widest] = found[widest] // 2
-    return tuple(found)
+        widest = max(range(len(blocks)), key=lambda column: int(blocks[column][-1]))
+        blocks[widest] = blocks[widest] // 2
+    return tuple(blocks)
 
 
 PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128)
@@ -125,7 +125,7 @@ def offers(points: Points, epsilon: Fraction, rows: int, clusters: int) -> tuple
     """The grids that were considered, the best first; AccuracyError when the noise sampler serves none of them."""
     blocks, span = blocks_of(points), max(float(np.ptp(points.positions(column))) for column in range(len(points.axes)))
     kinds: tuple[Kind, ...] = ("cells", "weights")
-    found: list[Offer] = []
+    listed: list[Offer] = []
     for kind in kinds:
         total = _total(epsilon, points.graph.rows_per_person) if kind == "weights" else 1
         if kind == "weights" and total < LEAST_TOTAL:
@@ -141,12 +141,12 @@ def offers(points: Points, epsilon: Fraction, rows: int, clusters: int) -> tuple
             if plan.unit is not None and not MIN_SCALE <= plan.unit <= MAX_SCALE:
                 continue
             noise, spacing = predicted_excess(grid, plan, span, rows, clusters)
-            found.append(Offer(grid, plan, certificate, noise + spacing))
-            if noise > 2.0 * min(offer.predicted for offer in found):
+            listed.append(Offer(grid, plan, certificate, noise + spacing))
+            if noise > 2.0 * min(offer.predicted for offer in listed):
                 break
-    if not found:
+    if not listed:
         raise AccuracyError(f"epsilon {float(epsilon):g} is beyond the noise that can be drawn; use one nearer to 1")
-    return tuple(sorted(found, key=lambda offer: offer.predicted))
+    return tuple(sorted(listed, key=lambda offer: offer.predicted))
 
 
 def predicted_excess(grid: Grid, plan: PointPlan, span: float, rows: int, clusters: int) -> tuple[float, float]:

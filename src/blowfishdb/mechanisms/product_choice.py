@@ -110,7 +110,7 @@ class Choices:
 def choose_axes(parts: Sequence[ProductPart], choices: Choices) -> tuple[AxisChoice, ...]:
     """The cells and a coarse level for each axis, weights included, with the least expected error found."""
     search = _AxisSearch(parts, choices)
-    return min((search.descend(start) for start in STARTS), key=lambda found: found[0])[1]
+    return min((search.descend(start) for start in STARTS), key=lambda result: result[0])[1]
 
 
 def _options(graph: CellGraph, ways: Sequence[Way]) -> list[list[AxisOption]]:
@@ -165,7 +165,7 @@ class _AxisSearch:
         kept = np.prod(1 - np.delete(lost, axis, axis=1), axis=1)[:, None]
         # Products over many axes must stay below the limit of exact sums.
         grain = 2 ** min(6, 18 // len(self.given.shape))
-        found = []
+        tried = []
         for option in self.given.options[axis]:
             level, shares, spread = option.level, np.zeros(1), np.array([trace])
             if level is not None:
@@ -176,8 +176,8 @@ class _AxisSearch:
             error = _loss(kept * (1 - own_loss), self.given.leaves) ** 2 * spread
             place = int(np.argmin(error))
             choice = AxisChoice(self.given.shape[axis], level, float(shares[place]), grain)
-            found.append((float(error[place]), choice, own_loss[:, place]))
-        return min(found, key=lambda one: one[0])
+            tried.append((float(error[place]), choice, own_loss[:, place]))
+        return min(tried, key=lambda one: one[0])
 
 
 def _loss(kept: Floats, leaves: bool) -> Floats:
@@ -328,10 +328,10 @@ class _TableSearch:
         logs = np.log(np.maximum(start / start.max(), 1e-4))
         for sharpness in SHARPNESS:
             logs = np.array(improved_weights(logs, gains, sizes, losses, sharpness)[1])
-        found = np.exp(logs - logs.max())
-        found[0] = max(found[0], LEAST_CELLS)
-        cells = np.arange(found.size) == 0
-        tried = np.stack([start, *(np.where((found >= least) | cells, found, 0.0) for least in LEAST)])
+        polished = np.exp(logs - logs.max())
+        polished[0] = max(polished[0], LEAST_CELLS)
+        cells = np.arange(polished.size) == 0
+        tried = np.stack([start, *(np.where((polished >= least) | cells, polished, 0.0) for least in LEAST)])
         return np.asarray(tried[int(np.argmin(self._errors(chosen, tried)))])
 
     def _errors(self, chosen: Sequence[_AxisCase], weights: Floats) -> Floats:
@@ -424,8 +424,8 @@ def with_wide_rows(
     return replace(chosen, ratio=table.ratio * error / known) if error < WORTH * known else table
 
 
-def _error(found: Found) -> float:
-    return found[0]
+def _error(result: Found) -> float:
+    return result[0]
 
 
 def _mixed(table: LevelTable, size: float) -> LevelTable:

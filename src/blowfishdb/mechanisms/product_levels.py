@@ -88,7 +88,7 @@ class Corrections:
 
     def seen(self, table: Floats, crossed: Crossed, index: Ints) -> Floats:
         """R T q for each query q, given as its row on each axis: corrections by queries."""
-        found = []
+        groups = []
         for first, second in crossed:
             step = max(1, CHUNK // (first.shape[1] * max(second.shape[1], table.shape[1])))
             pieces = [np.empty((0, first.shape[1] * second.shape[1]))]
@@ -96,8 +96,8 @@ class Corrections:
                 own, other = index[start : start + step].T
                 half = first[own] @ table
                 pieces.append(np.matmul(half, second[other].transpose(0, 2, 1)).reshape(len(own), -1))
-            found.append(np.concatenate(pieces))
-        return np.concatenate(found, axis=1).T
+            groups.append(np.concatenate(pieces))
+        return np.concatenate(groups, axis=1).T
 
     def squares(self, one: Floats, other: Floats, crossed: Crossed) -> Floats:
         """The sum over all combinations of the queries' rows of (R T q)(R T' q)', T and T' given by their tables."""
@@ -222,7 +222,7 @@ class LevelTableStrategy:
         del variances
         ends = np.cumsum([part.count for part in self.parts])
         home = np.searchsorted(ends, queries, side="right")
-        asked = np.empty((self.problem.graph.cells, queries.size))
+        rows = np.empty((self.problem.graph.cells, queries.size))
         for column, (query, place) in enumerate(zip(queries, home, strict=True)):
             part = self.parts[place]
             (row,) = part.rows_of(np.array([query - (ends[place] - part.count)]))
@@ -230,14 +230,14 @@ class LevelTableStrategy:
                 part.rows[axis].chosen(np.array([at])).times(np.eye(self.axes[axis].cells))[0]
                 for axis, at in enumerate(row)
             ]
-            asked[:, column] = reduce(lambda a, b: np.multiply.outer(a, b).reshape(-1), own)
-        pulled = self._spread(asked)
+            rows[:, column] = reduce(lambda a, b: np.multiply.outer(a, b).reshape(-1), own)
+        pulled = self._spread(rows)
         taken: Floats = np.empty((0, queries.size))
         if self._corrections.groups:
             taken = self._solved(self._corrections.measure(pulled))
             pulled = pulled - self._spread(self._corrections.give_back(taken))
-        found = [self._along(levels, pulled) * float(w) ** 2 for levels, w in self.weights.items()]
-        return np.concatenate([*found, taken[self._exact_count :]]).T
+        measured = [self._along(levels, pulled) * float(w) ** 2 for levels, w in self.weights.items()]
+        return np.concatenate([*measured, taken[self._exact_count :]]).T
 
     def _measurement(self, levels: Levels) -> KroneckerMeasurement:
         factors = []
@@ -284,9 +284,9 @@ class LevelTableStrategy:
         own = table[1:, 1:] - table[1:, :1] - table[:1, 1:] + table[0, 0]
         along = rows * (table[1:, 0] - table[0, 0])[:, None, None]
         along += np.einsum("amc,bm->abc", both * own[:, :, None], second, optimize=True)
-        found = rest * table[0, 0] + np.tensordot(first, along, axes=(1, 0))
-        found += np.einsum("amc,bm->abc", columns * (table[0, 1:] - table[0, 0])[:, None], second, optimize=True)
-        return np.asarray(found).reshape(values.shape)
+        product = rest * table[0, 0] + np.tensordot(first, along, axes=(1, 0))
+        product += np.einsum("amc,bm->abc", columns * (table[0, 1:] - table[0, 0])[:, None], second, optimize=True)
+        return np.asarray(product).reshape(values.shape)
 
     @cached_property
     def _totals(self) -> list[Ints]:
@@ -319,17 +319,17 @@ class LevelTableStrategy:
         energies, corrections = self._own(part.rows), self._corrections
         crossed = corrections.crossed(part.rows)
         form = corrections.between(table) + np.diag(noise) if crossed else np.empty((0, 0))
-        found = [np.empty(0)]
+        variances = [np.empty(0)]
         step = CHUNK // max(corrections.count, *table.shape)
         for start in range(0, part.count, step):
             index = part.rows_of(np.arange(start, min(start + step, part.count)))
-            found.append(summed_by_query(table, energies, index))
+            variances.append(summed_by_query(table, energies, index))
             if crossed:
                 seen = corrections.seen(self._covariance_table, crossed, index)
                 taken = self._solved(seen)
                 noisy = corrections.seen(table, crossed, index)
-                found[-1] = found[-1] + np.einsum("rq,rq->q", taken, form @ taken - 2 * noisy)
-        return np.concatenate(found)
+                variances[-1] = variances[-1] + np.einsum("rq,rq->q", taken, form @ taken - 2 * noisy)
+        return np.concatenate(variances)
 
     def _summed_variance(self, part: ProductPart, table: Floats, noise: Floats) -> float:
         """The same summed over all combinations of rows, of which every term is a product of sums."""

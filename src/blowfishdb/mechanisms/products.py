@@ -401,10 +401,10 @@ class ProductPart:
 def product_parts(workload: Rows, shape: tuple[int, ...]) -> tuple[ProductPart, ...] | None:
     """The workload over cells of the given shape as products, in its own order; None where it is not."""
     if isinstance(workload, Stacked):
-        found = [product_parts(part, shape) for part in workload.parts]
-        if any(part is None for part in found):
+        parts = [product_parts(part, shape) for part in workload.parts]
+        if any(part is None for part in parts):
             return None
-        return tuple(one for part in found if part is not None for one in part)
+        return tuple(one for part in parts if part is not None for one in part)
     if isinstance(workload, Identity):
         workload = Kronecker(tuple(Identity(size) for size in shape))
     if isinstance(workload, Rectangles) and workload.grid == shape:
@@ -458,8 +458,8 @@ def improved_weights(
 ) -> tuple[float, list[float]]:
     """The log error reached from a start, and the logarithms of the weights there."""
     constants, bounds = (gains, sizes, losses, sharpness), [(-12.0, 2.0)] * len(start)
-    found = minimize(_log_error, start, constants, "L-BFGS-B", jac=True, bounds=bounds, options={"maxiter": STEPS})
-    return float(found.fun), [float(value) for value in found.x]
+    minimum = minimize(_log_error, start, constants, "L-BFGS-B", jac=True, bounds=bounds, options={"maxiter": STEPS})
+    return float(minimum.fun), [float(value) for value in minimum.x]
 
 
 def _log_error(logs: Floats, gains: Floats, sizes: Floats, losses: Floats, sharpness: float) -> tuple[float, Floats]:

@@ -189,13 +189,13 @@ class TreeStrategy:
     def answer_variances(self, variances: Floats) -> Floats:
         """An answer's coefficient on a subtree is the step of its row along the tree edge above it."""
         workload = self.problem.workload
-        found = np.zeros(workload.shape[0])
+        answers = np.zeros(workload.shape[0])
         step = max(1, CHUNK // max(workload.shape))
         for start in range(0, self.noisy.size, step):
             chosen = slice(start, start + step)
             steps = workload.dot(self._differences[:, chosen].toarray())
-            found += (steps * steps).astype(np.float64) @ variances[chosen]
-        return found
+            answers += (steps * steps).astype(np.float64) @ variances[chosen]
+        return answers
 
     def total_variance(self, variances: Floats) -> float:
         """The summed expected squared error of all answers."""

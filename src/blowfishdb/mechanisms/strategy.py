@@ -125,8 +125,8 @@ def spread_choice(size: int, count: int) -> Ints:
 def distinct(terms: Ints) -> tuple[Ints, Ints]:
     """The different numbers of terms, and how often each occurs."""
     counts = np.bincount(terms)
-    found = np.flatnonzero(counts)
-    return found, counts[found].astype(np.int64)
+    values = np.flatnonzero(counts)
+    return values, counts[values].astype(np.int64)
 
 
 def row_variances(plan: Plan | EdgePlan) -> Floats:

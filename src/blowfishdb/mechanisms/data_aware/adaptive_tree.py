@@ -75,9 +75,9 @@ class AdaptiveTree:
         tree = cut(tree, tree.leaves, halvings(tree.low, tree.high, self.unseen_halvings))
         views = NodeViews.none(tree.nodes)
         for allowance in program.allowances:
-            asked = bucket_counts(problem.graph, tree.labels, allowance)
-            reply = yield asked.ask
-            views = views.add(tree.leaves, *asked.read(reply)).with_total(asked.total(reply))
+            counts = bucket_counts(problem.graph, tree.labels, allowance)
+            reply = yield counts.ask
+            views = views.add(tree.leaves, *counts.read(reply)).with_total(counts.total(reply))
             if allowance is not program.allowances[-1]:
                 unit = noise_unit(problem.graph, program.epsilon)
                 tree = cut_where_records_are(tree, views, unit, self.rule)

@@ -131,12 +131,12 @@ def _inside(ranges: PartialRanges, count: int) -> Ints:
 
 def _best_shares(known: Floats, both: Floats, seen: Floats) -> Floats:
     ratio, grown = (SHARES / (1 - SHARES)) ** 2, (1 - SHARES) ** -2.0
-    found = np.empty(known.size)
+    shares = np.empty(known.size)
     for start in range(0, known.size, NODES_AT_ONCE):
         part = slice(start, start + NODES_AT_ONCE)
         left = known[part, None] - seen[part, None] * (ratio / (1 + both[part, None] * ratio))
-        found[part] = SHARES[np.argmin(grown * left, axis=1)]
-    return found
+        shares[part] = SHARES[np.argmin(grown * left, axis=1)]
+    return shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +246,7 @@ def _by_whole_buckets(
         estimator.range_variances(starts, ends, variances), len(ranges)
     )
     rest = 1.0 - before
-    found = (
+    ends_apart = (
         rest**2 * left
         + whole
         + until**2 * right
@@ -254,17 +254,17 @@ def _by_whole_buckets(
         + until * (whole_right - whole - right)
         + rest * until * (every - left_whole - whole_right + whole)
     )
-    return np.maximum(np.where(apart, found, (until - before) ** 2 * right), 0.0)
+    return np.maximum(np.where(apart, ends_apart, (until - before) ** 2 * right), 0.0)
 
 
 def _variances_of_rows(buckets: Buckets, estimator: Estimator, workload: Rows, variances: Floats) -> Floats:
-    found = np.empty(workload.shape[0])
+    answers = np.empty(workload.shape[0])
     portion = max(1, ENTRIES_AT_ONCE // buckets.cells)
-    for start in range(0, found.size, portion):
-        queries = np.arange(start, min(start + portion, found.size))
+    for start in range(0, answers.size, portion):
+        queries = np.arange(start, min(start + portion, answers.size))
         rows = np.add.reduceat(chosen_rows(workload, queries), buckets.starts, axis=1) / buckets.lengths
-        found[queries] = np.einsum("ij,ji->i", rows, covariance_dot(estimator, rows.T, variances))
-    return np.maximum(found, 0.0)
+        answers[queries] = np.einsum("ij,ji->i", rows, covariance_dot(estimator, rows.T, variances))
+    return np.maximum(answers, 0.0)
 
 
 FAN_OUTS = (8, 12, 16, 24)
@@ -460,28 +460,28 @@ class MergedPlan:
         basis = np.eye(self.variances.size)
         exact = self.plan.exact.shape[0] if isinstance(self.plan, Plan) and self.plan.exact is not None else 0
         response = self.strategy.decode(basis, np.zeros((exact, self.variances.size)), self.variances)
-        found = np.empty(workload.shape[0])
+        answers = np.empty(workload.shape[0])
         portion = max(1, ENTRIES_AT_ONCE // max(self.of_cells.size, self.variances.size))
         by_bucket = np.argsort(self.of_cells, kind="stable")
         starts = np.cumsum(self.sizes) - self.sizes
-        for start in range(0, found.size, portion):
-            queries = np.arange(start, min(start + portion, found.size))
+        for start in range(0, answers.size, portion):
+            queries = np.arange(start, min(start + portion, answers.size))
             shares = np.add.reduceat(chosen_rows(workload, queries)[:, by_bucket], starts, axis=1) / self.sizes
-            found[queries] = (shares @ response) ** 2 @ self.variances
-        return found
+            answers[queries] = (shares @ response) ** 2 @ self.variances
+        return answers
 
 
 def best_merged_plan(graph: CellGraph, of_cells: Ints, epsilon: Fraction) -> MergedPlan:
     """The strategy with the least expected error over all cells, calibrated to epsilon on the merged graph."""
     merged = merge_graph(graph, of_cells)
     problem = Problem(merged, Identity(merged.cells))
-    found = []
+    plans = []
     for propose in CANDIDATES:
         try:
-            found.append(_calibrated_merged(problem, of_cells, propose(problem), epsilon))
+            plans.append(_calibrated_merged(problem, of_cells, propose(problem), epsilon))
         except (Declined, TooLarge, CannotCertify):
             continue
-    return min(found, key=MergedPlan.expected_error)
+    return min(plans, key=MergedPlan.expected_error)
 
 
 def _calibrated_merged(problem: Problem, of_cells: Ints, strategy: Strategy, epsilon: Fraction) -> MergedPlan:

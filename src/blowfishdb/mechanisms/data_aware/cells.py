@@ -32,8 +32,8 @@ class Cells:
         return shared_program(NAME, epsilon, [("cells", Fraction(1))])
 
     def script(self, problem: Problem, program: Program) -> Script:
-        asked = bucket_counts(problem.graph, None, program.allowances[0])
-        cells, variances = asked.read((yield asked.ask))
+        counts = bucket_counts(problem.graph, None, program.allowances[0])
+        cells, variances = counts.read((yield counts.ask))
         workload = problem.workload
         answers = np.asarray(workload.dot(cells), dtype=np.float64)
         spread = np.asarray(squared(workload).dot(variances), dtype=np.float64)

@@ -62,8 +62,8 @@ def script_2d(problem: Problem, program: Program) -> Script:
     views = yield from _measured(graph, buckets, tree, measure, curve, _tried(boxes, curve.shape))
     tree = cut_where_records_are(tree, views, noise_unit(graph, program.epsilon))
     buckets = tree.labels[curve.positions]
-    asked = bucket_counts(graph, buckets, refine)
-    values, variances = asked.read((yield asked.ask))
+    counts = bucket_counts(graph, buckets, refine)
+    values, variances = counts.read((yield counts.ask))
     views = views.for_nodes(tree.nodes).add(tree.leaves, values, variances)
     estimate = least_squares(tree, views)
     cells = not_negative(estimate).cells[curve.positions]
@@ -81,8 +81,8 @@ def _measured(
     """The views of the buckets and the blocks above them, shares chosen by the error they predict for some boxes."""
     merged = merge_graph(graph, buckets)
     if not hides_anything(merged):
-        asked = bucket_counts(graph, buckets, allowance)
-        values, variances = asked.read((yield asked.ask))
+        counts = bucket_counts(graph, buckets, allowance)
+        values, variances = counts.read((yield counts.ask))
         return NodeViews.none(tree.nodes).add(tree.leaves, values, variances)
     cover = run_cover(curve, tried, tree)
 

@@ -136,8 +136,8 @@ def _best_blocks(path: Floats, variance: float, rule: RunRule) -> Ints:
         blocks = np.repeat(2 * blocks[choice[blocks] == HALVED], 2)
         blocks[1::2] += 1
         blocks = blocks[blocks * length < cells]
-    found = np.unique(np.concatenate([*starts, blocks]))
-    return found[found < cells].astype(np.int64)
+    bounds = np.unique(np.concatenate([*starts, blocks]))
+    return bounds[bounds < cells].astype(np.int64)
 
 
 def _fits(path: Floats, length: int, meets_ends: bool) -> tuple[Floats, Floats, Ints]:
@@ -151,8 +151,8 @@ def _fits(path: Floats, length: int, meets_ends: bool) -> tuple[Floats, Floats, 
     parts = [(rows[:1], meets_ends, False), (between, False, False), (last, False, meets_ends)]
     if length >= path.size - 1:
         parts = [(path[None, :], meets_ends, meets_ends)]
-    found = [(_to_line(*part), *_to_step(*part)) for part in parts if part[0].size]
-    lines, steps, jumps = zip(*found, strict=True)
+    fits = [(_to_line(*part), *_to_step(*part)) for part in parts if part[0].size]
+    lines, steps, jumps = zip(*fits, strict=True)
     return np.concatenate(lines), np.concatenate(steps), np.concatenate(jumps)
 
 
@@ -264,12 +264,12 @@ def _from_sums(problem: Problem, epsilon: Fraction) -> Script:
     ends = np.flatnonzero(strategy.exact)
     # Runs that no record crosses have exact totals and are read one by one.
     for run, sums in enumerate(np.split(measured.noisy, ends[:-1] - np.arange(ends.size - 1))):
-        found = even_runs(sums.astype(np.float64), float(measured.exact[run]), float(spread[0]))
-        cells.append(found.cells)
-        is_start = np.zeros(found.cells.size, dtype=np.int64)
-        is_start[found.starts] = 1
+        levels = even_runs(sums.astype(np.float64), float(measured.exact[run]), float(spread[0]))
+        cells.append(levels.cells)
+        is_start = np.zeros(levels.cells.size, dtype=np.int64)
+        is_start[levels.starts] = 1
         buckets.append(before + np.cumsum(is_start) - 1)
-        before += found.starts.size
+        before += levels.starts.size
     estimate = np.concatenate(cells)
     answers = np.asarray(problem.workload.dot(estimate))
     running = partial(strategy.variances_of, Prefix(estimate.size), spread)

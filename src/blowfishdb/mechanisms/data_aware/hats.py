@@ -118,7 +118,7 @@ class HatSolver(CoarseCorrection):
         mass = np.diff(running[matrix.indptr])
         start, stop = (np.searchsorted(last, cell).astype(np.int32) for cell, _ in (low, high))
         hats = np.arange(rows, dtype=np.int32)[:, None]
-        found = ((hats >= start) & (hats < stop)) * mass[:, None]
+        sums = ((hats >= start) & (hats < stop)) * mass[:, None]
         for passed, (cell, part), sign in ((stop, high, 1.0), (start, low, -1.0)):
             for hat in (passed, passed + 1):
                 query = np.flatnonzero(hat < rows)
@@ -126,26 +126,26 @@ class HatSolver(CoarseCorrection):
                 at = hat[query]
                 place = matrix.indptr[at] + cell[query] - first[at]
                 share = running[place] - running[matrix.indptr[at]] + part[query] * entries[place]
-                found[at, query] += sign * share
-        return np.asarray(found)
+                sums[at, query] += sign * share
+        return np.asarray(sums)
 
 
 def _forward(band: Floats, columns: Floats) -> Floats:
     """The inverse of the lower factor with the given diagonal and entries below it, times the columns."""
     if columns.ndim == 1 or columns.shape[1] <= FEW_COLUMNS:
         return _banded(band, columns, "N")
-    found, ratios = columns / band[0][:, None], band[1, :-1] / band[0, 1:]
+    solved, ratios = columns / band[0][:, None], band[1, :-1] / band[0, 1:]
     for row, ratio in enumerate(ratios.tolist()):
-        found[row + 1] -= ratio * found[row]
-    return np.asarray(found)
+        solved[row + 1] -= ratio * solved[row]
+    return np.asarray(solved)
 
 
 def _banded(band: Floats, columns: Floats, transposed: str) -> Floats:
     """The inverse of the factor, or of its transpose ("T"), times the columns."""
     if not columns.size:
         return columns
-    found, _ = dtbtrs(band, columns.reshape(columns.shape[0], -1), uplo="L", trans=transposed)
-    return np.asarray(found).reshape(columns.shape)
+    solved, _ = dtbtrs(band, columns.reshape(columns.shape[0], -1), uplo="L", trans=transposed)
+    return np.asarray(solved).reshape(columns.shape)
 
 
 def _lower(factor: Floats, columns: Floats) -> Floats:

@@ -157,15 +157,15 @@ class KdTree:
     def script(self, problem: Problem, program: Program) -> Script:
         shape = problem.graph.shape
         cells_stage, partition_stage = program.allowances
-        asked = bucket_counts(problem.graph, None, cells_stage)
-        cells, variances = asked.read((yield asked.ask))
+        counts = bucket_counts(problem.graph, None, cells_stage)
+        cells, variances = counts.read((yield counts.ask))
         predicted = predicted_cut(float(variances.max()), max(SMALL_BOX, cells.size // self.unseen_boxes))
         choose = self.thresholds.choose if self.thresholds else predicted
         tree = kd_tree(cells.reshape(shape), choose)
         views = NodeViews.none(tree.nodes)
         summed, spread = (np.bincount(tree.labels, weights=each).astype(np.float64) for each in (cells, variances))
         views = views.add(tree.leaves, summed, spread)
-        asked = bucket_counts(problem.graph, tree.labels, partition_stage)
-        reply = yield asked.ask
-        views = views.add(tree.leaves, *asked.read(reply))
-        return tree_finding(problem, tree, views.with_total(asked.total(reply)))
+        counts = bucket_counts(problem.graph, tree.labels, partition_stage)
+        reply = yield counts.ask
+        views = views.add(tree.leaves, *counts.read(reply))
+        return tree_finding(problem, tree, views.with_total(counts.total(reply)))

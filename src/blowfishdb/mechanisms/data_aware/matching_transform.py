@@ -144,8 +144,8 @@ class MatchingPartition:
     @cached_property
     def pairs(self) -> Ints:
         """The candidate pairs, those of one class of noise together."""
-        found = candidate_pairs(self.cells)
-        return found[np.argsort(self._pair_sensitivity(found), kind="stable")]
+        pairs = candidate_pairs(self.cells)
+        return pairs[np.argsort(self._pair_sensitivity(pairs), kind="stable")]
 
     @cached_property
     def noise(self) -> SelectionNoise:

@@ -143,13 +143,13 @@ def deviations(counts: Ints, size: int) -> Ints:
     parts = [counts[:whole].reshape(-1, size)] if whole else []
     if whole < counts.size:
         parts.append(counts[whole:].reshape(1, -1))
-    found = []
+    sums = []
     for part in parts:
         ordered = np.sort(part, axis=1)
         half = part.shape[1] // 2
         upper = ordered[:, part.shape[1] - half :].sum(axis=1)
-        found.append(upper - ordered[:, :half].sum(axis=1))
-    return np.concatenate(found)
+        sums.append(upper - ordered[:, :half].sum(axis=1))
+    return np.concatenate(sums)
 
 
 MERGE, KEEP = 0, 1

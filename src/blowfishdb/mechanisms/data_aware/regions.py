@@ -141,13 +141,13 @@ def cut(tree: RegionTree, chosen: Ints, pieces: Ints) -> RegionTree:
 def _halves(node: Ints, box: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints, Ints, Ints]:
     """Each block of pieces first..last-1 halved on every axis where it has two or more."""
     middle = (first + last) // 2
-    found = []
+    halves = []
     for upper in itertools.product((False, True), repeat=first.shape[1]):
         side = np.array(upper)
         kept = np.all((middle > first) | side, axis=1)
         bounds = np.where(side, middle, first)[kept], np.where(side, last, middle)[kept]
-        found.append((node[kept], box[kept], *bounds))
-    whole_node, whole_box, low, high = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        halves.append((node[kept], box[kept], *bounds))
+    whole_node, whole_box, low, high = (np.concatenate(parts) for parts in zip(*halves, strict=True))
     return whole_node, whole_box, low, high
 
 
@@ -226,9 +226,9 @@ def not_negative(estimate: TreeEstimate) -> TreeEstimate:
 
 def _by_number(tree: RegionTree, values: Sequence[Floats]) -> Floats:
     """The values of all levels in the order of the nodes."""
-    found = np.empty(tree.nodes)
-    found[np.concatenate(tree.levels[0])] = np.concatenate(values)
-    return found
+    numbered = np.empty(tree.nodes)
+    numbered[np.concatenate(tree.levels[0])] = np.concatenate(values)
+    return numbered
 
 
 VISITS = 200_000_000
@@ -259,11 +259,11 @@ class BoxCover:
         return self.boxes.shape[0]
 
     def cells(self, queries: Ints, nodes: Ints) -> Ints:
-        found = np.ones(nodes.size, dtype=np.int64)
+        cells = np.ones(nodes.size, dtype=np.int64)
         for axis in range(len(self.tree.shape)):
             stop = np.minimum(self.tree.high[nodes, axis], self.boxes.high[queries, axis])
-            found *= np.maximum(stop - np.maximum(self.tree.low[nodes, axis], self.boxes.low[queries, axis]), 0)
-        return found
+            cells *= np.maximum(stop - np.maximum(self.tree.low[nodes, axis], self.boxes.low[queries, axis]), 0)
+        return cells
 
 
 def answer_variances(workload: Rows, estimate: TreeEstimate, views: NodeViews) -> Floats:
@@ -386,18 +386,18 @@ class BucketCounts:
 def bucket_counts(graph: CellGraph, buckets: Ints | None, allowance: Allowance) -> BucketCounts:
     """Every bucket (every cell where no buckets are given) measured alike, at the whole allowance."""
     own = graph if buckets is None else merge_graph(graph, buckets)
-    found = identity.propose(Problem(own, Identity(own.cells)))
+    strategy = identity.propose(Problem(own, Identity(own.cells)))
     labels = own.components()
     has_total = bool(np.all(labels == 0))
-    exact_low = np.append(found.alone, np.zeros(int(has_total), dtype=np.int64))
-    exact_high = np.append(found.alone + 1, np.full(int(has_total), own.cells))
+    exact_low = np.append(strategy.alone, np.zeros(int(has_total), dtype=np.int64))
+    exact_high = np.append(strategy.alone + 1, np.full(int(has_total), own.cells))
     exact = Intervals(own.cells, exact_low, exact_high) if exact_low.size else None
-    plan = Plan(Fraction(1), found.plan(Fraction(1)).parts, exact)
+    plan = Plan(Fraction(1), strategy.plan(Fraction(1)).parts, exact)
     if plan.parts:
         plan, _ = calibrate(plan, own, allowance.epsilon)
     ask = Ask(allowance.stage, MeasurementStage(plan), buckets)
     spread = float(row_variances(plan)[0]) if plan.parts else 0.0
-    return BucketCounts(ask, found.noisy, found.alone, has_total, spread)
+    return BucketCounts(ask, strategy.noisy, strategy.alone, has_total, spread)
 
 
 def tree_finding(problem: Problem, tree: RegionTree, views: NodeViews) -> Finding:
