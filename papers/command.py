@@ -51,9 +51,9 @@ def run(options: ReproduceOptions, *, as_json: bool) -> None:
     processes = min(MOST_PROCESSES, os.cpu_count() or 1) if options.processes is None else options.processes
     job = Run(settings, options.out, processes, options.restart)
     if settings.data is not None:
-        found = survey(settings).words()
+        sources = survey(settings).words()
         if not as_json:
-            console(error=True).print(found, markup=False, soft_wrap=True)
+            console(error=True).print(sources, markup=False, soft_wrap=True)
     try:
         finished = _finished(options, job, is_told=not as_json)
     except KeyboardInterrupt:
@@ -72,8 +72,8 @@ def run(options: ReproduceOptions, *, as_json: bool) -> None:
 
 def _finished(options: ReproduceOptions, job: Run, *, is_told: bool) -> list[tuple[Experiment, Done]]:
     """What was asked for, run; the page grows with each, so that a run that is stopped leaves one too."""
-    asked = {one.name for one in options.experiments}
-    before = finished_before(job, [one for one in EXPERIMENTS if one.name not in asked])
+    names = {one.name for one in options.experiments}
+    before = finished_before(job, [one for one in EXPERIMENTS if one.name not in names])
     known = {one.name: done for one, done in before}
     finished = []
     screen = console(error=True)

@@ -194,13 +194,13 @@ class Survey:
 
 def survey(settings: Settings) -> Survey:
     """What the given folder holds. Refuses one without any use, and a file of a known name that cannot serve."""
-    found = {path.name: path for path in _files(settings)}
+    files = {path.name: path for path in _files(settings)}
     known = {**{f"{name}{ENDING}": axes for name, axes in AXES.items()}, **dict.fromkeys(TABLES, 0)}
     for name, axes in known.items():
-        if name in found and axes:
-            read_counts(found[name], axes)
+        if name in files and axes:
+            read_counts(files[name], axes)
     histograms, maps = (others(settings, axes) for axes in (1, 2))
-    replacing = tuple(name for name in found if name in known)
+    replacing = tuple(name for name in files if name in known)
     added = {f"{name}{ENDING}" for name in (*histograms, *maps)}
     if settings.data is not None and not replacing and not added:
         raise InvalidInput(
@@ -208,7 +208,7 @@ def survey(settings: Settings) -> Survey:
             f"it or in {', '.join(SUBFOLDERS[1:])}. Named {', '.join(AXES)} they take the place of the papers' data; "
             f"others are added to the histograms ({LEAST_SIDE} to {MOST_CELLS:,} cells) or to the maps (two axes)"
         )
-    unused = tuple(name for name in found if name not in known and name not in added)
+    unused = tuple(name for name in files if name not in known and name not in added)
     return Survey(replacing, histograms, maps, unused)
 
 
@@ -225,21 +225,21 @@ def given_file(settings: Settings, name: str) -> Path | None:
 def read_counts(path: Path, axes: int) -> Ints:
     """The counts in a numpy file. Refuses one with other axes, or with what no experiment could use."""
     try:
-        found = np.load(path, allow_pickle=False)
+        counts = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError):
         raise InvalidInput(f"{path.name} is no numpy array of counts") from None
-    if not isinstance(found, np.ndarray) or found.dtype.kind not in "iu" or found.size == 0 or found.min() < 0:
+    if not isinstance(counts, np.ndarray) or counts.dtype.kind not in "iu" or counts.size == 0 or counts.min() < 0:
         raise InvalidInput(f"{path.name} must hold whole counts of 0 or more")
-    if found.ndim != axes:
-        raise InvalidInput(f"{path.name} must have {axes} {'axis' if axes == 1 else 'axes'}; it has {found.ndim}")
+    if counts.ndim != axes:
+        raise InvalidInput(f"{path.name} must have {axes} {'axis' if axes == 1 else 'axes'}; it has {counts.ndim}")
     most = MOST_CELLS if axes == 1 else MOST_SIDE
-    if min(found.shape) < LEAST_SIDE or max(found.shape) > most:
+    if min(counts.shape) < LEAST_SIDE or max(counts.shape) > most:
         raise InvalidInput(f"{path.name} must have {LEAST_SIDE} to {most:,} cells along each axis")
-    if path.name == f"CENSUS{ENDING}" and found.size > MOST_PEOPLE_CELLS:
+    if path.name == f"CENSUS{ENDING}" and counts.size > MOST_PEOPLE_CELLS:
         raise InvalidInput(f"{path.name} must have {MOST_PEOPLE_CELLS:,} cells at most")
-    if not 0 < float(found.sum(dtype=np.float64)) <= MOST_RECORDS:
+    if not 0 < float(counts.sum(dtype=np.float64)) <= MOST_RECORDS:
         raise InvalidInput(f"{path.name} must hold 1 to {MOST_RECORDS:,} records")
-    return np.ascontiguousarray(found, dtype=np.int64)
+    return np.ascontiguousarray(counts, dtype=np.int64)
 
 
 def _serves(path: Path, axes: int) -> bool:
@@ -318,9 +318,9 @@ def data_digest(settings: Settings) -> str:
 
 @lru_cache(maxsize=8)
 def _stand_in(name: str, seed: int) -> Ints:
-    found = STAND_INS[name].make(seed)
-    found.flags.writeable = False
-    return found
+    counts = STAND_INS[name].make(seed)
+    counts.flags.writeable = False
+    return counts
 
 
 def _capital_loss(cells: int) -> Ints:

@@ -64,9 +64,9 @@ def domain() -> Domain:
     )
 
 
-def cheapest(policy: Policy, asked: Query, alpha: float, mechanisms: dict[str, Mechanism] | None = None) -> Quote:
+def cheapest(policy: Policy, query: Query, alpha: float, mechanisms: dict[str, Mechanism] | None = None) -> Quote:
     """The least epsilon at which all answers are within alpha with probability 0.95, and the plan that keeps it."""
-    problem = compile_query(domain(), policy, asked).problem
+    problem = compile_query(domain(), policy, query).problem
     return quote(problem, alpha, BETA, MECHANISMS if mechanisms is None else mechanisms).best
 
 
@@ -237,10 +237,10 @@ def transformed_error(graph: CellGraph, workload: Floats) -> float:
 
 def incidence_matrix(edges: Ints, cells: int) -> Floats:
     """P of the appendix: 1 and -1 in the rows of an edge's ends, without the row of the last vertex."""
-    found = np.zeros((cells, len(edges)))
-    found[edges[:, 0], np.arange(len(edges))] = 1.0
-    found[edges[:, 1], np.arange(len(edges))] = -1.0
-    return found[:-1]
+    matrix = np.zeros((cells, len(edges)))
+    matrix[edges[:, 0], np.arange(len(edges))] = 1.0
+    matrix[edges[:, 1], np.arange(len(edges))] = -1.0
+    return matrix[:-1]
 
 
 def engine(domain: Domain, policy: Policy) -> float:
@@ -340,24 +340,24 @@ def questions(settings: Settings) -> dict[str, Query]:
     """The prototype's templates at two granularities: histograms, cumulative histograms, and pairs of attributes."""
     widths = {"age": (1, 5), "hours": (1, 10), "education": (1, 2), "capital_loss": (20, 200)}
     some = {name: widths[name] for name in settings.pick(("age",), tuple(widths), tuple(widths))}
-    found: dict[str, Query] = {}
+    queries: dict[str, Query] = {}
     for name, each in some.items():
         for width in each:
             binned = bf.col(name).bins(width) if width > 1 else name
-            found[f"histogram of {name} by {width}"] = bf.query("histogram", binned)
-            found[f"cumulative {name} by {width}"] = bf.query("cdf", binned)
+            queries[f"histogram of {name} by {width}"] = bf.query("histogram", binned)
+            queries[f"cumulative {name} by {width}"] = bf.query("cdf", binned)
     for one, two in settings.pick(
         (), (("age", "hours"), ("education", "hours")), (("age", "hours"), ("age", "education"))
     ):
         axes = [bf.col(name).bins(widths[name][1]) for name in (one, two)]
-        found[f"{one} by {two}"] = bf.query("histogram2d", axes)
-    return found
+        queries[f"{one} by {two}"] = bf.query("histogram2d", axes)
+    return queries
 
 
 def budgets_cases(settings: Settings) -> list[Case]:
     """Each question under each system at each accuracy."""
     shares = settings.pick(ACCURACIES[1:], ACCURACIES, ACCURACIES)
-    return [(system, asked, share) for asked in questions(settings) for system in SYSTEMS for share in shares]
+    return [(system, name, share) for name in questions(settings) for system in SYSTEMS for share in shares]
 
 
 def budgets_measure(settings: Settings, case: Case) -> list[Row]:
@@ -380,9 +380,9 @@ def budgets_measure(settings: Settings, case: Case) -> list[Row]:
 
 def budgets_conclude(settings: Settings, rows: Sequence[Row]) -> Result:
     answered = answered_rows(settings, rows)
-    asked = len(matching(rows, system=APEX))
+    total = len(matching(rows, system=APEX))
     tables = (
-        Table("answered", f"Questions answered of {asked}, mean over {ORDERS} orders", tuple(answered)),
+        Table("answered", f"Questions answered of {total}, mean over {ORDERS} orders", tuple(answered)),
         Table("prices", "What each question costs under each system", tuple(rows)),
     )
 
@@ -391,7 +391,7 @@ def budgets_conclude(settings: Settings, rows: Sequence[Row]) -> Result:
         own = {system: matching(answered, system=system) for system in distinct(answered, "system")}
         lines(axes, {s: [(number(r, "budget"), number(r, "answered")) for r in each] for s, each in own.items()})
         axes.set_xscale("log", base=2)
-        plain(axes, "budget ε", f"questions answered of {asked}")
+        plain(axes, "budget ε", f"questions answered of {total}")
         axes.set_xticks(BUDGETS, [f"{budget:g}" for budget in BUDGETS])
         legend_below(figure, axes, columns=2)
 
@@ -399,31 +399,31 @@ def budgets_conclude(settings: Settings, rows: Sequence[Row]) -> Result:
     return Result(
         tables,
         (Picture("answered", title, f"mean of {ORDERS:,} orders of the questions", draw, (7.2, 4.6)),),
-        budgets_judge(answered, asked),
+        budgets_judge(answered, total),
     )
 
 
 def answered_rows(settings: Settings, rows: Sequence[Row]) -> list[Row]:
     """For each system and budget the mean number of questions that are answered, over random orders."""
-    found: list[Row] = []
+    counted: list[Row] = []
     for name, system in SYSTEMS.items():
         own = matching(rows, system=name)
         for budget in BUDGETS:
             draw = generator(settings.seed, "exploration")
             orders = [draw.permutation(len(own)) for _ in range(ORDERS)]
             counts = [answered([own[place] for place in order], budget, system.by_attribute) for order in orders]
-            found.append({"system": name, "budget": budget, "answered": float(np.mean(counts))})
-    return found
+            counted.append({"system": name, "budget": budget, "answered": float(np.mean(counts))})
+    return counted
 
 
-def answered(asked: Sequence[Row], budget: float, by_attribute: bool) -> int:
+def answered(queries: Sequence[Row], budget: float, by_attribute: bool) -> int:
     """How many are answered in this order; one that is too expensive is refused, and the next is asked.
 
     With one attribute moving at a time, a release costs the attributes it reads, and the largest account counts.
     """
     spent: dict[str, float] = {}
     count = 0
-    for row in asked:
+    for row in queries:
         accounts = str(row["attributes"]).split() if by_attribute else ["all"]
         if all(spent.get(name, 0.0) + number(row, "epsilon") <= budget for name in accounts):
             for name in accounts:
@@ -432,9 +432,9 @@ def answered(asked: Sequence[Row], budget: float, by_attribute: bool) -> int:
     return count
 
 
-def budgets_judge(rows: Sequence[Row], asked: int) -> Verdict:
+def budgets_judge(rows: Sequence[Row], total: int) -> Verdict:
     """Whether thresholds answer more at every budget that is not enough for all, and how much is due to mechanisms."""
-    short = [b for b in BUDGETS if 0 < _answered(rows, APEX, b) < asked]
+    short = [b for b in BUDGETS if 0 < _answered(rows, APEX, b) < total]
     gains = {name: [_answered(rows, name, b) / _answered(rows, APEX, b) for b in short] for name in SYSTEMS}
     more = bool(short) and all(gain >= 1.0 for gain in gains[THRESHOLDS])
     much = bool(short) and float(np.mean(gains[THRESHOLDS])) >= BUDGETS_MUCH

@@ -155,10 +155,10 @@ class Experiment:
     def procedure(self) -> Procedure:
         """The functions, from their module."""
         module, _, attribute = self.place.partition(":")
-        found = getattr(importlib.import_module(module), attribute)
-        if not isinstance(found, Procedure):
+        procedure = getattr(importlib.import_module(module), attribute)
+        if not isinstance(procedure, Procedure):
             raise TypeError(f"{self.place} is no Procedure")
-        return found
+        return procedure
 
 
 # Small sums over the rows of an experiment.
@@ -207,9 +207,9 @@ def mean_ratio(rows: Sequence[Row], column: str, above: str, below: str, sets: I
 
 def mean_and_error(trial: Callable[[int], float], trials: int) -> dict[str, float | int]:
     """The mean over trials and its standard error, as columns of a row."""
-    found = np.array([trial(place) for place in range(trials)])
-    spread = float(found.std(ddof=1) / np.sqrt(trials)) if trials > 1 else 0.0
-    return {"error": float(found.mean()), "standard error": spread, "trials": trials}
+    results = np.array([trial(place) for place in range(trials)])
+    spread = float(results.std(ddof=1) / np.sqrt(trials)) if trials > 1 else 0.0
+    return {"error": float(results.mean()), "standard error": spread, "trials": trials}
 
 
 def trials_of(rows: Iterable[Row], column: str = "trials") -> str:

@@ -54,21 +54,21 @@ class Checkpoints:
             self.path.write_text("".join(line for line, _ in kept), encoding="utf-8")
         return {tuple(one["case"]): Measured(one["rows"], one["seconds"]) for _, one in kept[1:]}
 
-    def add(self, case: Case, found: Measured) -> None:
+    def add(self, case: Case, outcome: Measured) -> None:
         """Writes down a finished case."""
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"case": case, "rows": found.rows, "seconds": found.seconds}) + "\n")
+            file.write(json.dumps({"case": case, "rows": outcome.rows, "seconds": outcome.seconds}) + "\n")
 
 
 def _whole(lines: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The lines that hold a whole document, with what they hold."""
     for line in lines:
         try:
-            found = json.loads(line)
+            entry = json.loads(line)
         except ValueError:
             continue
-        if line.endswith("\n") and isinstance(found, dict):
-            yield line, found
+        if line.endswith("\n") and isinstance(entry, dict):
+            yield line, entry
 
 
 # Files of a finished experiment: a CSV for each table, PNG and SVG for each figure, and the verdict.
@@ -270,17 +270,17 @@ def run_one(run: Run, experiment: Experiment, progress: Progress, workers: Execu
     kept = Checkpoints(folder / "cases.jsonl", digest)
     with _written(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        found = kept.read()
-    waiting = [case for case in cases if case not in found]
+        finished = kept.read()
+    waiting = [case for case in cases if case not in finished]
     progress(experiment.name, len(cases) - len(waiting), len(cases))
     for case, measured in _measured(experiment, run.settings, waiting, workers):
-        found[case] = measured
+        finished[case] = measured
         with _written(folder):
             kept.add(case, measured)
-        progress(experiment.name, sum(one in found for one in cases), len(cases))
-    result = procedure.conclude(run.settings, [row for case in cases for row in found[case].rows])
+        progress(experiment.name, sum(one in finished for one in cases), len(cases))
+    result = procedure.conclude(run.settings, [row for case in cases for row in finished[case].rows])
     with _written(folder):
-        return write_result(folder, digest, result, sum(found[case].seconds for case in cases))
+        return write_result(folder, digest, result, sum(finished[case].seconds for case in cases))
 
 
 def finished_before(run: Run, experiments: Sequence[Experiment]) -> list[tuple[Experiment, Done]]:

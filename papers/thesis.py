@@ -132,8 +132,8 @@ def laplace(counts: Ints, epsilon: Fraction) -> Floats:
 def running_sums(counts: Ints, epsilon: Fraction) -> Floats:
     """Noise on every running sum but the last, which is public; a move to the next value changes one."""
     exact = np.cumsum(counts)
-    found = np.concatenate([[0.0], noisy(exact[:-1], 1 / epsilon), [float(exact[-1])]])
-    return np.asarray(np.diff(found))
+    sums = np.concatenate([[0.0], noisy(exact[:-1], 1 / epsilon), [float(exact[-1])]])
+    return np.asarray(np.diff(sums))
 
 
 def on_the_line(mechanism: DataAware, counts: Ints, epsilon: Fraction) -> Floats:
@@ -201,15 +201,15 @@ def histograms_cases(settings: Settings) -> list[Case]:
 def histograms_measure(settings: Settings, case: Case) -> list[Row]:
     """The error at every epsilon."""
     name, data = str(case[0]), str(case[1])
-    found = paper_histogram(settings, data)
+    table = paper_histogram(settings, data)
     rows: list[Row] = []
     for epsilon in HISTOGRAMS_EPSILONS:
 
         def trial(place: int, epsilon: Fraction = epsilon) -> float:
             del place
-            return squared_error(ALGORITHMS[name], found.counts, epsilon)
+            return squared_error(ALGORITHMS[name], table.counts, epsilon)
 
-        head: Row = {"epsilon": float(epsilon), "data": found.label, "algorithm": name}
+        head: Row = {"epsilon": float(epsilon), "data": table.label, "algorithm": name}
         rows.append({**head, **mean_and_error(trial, settings.pick(1, 2, 15))})
     return rows
 
@@ -298,8 +298,8 @@ def half_domain(settings: Settings, data: str) -> tuple[str, Ints]:
     """The label and the counts: the lower half of Income, or counts that know nothing of their neighbours."""
     cells = settings.pick(64, CELLS, CELLS)
     if data == INCOME:
-        found = histogram(settings, INCOME)
-        return f"half of {found.label}", found.counts[: min(cells, found.counts.size // 2)].copy()
+        table = histogram(settings, INCOME)
+        return f"half of {table.label}", table.counts[: min(cells, table.counts.size // 2)].copy()
     return JUMPING, generator(settings.seed, JUMPING).integers(0, HIGHEST, cells)
 
 
@@ -353,12 +353,12 @@ def matched_conclude(settings: Settings, rows: Sequence[Row]) -> Result:
     )
 
 
-def _list(found: dict[str, float]) -> str:
-    return "; ".join(found)
+def _list(parts: dict[str, float]) -> str:
+    return "; ".join(parts)
 
 
-def _figures(found: dict[str, float]) -> str:
-    return ", ".join(f"{ratio:.2f}" for ratio in found.values())
+def _figures(ratios: dict[str, float]) -> str:
+    return ", ".join(f"{ratio:.2f}" for ratio in ratios.values())
 
 
 MATCHED_PROCEDURE = Procedure(matched_cases, matched_measure, matched_conclude)
@@ -386,7 +386,7 @@ def splits_cases(settings: Settings) -> list[Case]:
 def splits_measure(settings: Settings, case: Case) -> list[Row]:
     """The squared error of a cell for each share and epsilon."""
     name, data = str(case[0]), str(case[1])
-    found = paper_histogram(settings, data)
+    table = paper_histogram(settings, data)
     rows: list[Row] = []
     for epsilon in SPLITS_EPSILONS:
         for share in SHARES:
@@ -394,12 +394,12 @@ def splits_measure(settings: Settings, case: Case) -> list[Row]:
 
             def trial(place: int, algorithm: Cells = algorithm, epsilon: Fraction = epsilon) -> float:
                 del place
-                return squared_error(algorithm, found.counts, epsilon)
+                return squared_error(algorithm, table.counts, epsilon)
 
             head: Row = {
                 "epsilon": float(epsilon),
                 "share": float(share),
-                "data": found.label,
+                "data": table.label,
                 "algorithm": name,
             }
             rows.append({**head, **mean_and_error(trial, settings.pick(1, 1, 8))})
@@ -444,8 +444,8 @@ def splits_conclude(settings: Settings, rows: Sequence[Row]) -> Result:
 
 
 def _mean(rows: Sequence[Row], name: str, share: float, epsilon: float) -> float:
-    found = matching(rows, algorithm=name, share=share, epsilon=epsilon)
-    return geometric_mean(number(row, "error") for row in found)
+    matches = matching(rows, algorithm=name, share=share, epsilon=epsilon)
+    return geometric_mean(number(row, "error") for row in matches)
 
 
 SPLITS_PROCEDURE = Procedure(splits_cases, splits_measure, splits_conclude)

@@ -37,7 +37,7 @@ def reweigh(cells: Any, low: Any, high: Any, measured: Any, total: float, times:
 @njit(cache=True)
 def deviations_of_heads(counts: Any) -> Any:
     """For each length the sum of |count - mean| over the first that many counts."""
-    found = np.zeros(counts.size)
+    sums = np.zeros(counts.size)
     running = 0.0
     for last in range(counts.size):
         running += counts[last]
@@ -45,28 +45,28 @@ def deviations_of_heads(counts: Any) -> Any:
         summed = 0.0
         for place in range(last + 1):
             summed += abs(counts[place] - mean)
-        found[last] = summed
-    return found
+        sums[last] = summed
+    return sums
 
 
 @njit(cache=True)
 def best_heads(sums: Any, squares: Any, buckets: int) -> Any:
     """The least summed squared deviation of the first `end` cells in bucket + 1 buckets, at [bucket, end]."""
     size = sums.size - 1
-    found = np.full((buckets, size + 1), np.iinfo(np.int64).max // 4)
+    least_of = np.full((buckets, size + 1), np.iinfo(np.int64).max // 4)
     spread = np.empty(size, dtype=np.int64)
     for end in range(1, size + 1):
         for start in range(end):
             inside = sums[end] - sums[start]
             spread[start] = squares[end] - squares[start] - inside * inside // (end - start)
-        found[0, end] = spread[0]
+        least_of[0, end] = spread[0]
         for bucket in range(1, min(buckets, end)):
-            above = found[bucket - 1]
-            least = found[bucket, end]
+            above = least_of[bucket - 1]
+            least = least_of[bucket, end]
             for start in range(bucket, end):
                 least = min(least, above[start] + spread[start])
-            found[bucket, end] = least
-    return found
+            least_of[bucket, end] = least
+    return least_of
 
 
 SHORT = 32

@@ -106,12 +106,12 @@ class L1Partition:
 
         cells = np.minimum(counts, 2**60 // (4 * self.grid * self.cells))
         values, rank = np.unique(cells, return_inverse=True)
-        found = np.empty(int(self.offsets[-1]), dtype=np.int64)
+        costs = np.empty(int(self.offsets[-1]), dtype=np.int64)
         if self.candidates == "all":
-            kernels.fill_all_costs(cells, rank, values, self.offsets, self.grid, found)
+            kernels.fill_all_costs(cells, rank, values, self.offsets, self.grid, costs)
         else:
-            kernels.fill_costs(cells, rank, values, self.lengths, self.steps, self.offsets, self.grid, found)
-        return found
+            kernels.fill_costs(cells, rank, values, self.lengths, self.steps, self.offsets, self.grid, costs)
+        return costs
 
     def choose(self, counts: Ints, draws: Ints) -> Ints:
         """The first cell of each bucket; ties go to the shortest last bucket."""

@@ -117,9 +117,9 @@ def _without_noise(points: PointSet, seed: int) -> float:
     return objective(points, printed_centers(points, seed, "cells", "", "1"))
 
 
-def _summary(name: str, found: list[float]) -> dict[str, float]:
-    low, high = np.quantile(found, [0.25, 0.75])
-    return {name: float(np.mean(found)), f"{name}_low": float(low), f"{name}_high": float(high)}
+def _summary(name: str, values: list[float]) -> dict[str, float]:
+    low, high = np.quantile(values, [0.25, 0.75])
+    return {name: float(np.mean(values)), f"{name}_low": float(low), f"{name}_high": float(high)}
 
 
 # What the k-means figures share: rows by point set and policy, and a pair of panels, as printed and certified.
@@ -298,7 +298,7 @@ def sizes_conclude(settings: Settings, rows: Sequence[Row]) -> Result:
 
 def gains_of(rows: Sequence[Row]) -> list[Row]:
     """By set and epsilon: the gain as printed, of the certified release, and of that over the Laplace mechanism."""
-    found: list[Row] = []
+    gains: list[Row] = []
     for data in data_of(rows):
         theta = policies_of(rows, data)[1]
         columns = {
@@ -307,8 +307,8 @@ def gains_of(rows: Sequence[Row]) -> list[Row]:
             "both": gain(rows, data, theta, "ours", over="printed"),
         }
         for epsilon in columns["printed"]:
-            found.append({"data": data, "epsilon": epsilon, **{name: each[epsilon] for name, each in columns.items()}})
-    return found
+            gains.append({"data": data, "epsilon": epsilon, **{name: each[epsilon] for name, each in columns.items()}})
+    return gains
 
 
 def sizes_judge(gains: Sequence[Row]) -> Verdict:

@@ -117,8 +117,8 @@ def places(settings: Settings) -> PointSet:
     """Latitudes and longitudes of the world's towns; a stand-in has few large towns and many small ones."""
     file = given_file(settings, PLACES)
     if file is not None:
-        found = _points(file, np.load, 2, (-90, -180), (90, 180))
-        return PointSet("places", found, _window(-60, 80, -180, 180), "given")
+        points = _points(file, np.load, 2, (-90, -180), (90, 180))
+        return PointSet("places", points, _window(-60, 80, -180, 180), "given")
     rng = generator(settings.seed, "towns")
     centers = np.stack([rng.uniform(30, 50, 200), rng.uniform(-125, -110, 200)], axis=1)
     sizes = 1.0 / np.arange(1, 201) ** 1.1
@@ -130,14 +130,14 @@ def places(settings: Settings) -> PointSet:
 def _points(file: Path, read: Callable[[Path], Floats], columns: int, low: Sides, high: Sides) -> Floats:
     """The points of a file, each column within its ends."""
     try:
-        found = np.asarray(read(file), dtype=np.float64)
+        points = np.asarray(read(file), dtype=np.float64)
     except (OSError, ValueError, EOFError):
         raise InvalidInput(f"{file.name} holds no points that can be read") from None
-    if found.ndim != 2 or found.shape[1] != columns or len(found) < LEAST_POINTS:
+    if points.ndim != 2 or points.shape[1] != columns or len(points) < LEAST_POINTS:
         raise InvalidInput(f"{file.name} must have {columns} columns and {LEAST_POINTS} points or more")
-    if not bool(np.all((found >= low) & (found <= high))):
+    if not bool(np.all((points >= low) & (points <= high))):
         raise InvalidInput(f"the columns of {file.name} must lie within {low} and {high}")
-    return found
+    return points
 
 
 def _window(south: int, north: int, west: int, east: int) -> Domain:

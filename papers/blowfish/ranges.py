@@ -80,15 +80,15 @@ class OrderedTree:
     @cached_property
     def levels(self) -> list[Ints]:
         """The starts of the nodes of each level inside the blocks, coarsest first."""
-        found = []
+        levels = []
         starts = np.arange(0, self.cells, self.theta, dtype=np.int64)
         for _ in range(self.height):
             ends = np.append(starts[1:], self.cells)
             steps = -(-(ends - starts) // self.fan_out)
             pieces = [np.arange(a, b, step) for a, b, step in zip(starts, ends, np.maximum(steps, 1), strict=True)]
             starts = np.concatenate(pieces)
-            found.append(starts)
-        return found
+            levels.append(starts)
+        return levels
 
     @property
     def best_split(self) -> float:
@@ -160,17 +160,17 @@ def drawn_errors(noise: Noise, low: Ints, high: Ints) -> Floats:
     ends = np.arange(tree.cells + 1)
     block = np.minimum(ends, tree.cells - 1) // tree.theta
     before = np.concatenate([[0.0], _drawn(noise.sums)])
-    found = before[block]
+    errors = before[block]
     parents = np.arange(0, tree.cells, tree.theta)
     for starts, shares in zip(tree.levels, noise.levels, strict=True):
         running = np.concatenate([[0.0], np.cumsum(_drawn(shares))])
         inside = np.minimum(ends, tree.cells - 1)
         own = np.searchsorted(starts, inside, side="right") - 1
         first = np.searchsorted(starts, parents[np.searchsorted(parents, inside, side="right") - 1])
-        found = found + running[own] - running[first]
+        errors = errors + running[own] - running[first]
         parents = starts
-    found[-1] = 0.0
-    return np.asarray(found[high] - found[low])
+    errors[-1] = 0.0
+    return np.asarray(errors[high] - errors[low])
 
 
 def _drawn(shares: Floats) -> Floats:
@@ -226,11 +226,11 @@ class Ranges:
         for epsilon in _epsilons(settings):
             # Continuous noise is proportional to one over epsilon.
             errors = {name: error / epsilon**2 for name, error in at_one.items()}
-            found: dict[str, Value] = {"theta": str(words), "cells": theta, "epsilon": epsilon, **errors}
-            found["optimised"] = float(expected(epsilon).mean())
-            found["printed_really_costs"] = spent * epsilon if math.isfinite(spent) else "infinite"
-            found["trials"] = trials
-            rows.append(found)
+            row: dict[str, Value] = {"theta": str(words), "cells": theta, "epsilon": epsilon, **errors}
+            row["optimised"] = float(expected(epsilon).mean())
+            row["printed_really_costs"] = spent * epsilon if math.isfinite(spent) else "infinite"
+            row["trials"] = trials
+            rows.append(row)
         return rows
 
     def conclude(self, settings: Settings, rows: Sequence[Row]) -> Result:

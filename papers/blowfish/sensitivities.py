@@ -39,10 +39,10 @@ Constraint = Callable[[int], bool]
 
 def worlds(cells: int, records: int, constraints: Sequence[Constraint]) -> list[list[Values]]:
     """All tables of so many records, those together of which the constraints say the same."""
-    found: dict[Values, list[Values]] = defaultdict(list)
+    worlds_of: dict[Values, list[Values]] = defaultdict(list)
     for table in product(range(cells), repeat=records):
-        found[tuple(sum(map(constraint, table)) for constraint in constraints)].append(table)
-    return list(found.values())
+        worlds_of[tuple(sum(map(constraint, table)) for constraint in constraints)].append(table)
+    return list(worlds_of.values())
 
 
 def are_neighbours(one: Values, two: Values, possible: Iterable[Values], joined: Joined) -> bool:

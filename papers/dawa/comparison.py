@@ -61,20 +61,20 @@ def cases(settings: Settings) -> list[Case]:
 def measure(settings: Settings, case: Case) -> list[Row]:
     """The error at every epsilon."""
     name, data = str(case[0]), str(case[1])
-    found = paper_histogram(settings, data)
-    rounds = best_rounds(settings, found.counts) if name == "MWEM" else 0
+    table = paper_histogram(settings, data)
+    rounds = best_rounds(settings, table.counts) if name == "MWEM" else 0
     answers = algorithm(name, rounds)
     trials = settings.pick(1, 2 if name in SLOW else 3, 15)
     rows: list[Row] = []
     for epsilon in EPSILONS:
 
         def trial(place: int, epsilon: Fraction = epsilon) -> float:
-            return average_error(answers, found.counts, epsilon, intervals(settings, found.counts.size, place))
+            return average_error(answers, table.counts, epsilon, intervals(settings, table.counts.size, place))
 
         rows.append(
             {
                 "epsilon": float(epsilon),
-                "data": found.label,
+                "data": table.label,
                 "algorithm": name,
                 **mean_and_error(trial, trials),
                 "rounds": rounds,
@@ -85,27 +85,27 @@ def measure(settings: Settings, case: Case) -> list[Row]:
 
 def intervals(settings: Settings, cells: int, trial: int) -> Intervals:
     """One of five workloads of uniform intervals."""
-    found = workload(settings, "uniform intervals", cells, trial % 5)
-    if not isinstance(found, Intervals):
+    ranges = workload(settings, "uniform intervals", cells, trial % 5)
+    if not isinstance(ranges, Intervals):
         raise TypeError("uniform intervals are intervals")
-    return found
+    return ranges
 
 
-def average_error(answers: Answers, counts: Ints, epsilon: Fraction, asked: Intervals) -> float:
+def average_error(answers: Answers, counts: Ints, epsilon: Fraction, ranges: Intervals) -> float:
     """The mean absolute error of one release over its workload."""
-    return float(np.abs(answers(counts, epsilon, asked) - asked.dot(counts)).mean())
+    return float(np.abs(answers(counts, epsilon, ranges) - ranges.dot(counts)).mean())
 
 
 def best_rounds(settings: Settings, counts: Ints) -> int:
     """MWEM's rounds of least error on the workload that is scored: the paper does so too, and it is not private."""
     tried = settings.pick((2,), (10, 30), (10, 20, 40, 80, 120, 200))
-    asked = intervals(settings, counts.size, 0)
-    return min(tried, key=lambda rounds: average_error(algorithm("MWEM", rounds), counts, TUNED_AT, asked))
+    ranges = intervals(settings, counts.size, 0)
+    return min(tried, key=lambda rounds: average_error(algorithm("MWEM", rounds), counts, TUNED_AT, ranges))
 
 
 def ratios(rows: Sequence[Row]) -> list[Row]:
     """Table 2: the smallest and the largest ratio over the histograms, for each rival, epsilon and form of DAWA."""
-    found: list[Row] = []
+    ratios_of: list[Row] = []
     for base in (PRINTED, PUBLISHED, OURS):
         for epsilon in dict.fromkeys(number(row, "epsilon") for row in rows):
             for rival in RIVALS:
@@ -121,8 +121,8 @@ def ratios(rows: Sequence[Row]) -> list[Row]:
                     "smallest": min(over),
                     "largest": max(over),
                 }
-                found.append(row)
-    return found
+                ratios_of.append(row)
+    return ratios_of
 
 
 def conclude(settings: Settings, rows: Sequence[Row]) -> Result:

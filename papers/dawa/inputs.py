@@ -42,12 +42,12 @@ def all_names(settings: Settings) -> tuple[str, ...]:
 
 def paper_histogram(settings: Settings, name: str) -> Histogram:
     """One of them; a tiny run keeps the few cells with the most records."""
-    found = histogram(settings, name)
+    table = histogram(settings, name)
     if settings.size == "tiny":
-        length = min(TINY, found.counts.size)
-        segments = found.counts[: found.counts.size // length * length].reshape(-1, length)
-        return Histogram(name, segments[np.argmax(segments.sum(axis=1))].copy(), found.origin)
-    return found
+        length = min(TINY, table.counts.size)
+        segments = table.counts[: table.counts.size // length * length].reshape(-1, length)
+        return Histogram(name, segments[np.argmax(segments.sum(axis=1))].copy(), table.origin)
+    return table
 
 
 # The workloads of the DAWA paper, seeded and the same for every algorithm.

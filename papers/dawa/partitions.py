@@ -65,16 +65,16 @@ def optimal_cases(settings: Settings) -> list[Case]:
 def optimal_measure(settings: Settings, case: Case) -> list[Row]:
     """Buckets and cost of the optimal partition."""
     name = str(case[0])
-    found = paper_histogram(settings, name)
-    starts = optimal_starts(found.counts, COUNTING)
+    table = paper_histogram(settings, name)
+    starts = optimal_starts(table.counts, COUNTING)
     return [
         {
-            "data": found.label,
-            "cells": found.counts.size,
-            "records": int(found.counts.sum()),
+            "data": table.label,
+            "cells": table.counts.size,
+            "records": int(table.counts.sum()),
             "buckets": starts.size,
             "printed": PRINTED.get(name),
-            "cost": partition_cost(found.counts, starts, COUNTING),
+            "cost": partition_cost(table.counts, starts, COUNTING),
         }
     ]
 
@@ -142,8 +142,8 @@ def private_starts(first: First) -> Callable[[Ints], Ints]:
 
     def starts(counts: Ints) -> Ints:
         mechanism = PrintedDawa(first, "laplace", Fraction(1, 2))
-        found = release(mechanism, Problem(one_record(counts.size), total(counts.size)), 2 * SELECT, counts)
-        return np.flatnonzero(np.diff(found.buckets, prepend=-1))
+        finding = release(mechanism, Problem(one_record(counts.size), total(counts.size)), 2 * SELECT, counts)
+        return np.flatnonzero(np.diff(finding.buckets, prepend=-1))
 
     return starts
 
@@ -166,16 +166,16 @@ def costs_cases(settings: Settings) -> list[Case]:
 def costs_measure(settings: Settings, case: Case) -> list[Row]:
     """Definition 5's cost."""
     name, data = str(case[0]), str(case[1])
-    found = paper_histogram(settings, data)
+    table = paper_histogram(settings, data)
 
     def trial(place: int) -> float:
         del place
-        return partition_cost(found.counts, ALGORITHMS[name](found.counts), COUNT)
+        return partition_cost(table.counts, ALGORITHMS[name](table.counts), COUNT)
 
     trials = 1 if name == OPTIMAL else settings.pick(1, 1 if name == EVERY else 2, 5 if name == EVERY else 15)
     figures = mean_and_error(trial, trials)
     figures["cost"] = figures.pop("error")
-    return [{"data": found.label, "set": data, "algorithm": name, **figures}]
+    return [{"data": table.label, "set": data, "algorithm": name, **figures}]
 
 
 def costs_conclude(settings: Settings, rows: Sequence[Row]) -> Result:

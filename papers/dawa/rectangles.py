@@ -65,8 +65,8 @@ def along_the_curve(answers: Answers, counts: Ints, epsilon: Fraction, boxes: Re
     """An algorithm for intervals on the cells in Hilbert order: each rectangle is a sum of intervals."""
     curve = _curve(boxes.grid[0], boxes.grid[1])
     query, low, high = curve.runs(boxes)
-    found = answers(counts[curve.cell_at], epsilon, Intervals(counts.size, low, high))
-    return np.bincount(query, found, boxes.shape[0]).astype(np.float64)
+    runs = answers(counts[curve.cell_at], epsilon, Intervals(counts.size, low, high))
+    return np.bincount(query, runs, boxes.shape[0]).astype(np.float64)
 
 
 @lru_cache(maxsize=2)
@@ -101,9 +101,9 @@ def cases(settings: Settings) -> list[Case]:
 def measure(settings: Settings, case: Case) -> list[Row]:
     """The error for every shape and epsilon."""
     name, data = str(case[0]), str(case[1])
-    found = map_of(settings, data)
-    sides = (found.counts.shape[0], found.counts.shape[1])
-    flat = np.ascontiguousarray(found.counts.reshape(-1))
+    table = map_of(settings, data)
+    sides = (table.counts.shape[0], table.counts.shape[1])
+    flat = np.ascontiguousarray(table.counts.reshape(-1))
     rows: list[Row] = []
     for shape in SHAPES:
         for epsilon in EPSILONS:
@@ -113,8 +113,8 @@ def measure(settings: Settings, case: Case) -> list[Row]:
                 return float(np.abs(ALGORITHMS[name](flat, epsilon, boxes) - boxes.dot(flat)).mean())
 
             head: Row = {
-                "data": found.label,
-                "cells": found.counts.size,
+                "data": table.label,
+                "cells": table.counts.size,
                 "rectangle": f"{shape[0]:g} x {shape[1]:g} degrees",
                 "epsilon": float(epsilon),
                 "algorithm": name,
@@ -125,12 +125,12 @@ def measure(settings: Settings, case: Case) -> list[Row]:
 
 def map_of(settings: Settings, name: str) -> Histogram:
     """The map; a quick run joins cells until no side is longer than 128."""
-    found = histogram(settings, name, axes=2)
+    table = histogram(settings, name, axes=2)
     most = settings.pick(16, 128, 1024)
-    step = -(-max(found.counts.shape) // most)
-    kept = found.counts[: found.counts.shape[0] // step * step, : found.counts.shape[1] // step * step]
+    step = -(-max(table.counts.shape) // most)
+    kept = table.counts[: table.counts.shape[0] // step * step, : table.counts.shape[1] // step * step]
     coarse = kept.reshape(kept.shape[0] // step, step, kept.shape[1] // step, step).sum(axis=(1, 3))
-    return Histogram(name, coarse, found.origin)
+    return Histogram(name, coarse, table.origin)
 
 
 def random_boxes(settings: Settings, sides: tuple[int, int], shape: tuple[float, float], trial: int) -> Rectangles:

@@ -86,15 +86,15 @@ def isolated_cases(settings: Settings) -> list[Case]:
 def isolated_measure(settings: Settings, case: Case) -> list[Row]:
     """The error of uniform intervals."""
     name, data = str(case[0]), str(case[1])
-    found = paper_histogram(settings, data)
+    table = paper_histogram(settings, data)
 
     def trial(place: int) -> float:
         return average_error(
-            ALGORITHMS[name], found.counts, ISOLATED_EPSILON, intervals(settings, found.counts.size, place)
+            ALGORITHMS[name], table.counts, ISOLATED_EPSILON, intervals(settings, table.counts.size, place)
         )
 
     return [
-        {"data": found.label, "set": data, "algorithm": name, **mean_and_error(trial, settings.pick(1, 6, 15))},
+        {"data": table.label, "set": data, "algorithm": name, **mean_and_error(trial, settings.pick(1, 6, 15))},
     ]
 
 
@@ -167,15 +167,15 @@ def second_measure(settings: Settings, case: Case) -> list[Row]:
     """The error of one workload."""
     name, data = str(case[0]), str(case[2])
     kind: Kind = next(kind for kind in KINDS if kind == case[1])
-    found = paper_histogram(settings, data)
+    table = paper_histogram(settings, data)
 
     def trial(place: int) -> float:
-        asked = workload(settings, kind, found.counts.size, place % 5)
-        answers = answers_of(SECOND_MECHANISMS[name], found.counts, SECOND_EPSILON, asked)
-        return float(np.abs(answers - asked.dot(found.counts)).mean())
+        ranges = workload(settings, kind, table.counts.size, place % 5)
+        answers = answers_of(SECOND_MECHANISMS[name], table.counts, SECOND_EPSILON, ranges)
+        return float(np.abs(answers - ranges.dot(table.counts)).mean())
 
     trials = settings.pick(1, 5, 15)
-    return [{"workload": kind, "data": found.label, "algorithm": name, **mean_and_error(trial, trials)}]
+    return [{"workload": kind, "data": table.label, "algorithm": name, **mean_and_error(trial, trials)}]
 
 
 def second_conclude(settings: Settings, rows: Sequence[Row]) -> Result:

@@ -67,9 +67,10 @@ def measure(settings: Settings, case: Case) -> list[Row]:
     (what,) = case
     counts = incomes(settings)
     if what == RELEASE:
-        found = noisy(counts, 1 / ALPHA)
+        released = noisy(counts, 1 / ALPHA)
         return [
-            {"income": place, "original": int(counts[place]), "released": v} for place, v in enumerate(found.tolist())
+            {"income": place, "original": int(counts[place]), "released": v}
+            for place, v in enumerate(released.tolist())
         ]
     if what == SPREAD:
         shares, edges = np.histogram(range_errors(settings, counts, ALPHA), STEPS)
@@ -96,11 +97,11 @@ def range_errors(settings: Settings, counts: Ints, alpha: Fraction) -> Floats:
     """The absolute error of each of 1000 random ranges (columns) in each of several releases (rows)."""
     draw = generator(settings.seed, "ranges of incomes")
     ends = np.sort(draw.integers(0, counts.size, (QUERIES, 2)), axis=1)
-    found = []
+    errors = []
     for _ in range(settings.pick(3, 200, 1000)):
         sums = np.concatenate([[0.0], np.cumsum(noisy(counts, 1 / alpha) - counts)])
-        found.append(np.abs(sums[ends[:, 1] + 1] - sums[ends[:, 0]]))
-    return np.array(found)
+        errors.append(np.abs(sums[ends[:, 1] + 1] - sums[ends[:, 0]]))
+    return np.array(errors)
 
 
 def conclude(settings: Settings, rows: Sequence[Row]) -> Result:

@@ -61,9 +61,9 @@ Boxed = Callable[[Ints, Fraction, Rectangles], Floats]
 @lru_cache(maxsize=4)
 def census(settings: Settings) -> Histogram:
     """Counts of people, 79 ages by 100 incomes; a tiny run has a corner of it."""
-    found = histogram(settings, "CENSUS")
-    corner = settings.pick(16, max(found.counts.shape), max(found.counts.shape))
-    return Histogram(found.name, found.counts[:corner, :corner], found.origin)
+    table = histogram(settings, "CENSUS")
+    corner = settings.pick(16, max(table.counts.shape), max(table.counts.shape))
+    return Histogram(table.name, table.counts[:corner, :corner], table.origin)
 
 
 def released(mechanism: DataAware, counts: Ints, epsilon: Fraction, boxes: Rectangles) -> Floats:
@@ -124,15 +124,15 @@ def cases(settings: Settings) -> list[Case]:
 def measure(settings: Settings, case: Case) -> list[Row]:
     """For each income the true average and the released one."""
     name, alpha = str(case[0]), str(case[1])
-    found = census(settings)
-    shape = found.counts.shape
-    problem = Problem(one_record(*shape), Identity(found.counts.size))
-    cells = release(DATA_AWARE[METHODS[name]], problem, Fraction(alpha), found.counts.reshape(-1)).cells
-    truth, seen = averages(found.counts.astype(np.float64)), averages(cells.reshape(shape))
-    people = found.counts.sum(axis=0)
+    table = census(settings)
+    shape = table.counts.shape
+    problem = Problem(one_record(*shape), Identity(table.counts.size))
+    cells = release(DATA_AWARE[METHODS[name]], problem, Fraction(alpha), table.counts.reshape(-1)).cells
+    truth, seen = averages(table.counts.astype(np.float64)), averages(cells.reshape(shape))
+    people = table.counts.sum(axis=0)
     return [
         {
-            "data": found.label,
+            "data": table.label,
             "method": name,
             "alpha": float(alpha),
             "income": income,
@@ -180,11 +180,11 @@ def judge(rows: Sequence[Row]) -> Verdict:
     for alpha in sorted({number(row, "alpha") for row in rows}):
         for name in distinct(rows, "method"):
             shares[name, alpha] = share_within(matching(rows, method=name, alpha=alpha))
-    said = ", ".join(f"{share:.0%} ({name}, α = {alpha:g})" for (name, alpha), share in shares.items())
+    shown = ", ".join(f"{share:.0%} ({name}, α = {alpha:g})" for (name, alpha), share in shares.items())
     worst = max(rows, key=_off)
     far, people = _off(worst), number(worst, "people")
     why = (
-        f"Within a year of the true average are {said} of the incomes, and the largest difference is {far:.3g} years, "
+        f"Within a year of the true average are {shown} of the incomes, and the largest difference is {far:.3g} years, "
         f"at an income that {people:,.0f} people have: every one of its cells carries noise, however few they are."
     )
     cells = [share >= MOST for (name, _), share in shares.items() if name == "cells"]

@@ -64,8 +64,10 @@ def heights_measure(settings: Settings, case: Case) -> list[Row]:
     """Both kinds of error at one height."""
     height = int(str(case[0]))
     answers = partial(hierarchical_kdtree, height=height) if height else ALGORITHMS[OURS]
-    found = errors(settings, answers, ALPHA, settings.pick(1, 6, 20))
-    return [{"data": census(settings).label, "algorithm": HIERARCHICAL if height else OURS, "height": height, **found}]
+    measured = errors(settings, answers, ALPHA, settings.pick(1, 6, 20))
+    return [
+        {"data": census(settings).label, "algorithm": HIERARCHICAL if height else OURS, "height": height, **measured}
+    ]
 
 
 def heights_conclude(settings: Settings, rows: Sequence[Row]) -> Result:
@@ -131,8 +133,8 @@ def thresholds_measure(settings: Settings, case: Case) -> list[Row]:
     name, xi_0, xi_1 = str(case[0]), float(str(case[1])), str(case[2])
     limits = KdThresholds(xi_0, math.inf if xi_1 == NO_LIMIT else float(xi_1))
     answers = partial(printed_kdtree, thresholds=limits) if name == PRINTED else ALGORITHMS[OURS]
-    found = errors(settings, answers, ALPHA, settings.pick(1, 4, 20))
-    return [{"data": census(settings).label, "algorithm": name, "xi_0": xi_0, "xi_1": xi_1, **found}]
+    measured = errors(settings, answers, ALPHA, settings.pick(1, 4, 20))
+    return [{"data": census(settings).label, "algorithm": name, "xi_0": xi_0, "xi_1": xi_1, **measured}]
 
 
 def thresholds_conclude(settings: Settings, rows: Sequence[Row]) -> Result:
@@ -179,8 +181,8 @@ def thresholds_judge(rows: Sequence[Row]) -> Verdict:
 
 
 def _spread(rows: Sequence[Row], kind: str) -> float:
-    found = [number(row, kind) for row in rows]
-    return max(found) / min(found)
+    values = [number(row, kind) for row in rows]
+    return max(values) / min(values)
 
 
 THRESHOLDS_PROCEDURE = Procedure(thresholds_cases, thresholds_measure, thresholds_conclude)
@@ -204,8 +206,8 @@ def alphas_cases(settings: Settings) -> list[Case]:
 def alphas_measure(settings: Settings, case: Case) -> list[Row]:
     """Both kinds of error."""
     name, alpha = str(case[0]), str(case[1])
-    found = errors(settings, ALGORITHMS[name], Fraction(alpha), settings.pick(1, 6, 20))
-    return [{"data": census(settings).label, "algorithm": name, "alpha": float(alpha), **found}]
+    measured = errors(settings, ALGORITHMS[name], Fraction(alpha), settings.pick(1, 6, 20))
+    return [{"data": census(settings).label, "algorithm": name, "alpha": float(alpha), **measured}]
 
 
 def alphas_conclude(settings: Settings, rows: Sequence[Row]) -> Result:
@@ -286,10 +288,10 @@ def queries_measure(settings: Settings, case: Case) -> list[Row]:
     name, queries = str(case[0]), int(str(case[1]))
     if queries:
         releases = max(2, settings.pick(20, 2000, 20_000) // queries)
-        found = errors(settings, interactive, ALPHA, releases, queries)
+        measured = errors(settings, interactive, ALPHA, releases, queries)
     else:
-        found = errors(settings, ALGORITHMS[name], ALPHA, settings.pick(1, 8, 20))
-    return [{"data": census(settings).label, "algorithm": name, "queries": queries, **found}]
+        measured = errors(settings, ALGORITHMS[name], ALPHA, settings.pick(1, 8, 20))
+    return [{"data": census(settings).label, "algorithm": name, "queries": queries, **measured}]
 
 
 def queries_conclude(settings: Settings, rows: Sequence[Row]) -> Result:
@@ -299,11 +301,11 @@ def queries_conclude(settings: Settings, rows: Sequence[Row]) -> Result:
     def draw(figure: Figure) -> None:
         panels = figure.subplots(1, 2)
         for axes, (kind, title) in zip(panels, QUERIES_KINDS.items(), strict=True):
-            asked = [(number(row, "queries"), number(row, kind)) for row in matching(rows, algorithm=INTERACTIVE)]
-            series = {INTERACTIVE: asked}
+            points = [(number(row, "queries"), number(row, kind)) for row in matching(rows, algorithm=INTERACTIVE)]
+            series = {INTERACTIVE: points}
             for name in distinct(rows, "algorithm")[1:]:
                 (row,) = matching(rows, algorithm=name)
-                series[name] = [(asked[0][0], number(row, kind)), (asked[-1][0], number(row, kind))]
+                series[name] = [(points[0][0], number(row, kind)), (points[-1][0], number(row, kind))]
             lines(axes, series)
             plain(axes, "number of queries", ERRORS[kind], title, log_x=True, log_y=True)
         legend_below(figure, panels[0])
@@ -324,25 +326,25 @@ def queries_judge(rows: Sequence[Row]) -> Verdict:
         f"and {_words(ours['relative'])}; where it lies depends on α and on how the data fill the boxes."
     )
     near = [
-        found is not None and PAPER[kind] / QUERIES_NEAR <= found <= PAPER[kind] * QUERIES_NEAR
-        for kind, found in printed.items()
+        crossed is not None and PAPER[kind] / QUERIES_NEAR <= crossed <= PAPER[kind] * QUERIES_NEAR
+        for kind, crossed in printed.items()
     ]
-    return Verdict(QUERIES_CLAIM, how_it_holds([all(found is not None for found in printed.values()), *near]), why)
+    return Verdict(QUERIES_CLAIM, how_it_holds([all(crossed is not None for crossed in printed.values()), *near]), why)
 
 
 def crossing(rows: Sequence[Row], kind: str, name: str) -> float | None:
     """From how many queries on the release has less error, between the numbers tried; None if it never has."""
     (row,) = matching(rows, algorithm=name)
     level = number(row, kind)
-    asked = [(number(each, "queries"), number(each, kind)) for each in matching(rows, algorithm=INTERACTIVE)]
-    for (before, low), (after, high) in zip([(0.0, 0.0), *asked], asked, strict=False):
+    points = [(number(each, "queries"), number(each, kind)) for each in matching(rows, algorithm=INTERACTIVE)]
+    for (before, low), (after, high) in zip([(0.0, 0.0), *points], points, strict=False):
         if high > level:
             return before + (after - before) * (level - low) / (high - low)
     return None
 
 
-def _words(found: float | None) -> str:
-    return "no tried number of" if found is None else f"about {found:.0f}"
+def _words(crossed: float | None) -> str:
+    return "no tried number of" if crossed is None else f"about {crossed:.0f}"
 
 
 QUERIES_PROCEDURE = Procedure(queries_cases, queries_measure, queries_conclude)

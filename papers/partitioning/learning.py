@@ -68,14 +68,14 @@ def parities_measure(settings: Settings, case: Case) -> list[Row]:
     """How often each learner finds the parity."""
     records = max(1, round(stated_records() * 2.0 ** int(str(case[0]))))
     trials = settings.pick(3, 40, 200)
-    found = dict.fromkeys(LEARNERS, 0)
+    learnt = dict.fromkeys(LEARNERS, 0)
     for trial in range(trials):
         draw = generator(settings.seed, "parity", records, trial)
         secret, counts = drawn_records(draw, records)
         cells = noisy(counts.reshape(-1), 1 / ALPHA).reshape(counts.shape)
-        found["all_parities"] += best_parity(cells) == secret
-        found["elimination"] += eliminated(draw, cells, records) == secret
-    shares = {name: times / trials for name, times in found.items()}
+        learnt["all_parities"] += best_parity(cells) == secret
+        learnt["elimination"] += eliminated(draw, cells, records) == secret
+    shares = {name: times / trials for name, times in learnt.items()}
     return [{"records": records, "share_of_stated": records / stated_records(), "trials": trials, **shares}]
 
 
@@ -128,19 +128,19 @@ def parities_judge(rows: Sequence[Row]) -> Verdict:
     beyond = [row for row in rows if number(row, "share_of_stated") >= 0.99]
     sure = {name: all(number(row, name) >= SURE for row in beyond) for name in LEARNERS}
     first = {name: sure_from(rows, name) for name in LEARNERS}
-    said = "; ".join(f"{words} {_words(first[name])}" for name, words in LEARNERS.items())
-    why = f"The paper asks for {stated_records():,.0f} records; {SURE:.0%} of the trials succeed: {said}."
+    figures = "; ".join(f"{words} {_words(first[name])}" for name, words in LEARNERS.items())
+    why = f"The paper asks for {stated_records():,.0f} records; {SURE:.0%} of the trials succeed: {figures}."
     return Verdict(PARITIES_CLAIM, how_it_holds([*sure.values()]), why)
 
 
 def sure_from(rows: Sequence[Row], name: str) -> float | None:
     """The least number of records from which on the learner is sure; None when it never is."""
-    found = None
+    least = None
     for row in sorted(rows, key=lambda each: -number(each, "records")):
         if number(row, name) < SURE:
-            return found
-        found = number(row, "records")
-    return found
+            return least
+        least = number(row, "records")
+    return least
 
 
 def _words(records: float | None) -> str:
@@ -201,14 +201,14 @@ def trees_measure(settings: Settings, case: Case) -> list[Row]:
     name, alpha = str(case[0]), str(case[1])
     train, test = adult()
     if name in (EXACT, MAJORITY):
-        found = [share_right(tree_labels(train.astype(np.float64), DEPTH if name == EXACT else 0), test)]
+        shares = [share_right(tree_labels(train.astype(np.float64), DEPTH if name == EXACT else 0), test)]
     else:
         problem = Problem(one_record(*train.shape), Identity(train.size))
-        found = []
+        shares = []
         for _ in range(settings.pick(1, 5, 20)):
             cells = release(DATA_AWARE[METHODS[name]], problem, Fraction(alpha), train.reshape(-1)).cells
-            found.append(share_right(tree_labels(np.maximum(cells, 0.0).reshape(train.shape), DEPTH), test))
-    return [{"method": name, "alpha": float(alpha), "right": float(np.mean(found)), "trials": len(found)}]
+            shares.append(share_right(tree_labels(np.maximum(cells, 0.0).reshape(train.shape), DEPTH), test))
+    return [{"method": name, "alpha": float(alpha), "right": float(np.mean(shares)), "trials": len(shares)}]
 
 
 def tree_labels(counts: Floats, depth: int) -> Ints:
@@ -264,10 +264,10 @@ def trees_judge(rows: Sequence[Row]) -> Verdict:
     alphas = sorted({number(row, "alpha") for row in rows if row["method"] in METHODS})
     best = {a: max(number(row, "right") for row in matching(rows, alpha=a)) for a in alphas}
     enough = next((alpha for alpha in alphas if best[alpha] >= exact - NEAR), None)
-    said = f"from α = {enough:g} on" if enough is not None else "at no α tried"
+    figures = f"from α = {enough:g} on" if enough is not None else "at no α tried"
     why = (
         f"A tree of depth {DEPTH} puts {exact:.1%} of the test rows right from exact counts and {majority:.1%} without "
-        f"any; from released counts it comes within a point of that {said}, and at α = {alphas[0]:g} it reaches "
+        f"any; from released counts it comes within a point of that {figures}, and at α = {alphas[0]:g} it reaches "
         f"{best[alphas[0]]:.1%}."
     )
     return Verdict(TREES_CLAIM, how_it_holds([best[alphas[-1]] >= exact - NEAR, best[alphas[0]] > majority]), why)

@@ -100,5 +100,5 @@ def test_budgets_are_judged_against_the_plain_system(near: float, holds: str) ->
         for system, count in counts.items()
         for budget in demonstration.BUDGETS
     ]
-    assert demonstration.budgets_judge(rows, asked=36).holds == holds
-    assert demonstration.budgets_judge(rows, asked=10).holds == "no"
+    assert demonstration.budgets_judge(rows, total=36).holds == holds
+    assert demonstration.budgets_judge(rows, total=10).holds == "no"
