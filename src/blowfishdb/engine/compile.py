@@ -75,18 +75,18 @@ class Compiled:
 
     @property
     def scale(self) -> int:
-        """So many units of the problem's answers make one of the question's."""
+        """The number of units of the problem's answers in one unit of the query's."""
         return 1 if self.measure is None else self.measure.scale
 
 
-def compile_query(domain: Domain, policy: Policy, asked: Query) -> Compiled:
+def compile_query(domain: Domain, policy: Policy, query: Query) -> Compiled:
     """The cells and the problem of a query that has an answer."""
-    if asked.kind in PUBLISHED:
-        raise QueryError(f"{asked.kind} is published, not answered: ask for a histogram, or publish it")
-    cells = compile_cells(domain, policy, asked.axes, asked.where)
-    measure = measure_of(cells) if asked.kind in ("sum", "mean") else None
-    problem = Problem(cells.graph, workload(asked, cells))
-    return Compiled(asked, cells, problem, measure, constrained_parts(domain, policy, cells))
+    if query.kind in PUBLISHED:
+        raise QueryError(f"{query.kind} is published, not answered: ask for a histogram, or publish it")
+    cells = compile_cells(domain, policy, query.axes, query.where)
+    measure = measure_of(cells) if query.kind in ("sum", "mean") else None
+    problem = Problem(cells.graph, workload(query, cells))
+    return Compiled(query, cells, problem, measure, constrained_parts(domain, policy, cells))
 
 
 NAMED_ANSWERS = 2_000_000

@@ -31,10 +31,10 @@ LARGEST = 200_000
 """Declarations with more characters are left out of answers; the curator's document holds them."""
 
 
-def evidence_of(domain: Domain, policy: Policy, asked: Query) -> Evidence | None:
+def evidence_of(domain: Domain, policy: Policy, query: Query) -> Evidence | None:
     """What a release leaves with its answer; None where the declarations are too large to travel with it."""
     declared = write_document(Document(domain, policy), "json")
-    return None if len(declared) > LARGEST else Evidence(json.loads(declared), write_query(asked))
+    return None if len(declared) > LARGEST else Evidence(json.loads(declared), write_query(query))
 
 
 def worked_out(evidence: Evidence, mechanism: str, epsilon: Fraction, version: int = VERSION) -> Certificate:
@@ -68,27 +68,27 @@ def program_certificate(program: Program, compiled: Compiled, version: int = VER
 
 def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:
     """One sentence for each thing that releases may tell; empty when everything is hidden."""
-    said = [_grid(grid.attributes) for grid in policy.joint]
+    sentences = [_grid(grid.attributes) for grid in policy.joint]
     if policy.presence == "only":
-        said.append("Which of two values a record has is protected only as far as whether it is there.")
+        sentences.append("Which of two values a record has is protected only as far as whether it is there.")
     for name in domain:
         if policy.grid_of(name) is None:
-            said += _attribute(domain, policy, name)
+            sentences += _attribute(domain, policy, name)
     if policy.composition == "attribute":
-        said.append("Several attributes of one record together are protected less than each one alone.")
+        sentences.append("Several attributes of one record together are protected less than each one alone.")
     unit = policy.unit
     if isinstance(unit, Person) and policy.presence == "public":
-        said.append(
+        sentences.append(
             f"How many rows there are, whose they are, how many of each {unit.id}'s count (up to {unit.at_most}), and "
             f"the {unit.order_by} by which the first are taken."
         )
     elif policy.presence == "public":
-        said.append("How many rows there are, and whether somebody's row is among them.")
+        sentences.append("How many rows there are, and whether somebody's row is among them.")
     if not isinstance(unit, Person):
-        said.append("Somebody with several rows is protected less: each row counts on its own.")
+        sentences.append("Somebody with several rows is protected less: each row counts on its own.")
     if policy.constraints:
-        said.append(f"What is declared public: {constraint_list(policy.constraints)}.")
-    return tuple(said)
+        sentences.append(f"What is declared public: {constraint_list(policy.constraints)}.")
+    return tuple(sentences)
 
 
 def _grid(attributes: tuple[str, ...]) -> str:

@@ -59,7 +59,7 @@ def alpha_for(compiled: Compiled, epsilon: Fraction, target: AccuracyTarget) -> 
 
 
 COARSER = 10
-"""Fewer bins are tried at so many times the width."""
+"""Fewer bins are tried at this many times the width."""
 FEWEST_BINS = 2
 COUNTED = ("histogram", "cdf")
 
@@ -105,11 +105,11 @@ def _coarse_words(
     return f"{bins:,} bins within {readable(alpha)} ({target.confidence})"
 
 
-def _coarser(domain: Domain, asked: Query) -> Query | None:
+def _coarser(domain: Domain, query: Query) -> Query | None:
     """The same question over bins about ten times as wide; None where that makes no sense."""
-    if asked.kind not in COUNTED or len(asked.axes) != 1:
+    if query.kind not in COUNTED or len(query.axes) != 1:
         return None
-    axis = asked.axes[0]
+    axis = query.axes[0]
     attribute = domain.find(axis.attribute)
     if not isinstance(attribute, Integers | Bins) or axis.edges or axis.groups or attribute.size < 2 * COARSER:
         return None
@@ -117,7 +117,7 @@ def _coarser(domain: Domain, asked: Query) -> Query | None:
         return None
     step = Fraction(1) if isinstance(attribute, Integers) else attribute.width or Fraction(1)
     own = step if axis.width is None else exact(axis.width, "the width", QueryError)
-    return replace(asked, axes=(Axis(axis.attribute, width=COARSER * own),))
+    return replace(query, axes=(Axis(axis.attribute, width=COARSER * own),))
 
 
 def _short(amount: Fraction) -> Fraction:
@@ -151,15 +151,15 @@ def expensive_columns(
     domain: Domain, policy: Policy, compiled: Compiled, target: AccuracyTarget, best: Quote
 ) -> tuple[ExpensiveColumn, ...]:
     """The filter's protected columns that cost something, the most expensive first."""
-    asked = compiled.query
-    conditions = atoms(asked.where)
+    query = compiled.query
+    conditions = atoms(query.where)
     names = [name for name in dict.fromkeys(atom.attribute for atom in conditions) if _is_replaceable(policy, name)]
     found = []
     for name in names[:MOST_COLUMNS]:
         blocks = _blocks(policy.applied(domain).find(name), [atom for atom in conditions if atom.attribute == name])
         now = price(compiled, best, target)
         families = (public(), blocks)
-        free, cut = (_price_with(domain, policy, asked, target, best, name, family) for family in families)
+        free, cut = (_price_with(domain, policy, query, target, best, name, family) for family in families)
         if any(other is not None and other <= FEWEST_GAIN * now for other in (free, cut)):
             found.append(ExpensiveColumn(name, now, free, cut))
     return tuple(sorted(found, key=lambda column: column.now if column.if_public is None else column.if_public))
@@ -176,14 +176,14 @@ def _is_replaceable(policy: Policy, name: str) -> bool:
 
 
 def _price_with(
-    domain: Domain, policy: Policy, asked: Query, target: AccuracyTarget, best: Quote, name: str, family: Family | None
+    domain: Domain, policy: Policy, query: Query, target: AccuracyTarget, best: Quote, name: str, family: Family | None
 ) -> float | None:
     """The price under another family for one column; None without a family or where no mechanism serves it."""
     if family is None:
         return None
     try:
         other = replace(policy, attributes={**policy.attributes, name: family})
-        compiled = compile_query(domain, other, asked)
+        compiled = compile_query(domain, other, query)
         offers = quotes_for(compiled, target, among=(best.mechanism, *USUALLY_BEST))
         return price(compiled, offers.best, target)
     except BlowfishError:
@@ -254,19 +254,19 @@ class PolicyPrice:
 
 
 def what_if(
-    domain: Domain, policies: Mapping[str, Policy], asked: Query, target: AccuracyTarget, pairs: Sequence[Pair] = ()
+    domain: Domain, policies: Mapping[str, Policy], query: Query, target: AccuracyTarget, pairs: Sequence[Pair] = ()
 ) -> tuple[PolicyPrice, ...]:
     """The price of one question under each policy, in the given order."""
-    return tuple(_price(domain, name, policy, asked, target, pairs) for name, policy in policies.items())
+    return tuple(_price(domain, name, policy, query, target, pairs) for name, policy in policies.items())
 
 
 def _price(
-    domain: Domain, name: str, policy: Policy, asked: Query, target: AccuracyTarget, pairs: Sequence[Pair]
+    domain: Domain, name: str, policy: Policy, query: Query, target: AccuracyTarget, pairs: Sequence[Pair]
 ) -> PolicyPrice:
     policy.check(domain)
     steps = tuple(hidden_distance(domain, policy, pair.attribute, pair.one, pair.two) for pair in pairs)
     try:
-        compiled = compile_query(domain, policy, asked)
+        compiled = compile_query(domain, policy, query)
         best = quotes_for(compiled, target).best
     except BlowfishError as refusal:
         return PolicyPrice(name, None, None, "", steps, refusal.message)
@@ -349,7 +349,7 @@ class Preview:
         return BEHIND.get(self.kind, "")
 
     def with_budget(self, left: Fraction) -> Preview:
-        """The same preview for somebody who has so much left."""
+        """The same preview for an analyst who has this epsilon left."""
         return replace(self, left=left)
 
     def run_by(self, statement: str) -> Preview:

@@ -28,23 +28,23 @@ MOST_CONDITIONS = 256
 MOST_VALUES = 100_000
 
 
-def write_query(asked: Query) -> dict[str, Plain]:
+def write_query(query: Query) -> dict[str, Plain]:
     """Everything the question says; QueryError for values that are no plain numbers, texts or dates."""
-    values = sum(len(axis.edges) + sum(len(members) for _, members in axis.groups) for axis in asked.axes)
-    _exactly(asked, (Query,))
-    if asked.ways is not None and type(asked.ways) is not int:
+    values = sum(len(axis.edges) + sum(len(members) for _, members in axis.groups) for axis in query.axes)
+    _exactly(query, (Query,))
+    if query.ways is not None and type(query.ways) is not int:
         raise QueryError("ways is a whole number of attributes")
-    _check("values that bins and groups list", values + len(asked.boxes) + len(asked.subsets), MOST_VALUES)
+    _check("values that bins and groups list", values + len(query.boxes) + len(query.subsets), MOST_VALUES)
     content: dict[str, Plain] = {
-        "kind": asked.kind,
-        "axes": [_write_axis(axis) for axis in asked.axes],
-        "where": None if asked.where is None else _write_predicate(asked.where),
-        "boxes": [[[int(low), int(high)] for low, high in box] for box in asked.boxes],
-        "subsets": [[_write_text(name) for name in subset] for subset in asked.subsets],
-        "ways": asked.ways,
-        "levels": [str(level) for level in asked.levels],
+        "kind": query.kind,
+        "axes": [_write_axis(axis) for axis in query.axes],
+        "where": None if query.where is None else _write_predicate(query.where),
+        "boxes": [[[int(low), int(high)] for low, high in box] for box in query.boxes],
+        "subsets": [[_write_text(name) for name in subset] for subset in query.subsets],
+        "ways": query.ways,
+        "levels": [str(level) for level in query.levels],
     }
-    return content | {"clusters": asked.clusters, "rows": asked.rows} if asked.kind == "points" else content
+    return content | {"clusters": query.clusters, "rows": query.rows} if query.kind == "points" else content
 
 
 def _write_axis(axis: Axis) -> Plain:

@@ -99,13 +99,13 @@ class Artefact:
     noise: CellNoise
     mechanism: str
     certificate: Certificate
-    stages: tuple[Allowance, ...]
-    caveat: str
-    dataset: str
-    policy_version: int | None
-    protected: tuple[str, ...]
-    unprotected: tuple[str, ...]
-    released: str
+    stages: tuple[Allowance, ...] = ()
+    caveat: str = ""
+    dataset: str = ""
+    policy_version: int | None = None
+    protected: tuple[str, ...] = ()
+    unprotected: tuple[str, ...] = ()
+    released: str = ""
     version: str = ""
 
     def __post_init__(self) -> None:

@@ -81,21 +81,8 @@ class SynopsisRelease:
         if isinstance(inner, ProgramRelease):
             return None
         noise = _noise_of_plan(inner.best, is_one_axis=len(inner.compiled.cells.axes) == 1)
-        return Artefact(
-            title="",
-            axes=self.axes(),
-            counts=np.zeros(noise.deviations.size),
-            noise=noise,
-            mechanism=self.mechanism,
-            certificate=inner.best.certificate,
-            stages=(),
-            caveat="",
-            dataset="",
-            policy_version=None,
-            protected=(),
-            unprotected=(),
-            released="",
-        )
+        counts = np.zeros(noise.deviations.size)
+        return Artefact("", self.axes(), counts, noise, self.mechanism, inner.best.certificate)
 
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps."""
@@ -201,7 +188,7 @@ UNKNOWN = (
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """How far off the answers to one question will be: all of them within so much at once, and usually."""
+    """Simultaneous and typical error of the answers to one query."""
 
     question: str
     answers: int
