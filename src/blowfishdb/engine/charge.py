@@ -39,110 +39,6 @@ from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.sources.base import Counting
 
-PRESENCE = "presence"
-RECORD = "record"
-
-
-def edge_losses(handle: DatasetHandle, release: Release) -> dict[str, Fraction] | None:
-    """What each class of edges loses by this release; None where all of them are to be charged its epsilon."""
-    compiled = release.compiled
-    if handle.accounting == SUM or handle.policy.constraints or compiled is None:
-        return None
-    axes = compiled.query.axes
-    groups = _group_losses(handle.domain, handle.policy, compiled.cells, axes, release.plan, release.epsilon)
-    parallel = parallel_attribute(handle.accounting)
-    if parallel is None:
-        return groups
-    parts = kept_components(handle.domain, handle.policy, parallel, compiled.cells)
-    start = class_start(handle.accounting)
-    return {f"{start}{part}: {group}": loss for part in parts for group, loss in groups.items()}
-
-
-def _group_losses(
-    domain: Domain, policy: Policy, cells: Cells, axes: tuple[Axis, ...], plan: Plan | EdgePlan | None, whole: Fraction
-) -> dict[str, Fraction]:
-    """The loss on the edges that move each attribute the release looks at, and on those to absence."""
-    found: dict[str, Fraction] = {}
-    if policy.presence != "public":
-        found[PRESENCE] = _certified(domain, replace(policy, presence="only"), cells, axes, plan, whole)
-    if policy.presence == "only":
-        return found
-    values = replace(policy, presence="public")
-    if policy.composition == "record":
-        return {**found, RECORD: _certified(domain, values, cells, axes, plan, whole)}
-    for group in policy.factors(cells.attributes):
-        others = {name: public() for name in cells.attributes if name not in group}
-        # Without its joint thresholds the axes could stand in another order than in the plan.
-        alone = None if policy.joint else replace(values, attributes={**values.attributes, **others})
-        loss = whole if alone is None else _certified(domain, alone, cells, axes, plan, whole)
-        found[_class_of(policy, group[0])] = loss
-    return found
-
-
-def _class_of(policy: Policy, name: str) -> str:
-    """The class of the edges that move an attribute: one for all attributes of a joint threshold, asked for or not."""
-    grid = policy.grid_of(name)
-    return f"moves {name if grid is None else grid.attributes[0]}"
-
-
-def _certified(
-    domain: Domain, policy: Policy, cells: Cells, axes: tuple[Axis, ...], plan: Plan | EdgePlan | None, whole: Fraction
-) -> Fraction:
-    """The plan's loss on the edges of this policy; all of epsilon where that cannot be told."""
-    if plan is None:
-        return whole
-    try:
-        graph = compile_cells(domain, policy, axes, cells.where).graph
-        return min(whole, certify(plan, graph).epsilon) if graph.shape == cells.graph.shape else whole
-    except BlowfishError:
-        return whole
-
-
-Result = TypeVar("Result")
-SHORTEST, LONGEST = Fraction(1, 1000), Fraction(600)
-
-
-@dataclass(frozen=True)
-class Pace:
-    """The clock that padding reads and how it waits; tests bring their own."""
-
-    now: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-
-
-def check_step(step: Fraction) -> None:
-    """CatalogError for a step that is no sensible time."""
-    if not SHORTEST <= step <= LONGEST:
-        raise CatalogError("pad_to is a time in seconds, from 0.001 to 600, such as '0.25'")
-
-
-def padded(step: Fraction | None, work: Callable[[], Result], pace: Pace | None = None) -> Result:
-    """The result of the work, handed over a whole number of steps after its beginning; failures wait as long."""
-    if step is None:
-        return work()
-    clock = pace or Pace()
-    began = clock.now()
-    try:
-        result = work()
-    except Exception:
-        _hold(began, float(step), clock)
-        raise
-    _hold(began, float(step), clock)
-    return result
-
-
-def whole_steps(seconds: float, step: Fraction | None) -> float:
-    """A deadline rounded up to a multiple of the step: a shorter one would tell how long the data took."""
-    return seconds if step is None else float(math.ceil(Fraction(seconds) / step) * step)
-
-
-def _hold(began: float, step: float, clock: Pace) -> None:
-    """Sleeps until the next multiple of the step; a sleep that ends early is taken up again."""
-    until = began + max(1, math.ceil((clock.now() - began) / step)) * step
-    while (left := until - clock.now()) > 0:
-        clock.sleep(left)
-
-
 Progress = Callable[[str], None]
 STEPS = ("quote", "charge", "answer", "done")
 """What a progress callback hears. None is called between the draw of noise and the record of the answer."""
@@ -277,3 +173,107 @@ def published(payload: bytes, receipt: Receipt) -> bytes:
         incident = str(json.loads(payload)["failed"])
         raise ReleaseFailed(incident, receipt.charge.epsilon, receipt.charge.key, can_retry=False)
     return payload
+
+
+Result = TypeVar("Result")
+SHORTEST, LONGEST = Fraction(1, 1000), Fraction(600)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The clock that padding reads and how it waits; tests bring their own."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+def check_step(step: Fraction) -> None:
+    """CatalogError for a step that is no sensible time."""
+    if not SHORTEST <= step <= LONGEST:
+        raise CatalogError("pad_to is a time in seconds, from 0.001 to 600, such as '0.25'")
+
+
+def padded(step: Fraction | None, work: Callable[[], Result], pace: Pace | None = None) -> Result:
+    """The result of the work, handed over a whole number of steps after its beginning; failures wait as long."""
+    if step is None:
+        return work()
+    clock = pace or Pace()
+    began = clock.now()
+    try:
+        result = work()
+    except Exception:
+        _hold(began, float(step), clock)
+        raise
+    _hold(began, float(step), clock)
+    return result
+
+
+def whole_steps(seconds: float, step: Fraction | None) -> float:
+    """A deadline rounded up to a multiple of the step: a shorter one would tell how long the data took."""
+    return seconds if step is None else float(math.ceil(Fraction(seconds) / step) * step)
+
+
+def _hold(began: float, step: float, clock: Pace) -> None:
+    """Sleeps until the next multiple of the step; a sleep that ends early is taken up again."""
+    until = began + max(1, math.ceil((clock.now() - began) / step)) * step
+    while (left := until - clock.now()) > 0:
+        clock.sleep(left)
+
+
+PRESENCE = "presence"
+RECORD = "record"
+
+
+def edge_losses(handle: DatasetHandle, release: Release) -> dict[str, Fraction] | None:
+    """What each class of edges loses by this release; None where all of them are to be charged its epsilon."""
+    compiled = release.compiled
+    if handle.accounting == SUM or handle.policy.constraints or compiled is None:
+        return None
+    axes = compiled.query.axes
+    groups = _group_losses(handle.domain, handle.policy, compiled.cells, axes, release.plan, release.epsilon)
+    parallel = parallel_attribute(handle.accounting)
+    if parallel is None:
+        return groups
+    parts = kept_components(handle.domain, handle.policy, parallel, compiled.cells)
+    start = class_start(handle.accounting)
+    return {f"{start}{part}: {group}": loss for part in parts for group, loss in groups.items()}
+
+
+def _group_losses(
+    domain: Domain, policy: Policy, cells: Cells, axes: tuple[Axis, ...], plan: Plan | EdgePlan | None, whole: Fraction
+) -> dict[str, Fraction]:
+    """The loss on the edges that move each attribute the release looks at, and on those to absence."""
+    found: dict[str, Fraction] = {}
+    if policy.presence != "public":
+        found[PRESENCE] = _certified(domain, replace(policy, presence="only"), cells, axes, plan, whole)
+    if policy.presence == "only":
+        return found
+    values = replace(policy, presence="public")
+    if policy.composition == "record":
+        return {**found, RECORD: _certified(domain, values, cells, axes, plan, whole)}
+    for group in policy.factors(cells.attributes):
+        others = {name: public() for name in cells.attributes if name not in group}
+        # Without its joint thresholds the axes could stand in another order than in the plan.
+        alone = None if policy.joint else replace(values, attributes={**values.attributes, **others})
+        loss = whole if alone is None else _certified(domain, alone, cells, axes, plan, whole)
+        found[_class_of(policy, group[0])] = loss
+    return found
+
+
+def _class_of(policy: Policy, name: str) -> str:
+    """The class of the edges that move an attribute: one for all attributes of a joint threshold, asked for or not."""
+    grid = policy.grid_of(name)
+    return f"moves {name if grid is None else grid.attributes[0]}"
+
+
+def _certified(
+    domain: Domain, policy: Policy, cells: Cells, axes: tuple[Axis, ...], plan: Plan | EdgePlan | None, whole: Fraction
+) -> Fraction:
+    """The plan's loss on the edges of this policy; all of epsilon where that cannot be told."""
+    if plan is None:
+        return whole
+    try:
+        graph = compile_cells(domain, policy, axes, cells.where).graph
+        return min(whole, certify(plan, graph).epsilon) if graph.shape == cells.graph.shape else whole
+    except BlowfishError:
+        return whole

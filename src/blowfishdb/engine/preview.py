@@ -33,6 +33,234 @@ from blowfishdb.model.serialize import write
 from blowfishdb.plan.program import Program
 from blowfishdb.present.words import budget_words, question_words, readable
 
+Known: TypeAlias = Literal["exact", "simulated", "bound", "not promised"]
+HOW_KNOWN: dict[Known, str] = {
+    "exact": "exact",
+    "simulated": "simulated",
+    "bound": "at most",
+    "not promised": "depends on the data",
+}
+NOTABLE = 1.1
+"""How many times more expensive the second mechanism must be for the ratio to be worth a word."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What one mechanism asks or promises: all answers within alpha for epsilon; `method` tells how that is known.
+
+    A data-aware mechanism promises no alpha.
+    """
+
+    mechanism: str
+    epsilon: Fraction
+    alpha: float | None
+    rmse: float | None
+    method: Known
+
+
+BEHIND: Mapping[Kind, str] = {"mean": "the sum behind it", "quantiles": "the counts behind them"}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Preview:
+    """The price list of one question; no data was read, and nothing was charged."""
+
+    dataset: str
+    kind: Kind
+    title: str
+    cells: int
+    answers: int
+    accuracy_target: AccuracyTarget
+    offers: tuple[Offer, ...]
+    declined: Mapping[str, str]
+    why: str
+    worst_pair: str
+    protected: tuple[str, ...]
+    unprotected: tuple[str, ...]
+    expensive_columns: tuple[ExpensiveColumn, ...]
+    constraint_note: str = ""
+    left: Fraction | None = None
+    statement: str = ""
+    """The statement that runs it, where it was asked in SQL."""
+
+    @property
+    def best(self) -> Offer:
+        """The offer that would run."""
+        return self.offers[0]
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism that would run."""
+        return self.best.mechanism
+
+    @property
+    def epsilon(self) -> Fraction:
+        """What the release would cost."""
+        return self.best.epsilon
+
+    @property
+    def alpha(self) -> float | None:
+        """How far off an answer may be, except with probability beta; None where nobody can tell beforehand."""
+        return self.best.alpha
+
+    @property
+    def behind(self) -> str:
+        """What the accuracy speaks of where that is not the answers themselves."""
+        return BEHIND.get(self.kind, "")
+
+    def with_budget(self, left: Fraction) -> Preview:
+        """The same preview for an analyst who has this epsilon left."""
+        return replace(self, left=left)
+
+    def run_by(self, statement: str) -> Preview:
+        """The same preview, which tells by which statement it runs."""
+        return replace(self, statement=statement)
+
+    @property
+    def is_affordable(self) -> bool:
+        """Whether what is left pays for it, as far as that is known."""
+        return self.left is None or self.epsilon <= self.left
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data, ready for JSON."""
+        content: dict[str, Any] = write(replace(self, statement=""))
+        return content
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        return "\n".join([self.head(), *self._offer_lines(), *self.notes()])
+
+    def _repr_html_(self) -> str:
+        from blowfishdb.present.page import preview_fragment
+
+        price = f"would cost epsilon {readable(float(self.epsilon))} by {self.mechanism}; nothing is charged yet"
+        return preview_fragment(self.head(), price, self.offer_rows(), self.notes())
+
+    def head(self) -> str:
+        """The query, and the accuracy or the price that was asked for."""
+        number = "1 answer" if self.answers == 1 else f"{self.answers:,} answers"
+        scope = self.behind or ("every answer" if self.accuracy_target.guarantee == "simultaneous" else "each answer")
+        if self.accuracy_target.epsilon is not None:
+            return f"{self.title}: {number} for epsilon {show(self.accuracy_target.epsilon)}"
+        return (
+            f"{self.title}: {number}, {scope} within {readable(float(self.accuracy_target.alpha or 0))} "
+            f"({self.accuracy_target.confidence})"
+        )
+
+    def offer_rows(self) -> list[tuple[str, str, str, str, str]]:
+        """Mechanism, epsilon, within, usual error and a remark of each offer, as text."""
+        rows = []
+        for place, offer in enumerate(self.offers):
+            how = HOW_KNOWN[offer.method] if offer.method in ("bound", "not promised") else ""
+            mark = ", ".join(part for part in (how, "<- would run" if place == 0 else "") if part)
+            figures = (readable(float(offer.epsilon)), _figure(offer.alpha), _figure(offer.rmse))
+            rows.append((offer.mechanism, *figures, mark))
+        return rows
+
+    def _offer_lines(self) -> list[str]:
+        wide = max(len(offer.mechanism) for offer in self.offers)
+        lines = [f"  {'mechanism':<{wide}}   {'epsilon':>9}   {'within':>9}   {'usual error':>11}"]
+        for name, epsilon, within, error, mark in self.offer_rows():
+            lines.append(f"  {name:<{wide}}   {epsilon:>9}   {within:>9}   {error:>11}   {mark}".rstrip())
+        return lines
+
+    def notes(self) -> list[str]:
+        """What there is to say below the offers, a sentence or two each."""
+        said = [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
+        if self.constraint_note:
+            summed = ". The price is summed over these records" if self.epsilon else ""
+            said.append(f"Public constraints: {self.constraint_note}{summed}.")
+        unit = "cost" if self.accuracy_target.epsilon is None else "be within"
+        for column in self.expensive_columns:
+            others = (("public", column.if_public), ("partitioned where the filter cuts", column.if_partitioned))
+            ways = [
+                f"if it were {word} it would {unit} {readable(price)}"
+                for word, price in others
+                if _saves(price, column)
+            ]
+            said.append(f"The filter on {column.column} makes this expensive: {', '.join(ways)}.")
+        if self.unprotected:
+            said.append(f"Not protected: {' '.join(self.unprotected)}")
+        if self.left is not None:
+            said.append(budget_words(self.left, self.epsilon))
+        if self.statement and self.is_affordable:
+            said.append(f"Run it with: {self.statement}")
+        return said
+
+
+def plan_preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes) -> Preview:
+    """The preview of a query that was compiled and quoted; Declined when no mechanism serves it."""
+    best = quotes.best
+    preview = _preview(handle, compiled, target, quotes)
+    return replace(
+        preview,
+        why=_why(quotes.offers, target, compiled.scale),
+        worst_pair=worst_pair(compiled, best.certificate),
+        expensive_columns=expensive_columns(handle.domain, handle.policy, compiled, target, best),
+        constraint_note=best.certificate.constraint_note,
+    )
+
+
+def program_preview(
+    handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, program: Program, why: str
+) -> Preview:
+    """What is known of a data-aware mechanism without data, beside what the others promise at the same price."""
+    stages = ", ".join(f"{allowance.stage} {show(allowance.epsilon)}" for allowance in program.allowances)
+    how = f"was chosen ({why})" if why else "was asked for"
+    preview = _preview(handle, compiled, target, quotes_for(compiled, replace(target, mechanism=None)))
+    return replace(
+        preview,
+        offers=(Offer(program.mechanism, program.epsilon, None, None, "not promised"), *preview.offers),
+        why=f"{program.mechanism} {how}. It spends epsilon on {stages}; its accuracy depends on the data.",
+    )
+
+
+def _preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes) -> Preview:
+    scale = compiled.scale
+    return Preview(
+        dataset=handle.name,
+        kind=compiled.query.kind,
+        title=question_words(compiled.query),
+        cells=compiled.problem.graph.cells,
+        answers=compiled.answers,
+        accuracy_target=target,
+        offers=tuple(Offer(q.mechanism, q.epsilon, q.alpha / scale, q.rmse / scale, q.method) for q in quotes.offers),
+        declined=quotes.declined,
+        why="",
+        worst_pair="",
+        protected=explain(handle.domain, handle.policy),
+        unprotected=not_protected(handle.domain, handle.policy),
+        expensive_columns=(),
+    )
+
+
+def _figure(number: float | None) -> str:
+    return "-" if number is None else readable(number)
+
+
+def _saves(price: float | None, column: ExpensiveColumn) -> TypeGuard[float]:
+    """Whether hiding less in this way would make the question cheaper."""
+    return price is not None and price < column.now
+
+
+def _why(offers: tuple[Quote, ...], target: AccuracyTarget, scale: int) -> str:
+    first = offers[0]
+    if first.epsilon == 0:
+        return "the policy hides nothing that these answers depend on, so they are exact and free."
+    if len(offers) == 1:
+        return f"{first.mechanism} is the only mechanism that serves this question as asked."
+    second = offers[1]
+    if target.epsilon is None:
+        one, two, what = float(first.epsilon), float(second.epsilon), "asks the least epsilon"
+    else:
+        one, two, what = first.alpha / scale, second.alpha / scale, "promises the closest answers"
+    if two <= one:
+        return f"{first.mechanism} {what}, as does {second.mechanism}, with the smaller expected error."
+    times = f" ({two / one:.2g} times)" if one > 0 and two / one >= NOTABLE else ""
+    return f"{first.mechanism} {what}: {readable(one)} against {readable(two)}{times} of {second.mechanism}."
+
 
 def quotes_for(compiled: Compiled, target: AccuracyTarget, among: Container[str] = MECHANISMS) -> Quotes:
     """Every mechanism's offer for the target, best first; offers are in the problem's units, see Compiled.scale."""
@@ -271,232 +499,3 @@ def _price(
     except BlowfishError as refusal:
         return PolicyPrice(name, None, None, "", steps, refusal.message)
     return PolicyPrice(name, best.epsilon, best.alpha / compiled.scale, best.mechanism, steps)
-
-
-Known: TypeAlias = Literal["exact", "simulated", "bound", "not promised"]
-HOW_KNOWN: dict[Known, str] = {
-    "exact": "exact",
-    "simulated": "simulated",
-    "bound": "at most",
-    "not promised": "depends on the data",
-}
-NOTABLE = 1.1
-"""How many times more expensive the second mechanism must be for the ratio to be worth a word."""
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What one mechanism asks or promises: all answers within alpha for epsilon; `method` tells how that is known.
-
-    A data-aware mechanism promises no alpha.
-    """
-
-    mechanism: str
-    epsilon: Fraction
-    alpha: float | None
-    rmse: float | None
-    method: Known
-
-
-BEHIND: Mapping[Kind, str] = {"mean": "the sum behind it", "quantiles": "the counts behind them"}
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Preview:
-    """The price list of one question; no data was read, and nothing was charged."""
-
-    dataset: str
-    kind: Kind
-    title: str
-    cells: int
-    answers: int
-    accuracy_target: AccuracyTarget
-    offers: tuple[Offer, ...]
-    declined: Mapping[str, str]
-    why: str
-    worst_pair: str
-    protected: tuple[str, ...]
-    unprotected: tuple[str, ...]
-    expensive_columns: tuple[ExpensiveColumn, ...]
-    constraint_note: str = ""
-    left: Fraction | None = None
-    statement: str = ""
-    """The statement that runs it, where it was asked in SQL."""
-
-    @property
-    def best(self) -> Offer:
-        """The offer that would run."""
-        return self.offers[0]
-
-    @property
-    def mechanism(self) -> str:
-        """The mechanism that would run."""
-        return self.best.mechanism
-
-    @property
-    def epsilon(self) -> Fraction:
-        """What the release would cost."""
-        return self.best.epsilon
-
-    @property
-    def alpha(self) -> float | None:
-        """How far off an answer may be, except with probability beta; None where nobody can tell beforehand."""
-        return self.best.alpha
-
-    @property
-    def behind(self) -> str:
-        """What the accuracy speaks of where that is not the answers themselves."""
-        return BEHIND.get(self.kind, "")
-
-    def with_budget(self, left: Fraction) -> Preview:
-        """The same preview for an analyst who has this epsilon left."""
-        return replace(self, left=left)
-
-    def run_by(self, statement: str) -> Preview:
-        """The same preview, which tells by which statement it runs."""
-        return replace(self, statement=statement)
-
-    @property
-    def is_affordable(self) -> bool:
-        """Whether what is left pays for it, as far as that is known."""
-        return self.left is None or self.epsilon <= self.left
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data, ready for JSON."""
-        content: dict[str, Any] = write(replace(self, statement=""))
-        return content
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def __str__(self) -> str:
-        return "\n".join([self.head(), *self._offer_lines(), *self.notes()])
-
-    def _repr_html_(self) -> str:
-        from blowfishdb.present.page import preview_fragment
-
-        price = f"would cost epsilon {readable(float(self.epsilon))} by {self.mechanism}; nothing is charged yet"
-        return preview_fragment(self.head(), price, self.offer_rows(), self.notes())
-
-    def head(self) -> str:
-        """The query, and the accuracy or the price that was asked for."""
-        number = "1 answer" if self.answers == 1 else f"{self.answers:,} answers"
-        scope = self.behind or ("every answer" if self.accuracy_target.guarantee == "simultaneous" else "each answer")
-        if self.accuracy_target.epsilon is not None:
-            return f"{self.title}: {number} for epsilon {show(self.accuracy_target.epsilon)}"
-        return (
-            f"{self.title}: {number}, {scope} within {readable(float(self.accuracy_target.alpha or 0))} "
-            f"({self.accuracy_target.confidence})"
-        )
-
-    def offer_rows(self) -> list[tuple[str, str, str, str, str]]:
-        """Mechanism, epsilon, within, usual error and a remark of each offer, as text."""
-        rows = []
-        for place, offer in enumerate(self.offers):
-            how = HOW_KNOWN[offer.method] if offer.method in ("bound", "not promised") else ""
-            mark = ", ".join(part for part in (how, "<- would run" if place == 0 else "") if part)
-            figures = (readable(float(offer.epsilon)), _figure(offer.alpha), _figure(offer.rmse))
-            rows.append((offer.mechanism, *figures, mark))
-        return rows
-
-    def _offer_lines(self) -> list[str]:
-        wide = max(len(offer.mechanism) for offer in self.offers)
-        lines = [f"  {'mechanism':<{wide}}   {'epsilon':>9}   {'within':>9}   {'usual error':>11}"]
-        for name, epsilon, within, error, mark in self.offer_rows():
-            lines.append(f"  {name:<{wide}}   {epsilon:>9}   {within:>9}   {error:>11}   {mark}".rstrip())
-        return lines
-
-    def notes(self) -> list[str]:
-        """What there is to say below the offers, a sentence or two each."""
-        said = [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
-        if self.constraint_note:
-            summed = ". The price is summed over these records" if self.epsilon else ""
-            said.append(f"Public constraints: {self.constraint_note}{summed}.")
-        unit = "cost" if self.accuracy_target.epsilon is None else "be within"
-        for column in self.expensive_columns:
-            others = (("public", column.if_public), ("partitioned where the filter cuts", column.if_partitioned))
-            ways = [
-                f"if it were {word} it would {unit} {readable(price)}"
-                for word, price in others
-                if _saves(price, column)
-            ]
-            said.append(f"The filter on {column.column} makes this expensive: {', '.join(ways)}.")
-        if self.unprotected:
-            said.append(f"Not protected: {' '.join(self.unprotected)}")
-        if self.left is not None:
-            said.append(budget_words(self.left, self.epsilon))
-        if self.statement and self.is_affordable:
-            said.append(f"Run it with: {self.statement}")
-        return said
-
-
-def plan_preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes) -> Preview:
-    """The preview of a query that was compiled and quoted; Declined when no mechanism serves it."""
-    best = quotes.best
-    preview = _preview(handle, compiled, target, quotes)
-    return replace(
-        preview,
-        why=_why(quotes.offers, target, compiled.scale),
-        worst_pair=worst_pair(compiled, best.certificate),
-        expensive_columns=expensive_columns(handle.domain, handle.policy, compiled, target, best),
-        constraint_note=best.certificate.constraint_note,
-    )
-
-
-def program_preview(
-    handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, program: Program, why: str
-) -> Preview:
-    """What is known of a data-aware mechanism without data, beside what the others promise at the same price."""
-    stages = ", ".join(f"{allowance.stage} {show(allowance.epsilon)}" for allowance in program.allowances)
-    how = f"was chosen ({why})" if why else "was asked for"
-    preview = _preview(handle, compiled, target, quotes_for(compiled, replace(target, mechanism=None)))
-    return replace(
-        preview,
-        offers=(Offer(program.mechanism, program.epsilon, None, None, "not promised"), *preview.offers),
-        why=f"{program.mechanism} {how}. It spends epsilon on {stages}; its accuracy depends on the data.",
-    )
-
-
-def _preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes) -> Preview:
-    scale = compiled.scale
-    return Preview(
-        dataset=handle.name,
-        kind=compiled.query.kind,
-        title=question_words(compiled.query),
-        cells=compiled.problem.graph.cells,
-        answers=compiled.answers,
-        accuracy_target=target,
-        offers=tuple(Offer(q.mechanism, q.epsilon, q.alpha / scale, q.rmse / scale, q.method) for q in quotes.offers),
-        declined=quotes.declined,
-        why="",
-        worst_pair="",
-        protected=explain(handle.domain, handle.policy),
-        unprotected=not_protected(handle.domain, handle.policy),
-        expensive_columns=(),
-    )
-
-
-def _figure(number: float | None) -> str:
-    return "-" if number is None else readable(number)
-
-
-def _saves(price: float | None, column: ExpensiveColumn) -> TypeGuard[float]:
-    """Whether hiding less in this way would make the question cheaper."""
-    return price is not None and price < column.now
-
-
-def _why(offers: tuple[Quote, ...], target: AccuracyTarget, scale: int) -> str:
-    first = offers[0]
-    if first.epsilon == 0:
-        return "the policy hides nothing that these answers depend on, so they are exact and free."
-    if len(offers) == 1:
-        return f"{first.mechanism} is the only mechanism that serves this question as asked."
-    second = offers[1]
-    if target.epsilon is None:
-        one, two, what = float(first.epsilon), float(second.epsilon), "asks the least epsilon"
-    else:
-        one, two, what = first.alpha / scale, second.alpha / scale, "promises the closest answers"
-    if two <= one:
-        return f"{first.mechanism} {what}, as does {second.mechanism}, with the smaller expected error."
-    times = f" ({two / one:.2g} times)" if one > 0 and two / one >= NOTABLE else ""
-    return f"{first.mechanism} {what}: {readable(one)} against {readable(two)}{times} of {second.mechanism}."
