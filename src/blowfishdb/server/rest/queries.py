@@ -16,8 +16,7 @@ from blowfishdb.errors import InvalidInput, QueryError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import write
-from blowfishdb.server.access import Analyst, app_state_of, worker_pools_of
-from blowfishdb.server.state import AppState
+from blowfishdb.server.access import Analyst, Caller, worker_pools_of
 from blowfishdb.session.backend import Backend
 from blowfishdb.session.session import Session
 
@@ -39,20 +38,17 @@ class Ask(Strict):
     deadline: float | None = None
 
 
-def read_ask(app_state: AppState, who: str, name: str, sent: Ask) -> tuple[Backend, Query, Domain, AccuracyTarget]:
+def read_ask(caller: Caller, name: str, sent: Ask) -> tuple[Backend, Query, Domain, AccuracyTarget]:
     """The analyst's backend and what is asked there; QueryError or AccuracyError for what makes no sense."""
-    backend = app_state.backend(who)
+    backend = caller.backend()
     domain, _ = backend.declared(name)
-    query, target = _read(app_state, who, name, sent)
-    return backend, query, domain, target
-
-
-def _read(app_state: AppState, who: str, name: str, sent: Ask) -> tuple[Query, AccuracyTarget]:
     if (sent.query is None) == (sent.sql is None):
         raise InvalidInput("send either a query or sql")
     if sent.sql is None:
-        return read_query(sent.query), read_target(sent.accuracy_target)
-    return _read_sql(app_state.session(who), name, sent.sql, sent.accuracy_target)
+        query, target = read_query(sent.query), read_target(sent.accuracy_target)
+    else:
+        query, target = _read_sql(caller.app_state.session(caller.name), name, sent.sql, sent.accuracy_target)
+    return backend, query, domain, target
 
 
 def _read_sql(session: Session, name: str, text: str, target: dict[str, Any]) -> tuple[Query, AccuracyTarget]:
@@ -70,53 +66,49 @@ router = APIRouter(prefix="/datasets/{name}", tags=["answers"])
 PARQUET = "application/vnd.apache.parquet"
 JSON = "application/json"
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
-
-
 NOTES = {"synopsis": "asked for a synopsis", "points": "asked for points"}
 """What the audit log says of a release, where it is not an answer."""
 EITHER: dict[int | str, dict[str, Any]] = {200: {"content": {JSON: {}, PARQUET: {}}}}
 
 
-def reply(found: Released) -> Response:
+def reply(released: Released) -> Response:
     """What was released: an answer or point weights as JSON, a synopsis as its file."""
-    if isinstance(found, Synopsis):
-        return Response(to_bytes(found.artefact), media_type=PARQUET)
-    return Response(found.to_json(), media_type=JSON)
+    if isinstance(released, Synopsis):
+        return Response(to_bytes(released.artefact), media_type=PARQUET)
+    return Response(released.to_json(), media_type=JSON)
 
 
 @router.post("/previews")
-async def preview(name: str, sent: Ask, identity: Analyst, request: Request) -> dict[str, Any]:
+async def preview(name: str, sent: Ask, caller: Analyst, request: Request) -> dict[str, Any]:
     """What a query would cost, by every mechanism. Reads no data and costs nothing."""
-    app_state = app_state_of(request)
 
     def work() -> dict[str, Any]:
-        backend, query, domain, target = read_ask(app_state, identity.name, name, sent)
+        backend, query, domain, target = read_ask(caller, name, sent)
         return backend.preview(name, query, domain, target).to_dict()
 
-    return await worker_pools_of(request).quote(identity.name, work)
+    return await worker_pools_of(request).quote(caller.name, work)
 
 
 @router.post("/answers", responses=EITHER, response_class=Response)
-async def release(name: str, sent: Ask, identity: Analyst, request: Request, key: Key = None) -> Response:
+async def release(name: str, sent: Ask, caller: Analyst, request: Request, key: Key = None) -> Response:
     """The answer, synopsis or weights, charged before any data is read. The same key, or query, never pays twice."""
-    app_state = app_state_of(request)
 
     def work() -> Response:
-        backend, query, domain, target = read_ask(app_state, identity.name, name, sent)
+        backend, query, domain, target = read_ask(caller, name, sent)
         run = Run(key=key, deadline=sent.deadline)
-        app_state.audit_log.note(identity.name, NOTES.get(query.kind, "asked for an answer"), name)
+        caller.note(NOTES.get(query.kind, "asked for an answer"), name)
         return reply(backend.release(name, query, domain, target, run))
 
-    return await worker_pools_of(request).release(identity.name, work)
+    return await worker_pools_of(request).release(caller.name, work)
 
 
 @router.get("/answers")
-def history(name: str, identity: Analyst, request: Request) -> list[dict[str, Any]]:
+def history(name: str, caller: Analyst) -> list[dict[str, Any]]:
     """What one asked before, newest first."""
-    return [write(past) for past in app_state_of(request).backend(identity.name).history(name)]
+    return [write(past) for past in caller.backend().history(name)]
 
 
 @router.get("/answers/{number}", responses=EITHER, response_class=Response)
-def reopen(name: str, number: int, identity: Analyst, request: Request) -> Response:
+def reopen(name: str, number: int, caller: Analyst) -> Response:
     """One of one's own answers again, free; a synopsis comes as its file."""
-    return reply(app_state_of(request).backend(identity.name).reopen(name, number))
+    return reply(caller.backend().reopen(name, number))

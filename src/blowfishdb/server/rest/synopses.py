@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from blowfishdb.engine.serialize import read_query
 from blowfishdb.engine.synopsis import to_bytes
 from blowfishdb.model.serialize import write
-from blowfishdb.server.access import Member, app_state_of
+from blowfishdb.server.access import Member
 from blowfishdb.server.rest.queries import JSON, PARQUET, Strict
 
 router = APIRouter(prefix="/datasets/{name}/synopses", tags=["synopses"])
@@ -23,21 +23,21 @@ class AskSynopsis(Strict):
 
 
 @router.get("")
-def published(name: str, identity: Member, request: Request) -> list[dict[str, Any]]:
+def published(name: str, caller: Member) -> list[dict[str, Any]]:
     """All synopses of a dataset, newest first."""
-    return [write(one) for one in app_state_of(request).backend(identity.name).synopses(name)]
+    return [write(one) for one in caller.backend().synopses(name)]
 
 
 @router.get("/{number}", responses={200: {"content": {PARQUET: {}}}}, response_class=Response)
-def file(name: str, number: int, identity: Member, request: Request) -> Response:
+def file(name: str, number: int, caller: Member) -> Response:
     """The file of a synopsis, which any Parquet tool opens."""
-    found = app_state_of(request).backend(identity.name).synopsis(name, number)
+    synopsis = caller.backend().synopsis(name, number)
     headers = {"Content-Disposition": f'attachment; filename="synopsis-{number}.parquet"'}
-    return Response(to_bytes(found.artefact), media_type=PARQUET, headers=headers)
+    return Response(to_bytes(synopsis.artefact), media_type=PARQUET, headers=headers)
 
 
 @router.post("/{number}/answers", responses={200: {"content": {JSON: {}}}}, response_class=Response)
-def ask(name: str, number: int, sent: AskSynopsis, identity: Member, request: Request) -> Response:
+def ask(name: str, number: int, sent: AskSynopsis, caller: Member) -> Response:
     """An answer from a synopsis; nothing is charged, and no data is read."""
-    found = app_state_of(request).backend(identity.name).synopsis(name, number)
-    return Response(found.answer(read_query(sent.query), sent.beta).to_json(), media_type=JSON)
+    synopsis = caller.backend().synopsis(name, number)
+    return Response(synopsis.answer(read_query(sent.query), sent.beta).to_json(), media_type=JSON)
