@@ -48,7 +48,7 @@ def pick(page: Page, test_id: str, option: str) -> None:
 
 
 def did(place: Place, action: str) -> list[str]:
-    """On what this was done, by the log of actions."""
+    """On what this was done, by the audit log."""
     return [one.target for one in place.app_state.audit_log.last() if one.action == action]
 
 
@@ -251,7 +251,7 @@ def test_users_get_a_password_that_they_must_change(page: Page, chromium: Browse
     sign_in(page, lab, "cora", then="/users")
     shoot(page, "users")
     page.get_by_test_id("new-name").fill("nia")
-    page.get_by_test_id("add-person").click()
+    page.get_by_test_id("add-user").click()
     password = page.get_by_test_id("password").inner_text()
     page.get_by_test_id("done").click()
     expect(page.get_by_text("first password")).to_be_visible()
