@@ -1,13 +1,14 @@
-"""Options that several commands share, each declared once; the session or curator that a command opens."""
+"""Options that several commands share, each declared once; the session or curator that a command opens.
 
-from __future__ import annotations
+Annotations are values here, not texts: typer reads them, and reading texts would make `--help` slower.
+"""
 
 import getpass
 import inspect
 import os
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import wraps
+from functools import cache, wraps
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -158,7 +159,7 @@ class AnalystOptions:
     ] = None
     config: Config = USUAL_CONFIG
 
-    def session(self) -> Session:
+    def session(self) -> "Session":
         """The analyst's session."""
         from blowfishdb.session import connect
 
@@ -233,6 +234,12 @@ def check_file(path: Path | None, endings: tuple[str, ...], option: str) -> None
         raise InvalidInput(f"{option}: there is no folder {path.parent}; nothing was charged")
 
 
+@cache
+def _option_types(options: type) -> dict[str, Any]:
+    """The types of the fields of an ...Options class, with what typer is told about them."""
+    return get_type_hints(options, include_extras=True)
+
+
 def spread(command: Callable[..., None]) -> Callable[..., None]:
     """The command as typer sees it: each field of an ...Options parameter is an option."""
     hints = get_type_hints(command, include_extras=True)
@@ -243,7 +250,7 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
         kinds = {name: hints[name]}
         if name in groups:
             usual = {field.name: field.default for field in fields(groups[name])}
-            kinds = get_type_hints(groups[name], include_extras=True)
+            kinds = _option_types(groups[name])
         for option, default in usual.items():
             shown.append(
                 inspect.Parameter(
@@ -271,7 +278,7 @@ def option_words(*groups: object) -> list[str]:
     """The words on the command line that give these options; defaults are left out."""
     words: list[str] = []
     for group in groups:
-        hints = get_type_hints(type(group), include_extras=True)
+        hints = _option_types(type(group))
         for field in fields(group):  # type: ignore[arg-type]
             value = getattr(group, field.name)
             if value == field.default:
@@ -291,7 +298,7 @@ def login() -> str:
         return "unknown"
 
 
-def existing(config: Path, by: str | None = None) -> Curator:
+def existing(config: Path, by: str | None = None) -> "Curator":
     """The curator of a configuration that is there; a mere look makes no new ledger."""
     from blowfishdb.catalog import read_config
 
@@ -299,7 +306,7 @@ def existing(config: Path, by: str | None = None) -> Curator:
     return new_or_existing(config, by)
 
 
-def new_or_existing(config: Path, by: str | None) -> Curator:
+def new_or_existing(config: Path, by: str | None) -> "Curator":
     """The curator of a configuration that is there or will be made."""
     from blowfishdb.catalog import curate
 

@@ -354,10 +354,16 @@ def value_in(tokens: Sequence[Token]) -> Value:
 
 def name_in(tokens: Sequence[Token]) -> str:
     """The attribute that free tokens write."""
-    return FREE.attribute(_tree(tokens), 'names with odd signs stand in "double quotes"')
+    if len(tokens) == 1 and tokens[0].token_type == TokenType.IDENTIFIER:
+        return tokens[0].text
+    text = " ".join(token.text for token in tokens)
+    raise QueryError(f'{shown(text)} is no attribute; names with odd signs stand in "double quotes"')
 
 
 def _tree(tokens: Sequence[Token]) -> exp.Expression:
+    if len(tokens) == 1 and tokens[0].token_type in (TokenType.NUMBER, TokenType.STRING):
+        # Ranges by the thousand hold such values: they need no parser.
+        return exp.Literal(this=tokens[0].text, is_string=tokens[0].token_type == TokenType.STRING)
     check_depth(tokens)
     text = " ".join(token.text for token in tokens)
     try:
