@@ -235,7 +235,7 @@ def check_file(path: Path | None, endings: tuple[str, ...], option: str) -> None
 
 
 @cache
-def _option_types(options: type) -> dict[str, Any]:
+def _option_types(options: Any) -> dict[str, Any]:
     """The types of the fields of an ...Options class, with what typer is told about them."""
     return get_type_hints(options, include_extras=True)
 
@@ -274,12 +274,13 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
-def option_words(*groups: object) -> list[str]:
+def option_words(*groups: Any) -> list[str]:
     """The words on the command line that give these options; defaults are left out."""
     words: list[str] = []
     for group in groups:
-        hints = _option_types(type(group))
-        for field in fields(group):  # type: ignore[arg-type]
+        kind: Any = type(group)
+        hints = _option_types(kind)
+        for field in fields(group):
             value = getattr(group, field.name)
             if value == field.default:
                 continue

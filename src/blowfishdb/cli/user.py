@@ -87,7 +87,7 @@ def disable(
 
 @app.command()
 def password(person: Person, config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
-    """Gives a person a new one-time password; their login sessions end.
+    """Gives a person a new one-time password and ends their sessions.
 
     \b
     Example
