@@ -38,7 +38,7 @@ GLOSSARY = """
     Gaussian mechanism; exponential mechanism; matrix mechanism; hierarchical mechanism; accuracy; alpha; beta;
     accuracy translation; workload; consistency; synthetic data; non-interactive release; curator; analyst; privacy
     budget; privacy loss; privacy accountant; ledger; odometer; contribution bound; neighbouring tables; privacy
-    auditing
+    auditing; confidence interval
 """
 """The words of the papers and of the field that somebody may search for."""
 TERMS = [" ".join(term.split()) for term in GLOSSARY.split(";")]
