@@ -1,4 +1,4 @@
-"""Previews, answers, points and the history of an analyst."""
+"""Previews, answers, the history of an analyst, and published synopses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from blowfishdb.errors import InvalidInput, QueryError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import write
-from blowfishdb.server.access import Analyst, Caller, worker_pools_of
+from blowfishdb.server.access import Analyst, Caller, Member, worker_pools_of
 from blowfishdb.session.backend import Backend
 from blowfishdb.session.session import Session
 
@@ -112,3 +112,34 @@ def history(name: str, caller: Analyst) -> list[dict[str, Any]]:
 def reopen(name: str, number: int, caller: Analyst) -> Response:
     """One of one's own answers again, free; a synopsis comes as its file."""
     return reply(caller.backend().reopen(name, number))
+
+
+synopses_router = APIRouter(prefix="/datasets/{name}/synopses", tags=["synopses"])
+
+
+class AskSynopsis(Strict):
+    """A question of a synopsis, and the probability with which its intervals may fail."""
+
+    query: dict[str, Any]
+    beta: float = 0.05
+
+
+@synopses_router.get("")
+def synopses(name: str, caller: Member) -> list[dict[str, Any]]:
+    """All synopses of a dataset, newest first."""
+    return [write(one) for one in caller.backend().synopses(name)]
+
+
+@synopses_router.get("/{number}", responses={200: {"content": {PARQUET: {}}}}, response_class=Response)
+def synopsis_file(name: str, number: int, caller: Member) -> Response:
+    """The file of a synopsis, which any Parquet tool opens."""
+    synopsis = caller.backend().synopsis(name, number)
+    headers = {"Content-Disposition": f'attachment; filename="synopsis-{number}.parquet"'}
+    return Response(to_bytes(synopsis.artefact), media_type=PARQUET, headers=headers)
+
+
+@synopses_router.post("/{number}/answers", responses={200: {"content": {JSON: {}}}}, response_class=Response)
+def ask_synopsis(name: str, number: int, sent: AskSynopsis, caller: Member) -> Response:
+    """An answer from a synopsis; nothing is charged, and no data is read."""
+    synopsis = caller.backend().synopsis(name, number)
+    return Response(synopsis.answer(read_query(sent.query), sent.beta).to_json(), media_type=JSON)
