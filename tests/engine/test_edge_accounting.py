@@ -207,7 +207,7 @@ def test_a_dataset_opts_in_and_two_attributes_cost_the_maximum(tmp_path: Path) -
     from tests.session.places import configuration, curator, make_table, visits
 
     make_table(tmp_path)
-    dataset = visits(bf.Policy({}, composition="attribute"), epsilon="1").accounted("per-edge")
+    dataset = replace(visits(bf.Policy({}, composition="attribute"), epsilon="1"), accounting="per-edge")
     with curator(tmp_path) as keeper:
         keeper.add(dataset)
     with bf.connect(configuration(tmp_path), analyst="ana") as db:

@@ -284,8 +284,10 @@ def option_words(*groups: Any) -> list[str]:
             value = getattr(group, field.name)
             if value == field.default:
                 continue
-            declared = hints[field.name].__metadata__[0].param_decls
-            words.append(declared[0] if declared else f"--{field.name.replace('_', '-')}")
+            # Inside Annotated, typer keeps the first name of an option in the place of its default.
+            declared = hints[field.name].__metadata__[0]
+            names = [name for name in (declared.default, *declared.param_decls) if isinstance(name, str)]
+            words.append(names[0] if names else f"--{field.name.replace('_', '-')}")
             if value is not True:
                 words.append(str(value))
     return words
