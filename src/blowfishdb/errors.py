@@ -61,7 +61,7 @@ class PlanError(InvalidInput):
 
 
 class AccuracyError(InvalidInput):
-    """An accuracy demand outside its range: alpha >= 0, 0 < beta < 1, epsilon > 0."""
+    """An accuracy target outside its range: alpha >= 0, 0 < beta < 1, epsilon > 0."""
 
     code = "invalid-accuracy"
 

@@ -199,7 +199,7 @@ def certified_strategy(problem: Problem, strategy: Strategy) -> CertifiedCandida
 
 
 def declined(candidate: Candidate, reason: str) -> Declined:
-    """The refusal to report for a strategy that exists but cannot meet the demand."""
+    """The refusal to report for a strategy that exists but cannot meet the accuracy target."""
     return Declined(candidate.strategy.mechanism, reason)
 
 

@@ -270,7 +270,7 @@ ROUNDING = 1.001
 
 @dataclass(frozen=True, eq=False)
 class LargeSimulation:
-    """The largest errors of K samples at epsilon 1; one of them decides every demand."""
+    """The largest errors of K samples at epsilon 1; one of them decides every accuracy target."""
 
     candidate: Candidate
     tree: TreeCorrection

@@ -139,10 +139,10 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object]) -> None:
         said = f"You have an answer like this, of {before.at[:10]}. If nothing differs, it is given again, free."
         with notice(said, icon="history").style("margin-top:12px"):
             ui.link("Open it", answer_link(before)).classes("bf-small").style("white-space:nowrap")
-    for dear in preview.expensive_columns:
-        saved = dear.if_public if dear.if_public is not None and dear.if_public < dear.now else None
-        more = f" If {dear.column} were public it would be {saved:.3g}." if saved is not None else ""
-        notice(f"The filter on {dear.column} makes this expensive.{more}", "is-accent", "lightbulb").style(
+    for expensive in preview.expensive_columns:
+        saved = expensive.if_public if expensive.if_public is not None and expensive.if_public < expensive.now else None
+        more = f" If {expensive.column} were public it would be {saved:.3g}." if saved is not None else ""
+        notice(f"The filter on {expensive.column} makes this expensive.{more}", "is-accent", "lightbulb").style(
             "margin-top:12px"
         )
     _offers(preview)

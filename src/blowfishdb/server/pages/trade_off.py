@@ -63,7 +63,7 @@ BATCH = 3
 
 @dataclass(eq=False)
 class Board:
-    """What is compared: a question about one attribute, and how good or how dear it may be."""
+    """What is compared: a question about one attribute, and how good or how expensive it may be."""
 
     context: PageContext
     dataset: Dataset
