@@ -7,11 +7,9 @@ import io
 import shlex
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import as_file, files
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -164,6 +162,9 @@ def prepared_demo(first: Stop, folder: Path | None) -> Path:
 
 
 def _prepared(folder: Path | None) -> Path:
+    import tempfile
+    from importlib.resources import as_file, files
+
     place = Path(tempfile.mkdtemp(prefix="blowfish-demo-")) if folder is None else folder.expanduser().absolute()
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise CatalogError(f"the folder {place.name} is not empty; the demo needs a new one")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import socket
-import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -131,6 +130,8 @@ def run_demo(place: Path, port: int | None, *, browser: bool, as_json: bool) -> 
             return
         say(f"Everything is in {place}. Ctrl-C stops it.", style="dim")
         if browser:
+            import webbrowser
+
             webbrowser.open(url)
 
     run_server(app_state, announce)
