@@ -125,7 +125,7 @@ def run_demo(place: Path, port: int | None, *, browser: bool, as_json: bool) -> 
         lines = [f"  sign in as the {role}:  {name}  {passwords[name]}" for name, role in roles.items()]
         if not as_json:
             say(f"BlowfishDB is at {url}", style="bold")
-        print_result({"folder": str(place), "url": url, "people": passwords}, *lines, as_json=as_json)
+        print_result({"folder": str(place), "url": url, "users": passwords}, *lines, as_json=as_json)
         if as_json:
             return
         say(f"Everything is in {place}. Ctrl-C stops it.", style="dim")
