@@ -38,7 +38,7 @@ def page() -> str:
         [
             "# SQL",
             NOTE,
-            "[The SQL face](../sql.md) explains the language with examples. A statement is parsed and never executed.",
+            "[The SQL guide](../sql.md) explains the language with examples. A statement is parsed and never executed.",
             "```text\n[EXPLAIN] " + statement.SHAPE.format(table="<dataset>") + " [OPTIONS (...)]\n```",
             f"**Aggregates**: {statement.AGGREGATES}; one in each statement.",
             f"**Groups**: {GROUPS_HELP}; at most {MOST_GROUPS}.",
