@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.harness import Row, measure
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import Identity, Intervals
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan

@@ -14,9 +14,8 @@ from benchmarks.harness import Row, measure
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import edge_transform, identity, kronecker
 from blowfishdb.mechanisms.strategy import Mechanism
-from blowfishdb.model.cellgraph import CellGraph, Factor
-from blowfishdb.model.graphs import CliqueGraph, GridGraph, WindowGraph
-from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.model.graphs import CellGraph, CliqueGraph, Factor, GridGraph, WindowGraph
+from blowfishdb.model.workload import Rectangles
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Problem

@@ -13,8 +13,7 @@ import numpy as np
 
 from benchmarks.harness import Row, measure
 from blowfishdb.accuracy.quote import quote
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import Identity, Prefix, Rows
 from blowfishdb.plan.plan import Problem
 

@@ -19,7 +19,7 @@ from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds, KdTree
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.model.workload import Rectangles
 from blowfishdb.plan.plan import Problem
 from papers.baselines.grids import AGRID, UGRID, AdaptiveGrid, UniformGrid
 from papers.baselines.kdtrees import hierarchical_kdtree

@@ -30,7 +30,7 @@ from blowfishdb.mechanisms.data_aware.regions import RecordRule, least_squares, 
 from blowfishdb.mechanisms.data_aware.script import shared_program
 from blowfishdb.mechanisms.strategy import row_variances
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.model.workload import Rectangles
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import Problem
 from papers.baselines.noise import one_record

@@ -19,9 +19,9 @@ from blowfishdb.errors import InvalidInput
 from blowfishdb.mechanisms import optimized
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.mechanisms.table import MECHANISMS
-from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Domain
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Kind, Query

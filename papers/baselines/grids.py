@@ -20,7 +20,7 @@ from blowfishdb.mechanisms.data_aware.regions import (
     whole,
 )
 from blowfishdb.mechanisms.data_aware.script import Script, shared_program
-from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import Allowance, Ask, Program, Reply
 

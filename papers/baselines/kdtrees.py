@@ -8,7 +8,7 @@ import numpy as np
 
 from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds, kd_tree, median_cut
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.model.workload import Rectangles
 from papers.baselines.noise import noisy
 
 # The partitioning paper's kd-tree as it is printed: half of epsilon on the cells, half on the boxes cut from them.

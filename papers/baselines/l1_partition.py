@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from blowfishdb.errors import PlanError, TooLarge
-from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.encoding import digest
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Ints, distinct
 from blowfishdb.plan.program import SelectionNoise
 

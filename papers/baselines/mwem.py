@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import Intervals
-from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.model.workload import Intervals, Rectangles
 from papers.baselines.noise import least, noisy
 
 TOTAL_SHARE = Fraction(1, 20)

@@ -9,8 +9,7 @@ import numpy as np
 
 from blowfishdb.engine.measure import run_program
 from blowfishdb.mechanisms.data_aware.script import DataAware, Finding
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.noise.sampler import sample, sample_geometric
 from blowfishdb.plan.plan import Problem

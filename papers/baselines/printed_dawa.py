@@ -20,8 +20,8 @@ from blowfishdb.mechanisms.data_aware.buckets import (
 from blowfishdb.mechanisms.data_aware.partition import l1_refinement
 from blowfishdb.mechanisms.data_aware.script import Finding, Script, measured_rows
 from blowfishdb.mechanisms.strategy import row_variances
-from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.encoding import digest
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Rows
 from blowfishdb.noise.sampler import sample

@@ -11,7 +11,7 @@ from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware.regions import NodeViews, RegionTree, tree_finding
 from blowfishdb.mechanisms.data_aware.script import Script, hides_anything, measured_rows, shared_program
 from blowfishdb.mechanisms.strategy import row_variances
-from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.workload import Intervals, total
 from blowfishdb.plan.certificate import calibrate

@@ -13,11 +13,9 @@ from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.points import PointsRelease, PointWeights, points_release
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import InvalidInput, SourceError
-from blowfishdb.model.cells import Cells
-from blowfishdb.model.families import Partition
+from blowfishdb.model.cells import Cells, Points
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.points import Points
-from blowfishdb.model.policy import ROW, Person, Policy, Row
+from blowfishdb.model.policy import ROW, Partition, Person, Policy, Row
 from blowfishdb.model.query import query
 from blowfishdb.noise.sampler import sample
 from blowfishdb.sources.base import ColumnType, Counting

@@ -14,8 +14,7 @@ import numpy as np
 
 from blowfishdb.mechanisms import optimized, ordered
 from blowfishdb.mechanisms.strategy import Strategy
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import AllRanges, Intervals
 from blowfishdb.noise.distribution import variance

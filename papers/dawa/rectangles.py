@@ -13,8 +13,7 @@ from blowfishdb.mechanisms.data_aware.hilbert import HilbertCurve
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import Intervals
-from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.model.workload import Intervals, Rectangles
 from blowfishdb.plan.plan import Problem
 from papers.baselines.grids import AdaptiveGrid
 from papers.baselines.kdtrees import hierarchical_kdtree

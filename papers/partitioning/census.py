@@ -13,8 +13,7 @@ from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import Identity
-from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.model.workload import Identity, Rectangles
 from blowfishdb.plan.plan import Problem
 from blowfishdb.present.chart import INK
 from papers.baselines.kdtrees import hierarchical_kdtree, printed_kdtree

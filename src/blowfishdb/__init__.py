@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from blowfishdb.model.document import read_document, write_document
     from blowfishdb.model.domain import bins, categorical, domain, integers
     from blowfishdb.model.explain import explain
-    from blowfishdb.model.families import custom, full, grid, line, metric, partition, public, threshold
-    from blowfishdb.model.policy import Policy, person
+    from blowfishdb.model.policy import Policy, custom, full, grid, line, metric, partition, person, public, threshold
     from blowfishdb.model.predicate import col
     from blowfishdb.model.query import query
     from blowfishdb.plan.certificate import certify
@@ -44,8 +43,18 @@ _HOME = {
     "model.domain": ("bins", "categorical", "domain", "integers"),
     "model.explain": ("explain",),
     "model.constraints": ("count_constraint", "marginal_constraint", "range_constraint", "rows_constraint"),
-    "model.families": ("custom", "full", "grid", "line", "metric", "partition", "public", "threshold"),
-    "model.policy": ("Policy", "person"),
+    "model.policy": (
+        "Policy",
+        "custom",
+        "full",
+        "grid",
+        "line",
+        "metric",
+        "partition",
+        "person",
+        "public",
+        "threshold",
+    ),
     "model.predicate": ("col",),
     "model.query": ("query",),
     "plan.certificate": ("certify",),

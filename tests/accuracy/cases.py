@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import Rows
 from blowfishdb.plan.plan import Problem
 

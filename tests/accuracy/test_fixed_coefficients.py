@@ -17,8 +17,7 @@ from blowfishdb.mechanisms.kronecker import KroneckerStrategy
 from blowfishdb.mechanisms.product_levels import LevelTableStrategy
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.model.domain import domain, integers
-from blowfishdb.model.families import full, threshold
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Policy, full, threshold
 from blowfishdb.model.predicate import Axis
 from blowfishdb.model.query import query
 from blowfishdb.plan.plan import Problem

@@ -15,8 +15,7 @@ from blowfishdb.mechanisms import hierarchy, ordered_hierarchical
 from blowfishdb.mechanisms.axis import read_axis
 from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
 from blowfishdb.mechanisms.optimized import TreeShape
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Prefix
 from blowfishdb.noise import distribution
 from blowfishdb.plan.plan import Problem

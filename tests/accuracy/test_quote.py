@@ -13,8 +13,7 @@ from blowfishdb.accuracy.intervals import Assessment, intervals
 from blowfishdb.accuracy.quote import accuracy_at, quote
 from blowfishdb.errors import AccuracyError, Declined
 from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import EdgeGraph, WindowGraph
+from blowfishdb.model.graphs import CellGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Problem

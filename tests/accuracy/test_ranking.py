@@ -13,8 +13,7 @@ from blowfishdb.accuracy.quote import accuracy_at, is_behind, quote
 from blowfishdb.accuracy.ranking import UNPRICED_EDGES, shortlist
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.table import MECHANISMS
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Prefix
 from blowfishdb.plan.plan import Problem
 from tests.accuracy.cases import on_threshold, threshold

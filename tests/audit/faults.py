@@ -23,9 +23,8 @@ from blowfishdb.ledger.values import NOTHING, Balance
 from blowfishdb.mechanisms.data_aware import buckets as merged_strategy
 from blowfishdb.mechanisms.data_aware import dawa, dawa_transform, regions
 from blowfishdb.mechanisms.data_aware.matching_transform import MatchingPartition
-from blowfishdb.model import families
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import GridGraph, WindowGraph
+from blowfishdb.model import policy
+from blowfishdb.model.graphs import CellGraph, GridGraph, WindowGraph
 from blowfishdb.noise import sampler
 from blowfishdb.plan import certificate, encoding_1, loss
 from blowfishdb.plan import program as merge
@@ -57,13 +56,13 @@ def sampler_a_tenth_short(patch: pytest.MonkeyPatch) -> None:
 
 def window_one_step_short(patch: pytest.MonkeyPatch) -> None:
     """Thresholds join values one step less far apart than declared."""
-    usual = families.StepWindow
-    patch.setattr(families, "StepWindow", lambda size, reach: usual(size, max(reach - 1, 1)))
+    usual = policy.StepWindow
+    patch.setattr(policy, "StepWindow", lambda size, reach: usual(size, max(reach - 1, 1)))
 
 
 def clock_stands_still(patch: pytest.MonkeyPatch) -> None:
     """Thresholds on timestamps count what the clock shows, not the time that passes."""
-    patch.setattr(families, "ClockWindow", lambda size, step, *rest: families.StepWindow(size, step))
+    patch.setattr(policy, "ClockWindow", lambda size, step, *rest: policy.StepWindow(size, step))
 
 
 def outside_cell_forgotten(patch: pytest.MonkeyPatch) -> None:

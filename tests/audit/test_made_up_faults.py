@@ -21,8 +21,7 @@ from blowfishdb.engine.release import PlanRelease
 from blowfishdb.ledger import curation
 from blowfishdb.mechanisms.data_aware.partition import WorstBucket
 from blowfishdb.model import constraint_graph
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import EdgeGraph
+from blowfishdb.model.graphs import CellGraph, EdgeGraph
 from blowfishdb.plan import certificate, program
 from blowfishdb.plan import loss as edge_noise
 from blowfishdb.plan import loss as product_loss

@@ -20,8 +20,7 @@ from blowfishdb.audit.one_process import process_lines
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.report import Line
 from blowfishdb.audit.selections import selection_lines
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import EdgeGraph
+from blowfishdb.model.graphs import CellGraph, EdgeGraph
 from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import Plan
 from tests.audit import faults

@@ -19,8 +19,8 @@ from blowfishdb.catalog.dataset import (
 from blowfishdb.errors import BlowfishError, DomainError, PolicyError, TooLarge
 from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.domain import Attribute, bins, categorical, integers
-from blowfishdb.model.families import Family, full, line, metric, partition, public, threshold, value_graph
 from blowfishdb.model.graphs import EdgeGraph
+from blowfishdb.model.policy import Family, full, line, metric, partition, public, threshold, value_graph
 from blowfishdb.sources.base import Kind
 
 

@@ -12,7 +12,7 @@ import pytest
 from blowfishdb.cli.what_if import usual_families
 from blowfishdb.model.calendar import dates
 from blowfishdb.model.domain import bins, categorical, integers
-from blowfishdb.model.families import full, line, public, threshold
+from blowfishdb.model.policy import full, line, public, threshold
 from tests.cli.conftest import Run
 
 WHAT_IF = ("policy", "what-if", "people", "--attribute", "age", "--within", "100")

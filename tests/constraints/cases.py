@@ -16,9 +16,8 @@ from blowfishdb.model.constraints import (
     RowsConstraint,
 )
 from blowfishdb.model.domain import Attribute, Categorical, Domain, Integers, categorical, integers
-from blowfishdb.model.families import Family, custom, full, grid, line, partition, public, threshold
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Family, Policy, custom, full, grid, line, partition, public, threshold
 from blowfishdb.model.predicate import Axis, Both, Comparison, Either, IsNull, Member, Negation, Predicate
 from blowfishdb.model.workload import Identity, Prefix, Rows, Sparse
 

@@ -10,10 +10,10 @@ import pytest
 
 from blowfishdb.audit.definitions import records
 from blowfishdb.errors import CannotCertify, InfiniteLoss, QueryError
+from blowfishdb.model.cells import Points, compile_points
 from blowfishdb.model.constraint_graph import moves_at_once
 from blowfishdb.model.domain import Integers
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.points import Points, compile_points
 from blowfishdb.model.predicate import Axis
 from blowfishdb.plan.certificate import certify_points, components_of, point_loss
 from blowfishdb.plan.points import PointAxis, PointPlan

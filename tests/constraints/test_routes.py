@@ -11,15 +11,12 @@ import blowfishdb as bf
 from blowfishdb.errors import BlowfishError, CannotCertify, InfiniteLoss, PolicyError, TooLarge
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model import constraint_graph
-from blowfishdb.model.cellgraph import CellGraph, ConstraintMoves
-from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.cells import compile_cells, compile_points
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.graphs import WindowGraph
-from blowfishdb.model.points import compile_points
+from blowfishdb.model.graphs import CellGraph, ConstraintMoves, WindowGraph
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Predicate, col
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse
-from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Kronecker, Prefix, Sparse
 from blowfishdb.plan import loss
 from blowfishdb.plan.certificate import calibrate, certify, rescaled
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan, Problem

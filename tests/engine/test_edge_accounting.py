@@ -21,8 +21,8 @@ from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError, PolicyError
 from blowfishdb.ledger.values import ClassLosses
-from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.predicate import Predicate
 from blowfishdb.model.query import Query
 from blowfishdb.plan.plan import EdgePlan

@@ -18,8 +18,7 @@ from blowfishdb.engine.evidence import worked_out
 from blowfishdb.errors import DigestMismatch
 from blowfishdb.ledger import Charge, Receipt
 from blowfishdb.model.domain import domain, integers
-from blowfishdb.model.families import line, threshold
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Policy, line, threshold
 from blowfishdb.model.query import query
 from blowfishdb.present.released import Evidence
 

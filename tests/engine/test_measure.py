@@ -11,10 +11,8 @@ from scipy.stats import chi2
 
 from blowfishdb.engine.measure import measure
 from blowfishdb.errors import DigestMismatch, InvalidInput
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
-from blowfishdb.model.workload import Identity, Prefix, total
-from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.model.graphs import CellGraph, WindowGraph
+from blowfishdb.model.workload import Identity, Kronecker, Prefix, total
 from blowfishdb.noise.distribution import pmf
 from blowfishdb.plan.certificate import CertifiedPlan, calibrate, certified_as_charged, certify
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan

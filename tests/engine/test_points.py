@@ -19,9 +19,8 @@ from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import AccuracyError, DigestMismatch, ReleaseFailed
 from blowfishdb.ledger import Ledger, Terms, open_ledger
 from blowfishdb.mechanisms.points import offers
-from blowfishdb.model.cells import Cells
+from blowfishdb.model.cells import Cells, Points, compile_points
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.points import Points, compile_points
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.model.predicate import Axis
 from blowfishdb.noise.distribution import variance

@@ -10,8 +10,7 @@ import pytest
 from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import AllowanceExceeded, DigestMismatch
 from blowfishdb.mechanisms.data_aware.script import Finding, Script
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Measurement, Plan

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import EdgeGraph
+from blowfishdb.model.graphs import CellGraph, EdgeGraph
 from blowfishdb.model.workload import Sparse
 from blowfishdb.plan.plan import Measurement, Plan
 

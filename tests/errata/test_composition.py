@@ -11,15 +11,12 @@ import pytest
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import InfiniteLoss
-from blowfishdb.model.cellgraph import ZERO, CellGraph
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import categorical, domain, integers
-from blowfishdb.model.families import full, line, public, threshold
-from blowfishdb.model.graphs import WindowGraph
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.graphs import ZERO, CellGraph, WindowGraph
+from blowfishdb.model.policy import Policy, full, line, public, threshold
 from blowfishdb.model.predicate import col
-from blowfishdb.model.workload import Identity, Prefix, Sparse, total
-from blowfishdb.model.workload_products import marginals
+from blowfishdb.model.workload import Identity, Prefix, Sparse, marginals, total
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan
 

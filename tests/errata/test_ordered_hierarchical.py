@@ -8,8 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import Intervals
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan

@@ -4,10 +4,8 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse, total
-from blowfishdb.model.workload_products import Stacked
+from blowfishdb.model.graphs import CellGraph, WindowGraph
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse, Stacked, total
 from blowfishdb.plan.plan import Problem
 
 

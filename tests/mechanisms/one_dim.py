@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from scipy.linalg import null_space
 
 from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
-from blowfishdb.model.cellgraph import CellGraph, Presence
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, Presence, WindowGraph
 from blowfishdb.model.numbers import Floats
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse
-from blowfishdb.model.workload_products import Stacked
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse, Stacked
 from blowfishdb.plan.certificate import Certificate, calibrate, certify
 from blowfishdb.plan.plan import Plan, Problem
 from tests.plan.reference import reference_loss

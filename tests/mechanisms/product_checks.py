@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, GridGraph, WindowGraph
-from blowfishdb.model.workload import Identity, Prefix
-from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked, all_marginals, marginals
+from blowfishdb.model.graphs import CellGraph, CliqueGraph, EdgeGraph, GridGraph, WindowGraph
+from blowfishdb.model.workload import Identity, Kronecker, Prefix, Rectangles, Stacked, all_marginals, marginals
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.plan import KroneckerMeasurement, Plan, Problem

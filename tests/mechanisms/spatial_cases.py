@@ -8,10 +8,9 @@ import numpy as np
 
 from blowfishdb.engine.measure import measure, run_program
 from blowfishdb.mechanisms.data_aware.script import DataAware, Finding
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import GridGraph, WindowGraph
+from blowfishdb.model.graphs import CellGraph, GridGraph, WindowGraph
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.model.workload import Rectangles
 from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import MeasurementStage, merge_counts, merge_graph

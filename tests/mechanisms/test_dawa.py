@@ -16,11 +16,9 @@ from blowfishdb.mechanisms.data_aware.partition import GATE_RULE, GateRule, nois
 from blowfishdb.mechanisms.data_aware.script import Finding
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.strategy import row_variances
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse
-from blowfishdb.model.workload_products import Kronecker, Stacked
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Kronecker, Prefix, Rows, Sparse, Stacked
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import merge_graph
 

@@ -22,9 +22,8 @@ from blowfishdb.mechanisms.data_aware.hilbert import (
 from blowfishdb.mechanisms.data_aware.partition import l1_refinement
 from blowfishdb.mechanisms.data_aware.regions import TreeEstimate, cover_variances, least_squares
 from blowfishdb.mechanisms.data_aware.script import Script
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.workload import Identity, Prefix, Rows, Sparse
-from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.model.graphs import CellGraph
+from blowfishdb.model.workload import Identity, Kronecker, Prefix, Rows, Sparse
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import Ask
 from tests.mechanisms.spatial_cases import clustered, full, policies, random_boxes, run, window

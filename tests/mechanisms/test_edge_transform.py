@@ -20,8 +20,7 @@ from blowfishdb.mechanisms.edge_transform import (
 from blowfishdb.mechanisms.products import as_boxes
 from blowfishdb.mechanisms.spanning_tree import TreeStrategy
 from blowfishdb.model.graphs import EdgeGraph
-from blowfishdb.model.workload import AllRanges, Identity, Prefix, Sparse, total
-from blowfishdb.model.workload_products import Kronecker, Stacked, all_marginals
+from blowfishdb.model.workload import AllRanges, Identity, Kronecker, Prefix, Sparse, Stacked, all_marginals, total
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Problem
 from tests.mechanisms.product_checks import (

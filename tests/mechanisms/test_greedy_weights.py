@@ -23,8 +23,7 @@ from blowfishdb.mechanisms.data_aware.buckets import (
 )
 from blowfishdb.mechanisms.data_aware.hats import HatSolver
 from blowfishdb.mechanisms.optimized import SmoothShape, level_plans
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.workload import Intervals, Prefix
 

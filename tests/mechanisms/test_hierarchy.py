@@ -10,8 +10,7 @@ from hypothesis import given, settings
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import hierarchy
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Prefix
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Problem

@@ -7,10 +7,8 @@ from scipy.sparse import csr_array
 
 from blowfishdb.mechanisms import identity
 from blowfishdb.mechanisms.strategy import chosen_rows, column_energies, squared
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
-from blowfishdb.model.workload import AllRanges, Identity, Prefix, Sparse
-from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked, marginals
+from blowfishdb.model.graphs import CellGraph, WindowGraph
+from blowfishdb.model.workload import AllRanges, Identity, Kronecker, Prefix, Rectangles, Sparse, Stacked, marginals
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Problem
 from tests.mechanisms.axis_problems import axis_problems

@@ -17,8 +17,7 @@ from blowfishdb.mechanisms.products import (
     product_parts,
     smooth_level,
 )
-from blowfishdb.model.workload import AllRanges, Intervals, Prefix, Sparse
-from blowfishdb.model.workload_products import Kronecker, Rectangles, all_marginals
+from blowfishdb.model.workload import AllRanges, Intervals, Kronecker, Prefix, Rectangles, Sparse, all_marginals
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.loss import worst_product_edge

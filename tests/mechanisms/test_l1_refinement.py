@@ -25,8 +25,7 @@ from blowfishdb.mechanisms.data_aware.partition import (
     l1_gate,
     l1_refinement,
 )
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.noise.distribution import pmf
 from blowfishdb.plan.program import RefinementNoise

@@ -9,8 +9,7 @@ from blowfishdb.mechanisms import kronecker
 from blowfishdb.mechanisms.product_choice import Choices, axis_components, choose_axes, choose_table, with_wide_rows
 from blowfishdb.mechanisms.product_levels import LevelTableStrategy, ProductRows
 from blowfishdb.mechanisms.products import AxisModes, product_parts, smooth_level
-from blowfishdb.model.workload import AllRanges
-from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.model.workload import AllRanges, Kronecker
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import Problem

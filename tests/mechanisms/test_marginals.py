@@ -10,8 +10,7 @@ from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import identity, kronecker
 from blowfishdb.mechanisms import marginals as mechanism
 from blowfishdb.mechanisms.marginals import MarginalStrategy, free_axes, requested_marginals
-from blowfishdb.model.workload import Identity, Prefix
-from blowfishdb.model.workload_products import Kronecker, all_marginals, marginals
+from blowfishdb.model.workload import Identity, Kronecker, Prefix, all_marginals, marginals
 from blowfishdb.plan.plan import Problem
 from tests.mechanisms.product_checks import (
     check_cells_strategy,

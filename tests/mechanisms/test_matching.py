@@ -25,7 +25,7 @@ from blowfishdb.mechanisms.data_aware.matching_transform import (
     candidate_pairs,
     matching_partition,
 )
-from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.noise.sampler import sample_geometric, sample_words
 from blowfishdb.plan.program import WORD_BITS

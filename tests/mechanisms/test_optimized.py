@@ -13,8 +13,7 @@ from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered_hierar
 from blowfishdb.mechanisms.axis import gram_dot, hats, ramps, window_maxima
 from blowfishdb.mechanisms.optimized import block_energy
 from blowfishdb.model import workload as line
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse
-from blowfishdb.model.workload_products import Stacked
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse, Stacked
 from tests.accuracy.cases import on_threshold
 from tests.mechanisms.one_dim import certified_error, check_strategy, problems, threshold, workloads
 

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from blowfishdb.errors import Declined, InfiniteLoss
 from blowfishdb.mechanisms import ordered
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import EdgeGraph, WindowGraph
+from blowfishdb.model.graphs import CellGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Plan, Problem

@@ -11,8 +11,7 @@ import pytest
 from blowfishdb.mechanisms import edge_transform, hierarchy, identity, kronecker, optimized
 from blowfishdb.mechanisms.cell_noise import own_variances
 from blowfishdb.mechanisms.strategy import Strategy, squared
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.workload import Identity, Intervals, Rows
 from blowfishdb.plan.plan import Problem

@@ -21,8 +21,7 @@ from blowfishdb.mechanisms.data_aware.regions import (
     tree_finding,
     whole,
 )
-from blowfishdb.model.workload import Identity, Sparse
-from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.model.workload import Identity, Kronecker, Sparse
 from blowfishdb.plan.plan import Problem
 from papers.baselines.quadtree import halving_levels, product_tree
 from tests.mechanisms.spatial_cases import full, random_boxes

@@ -11,8 +11,7 @@ import pytest
 from blowfishdb.mechanisms import cell_noise, edge_transform, hierarchy, identity, optimized, ordered
 from blowfishdb.mechanisms.cell_noise import running_variances
 from blowfishdb.mechanisms.strategy import Strategy, row_variances
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import Identity, Prefix
 from blowfishdb.plan.plan import Problem
 

@@ -14,7 +14,7 @@ from blowfishdb.mechanisms.data_aware.adaptive_tree import AdaptiveTree
 from blowfishdb.mechanisms.data_aware.cells import Cells, total_error_bound, total_error_tail
 from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds, KdTree, kd_tree, median_cut, predicted_cut
 from blowfishdb.mechanisms.data_aware.script import DataAware, Script
-from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.workload import Identity
 from blowfishdb.noise.distribution import pmf
 from blowfishdb.plan.plan import Problem

@@ -11,7 +11,7 @@ from blowfishdb.engine.measure import measure
 from blowfishdb.mechanisms.data_aware.adaptive_tree import AdaptiveTree
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.model.workload import Kronecker
 from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import KroneckerMeasurement, Plan, Problem
 from blowfishdb.plan.program import Measured, MeasurementStage, merge_counts, merge_graph

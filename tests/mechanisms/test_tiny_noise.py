@@ -11,7 +11,7 @@ from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.mechanisms.data_aware.cells import Cells
 from blowfishdb.mechanisms.data_aware.dawa_transform import DawaTransform
 from blowfishdb.mechanisms.data_aware.script import DataAware
-from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.workload import Identity
 from blowfishdb.noise.distribution import pmf, variance
 from blowfishdb.plan.plan import Problem

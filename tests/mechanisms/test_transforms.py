@@ -15,8 +15,7 @@ from blowfishdb.mechanisms.data_aware.matching_transform import MatchingTransfor
 from blowfishdb.mechanisms.data_aware.partition import GATE_RULE, gate_stage
 from blowfishdb.mechanisms.data_aware.script import DataAware, Finding
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import EdgeGraph, WindowGraph
+from blowfishdb.model.graphs import CellGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse
 from blowfishdb.plan.certificate import CertifiedPlan

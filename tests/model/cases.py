@@ -8,8 +8,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers, bins, categorical, integers
-from blowfishdb.model.families import Family, custom, full, grid, line, partition, public, threshold
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Family, Policy, custom, full, grid, line, partition, public, threshold
 from blowfishdb.model.predicate import Axis, Both, Comparison, Either, IsNull, IsOutside, Member, Negation, Predicate
 
 

@@ -12,9 +12,8 @@ from blowfishdb.model import projection
 from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain, bins, categorical, domain, integers
-from blowfishdb.model.families import full, grid, line, partition, public, threshold
 from blowfishdb.model.graphs import GridGraph, WindowGraph
-from blowfishdb.model.policy import Policy, person
+from blowfishdb.model.policy import Policy, full, grid, line, partition, person, public, threshold
 from blowfishdb.model.predicate import col
 
 TABLE = domain(

@@ -10,17 +10,25 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from blowfishdb.model import families
-from blowfishdb.model.calendar import SECONDS, Timestamps, timestamps
+from blowfishdb.model import policy as families
+from blowfishdb.model.calendar import MARGIN, SECONDS, ClockWindow, Readings, Timestamps, timestamps, zone_changes
 from blowfishdb.model.cells import compile_cells
-from blowfishdb.model.clock import MARGIN, ClockWindow, Readings, zone_changes
 from blowfishdb.model.distance import CLOCK_LIMIT, stretch, value_distance
 from blowfishdb.model.domain import domain
 from blowfishdb.model.explain import explain
-from blowfishdb.model.families import WINDOWS, StepWindow, ValueWindow, line, partition, public, threshold, value_graph
 from blowfishdb.model.graphs import WindowGraph
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import (
+    WINDOWS,
+    Policy,
+    StepWindow,
+    ValueWindow,
+    line,
+    partition,
+    public,
+    threshold,
+    value_graph,
+)
 from blowfishdb.model.predicate import col
 
 UTC = datetime.UTC

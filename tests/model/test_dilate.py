@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blowfishdb.model.cellgraph import ConstraintMoves, Factor
-from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, WindowGraph
+from blowfishdb.model.graphs import CliqueGraph, ConstraintMoves, EdgeGraph, Factor, WindowGraph
 from blowfishdb.model.numbers import Bools
 from blowfishdb.model.projection import dilate
 

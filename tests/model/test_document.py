@@ -27,8 +27,7 @@ from blowfishdb.model.document import (
     write_document,
 )
 from blowfishdb.model.domain import bins, categorical, domain, integers
-from blowfishdb.model.families import custom, full, grid, line, partition, public, threshold
-from blowfishdb.model.policy import Policy, person
+from blowfishdb.model.policy import Policy, custom, full, grid, line, partition, person, public, threshold
 from tests.model import cases
 
 WHOLE = Document(

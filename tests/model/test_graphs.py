@@ -11,8 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import PolicyError, TooLarge
-from blowfishdb.model.cellgraph import ZERO, CellGraph, factor_shape
-from blowfishdb.model.graphs import AxisGraph, CliqueGraph, EdgeGraph, GridGraph, WindowGraph
+from blowfishdb.model.graphs import (
+    ZERO,
+    AxisGraph,
+    CellGraph,
+    CliqueGraph,
+    EdgeGraph,
+    GridGraph,
+    WindowGraph,
+    factor_shape,
+)
 
 Pairs = set[tuple[int, int]]
 NONE = np.empty(0, dtype=np.int64)

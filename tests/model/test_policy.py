@@ -17,20 +17,22 @@ from blowfishdb.model.calendar import dates, timestamps
 from blowfishdb.model.distance import record_distance, stretch, value_distance
 from blowfishdb.model.domain import Attribute, Domain, bins, categorical, domain, integers
 from blowfishdb.model.explain import explain
-from blowfishdb.model.families import (
+from blowfishdb.model.policy import (
+    ROW,
     WINDOWS,
     Family,
+    Policy,
     Public,
     custom,
     full,
     grid,
     line,
     partition,
+    person,
     public,
     threshold,
     value_graph,
 )
-from blowfishdb.model.policy import ROW, Policy, person
 from tests.model import cases
 
 

@@ -13,15 +13,14 @@ from hypothesis import strategies as st
 from blowfishdb.audit import definitions as oracle
 from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model import cells as cells_module
-from blowfishdb.model import families, projection
-from blowfishdb.model.cellgraph import ZERO
+from blowfishdb.model import policy as families
+from blowfishdb.model import projection
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain, bins, domain, integers
-from blowfishdb.model.families import ListedWindow, threshold
-from blowfishdb.model.graphs import AxisGraph
+from blowfishdb.model.graphs import ZERO, AxisGraph
 from blowfishdb.model.groups import AxisCells
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import ListedWindow, Policy, threshold
 from blowfishdb.model.predicate import Axis, Member, Predicate, atoms, col
 from tests.model import cases
 

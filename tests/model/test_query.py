@@ -10,8 +10,7 @@ import pytest
 from blowfishdb.errors import QueryError, TooLarge
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import bins, categorical, domain, integers
-from blowfishdb.model.families import grid
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Policy, grid
 from blowfishdb.model.predicate import col
 from blowfishdb.model.query import Query, cell_range, query, workload
 from blowfishdb.model.workload import AllRanges, Identity, Prefix

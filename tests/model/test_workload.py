@@ -17,13 +17,18 @@ from blowfishdb.model.workload import (
     AllRanges,
     Identity,
     Intervals,
+    Kronecker,
     Prefix,
+    Rectangles,
     Rows,
     Sparse,
+    Stacked,
+    all_marginals,
+    as_intervals,
+    marginals,
     sums_before,
     total,
 )
-from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked, all_marginals, as_intervals, marginals
 
 Case = tuple[Rows, np.ndarray[Any, np.dtype[np.int64]]]
 

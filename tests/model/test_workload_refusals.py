@@ -10,8 +10,21 @@ import pytest
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import TooLarge, WorkloadError
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse, total
-from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked, all_marginals, as_intervals, marginals
+from blowfishdb.model.workload import (
+    AllRanges,
+    Identity,
+    Intervals,
+    Kronecker,
+    Prefix,
+    Rectangles,
+    Rows,
+    Sparse,
+    Stacked,
+    all_marginals,
+    as_intervals,
+    marginals,
+    total,
+)
 
 
 def broken_csr() -> csr_array:

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import Identity, Intervals
-from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.model.workload import Identity, Intervals, Rectangles
 from blowfishdb.plan.plan import Problem
 from papers.baselines.histograms import _starts, ahp, best_fan_out, consistent, efpa, hb, php, privelet, structure_first
 from papers.baselines.kernels import best_heads

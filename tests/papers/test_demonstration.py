@@ -7,7 +7,7 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.errors import InvalidInput
-from blowfishdb.model.families import Public, Threshold
+from blowfishdb.model.policy import Public, Threshold
 from papers import demonstration
 from papers.experiment import Experiment, Row
 from papers.experiments import chosen

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds
-from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.model.workload import Rectangles
 from papers.baselines.kdtrees import hierarchical_kdtree, printed_kdtree
 from papers.data import generator
 from papers.experiment import Experiment, Row, Settings

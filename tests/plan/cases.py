@@ -11,8 +11,7 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as st
 
-from blowfishdb.model.cellgraph import ZERO, CellGraph, Factor
-from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, GridGraph, WindowGraph
+from blowfishdb.model.graphs import ZERO, CellGraph, CliqueGraph, EdgeGraph, Factor, GridGraph, WindowGraph
 from blowfishdb.model.workload import Identity, Intervals, Prefix, Rows, Sparse, total
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
 

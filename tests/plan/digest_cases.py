@@ -7,11 +7,9 @@ from fractions import Fraction
 import numpy as np
 from scipy.sparse import csr_array
 
-from blowfishdb.model.cellgraph import CellGraph, ConstraintMoves
-from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, GridGraph, WindowGraph
-from blowfishdb.model.points import PointGraph
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse
-from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked
+from blowfishdb.model.cells import PointGraph
+from blowfishdb.model.graphs import CellGraph, CliqueGraph, ConstraintMoves, EdgeGraph, GridGraph, WindowGraph
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Kronecker, Prefix, Rectangles, Sparse, Stacked
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
 from blowfishdb.plan.points import PointAxis, PointPlan
 from blowfishdb.plan.program import Allowance, Program

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from blowfishdb.model.cellgraph import ZERO, CellGraph
-from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.model.graphs import ZERO, CellGraph
+from blowfishdb.model.workload import Kronecker
 from blowfishdb.plan.plan import KroneckerMeasurement, Plan
 
 

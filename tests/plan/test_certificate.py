@@ -16,10 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import CannotCertify, DigestMismatch, PlanError, TooLarge
-from blowfishdb.model.cellgraph import ZERO, CellGraph
-from blowfishdb.model.graphs import CliqueGraph, WindowGraph
-from blowfishdb.model.workload import Identity, Intervals, Prefix, total
-from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked
+from blowfishdb.model.graphs import ZERO, CellGraph, CliqueGraph, WindowGraph
+from blowfishdb.model.workload import Identity, Intervals, Kronecker, Prefix, Rectangles, Stacked, total
 from blowfishdb.plan import certificate, kernels, loss
 from blowfishdb.plan.certificate import Certificate, calibrate, certify, worst_edge
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan

@@ -14,8 +14,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import DigestMismatch, InfiniteLoss
-from blowfishdb.model.cellgraph import ConstraintMoves
 from blowfishdb.model.encoding import VERSION, version_of
+from blowfishdb.model.graphs import ConstraintMoves
 from blowfishdb.model.workload import Identity, Prefix, Sparse
 from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import CertifiedPlan, certified_as_charged, certify

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import CannotCertify, PlanError, TooLarge
-from blowfishdb.model.cellgraph import ZERO, CellGraph
-from blowfishdb.model.graphs import EdgeGraph
+from blowfishdb.model.graphs import ZERO, CellGraph, EdgeGraph
 from blowfishdb.model.workload import AllRanges, Identity, Prefix, Rows, Sparse
 from blowfishdb.plan.certificate import calibrate, certify
 from blowfishdb.plan.plan import EdgePlan

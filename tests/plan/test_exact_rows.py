@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import InfiniteLoss
-from blowfishdb.model.cellgraph import ZERO
+from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.workload import Identity, Sparse, total
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Measurement, Plan

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from blowfishdb.audit import definitions as oracle
 from blowfishdb.errors import Declined, QueryError
 from blowfishdb.mechanisms.table import MECHANISMS
-from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain
+from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.workload import Identity
-from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.model.workload import Identity, Kronecker
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
 from tests.model import cases
@@ -93,8 +92,7 @@ def test_every_mechanism_costs_what_tables_of_records_can_show(data: st.DataObje
 
 def test_a_bin_joined_by_its_centre_would_be_seen() -> None:
     """The comparison has teeth: with one edge of the graph left out, the loss of prefixes is understated."""
-    from blowfishdb.model.cellgraph import CellGraph
-    from blowfishdb.model.graphs import EdgeGraph
+    from blowfishdb.model.graphs import CellGraph, EdgeGraph
     from blowfishdb.model.workload import Prefix
     from blowfishdb.plan.plan import Measurement
 

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
-from blowfishdb.model.workload import Identity, Sparse
-from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.model.graphs import CellGraph, WindowGraph
+from blowfishdb.model.workload import Identity, Kronecker, Sparse
 from blowfishdb.plan import loss as level_sets
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.loss import weighted_intervals

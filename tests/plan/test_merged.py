@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import PlanError
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import EdgeGraph, WindowGraph
+from blowfishdb.model.graphs import CellGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.workload import Sparse
 from blowfishdb.plan import program
 from blowfishdb.plan.certificate import certify

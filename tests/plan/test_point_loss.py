@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import blowfishdb as bf
 from blowfishdb.audit.definitions import holds, moves, records
 from blowfishdb.errors import BlowfishError, InfiniteLoss, PlanError, PolicyError, QueryError, TooLarge
+from blowfishdb.model.cells import PointGraph, Points, compile_points
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.graphs import GridGraph
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.points import PointGraph, Points, compile_points
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Predicate
 from blowfishdb.plan.certificate import calibrate_points, certify_points, components_of, point_loss

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import PlanError
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import GridGraph, WindowGraph
+from blowfishdb.model.graphs import CellGraph, GridGraph, WindowGraph
 from blowfishdb.model.workload import Identity, Sparse
 from blowfishdb.plan import certificate
 from blowfishdb.plan.certificate import certify

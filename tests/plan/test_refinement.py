@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blowfishdb.errors import PlanError
-from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.noise.distribution import pmf
 from blowfishdb.plan.program import RefinementNoise
 from tests.plan.test_certificate import line

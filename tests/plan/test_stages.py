@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from blowfishdb.errors import AllowanceExceeded, CannotCertify, DigestMismatch, PlanError
-from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Measurement, Plan
 from blowfishdb.plan.program import Allowance, MeasurementStage, Program, ProgramRun, SelectionNoise

@@ -20,7 +20,7 @@ from blowfishdb.engine.target import USUAL_BETA, AccuracyTarget, accuracy_target
 from blowfishdb.errors import DomainError, InvalidInput, PolicyError, SourceError, TooLarge
 from blowfishdb.ledger import Entry
 from blowfishdb.model.domain import Attribute
-from blowfishdb.model.families import Family
+from blowfishdb.model.policy import Family
 from blowfishdb.model.query import query
 from blowfishdb.server.pages.column_form import (
     DAYS,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.model.points import compile_points
+from blowfishdb.model.cells import compile_points
 from blowfishdb.model.predicate import Axis, Predicate
 from blowfishdb.sources import open_source
 

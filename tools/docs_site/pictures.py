@@ -6,7 +6,7 @@ from pathlib import Path
 
 import blowfishdb as bf
 from blowfishdb.model.explain import view_graph
-from blowfishdb.model.families import Family
+from blowfishdb.model.policy import Family
 from blowfishdb.present.chart_svg import picture
 from blowfishdb.present.graph_picture import to_svg
 

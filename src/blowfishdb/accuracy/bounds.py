@@ -11,14 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from blowfishdb.accuracy.candidates import (
-    LEAST_SCALE,
-    Candidate,
-    CountsTerms,
-    WritesOut,
-    first_passing,
-    least_passing,
-)
+from blowfishdb.accuracy.candidates import LEAST_SCALE, Candidate, CountsTerms, WritesOut, first_passing, least_passing
 from blowfishdb.accuracy.tails import EqualSums, LaplaceSums, from_coefficients, from_variances
 from blowfishdb.errors import TooLarge
 from blowfishdb.model.numbers import Floats, Ints

@@ -11,20 +11,8 @@ from typing import Literal
 import numpy as np
 from scipy.special import erfc
 
-from blowfishdb.accuracy.bounds import (
-    Bound,
-    least_alpha,
-    rounding,
-    variances_alone,
-    written_out,
-)
-from blowfishdb.accuracy.candidates import (
-    Candidate,
-    CountsTerms,
-    Guarantee,
-    check_guarantee,
-    declined,
-)
+from blowfishdb.accuracy.bounds import Bound, least_alpha, rounding, variances_alone, written_out
+from blowfishdb.accuracy.candidates import Candidate, CountsTerms, Guarantee, check_guarantee, declined
 from blowfishdb.accuracy.simulation import LargeSimulation, Simulation, large_simulation
 from blowfishdb.accuracy.tails import ExactTails, equal_term_tails, many_terms, rounded_terms
 from blowfishdb.errors import AccuracyError, TooLarge

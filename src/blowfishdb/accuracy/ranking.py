@@ -31,11 +31,9 @@ from blowfishdb.mechanisms import (
     spanning_tree,
 )
 from blowfishdb.mechanisms.strategy import Mechanism
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import AllRanges, Identity
-from blowfishdb.model.workload_products import as_intervals
+from blowfishdb.model.workload import AllRanges, Identity, as_intervals
 from blowfishdb.plan.plan import Measurement, Plan, Problem
 
 MANY_CELLS = 20_000

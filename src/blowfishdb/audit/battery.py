@@ -11,11 +11,21 @@ from blowfishdb.ledger.values import BY, PER_EDGE
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.calendar import dates, timestamps
-from blowfishdb.model.cellgraph import Composition, Presence
 from blowfishdb.model.domain import bins, categorical, domain, integers
-from blowfishdb.model.families import Family, custom, full, grid, line, metric, partition, public, threshold
-from blowfishdb.model.graphs import Metric
-from blowfishdb.model.policy import Policy, person
+from blowfishdb.model.graphs import Composition, Metric, Presence
+from blowfishdb.model.policy import (
+    Family,
+    Policy,
+    custom,
+    full,
+    grid,
+    line,
+    metric,
+    partition,
+    person,
+    public,
+    threshold,
+)
 from blowfishdb.model.predicate import Axis, Column, as_axes
 from blowfishdb.model.query import Kind, Query, levels_of, query
 

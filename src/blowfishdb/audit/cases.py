@@ -22,7 +22,7 @@ from blowfishdb.engine.release import Release
 from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.ledger.values import SUM
-from blowfishdb.model import cellgraph, graphs, projection
+from blowfishdb.model import graphs, projection
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query, query, synopsis_of
@@ -86,7 +86,7 @@ LIMITS: tuple[Limit, ...] = (
 )
 """Below these numbers edges are compared one by one; above, structure decides."""
 LISTS: tuple[Limit, ...] = (
-    (cellgraph, "EDGE_LIMIT"),
+    (graphs, "EDGE_LIMIT"),
     (graphs, "EDGE_LIMIT"),
     (projection, "FILTER_LIMIT"),
 )

@@ -26,10 +26,9 @@ from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError
 from blowfishdb.model.document import Document, Format, read_document, write_document
 from blowfishdb.model.domain import Categorical, Domain, categorical, domain, integers
-from blowfishdb.model.families import Family, full, line, public, threshold
 from blowfishdb.model.graphs import EdgeGraph, WindowGraph
 from blowfishdb.model.numbers import Bools
-from blowfishdb.model.policy import ROW, Policy, person
+from blowfishdb.model.policy import ROW, Family, Policy, full, line, person, public, threshold
 from blowfishdb.model.predicate import Axis, Column
 from blowfishdb.model.query import Query, query
 from blowfishdb.model.workload import Identity, Intervals

@@ -24,9 +24,8 @@ from blowfishdb.model.constraints import (
     RowsConstraint,
 )
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
-from blowfishdb.model.families import Custom, Family, Full, Line, Partition, Public, Threshold
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Custom, Family, Full, Line, Partition, Policy, Public, Threshold
 from blowfishdb.model.predicate import Atom, Axis, Both, Comparison, Either, IsNull, Member, Negation, Predicate, atoms
 from blowfishdb.model.workload import Rows
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
@@ -109,7 +108,7 @@ def instants(attribute: Timestamps, code: int) -> list[datetime.datetime]:
     """When the clock of the zone shows the first and the last moment of a period: once, twice, or never."""
     begin = datetime.datetime.fromisoformat(attribute.moment(code))
     moments, clock = [], find_zone(attribute.zone)
-    for shown in (begin, begin + datetime.timedelta(microseconds=attribute.step - 1)):
+    for shown in (begin, begin + datetime.timedelta(seconds=attribute.step, microseconds=-1)):
         for fold in (0, 1):
             instant = shown.replace(tzinfo=clock, fold=fold).astimezone(datetime.UTC)
             if instant.astimezone(clock).replace(tzinfo=None) == shown:

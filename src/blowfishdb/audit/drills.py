@@ -38,12 +38,11 @@ from blowfishdb.errors import (
 )
 from blowfishdb.ledger import Charge, Ledger, Terms, open_ledger
 from blowfishdb.ledger.values import MOST_CLASSES, PER_EDGE, SUM
-from blowfishdb.model.cellgraph import CellGraph, Presence
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import categorical, domain
-from blowfishdb.model.families import full
+from blowfishdb.model.graphs import CellGraph, Presence
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.policy import ROW, Person, Policy, Row, person
+from blowfishdb.model.policy import ROW, Person, Policy, Row, full, person
 from blowfishdb.model.predicate import Column
 from blowfishdb.model.query import Query
 from blowfishdb.model.workload import Identity, Prefix

@@ -28,12 +28,10 @@ from blowfishdb.mechanisms.data_aware.partition import (
     levels,
 )
 from blowfishdb.mechanisms.table import MECHANISMS
-from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.domain import Domain, domain, integers
-from blowfishdb.model.families import custom, full, line, metric, partition, threshold
-from blowfishdb.model.graphs import GridGraph, Metric
+from blowfishdb.model.graphs import CellGraph, GridGraph, Metric
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Policy, custom, full, line, metric, partition, threshold
 from blowfishdb.model.query import Query, query
 from blowfishdb.model.workload import Intervals
 from blowfishdb.plan.certificate import CertifiedPlan, calibrate, certify

@@ -16,14 +16,25 @@ from blowfishdb.audit.definitions import Adjacency, NoisyRows, Step, changes, me
 from blowfishdb.audit.report import Line, amount, judged
 from blowfishdb.audit.stages import steps_of
 from blowfishdb.errors import BlowfishError
-from blowfishdb.model.cellgraph import CellGraph, Composition, Presence
-from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.cells import Points, compile_cells, compile_points
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers, bins, categorical, integers
-from blowfishdb.model.families import Family, custom, full, grid, line, partition, public, threshold
-from blowfishdb.model.graphs import Metric
+from blowfishdb.model.graphs import CellGraph, Composition, Metric, Presence
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.points import Points, compile_points
-from blowfishdb.model.policy import ROW, Person, Policy, Row, person
+from blowfishdb.model.policy import (
+    ROW,
+    Family,
+    Person,
+    Policy,
+    Row,
+    custom,
+    full,
+    grid,
+    line,
+    partition,
+    person,
+    public,
+    threshold,
+)
 from blowfishdb.model.predicate import Axis, Both, Column, Either, Negation, Predicate
 from blowfishdb.model.workload import Identity, Intervals, Prefix, Rows, Sparse
 from blowfishdb.plan import certificate

@@ -31,12 +31,11 @@ from blowfishdb.engine.request import make_request, prepare
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError, PolicyError
 from blowfishdb.mechanisms import kronecker
-from blowfishdb.model.cellgraph import Presence
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain, domain, integers
-from blowfishdb.model.families import Family, full, grid, line, partition, public, threshold
+from blowfishdb.model.graphs import Presence
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.policy import Policy, person
+from blowfishdb.model.policy import Family, Policy, full, grid, line, partition, person, public, threshold
 from blowfishdb.model.predicate import Column, Predicate
 from blowfishdb.model.query import Query, query
 from blowfishdb.model.workload import Identity

@@ -18,8 +18,7 @@ from blowfishdb.audit.report import Line, amount, judged
 from blowfishdb.mechanisms.data_aware.matching_transform import MatchingPartition
 from blowfishdb.mechanisms.data_aware.partition import l1_gate, l1_refinement, worst_bucket
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.model.cellgraph import CellGraph, Presence
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, Presence, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.noise.sampler import sample, sample_geometric, sample_words

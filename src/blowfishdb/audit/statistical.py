@@ -28,9 +28,8 @@ from blowfishdb.mechanisms.data_aware.matching_transform import matching_partiti
 from blowfishdb.mechanisms.data_aware.partition import l1_refinement, worst_bucket
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.domain import domain, integers
-from blowfishdb.model.families import public
 from blowfishdb.model.numbers import Floats
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Policy, public
 from blowfishdb.model.query import query
 from blowfishdb.plan.plan import Plan
 

@@ -20,12 +20,14 @@ from blowfishdb.ledger.values import SUM, check_accounting, check_text, parallel
 from blowfishdb.model.constraint_graph import moves_at_once
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Categorical, Domain
 from blowfishdb.model.domain import domain as make_domain
-from blowfishdb.model.families import (
+from blowfishdb.model.numbers import show
+from blowfishdb.model.policy import (
     Custom,
     Family,
     Full,
     Line,
     Partition,
+    Policy,
     Public,
     Threshold,
     custom,
@@ -37,8 +39,6 @@ from blowfishdb.model.families import (
     show_theta,
     threshold,
 )
-from blowfishdb.model.numbers import show
-from blowfishdb.model.policy import Policy
 from blowfishdb.model.serialize import read_attribute as read_content
 from blowfishdb.model.serialize import write_domain, write_policy
 from blowfishdb.sources.base import Join, Kind

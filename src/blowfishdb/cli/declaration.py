@@ -28,9 +28,8 @@ from blowfishdb.ledger.values import Account, AnalystBudget
 from blowfishdb.model.document import Document, read_document
 from blowfishdb.model.domain import Attribute, Categorical, Domain
 from blowfishdb.model.explain import explain
-from blowfishdb.model.families import Family, Full, Line, Threshold
 from blowfishdb.model.numbers import show, suggest
-from blowfishdb.model.policy import ROW, Person, Policy
+from blowfishdb.model.policy import ROW, Family, Full, Line, Person, Policy, Threshold
 from blowfishdb.model.serialize import write_domain, write_policy
 from blowfishdb.sources.base import ColumnType, Kind
 

@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from blowfishdb.cli.options import (
-    USUAL_CONFIG,
-    AsJson,
-    Config,
-    CuratorOption,
-    OptionalName,
-    existing,
-    login,
-)
+from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config, CuratorOption, OptionalName, existing, login
 from blowfishdb.cli.output import budget_line, console, print_json, print_result, say, table
 from blowfishdb.errors import CatalogError
 

@@ -19,7 +19,7 @@ from blowfishdb.errors import AccuracyError, InvalidInput, PolicyError, QueryErr
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
 from blowfishdb.model.explain import explain
-from blowfishdb.model.families import Family, full, line, public, threshold
+from blowfishdb.model.policy import Family, full, line, public, threshold
 from blowfishdb.model.query import Kind, query
 from blowfishdb.present.page import ALWAYS_UNPROTECTED
 from blowfishdb.present.table import needed

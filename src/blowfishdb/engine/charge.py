@@ -32,8 +32,7 @@ from blowfishdb.ledger.values import SUM, check_text, class_start, parallel_attr
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.encoding import VERSION, version_of
-from blowfishdb.model.families import public
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Policy, public
 from blowfishdb.model.predicate import Axis
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import EdgePlan, Plan

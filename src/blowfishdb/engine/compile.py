@@ -12,7 +12,7 @@ import numpy as np
 from blowfishdb.errors import PolicyError, QueryError
 from blowfishdb.inference.consistent import NO_CONSTRAINED_ANSWERS, ConstrainedAnswers
 from blowfishdb.ledger.values import SUM
-from blowfishdb.model.calendar import Dates, Timestamps
+from blowfishdb.model.calendar import DAY, Dates, Timestamps
 from blowfishdb.model.cells import NO_PART, Cells, ConstrainedParts, compile_cells, constrained_parts
 from blowfishdb.model.domain import Bins, Domain, Integers
 from blowfishdb.model.groups import AxisCells, Segments
@@ -20,8 +20,7 @@ from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.projection import factor_graph
 from blowfishdb.model.query import PUBLISHED, Measure, Query, measure_of, workload
-from blowfishdb.model.workload import AllRanges
-from blowfishdb.model.workload_products import as_intervals
+from blowfishdb.model.workload import AllRanges, as_intervals
 from blowfishdb.plan.plan import Problem
 from blowfishdb.present.released import AnswerAxis, AnswerTable, single
 from blowfishdb.sources.base import Source
@@ -91,7 +90,6 @@ def compile_query(domain: Domain, policy: Policy, query: Query) -> Compiled:
 
 NAMED_ANSWERS = 2_000_000
 """More ranges than this are numbered, not named."""
-DAY = 86_400 * 1_000_000
 
 
 def answer_tables(compiled: Compiled) -> tuple[AnswerTable, ...]:

@@ -13,13 +13,12 @@ from blowfishdb.engine.serialize import read_query, write_query
 from blowfishdb.errors import BlowfishError, DigestMismatch
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.mechanisms.table import MECHANISMS
-from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.model.document import Document, read_document, write_document
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.encoding import VERSION
 from blowfishdb.model.explain import constraint_list
-from blowfishdb.model.families import Custom, Full, Line, Partition, Public, Threshold
-from blowfishdb.model.policy import Person, Policy
+from blowfishdb.model.graphs import ZERO
+from blowfishdb.model.policy import Custom, Full, Line, Partition, Person, Policy, Public, Threshold
 from blowfishdb.model.query import Query
 from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import Certificate, certify

@@ -16,8 +16,8 @@ from blowfishdb.engine.serialize import read_stored
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import AccuracyError, DigestMismatch, DocumentError, InvalidInput
 from blowfishdb.mechanisms.points import Offer, offers
+from blowfishdb.model.cells import Points, compile_points
 from blowfishdb.model.numbers import Floats, Ints, check_sum
-from blowfishdb.model.points import Points, compile_points
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import Field, write
 from blowfishdb.noise.sampler import sample

@@ -23,10 +23,9 @@ from blowfishdb.model.calendar import Dates
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.explain import explain
-from blowfishdb.model.families import Family, Partition, Public, partition, public
 from blowfishdb.model.groups import atom_runs
 from blowfishdb.model.numbers import exact, show
-from blowfishdb.model.policy import Person, Policy
+from blowfishdb.model.policy import Family, Partition, Person, Policy, Public, partition, public
 from blowfishdb.model.predicate import Atom, Axis, atoms
 from blowfishdb.model.query import Kind, Query
 from blowfishdb.model.serialize import write

@@ -18,9 +18,8 @@ from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.data_aware import adaptive_tree, dawa, dawa_transform
 from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.constraints import MarginalConstraint, RowsConstraint
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.plan.program import Program

@@ -25,8 +25,8 @@ from blowfishdb.inference.consistent import (
     consistent_histogram,
     consistent_parts,
 )
-from blowfishdb.model.cellgraph import ZERO
 from blowfishdb.model.domain import Attribute, Bins, Integers
+from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Floats, Ints, show
 from blowfishdb.model.query import Measure
 from blowfishdb.noise.distribution import variance

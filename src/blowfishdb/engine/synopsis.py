@@ -24,15 +24,13 @@ from blowfishdb.errors import BlowfishError, DocumentError, InvalidInput, QueryE
 from blowfishdb.mechanisms.strategy import squared
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.families import public
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Policy, public
 from blowfishdb.model.predicate import PREDICATES, Axis, Both, Column, Predicate, condition_words
 from blowfishdb.model.query import Kind, Query, cell_range, query
 from blowfishdb.model.serialize import Field, Fields, read_attribute, write_attribute
-from blowfishdb.model.workload import Rows, Sparse
-from blowfishdb.model.workload_products import as_intervals
+from blowfishdb.model.workload import Rows, Sparse, as_intervals
 from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Allowance
 from blowfishdb.present.released import AnswerAxis, software_version

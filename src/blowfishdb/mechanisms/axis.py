@@ -12,8 +12,7 @@ from scipy.sparse import coo_array, csr_array, vstack
 from blowfishdb.errors import Declined
 from blowfishdb.inference.trees import Tree
 from blowfishdb.mechanisms.strategy import column_energies
-from blowfishdb.model.cellgraph import ZERO
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import ZERO, WindowGraph
 from blowfishdb.model.numbers import Bools, Floats, Ints, consecutive, distinct
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, are_most_pairs, sums_before
 from blowfishdb.plan.plan import Measurement, Problem

@@ -15,8 +15,7 @@ from blowfishdb.inference.trees import Chain, TreeSolver, range_variances
 from blowfishdb.mechanisms.axis import Axis, BlockTree, boxes
 from blowfishdb.mechanisms.strategy import chosen_rows, spread_choice
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import AllRanges, Intervals, Rows, Sparse, are_most_pairs
-from blowfishdb.model.workload_products import as_intervals
+from blowfishdb.model.workload import AllRanges, Intervals, Rows, Sparse, are_most_pairs, as_intervals
 from blowfishdb.plan.plan import Measurement, Plan, Problem
 
 LEAST_VARIANCE = 4e-22

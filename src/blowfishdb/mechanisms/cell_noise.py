@@ -10,8 +10,7 @@ from blowfishdb.mechanisms.kronecker import KroneckerStrategy
 from blowfishdb.mechanisms.ordered import OrderedStrategy
 from blowfishdb.mechanisms.strategy import Strategy
 from blowfishdb.model.numbers import Floats
-from blowfishdb.model.workload import Prefix
-from blowfishdb.model.workload_products import as_intervals
+from blowfishdb.model.workload import Prefix, as_intervals
 from blowfishdb.plan.plan import EdgePlan, Measurement, Plan
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from blowfishdb.errors import Declined
-from blowfishdb.model.cellgraph import ZERO
+from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.model.workload import Identity, Sparse
 from blowfishdb.plan.loss import sparse_columns

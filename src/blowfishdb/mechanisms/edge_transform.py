@@ -13,9 +13,9 @@ from scipy.sparse import coo_array, csr_array, eye_array, hstack
 from blowfishdb.errors import Declined, TooLarge
 from blowfishdb.mechanisms.products import as_boxes
 from blowfishdb.mechanisms.spanning_tree import TreeStrategy, best_forest, listed_edges, tree_strategy
-from blowfishdb.model.cellgraph import ZERO
+from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Floats, Ints, as_ints, consecutive
-from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.model.workload import Rectangles
 from blowfishdb.plan.loss import sparse_columns
 from blowfishdb.plan.plan import EdgePlan, Problem
 

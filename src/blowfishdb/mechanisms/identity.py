@@ -9,10 +9,9 @@ from functools import cached_property
 import numpy as np
 
 from blowfishdb.mechanisms.strategy import chosen_rows, column_energies, distinct, is_zero_one, squared
-from blowfishdb.model.cellgraph import ZERO
+from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Rows
-from blowfishdb.model.workload_products import as_intervals
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Rows, as_intervals
 from blowfishdb.plan.plan import Measurement, Plan, Problem
 
 NAME = "identity"

@@ -23,10 +23,9 @@ from blowfishdb.mechanisms.products import (
     product_parts,
     summed_by_query,
 )
-from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import Sparse
-from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.model.workload import Kronecker, Sparse
 from blowfishdb.plan.plan import KroneckerMeasurement, Plan, Problem
 
 NAME = "kronecker"

@@ -14,10 +14,9 @@ import numpy as np
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.product_choice import ways_to_move
 from blowfishdb.mechanisms.products import SHARPNESS, improved_weights
-from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import Identity, Rows, total
-from blowfishdb.model.workload_products import Kronecker, Stacked, as_intervals, marginals
+from blowfishdb.model.workload import Identity, Kronecker, Rows, Stacked, as_intervals, marginals, total
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan, Problem
 
 NAME = "marginals"

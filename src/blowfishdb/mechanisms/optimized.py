@@ -39,8 +39,7 @@ from blowfishdb.mechanisms.axis import (
 from blowfishdb.mechanisms.axis_estimate import CoarseCorrection, EstimatingStrategy, TreeCorrection
 from blowfishdb.mechanisms.strategy import spread_choice
 from blowfishdb.model.numbers import Floats, Ints, distinct
-from blowfishdb.model.workload import AllRanges, Intervals, Rows
-from blowfishdb.model.workload_products import as_intervals
+from blowfishdb.model.workload import AllRanges, Intervals, Rows, as_intervals
 from blowfishdb.plan.plan import Problem
 
 FAN_OUTS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 50, 64)

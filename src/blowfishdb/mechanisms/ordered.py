@@ -11,11 +11,9 @@ from scipy.sparse import coo_array, csr_array
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.strategy import chosen_rows, distinct
-from blowfishdb.model.cellgraph import ZERO
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import ZERO, WindowGraph
 from blowfishdb.model.numbers import Bools, Floats, Ints
-from blowfishdb.model.workload import AllRanges, Intervals, Rows
-from blowfishdb.model.workload_products import Stacked, as_intervals
+from blowfishdb.model.workload import AllRanges, Intervals, Rows, Stacked, as_intervals
 from blowfishdb.plan.plan import Measurement, Plan, Problem
 
 NAME = "ordered"

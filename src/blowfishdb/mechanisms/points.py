@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 
 from blowfishdb.errors import AccuracyError, TooLarge
+from blowfishdb.model.cells import Points
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.points import Points
 from blowfishdb.noise.distribution import MAX_SCALE, MIN_SCALE
 from blowfishdb.plan.certificate import Certificate, calibrate_points, components_of
 from blowfishdb.plan.points import PointAxis, PointPlan

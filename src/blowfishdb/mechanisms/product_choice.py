@@ -25,8 +25,7 @@ from blowfishdb.mechanisms.products import (
     summed_by_query,
     summed_over_queries,
 )
-from blowfishdb.model.cellgraph import CellGraph, Factor
-from blowfishdb.model.graphs import AxisGraph, GridGraph
+from blowfishdb.model.graphs import AxisGraph, CellGraph, Factor, GridGraph
 from blowfishdb.model.numbers import Floats, Ints
 
 AXIS_SHARES = np.linspace(0.02, 0.98, 49)

@@ -21,8 +21,7 @@ from blowfishdb.mechanisms.products import (
     summed_over_queries,
 )
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import Identity, Sparse
-from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.model.workload import Identity, Kronecker, Sparse
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan, Problem
 
 CHUNK = 2**22

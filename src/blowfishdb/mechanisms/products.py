@@ -15,8 +15,17 @@ from scipy.sparse import csr_array
 from blowfishdb.mechanisms.strategy import spread_choice
 from blowfishdb.model.graphs import AxisGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Rows, Sparse
-from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked, as_intervals
+from blowfishdb.model.workload import (
+    AllRanges,
+    Identity,
+    Intervals,
+    Kronecker,
+    Rectangles,
+    Rows,
+    Sparse,
+    Stacked,
+    as_intervals,
+)
 from blowfishdb.plan.plan import Measurement
 
 LISTED_EDGES = 2_000_000

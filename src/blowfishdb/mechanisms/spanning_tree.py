@@ -12,8 +12,7 @@ from scipy.sparse.csgraph import breadth_first_order
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.strategy import chosen_rows
-from blowfishdb.model.cellgraph import ZERO
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import ZERO, WindowGraph
 from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.model.workload import Intervals, Rows, Sparse
 from blowfishdb.plan.plan import Measurement, Plan, Problem

@@ -10,8 +10,18 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse
-from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked, as_intervals
+from blowfishdb.model.workload import (
+    AllRanges,
+    Identity,
+    Intervals,
+    Kronecker,
+    Prefix,
+    Rectangles,
+    Rows,
+    Sparse,
+    Stacked,
+    as_intervals,
+)
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
 
 

@@ -1,8 +1,9 @@
-"""Dates and timestamps: calendar units and durations, and the attributes that are made of them."""
+"""Dates and timestamps: calendar units, the attributes made of them, and the changes of a zone's clock."""
 
 from __future__ import annotations
 
 import datetime
+import functools
 import re
 import zoneinfo
 from collections.abc import Iterable
@@ -243,7 +244,7 @@ def dates(
 Moment = datetime.datetime
 EPOCH = Moment(1970, 1, 1)
 TIMESTAMP_UNITS = ("second", "minute", "hour", "day")
-DAY = 86_400 * 1_000_000
+DAY = SECONDS["day"]
 
 
 def find_zone(name: str) -> datetime.tzinfo:
@@ -301,22 +302,23 @@ class Timestamps(Attribute):
 
     @property
     def step(self) -> int:
-        """Microseconds in one period."""
-        return SECONDS[self.by] * 1_000_000
+        """Seconds in one period."""
+        return SECONDS[self.by]
 
     @property
     def first_period(self) -> int:
         """The number of the first declared period since 1970."""
-        return _micros(self.start) // self.step
+        return (self.start - EPOCH) // datetime.timedelta(seconds=self.step)
 
     @property
     def size(self) -> int:
-        return -(-_micros(self.end) // self.step) - self.first_period
+        return -((EPOCH - self.end) // datetime.timedelta(seconds=self.step)) - self.first_period
 
-    def _steps(self, value: Value) -> tuple[int, int]:
-        """Whole periods between the first one and the value, and microseconds left over."""
+    def _steps(self, value: Value) -> tuple[int, datetime.timedelta]:
+        """Whole periods between the first one and the value, and the time left over."""
         moment = wall_clock(value, find_zone(self.zone), "the value")
-        return divmod(_micros(moment) - self.first_period * self.step, self.step)
+        periods, rest = divmod(moment - EPOCH, datetime.timedelta(seconds=self.step))
+        return periods - self.first_period, rest
 
     def locate(self, value: Value) -> int:
         index, _ = self._steps(value)
@@ -342,7 +344,7 @@ class Timestamps(Attribute):
 
     def moment(self, index: int) -> str:
         """When the period begins, in ISO style."""
-        begin = EPOCH + datetime.timedelta(microseconds=(self.first_period + index) * self.step)
+        begin = EPOCH + datetime.timedelta(seconds=(self.first_period + index) * self.step)
         if self.by == "day":
             return begin.date().isoformat()
         return begin.isoformat(timespec="seconds" if self.by == "second" else "minutes")
@@ -359,13 +361,13 @@ class Timestamps(Attribute):
         is_null = np.isnat(column)
         # Whole seconds first: years far away do not fit into int64 microseconds.
         seconds = np.where(is_null, np.datetime64(0, "s"), column.astype("datetime64[s]")).astype(np.int64)
-        periods = seconds // SECONDS[self.by]
+        periods = seconds // self.step
         is_outside = ~is_null & ((periods < self.first_period) | (periods > last))
         return np.clip(periods, self.first_period, last) - self.first_period, is_null, is_outside
 
     def _read_one(self, value: object) -> int | None:
         try:
-            return _micros(wall_clock(value, find_zone(self.zone), "the value")) // self.step
+            return self._steps(value)[0] + self.first_period
         except DomainError:
             return None
 
@@ -377,10 +379,6 @@ class Timestamps(Attribute):
         at_midnight = not np.any((self.first_period + ends) * self.step % DAY)
         named = whole_period(begin, after, NESTS["hour"]) if at_midnight else None
         return named or f"{self.moment(first)} .. {self.moment(last + 1)}"
-
-
-def _micros(moment: Moment) -> int:
-    return (moment - EPOCH) // datetime.timedelta(microseconds=1)
 
 
 def timestamps(
@@ -406,3 +404,154 @@ def timestamps(
         null_public=null_public,
         outside_public=outside_public,
     )
+
+
+FIRST_SECOND = -62_135_596_800
+LAST_SECOND = 253_402_214_400
+"""The first and the last midnight of the years that Python's calendar knows, 1 to 9999."""
+MARGIN = 2 * DAY
+"""More than any zone's clock is away from UTC."""
+FOREVER = 2**60
+"""Seconds beyond every calendar; twice as many fit into 64 bits."""
+
+
+@functools.lru_cache(maxsize=64)
+def zone_changes(zone: str, begin: int, end: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The seconds of UTC between begin and end at which a zone's clock jumps, and its offsets before and after.
+
+    No zone's clock jumps twice on one day (a test looks), so that a look at every midnight finds all jumps.
+    """
+    clock = find_zone(zone)
+    if clock is datetime.UTC:
+        return (), (0,)
+    first, last = (min(max(second, FIRST_SECOND + MARGIN), LAST_SECOND - MARGIN) for second in (begin, end))
+    day = datetime.timedelta(days=1)
+    # In UTC, with the zone attached that is to read it.
+    moment = (EPOCH + datetime.timedelta(seconds=first)).replace(tzinfo=clock)
+    edges, offsets = [], [clock.fromutc(moment).utcoffset()]
+    for start in range(first, last, DAY):
+        after = clock.fromutc(moment + day).utcoffset()
+        if after != offsets[-1]:
+            low, high = 0, DAY
+            while high - low > 1:
+                middle = (low + high) // 2
+                shown = clock.fromutc(moment + datetime.timedelta(seconds=middle)).utcoffset()
+                low, high = (middle, high) if shown == offsets[-1] else (low, middle)
+            edges.append(start + high)
+            offsets.append(after)
+        moment += day
+    return tuple(edges), tuple(int((offset or datetime.timedelta(0)).total_seconds()) for offset in offsets)
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """For each offset of a zone's clock, the readings (starts up to, not including, ends) that it may lie behind.
+
+    Around a jump both offsets may: a reading that occurs twice is one of two instants, and one that was skipped was
+    written by a clock that was set too late or too early. The instants of a reading are the reading less its offsets.
+    """
+
+    starts: Ints
+    ends: Ints
+    offsets: Ints
+
+    @staticmethod
+    def of(zone: str, begin: int, end: int) -> Readings:
+        """The readings of a zone's clock from begin to end, in wall-clock seconds since 1970."""
+        edges, offsets = (np.array(part, dtype=np.int64) for part in zone_changes(zone, begin - MARGIN, end + MARGIN))
+        starts = np.concatenate([[-FOREVER], edges + np.minimum(offsets[:-1], offsets[1:])])
+        ends = np.concatenate([edges + np.maximum(offsets[:-1], offsets[1:]), [FOREVER]])
+        # In order, whatever lies close together: a wider range of readings only adds instants.
+        starts = np.minimum.accumulate(starts[::-1])[::-1]
+        return Readings(starts, np.maximum.accumulate(ends), offsets)
+
+    def before(self, reading: Ints) -> Ints:
+        """The end of the instants at which the clock shows less than the reading; it never decreases."""
+        bound = np.maximum.accumulate(self.ends - self.offsets)
+        last = np.searchsorted(self.starts, reading, side="left") - 1
+        latest_end = np.minimum(reading, self.ends[last]) - self.offsets[last]
+        for back in range(1, self.starts.size):
+            earlier = last - back
+            # Going back, ends and bounds fall: nothing earlier can count once the bound does not.
+            if not np.any((earlier >= 0) & (bound[earlier] > latest_end)):
+                break
+            earlier = np.maximum(earlier, 0)
+            latest_end = np.maximum(latest_end, np.minimum(reading, self.ends[earlier]) - self.offsets[earlier])
+        return latest_end
+
+    def latest(self, instant: Ints) -> Ints:
+        """The last whole second that the clock may show at the instant or before it; it never decreases."""
+        firsts = np.minimum.accumulate((self.starts - self.offsets)[::-1])[::-1]
+        last = np.searchsorted(firsts, instant, side="right") - 1
+        latest_reading = np.minimum(instant + self.offsets[last], self.ends[last] - 1)
+        for back in range(1, self.starts.size):
+            earlier = last - back
+            if not np.any((earlier >= 0) & (self.ends[earlier] - 1 > latest_reading)):
+                break
+            earlier = np.maximum(earlier, 0)
+            latest_reading = np.maximum(
+                latest_reading, np.minimum(instant + self.offsets[earlier], self.ends[earlier] - 1)
+            )
+        return np.asarray(latest_reading, dtype=np.int64)
+
+
+LOOKAHEAD = 4096
+"""Values around a change of the clock whose windows are worked out at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClockWindow:
+    """Value i is joined to the values up to `step` after it, and to those with an instant `within` seconds of one of i.
+
+    Value i is the readings [begin + i * unit, begin + (i + 1) * unit) of the clock.
+    """
+
+    size: int
+    step: int
+    begin: int
+    unit: int
+    within: int
+    clock: Readings
+
+    def reach(self, index: Ints) -> Ints:
+        index = np.asarray(index, dtype=np.int64)
+        ends = self.clock.before(self.begin + (index + 1) * self.unit)
+        near = (self.clock.latest(ends + self.within) - self.begin) // self.unit
+        return np.minimum(np.maximum(index + self.step, near), self.size - 1)
+
+    @property
+    def longest(self) -> int:
+        """At least as many values as any window reaches ahead."""
+        spread = int(self.clock.offsets.max() - self.clock.offsets.min())
+        return min(self.step + 1 + spread // self.unit, self.size - 1)
+
+    def same(self, other: ClockWindow) -> bool:
+        """Whether the other window, on the same values, joins the same ones."""
+        return (self.step, self.within) == (other.step, other.within)
+
+    def distance(self, first: int, second: int) -> int:
+        """Steps between two values: by equal steps away from changes of the clock, window by window near them."""
+        place, last = min(first, second), max(first, second)
+        count = 0
+        begins, ends = self._near_changes()
+        while place < last:
+            zone = int(np.searchsorted(ends, place, side="right"))
+            following = max(int(begins[zone]), place) if zone < begins.size else last
+            even = -(-(min(last, following) - place) // self.step)
+            if even:
+                # Every one of these steps is an edge, so that no distance is ever said to be too short.
+                place, count = place + even * self.step, count + even
+                continue
+            start = place
+            windows = self.reach(np.arange(start, min(start + LOOKAHEAD, self.size))).tolist()
+            while place < last and place - start < len(windows):
+                place, count = windows[place - start], count + 1
+        return count
+
+    def _near_changes(self) -> tuple[Ints, Ints]:
+        """Runs of values, in order, outside of which every window has `step` values."""
+        lows, highs = self.clock.starts[1:], self.clock.ends[:-1]
+        jumps = highs - lows
+        begins = (lows - jumps - self.within - self.begin) // self.unit - 2
+        ends = (highs + jumps - self.begin) // self.unit + 2
+        return np.minimum.accumulate(begins[::-1])[::-1], np.maximum.accumulate(ends)

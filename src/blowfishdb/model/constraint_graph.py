@@ -12,24 +12,36 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from blowfishdb.errors import CannotCertify, PolicyError
-from blowfishdb.model.cellgraph import Case, CellGraph, ConstraintMoves, Factor, collected
-from blowfishdb.model.clock import ClockWindow
-from blowfishdb.model.constraint_atoms import MANY, Atoms, Signatures, atoms_of, explicit_signatures, signatures
+from blowfishdb.model.calendar import ClockWindow
 from blowfishdb.model.constraints import (
+    MANY,
+    Atoms,
     Constraint,
     CountConstraint,
     MarginalConstraint,
     RangeConstraint,
+    Signatures,
+    atoms_of,
+    explicit_signatures,
     marginals_of,
     rows_given,
+    signatures,
     write_constraint,
 )
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.families import BlockWindow, ListedWindow, StepWindow, ValueGraph
-from blowfishdb.model.graphs import CliqueGraph, WindowGraph, by_first_appearance
+from blowfishdb.model.graphs import (
+    Case,
+    CellGraph,
+    CliqueGraph,
+    ConstraintMoves,
+    Factor,
+    WindowGraph,
+    by_first_appearance,
+    collected,
+)
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Bools, Ints
-from blowfishdb.model.policy import Person, Policy
+from blowfishdb.model.policy import BlockWindow, ListedWindow, Person, Policy, StepWindow, ValueGraph
 from blowfishdb.model.projection import Verdict, evaluate, leaving_cells
 
 

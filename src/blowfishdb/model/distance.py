@@ -11,25 +11,25 @@ import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
 from blowfishdb.errors import PolicyError, TooLarge
-from blowfishdb.model.clock import ClockWindow
+from blowfishdb.model.calendar import ClockWindow
 from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.domain import Attribute, Domain
-from blowfishdb.model.families import (
+from blowfishdb.model.graphs import EDGE_LIMIT, AxisGraph, GridGraph, adjacency, steps_between
+from blowfishdb.model.groups import AxisCells, Segments
+from blowfishdb.model.numbers import Ints, distinct
+from blowfishdb.model.policy import (
     WINDOWS,
     BlockWindow,
     Family,
     Grid,
     ListedWindow,
+    Policy,
     Public,
     StepWindow,
     ValueGraph,
     ValueWindow,
     value_graph,
 )
-from blowfishdb.model.graphs import EDGE_LIMIT, AxisGraph, GridGraph, adjacency, steps_between
-from blowfishdb.model.groups import AxisCells, Segments
-from blowfishdb.model.numbers import Ints, distinct
-from blowfishdb.model.policy import Policy
 from blowfishdb.model.projection import project_axis, project_joint
 
 CLOCK_LIMIT = 2**20

@@ -20,9 +20,8 @@ from jsonschema.exceptions import ValidationError
 
 from blowfishdb.errors import DocumentError, InvalidInput, PolicyError, TooLarge
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.families import value_graph
 from blowfishdb.model.numbers import suggest
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Policy, value_graph
 from blowfishdb.model.serialize import (
     read_attribute,
     read_family,

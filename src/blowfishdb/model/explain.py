@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from blowfishdb.errors import PolicyError
-from blowfishdb.model.calendar import Timestamps
-from blowfishdb.model.clock import ClockWindow
-from blowfishdb.model.constraint_atoms import signatures
+from blowfishdb.model.calendar import ClockWindow, Timestamps
 from blowfishdb.model.constraint_graph import changed_constraints, is_settled, moves_at_once
-from blowfishdb.model.constraints import Constraint, MarginalConstraint, write_constraint
+from blowfishdb.model.constraints import Constraint, MarginalConstraint, signatures, write_constraint
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Categorical, Domain
-from blowfishdb.model.families import (
+from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, WindowGraph
+from blowfishdb.model.numbers import Ints, show
+from blowfishdb.model.policy import (
     WINDOWS,
     BlockWindow,
     Custom,
@@ -24,6 +24,8 @@ from blowfishdb.model.families import (
     Line,
     ListedWindow,
     Partition,
+    Person,
+    Policy,
     Public,
     StepWindow,
     Threshold,
@@ -31,9 +33,6 @@ from blowfishdb.model.families import (
     show_theta,
     value_graph,
 )
-from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, WindowGraph
-from blowfishdb.model.numbers import Ints, show
-from blowfishdb.model.policy import Person, Policy
 
 MOST_NAMED = 8
 

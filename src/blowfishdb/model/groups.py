@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from blowfishdb.errors import DomainError, QueryError, TooLarge
-from blowfishdb.model.calendar import NESTS, Dates, Timestamps, first_days, periods_of_days
+from blowfishdb.model.calendar import DAY, NESTS, SECONDS, Dates, Timestamps, first_days, periods_of_days
 from blowfishdb.model.domain import CELL, Attribute, Bins, Slot
 from blowfishdb.model.numbers import Bools, Ints, distinct, exact, show, suggest, whole
 from blowfishdb.model.predicate import Atom, Axis, Comparison, IsNull, Member, Predicate, Truth, truth
@@ -118,16 +118,16 @@ def _calendar_edges(unit: str, attribute: Attribute) -> Ints:
 
 
 def _timestamp_edges(unit: str, attribute: Timestamps) -> Ints:
-    # Microseconds per coarse period: a day and more begin at midnight of the wall clock.
+    # A day and more begin at midnight of the wall clock.
     if unit in ("minute", "hour"):
-        coarse = (60 if unit == "minute" else 3600) * 1_000_000 // attribute.step
+        coarse = SECONDS[unit] // attribute.step
         first = -(-attribute.first_period // coarse) * coarse - attribute.first_period
         inner = np.arange(first if first else coarse, attribute.size, coarse, dtype=np.int64)
     else:
         days = attribute.days(np.array([0, attribute.size - 1]))
         begin, end = (int(p) for p in periods_of_days(days, unit))
         starts = first_days(np.arange(begin + 1, end + 1), unit)
-        inner = starts * (86_400 * 1_000_000 // attribute.step) - attribute.first_period
+        inner = starts * (DAY // attribute.step) - attribute.first_period
     return np.concatenate([[0], inner, [attribute.size]]).astype(np.int64)
 
 

@@ -1,19 +1,377 @@
-"""What is hidden: one graph per attribute, how they compose, whether presence is hidden, and whose rows count."""
+"""What is hidden: the families a curator writes, the graph each makes of an attribute, and how they compose."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from types import MappingProxyType
-from typing import get_args
+from typing import TypeAlias, get_args
 
-from blowfishdb.errors import PolicyError
-from blowfishdb.model.cellgraph import Composition, Presence
-from blowfishdb.model.constraint_atoms import as_constraints, check_constraints
-from blowfishdb.model.constraints import Constraint
-from blowfishdb.model.domain import Attribute, Bins, Domain, Integers, is_storable
-from blowfishdb.model.families import Family, Full, Grid, Public, ValueGraph, value_graph
+import numpy as np
+
+from blowfishdb.errors import DomainError, PolicyError, TooLarge
+from blowfishdb.model.calendar import (
+    MARGIN,
+    SECONDS,
+    ClockWindow,
+    Dates,
+    Duration,
+    Readings,
+    Timestamps,
+    parse_duration,
+)
+from blowfishdb.model.constraints import Constraint, as_constraints, check_constraints
+from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers, is_storable
+from blowfishdb.model.graphs import CliqueGraph, Composition, EdgeGraph, Metric, Presence, WindowGraph
+from blowfishdb.model.numbers import Ints, as_ints, exact, show
+
+
+@dataclass(frozen=True)
+class StepWindow:
+    """Value i is joined to i+1 .. i+step: public (0), line (1), threshold, full (size - 1)."""
+
+    size: int
+    step: int
+
+    def __post_init__(self) -> None:
+        if self.size < 1 or self.step < 0:
+            raise PolicyError("a window needs at least one value and a step that is not negative")
+        object.__setattr__(self, "step", min(self.step, self.size - 1))
+
+    def reach(self, index: Ints) -> Ints:
+        return np.minimum(np.asarray(index) + self.step, self.size - 1)
+
+    def distance(self, first: int, second: int) -> int | None:
+        gap = abs(first - second)
+        if gap and not self.step:
+            return None
+        return -(-gap // self.step) if gap else 0
+
+
+@dataclass(frozen=True, eq=False)
+class BlockWindow:
+    """Values of one run are all joined to each other; `starts` are the first values of the runs."""
+
+    size: int
+    starts: Ints
+
+    def __post_init__(self) -> None:
+        starts = as_ints(self.starts)
+        object.__setattr__(self, "starts", starts)
+        if starts.size == 0 or starts[0] != 0 or np.any(np.diff(starts) <= 0) or starts[-1] >= self.size:
+            raise PolicyError("blocks must begin at the first value, increase and lie within the attribute")
+
+    def block(self, index: Ints) -> Ints:
+        return np.searchsorted(self.starts, index, side="right") - 1
+
+    def reach(self, index: Ints) -> Ints:
+        ends = np.append(self.starts[1:], self.size) - 1
+        return np.asarray(ends[self.block(index)], dtype=np.int64)
+
+    def distance(self, first: int, second: int) -> int | None:
+        one, two = self.block(np.array([first, second]))
+        return int(first != second) if one == two else None
+
+
+@dataclass(frozen=True, eq=False)
+class ListedWindow:
+    """Value i is joined to i+1 .. ends[i]; for bins of unequal width."""
+
+    ends: Ints
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ends", WindowGraph(reach=self.ends, universal=np.empty(0, dtype=np.int64)).reach)
+
+    @property
+    def size(self) -> int:
+        return int(self.ends.size)
+
+    def reach(self, index: Ints) -> Ints:
+        return np.asarray(self.ends[index], dtype=np.int64)
+
+    def distance(self, first: int, second: int) -> int | None:
+        return WindowGraph(reach=self.ends, universal=np.empty(0, dtype=np.int64)).distance(first, second)
+
+
+ValueWindow: TypeAlias = StepWindow | BlockWindow | ListedWindow | ClockWindow
+ValueGraph: TypeAlias = ValueWindow | CliqueGraph | EdgeGraph
+WINDOWS = (StepWindow, BlockWindow, ListedWindow, ClockWindow)
+
+
+@dataclass(frozen=True)
+class Full:
+    """Any two values are hidden from each other."""
+
+
+@dataclass(frozen=True)
+class Public:
+    """No value is hidden."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Each value is hidden from the next one."""
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Values at most theta apart are hidden from each other; theta is in the attribute's own units."""
+
+    theta: Fraction | Duration
+
+    def __post_init__(self) -> None:
+        amount = self.theta.amount if isinstance(self.theta, Duration) else self.theta
+        if amount <= 0:
+            raise PolicyError("theta must be positive; to hide nothing, declare the attribute public()")
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Values of one block are hidden from each other: lists of values, or the cut points of an ordered attribute."""
+
+    blocks: tuple[tuple[object, ...], ...] = ()
+    cuts: tuple[object, ...] = ()
+
+    def __post_init__(self) -> None:
+        if bool(self.blocks) == bool(self.cuts):
+            raise PolicyError("a partition has either blocks of values or cut points")
+
+
+@dataclass(frozen=True)
+class Custom:
+    """Exactly the listed pairs of values are hidden from each other."""
+
+    edges: tuple[tuple[object, object], ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Records whose named numeric attributes are jointly at most theta apart are hidden from each other."""
+
+    attributes: tuple[str, ...]
+    theta: Fraction
+    metric: Metric
+
+    def __post_init__(self) -> None:
+        if len(self.attributes) < 2 or len(set(self.attributes)) != len(self.attributes):
+            raise PolicyError("a joint threshold names two or more different attributes")
+        if self.theta <= 0:
+            raise PolicyError("theta must be positive; to hide nothing, declare the attributes public()")
+        if self.metric not in ("l1", "l2", "linf"):
+            raise PolicyError(f"the metric is 'l1', 'l2' or 'linf', not {self.metric!r}")
+
+
+Family: TypeAlias = Full | Public | Line | Threshold | Partition | Custom
+
+
+def full() -> Full:
+    """Hides every value of the attribute from every other: what differential privacy does."""
+    return Full()
+
+
+def public() -> Public:
+    """Hides nothing about the attribute."""
+    return Public()
+
+
+def line() -> Line:
+    """Hides each value from its neighbours in the declared order."""
+    return Line()
+
+
+def threshold(theta: object) -> Threshold:
+    """Hides values at most theta apart: a number in the attribute's units, or a duration such as '7 days'."""
+    if isinstance(theta, str) and any(letter.isalpha() for letter in theta):
+        return Threshold(parse_duration(theta, PolicyError))
+    return Threshold(exact(theta, "theta", PolicyError))
+
+
+def partition(blocks: Iterable[Iterable[object]] | None = None, *, cuts: Iterable[object] | None = None) -> Partition:
+    """Hides values within each block: lists that cover all values, or cut points (each begins a new block)."""
+    listed = tuple(tuple(block) for block in blocks) if blocks is not None else ()
+    return Partition(blocks=listed, cuts=tuple(cuts) if cuts is not None else ())
+
+
+def custom(edges: Iterable[Sequence[object]]) -> Custom:
+    """Hides exactly the listed pairs of values from each other."""
+    pairs = []
+    for edge in edges:
+        if isinstance(edge, str) or len(edge) != 2:
+            raise PolicyError(f"an edge is a pair of values, not {edge!r}")
+        pairs.append((edge[0], edge[1]))
+    return Custom(tuple(pairs))
+
+
+def grid(attributes: Iterable[str], theta: object, metric: Metric = "l2") -> Grid:
+    """Hides records whose named attributes are jointly at most theta apart in the l1, l2 or linf metric."""
+    return Grid(tuple(attributes), exact(theta, "theta", PolicyError), metric)
+
+
+def value_graph(family: Family, attribute: Attribute) -> ValueGraph:
+    """The graph on the attribute's declared values; PolicyError where the family does not fit."""
+    if isinstance(family, Full):
+        return StepWindow(attribute.size, attribute.size - 1)
+    if isinstance(family, Public):
+        return StepWindow(attribute.size, 0)
+    if isinstance(family, Line):
+        if not attribute.ordered:
+            raise PolicyError("line() needs an ordered attribute; declare it ordered, or use custom()")
+        return StepWindow(attribute.size, 1)
+    if isinstance(family, Threshold):
+        return _threshold(family.theta, attribute)
+    if isinstance(family, Custom):
+        pairs = [[_locate(attribute, value) for value in edge] for edge in family.edges]
+        return EdgeGraph(attribute.size, np.array(pairs, dtype=np.int64).reshape(-1, 2))
+    return _cut(family, attribute) if family.cuts else _blocks(family, attribute)
+
+
+def _locate(attribute: Attribute, value: object) -> int:
+    try:
+        return attribute.locate(value)
+    except DomainError as error:
+        raise PolicyError(str(error)) from None
+
+
+def _cut(family: Partition, attribute: Attribute) -> BlockWindow:
+    if not attribute.ordered:
+        raise PolicyError("cut points need an ordered attribute; list the blocks instead")
+    try:
+        starts = [0, *(attribute.below(cut) for cut in family.cuts)]
+    except DomainError as error:
+        raise PolicyError(f"a cut point of the partition does not fit: {error}") from None
+    if any(a >= b for a, b in zip(starts, [*starts[1:], attribute.size], strict=True)):
+        raise PolicyError("cut points must increase and leave at least one value on each side")
+    return BlockWindow(attribute.size, np.array(starts, dtype=np.int64))
+
+
+def _blocks(family: Partition, attribute: Attribute) -> BlockWindow | CliqueGraph:
+    listed = sum(len(block) for block in family.blocks)
+    if attribute.size > listed:
+        raise PolicyError(
+            f"the blocks name {listed} values of {attribute.size}; name the rest as well"
+            + (", or give cut points" if attribute.ordered else "")
+        )
+    labels = np.full(attribute.size, -1, dtype=np.int64)
+    for label, block in enumerate(family.blocks):
+        for value in block:
+            index = _locate(attribute, value)
+            if labels[index] >= 0:
+                raise PolicyError(f"the value {value!r} is in two blocks or twice in one")
+            labels[index] = label
+    starts = np.flatnonzero(np.diff(labels, prepend=-1))
+    if starts.size == np.unique(labels).size:
+        return BlockWindow(attribute.size, starts)
+    return CliqueGraph(labels)
+
+
+def _threshold(theta: Fraction | Duration, attribute: Attribute) -> ValueWindow:
+    if isinstance(theta, Duration) and not isinstance(attribute, Dates | Timestamps):
+        raise PolicyError(f"a threshold of {theta} does not fit an attribute that is no date; give a number")
+    if isinstance(attribute, Bins) and isinstance(theta, Fraction):
+        return _bins_within(theta, attribute)
+    if isinstance(attribute, Dates) and isinstance(theta, Duration):
+        return _dates_within(theta, attribute)
+    if isinstance(attribute, Timestamps):
+        return _timestamps_within(theta, attribute)
+    if isinstance(attribute, Categorical) and not attribute.ordered:
+        raise PolicyError("threshold() needs an ordered attribute; declare it ordered, or use partition()")
+    if not isinstance(theta, Fraction) or theta.denominator != 1:
+        unit = attribute.by if isinstance(attribute, Dates) else "step"
+        raise PolicyError(f"theta counts whole {unit}s here: {theta} does not fit")
+    return StepWindow(attribute.size, int(theta))
+
+
+def _bins_within(theta: Fraction, attribute: Bins) -> StepWindow | ListedWindow:
+    """Bins are joined by the distance of the sets: from the right edge of one to the left edge of the other."""
+    if attribute.width is not None:
+        return StepWindow(attribute.size, 1 + theta // attribute.width)
+    ends, last = np.empty(attribute.size, dtype=np.int64), 0
+    for index in range(attribute.size):
+        while last + 1 < attribute.size and attribute.edges[last + 1] - attribute.edges[index + 1] <= theta:
+            last += 1
+        ends[index] = last
+    return ListedWindow(ends)
+
+
+def _dates_within(theta: Duration, attribute: Dates) -> StepWindow | ListedWindow:
+    if theta.unit == attribute.by:
+        return StepWindow(attribute.size, theta.amount)
+    days = {"day": 1, "week": 7}.get(theta.unit)
+    if days is None:
+        raise PolicyError(f"a threshold of {theta} does not fit dates by {attribute.by}: give {attribute.by}s or days")
+    # Periods are joined by the distance of the sets: from the last day of one to the first day of the other.
+    starts: Ints = attribute.starts(np.arange(attribute.size + 1))
+    reach = np.searchsorted(starts[:-1], starts[1:] - 1 + theta.amount * days, side="right") - 1
+    return ListedWindow(np.maximum(reach, np.arange(attribute.size)))
+
+
+def _timestamps_within(theta: Fraction | Duration, attribute: Timestamps) -> StepWindow | ClockWindow:
+    """Periods are joined by the distance of the sets, between instants and between the readings of the clock."""
+    if isinstance(theta, Fraction):
+        if theta.denominator != 1:
+            raise PolicyError(f"theta counts whole {attribute.by}s here: {theta} does not fit")
+        theta = Duration(int(theta), attribute.by)
+    seconds = SECONDS.get(theta.unit)
+    if seconds is None:
+        raise PolicyError(f"a threshold of {theta} has no fixed length; give days, hours, minutes or seconds")
+    unit = SECONDS[attribute.by]
+    begin = attribute.first_period * unit
+    end = begin + attribute.size * unit
+    # A period lacks its last moment: n periods never reach from before one period's end into the n + 1st after it.
+    within = min(seconds * theta.amount, end - begin + 2 * MARGIN) - (theta.unit == attribute.by)
+    step = 1 + within // unit
+    clock = Readings.of(attribute.zone, begin, end)
+    if clock.offsets.size == 1 or step >= attribute.size:
+        return StepWindow(attribute.size, step)
+    return ClockWindow(attribute.size, step, begin, unit, within, clock)
+
+
+def show_theta(theta: Fraction | Duration) -> str:
+    """Theta as a curator would write it."""
+    return str(theta) if isinstance(theta, Duration) else show(theta)
+
+
+MOST_VALUES = 2000
+
+Distance = Callable[[object, object], object]
+Matrix = Sequence[Sequence[object]]
+
+
+def metric(values: Iterable[object], distance: Distance | Matrix, theta: object) -> Custom:
+    """Hides values at most theta apart, by a function of two values or by a matrix in the order of the values."""
+    listed = list(values)
+    if len(listed) > MOST_VALUES:
+        raise TooLarge("values of a metric", len(listed), MOST_VALUES, "Use threshold() or partition().")
+    if len(set(listed)) != len(listed) or not listed:
+        raise PolicyError("a metric is about one or more different values")
+    radius = exact(theta, "theta", PolicyError)
+    if radius <= 0:
+        raise PolicyError("theta must be positive; to hide nothing, declare the attribute public()")
+    measured = _by_matrix(distance, len(listed)) if not callable(distance) else _by_function(distance, listed)
+    pairs = []
+    for first, one in enumerate(listed):
+        if exact(measured(first, first), "a distance", PolicyError) != 0:
+            raise PolicyError(f"the distance of {one!r} to itself is 0 in a metric")
+        for second in range(first):
+            apart = exact(measured(first, second), "a distance", PolicyError)
+            if apart < 0 or apart != exact(measured(second, first), "a distance", PolicyError):
+                raise PolicyError(f"{one!r} and {listed[second]!r}: a distance is not negative, and the same both ways")
+            if apart <= radius:
+                pairs.append((listed[second], one))
+    return Custom(tuple(pairs))
+
+
+def _by_function(distance: Distance, values: list[object]) -> Callable[[int, int], object]:
+    return lambda first, second: distance(values[first], values[second])
+
+
+def _by_matrix(matrix: Matrix, size: int) -> Callable[[int, int], object]:
+    if len(matrix) != size or any(len(row) != size for row in matrix):
+        raise PolicyError(f"a matrix of distances has {size} rows and {size} columns, one for each value")
+    return lambda first, second: matrix[first][second]
+
 
 FULL = Full()
 

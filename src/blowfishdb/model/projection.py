@@ -9,13 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from blowfishdb.errors import PolicyError, QueryError, TooLarge
-from blowfishdb.model.cellgraph import Factor
 from blowfishdb.model.domain import Bins, Domain, Integers
-from blowfishdb.model.families import WINDOWS, Grid, ValueGraph, ValueWindow
-from blowfishdb.model.graphs import AxisGraph, CliqueGraph, EdgeGraph, GridGraph, WindowGraph
+from blowfishdb.model.graphs import AxisGraph, CliqueGraph, EdgeGraph, Factor, GridGraph, WindowGraph
 from blowfishdb.model.groups import AxisCells, Segments, along, combinations
 from blowfishdb.model.numbers import Bools, Ints
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import WINDOWS, Grid, Policy, ValueGraph, ValueWindow
 from blowfishdb.model.predicate import Atom, Predicate, Truth, atoms, truth
 
 LISTED_LIMIT = 2**21

@@ -15,8 +15,17 @@ from blowfishdb.model.cells import Cells
 from blowfishdb.model.domain import Attribute, Bins, Integers
 from blowfishdb.model.numbers import Ints, exact
 from blowfishdb.model.predicate import PREDICATES, Axis, Column, Predicate, as_axes
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse
-from blowfishdb.model.workload_products import Rectangles, all_marginals, marginals
+from blowfishdb.model.workload import (
+    AllRanges,
+    Identity,
+    Intervals,
+    Prefix,
+    Rectangles,
+    Rows,
+    Sparse,
+    all_marginals,
+    marginals,
+)
 
 LARGEST_ENTRY = 2**40
 

@@ -28,13 +28,17 @@ from blowfishdb.model.domain import (
     categorical,
     integers,
 )
-from blowfishdb.model.families import (
+from blowfishdb.model.numbers import Floats, show, suggest
+from blowfishdb.model.policy import (
+    ROW,
     Custom,
     Family,
     Full,
     Grid,
     Line,
     Partition,
+    Person,
+    Policy,
     Public,
     Threshold,
     custom,
@@ -46,8 +50,6 @@ from blowfishdb.model.families import (
     show_theta,
     threshold,
 )
-from blowfishdb.model.numbers import Floats, show, suggest
-from blowfishdb.model.policy import ROW, Person, Policy
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
 Value = TypeVar("Value")

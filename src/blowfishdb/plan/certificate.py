@@ -12,11 +12,10 @@ from typing import TypeVar
 import numpy as np
 
 from blowfishdb.errors import CannotCertify, DigestMismatch, InfiniteLoss, PlanError, TooLarge
-from blowfishdb.model.cellgraph import CellGraph, Factor
+from blowfishdb.model.cells import PointGraph
 from blowfishdb.model.encoding import VERSION, version_of
-from blowfishdb.model.graphs import AxisGraph, CliqueGraph, GridGraph, WindowGraph
+from blowfishdb.model.graphs import AxisGraph, CellGraph, CliqueGraph, Factor, GridGraph, WindowGraph
 from blowfishdb.model.numbers import Ints, check_sum
-from blowfishdb.model.points import PointGraph
 from blowfishdb.model.workload import Intervals
 from blowfishdb.plan import encoding_1
 from blowfishdb.plan.loss import (

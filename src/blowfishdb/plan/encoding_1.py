@@ -13,11 +13,19 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.model.cellgraph import CellGraph, ConstraintMoves, Factor
-from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, GridGraph, WindowGraph
-from blowfishdb.model.points import PointGraph
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse
-from blowfishdb.model.workload_products import Kronecker, Rectangles, Stacked
+from blowfishdb.model.cells import PointGraph
+from blowfishdb.model.graphs import CellGraph, CliqueGraph, ConstraintMoves, EdgeGraph, Factor, GridGraph, WindowGraph
+from blowfishdb.model.workload import (
+    AllRanges,
+    Identity,
+    Intervals,
+    Kronecker,
+    Prefix,
+    Rectangles,
+    Rows,
+    Sparse,
+    Stacked,
+)
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
 from blowfishdb.plan.points import PointPlan
 

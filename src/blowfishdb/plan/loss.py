@@ -12,11 +12,18 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, kron, vstack
 
 from blowfishdb.errors import CannotCertify, InfiniteLoss, PlanError, TooLarge
-from blowfishdb.model.cellgraph import ZERO, CellGraph, ConstraintMoves, Factor, factor_shape
-from blowfishdb.model.graphs import AxisGraph, GridGraph, WindowGraph
+from blowfishdb.model.graphs import (
+    ZERO,
+    AxisGraph,
+    CellGraph,
+    ConstraintMoves,
+    Factor,
+    GridGraph,
+    WindowGraph,
+    factor_shape,
+)
 from blowfishdb.model.numbers import Ints, Numbers, check_sum, total_weight
-from blowfishdb.model.workload import AllRanges, Intervals, Rows, Sparse
-from blowfishdb.model.workload_products import Kronecker, Stacked, as_intervals
+from blowfishdb.model.workload import AllRanges, Intervals, Kronecker, Rows, Sparse, Stacked, as_intervals
 from blowfishdb.plan.plan import (
     NO_EDGE,
     EdgePlan,

@@ -9,8 +9,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import PlanError
-from blowfishdb.model.cellgraph import ZERO, CellGraph
 from blowfishdb.model.encoding import digest, encode
+from blowfishdb.model.graphs import ZERO, CellGraph
 from blowfishdb.model.numbers import Ints, as_ints, check_sum, total_weight
 from blowfishdb.model.workload import Rows
 

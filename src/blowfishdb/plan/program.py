@@ -10,9 +10,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from blowfishdb.errors import AllowanceExceeded, CannotCertify, DigestMismatch, PlanError
-from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.encoding import digest
-from blowfishdb.model.graphs import AxisGraph, EdgeGraph, WindowGraph
+from blowfishdb.model.graphs import AxisGraph, CellGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.numbers import Bools, Ints, as_ints, distinct
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.encoding_1 import program_digest

@@ -14,9 +14,8 @@ from types import MappingProxyType, ModuleType
 from typing import Any, Protocol, TypeAlias
 
 from blowfishdb.errors import DriverMissing, SourceError
-from blowfishdb.model.cells import Cells
+from blowfishdb.model.cells import Cells, Points
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.points import Points
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.sources.location import TableName
 

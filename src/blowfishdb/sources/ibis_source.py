@@ -13,9 +13,8 @@ import numpy as np
 
 from blowfishdb.errors import SourceError, SourceFailed
 from blowfishdb.incidents import redact_errors
-from blowfishdb.model.cells import Cells
+from blowfishdb.model.cells import Cells, Points
 from blowfishdb.model.numbers import Ints, suggest
-from blowfishdb.model.points import Points
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.sources.base import ColumnType, Counting, Engine, Join, Kind, Source, Tally
 from blowfishdb.sources.location import Location, TableName, parse_location, parse_table

@@ -14,13 +14,7 @@ from blowfishdb.model.conditions import Names, node_text, only, read_condition, 
 from blowfishdb.model.predicate import Axis, Predicate, as_axes
 from blowfishdb.model.query import Query, query
 from blowfishdb.sql.groups import read_axis, read_groups
-from blowfishdb.sql.statement import (
-    AGGREGATES,
-    FUNCTIONS,
-    Statement,
-    parse,
-    refuse,
-)
+from blowfishdb.sql.statement import AGGREGATES, FUNCTIONS, Statement, parse, refuse
 
 MOST_LEVELS = 100
 

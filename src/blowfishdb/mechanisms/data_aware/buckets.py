@@ -17,11 +17,9 @@ from blowfishdb.mechanisms.data_aware.hats import HatSolver
 from blowfishdb.mechanisms.identity import IdentityStrategy
 from blowfishdb.mechanisms.optimized import SmoothShape, TreeShape, choose, level_plans
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy, chosen_rows, row_variances
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints, as_ints
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows
-from blowfishdb.model.workload_products import as_intervals
+from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, as_intervals
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import EdgePlan, Measurement, Plan, Problem
 from blowfishdb.plan.program import Measured, merge_graph

@@ -26,10 +26,9 @@ from blowfishdb.mechanisms.data_aware.regions import (
 from blowfishdb.mechanisms.data_aware.script import Finding, Script, hides_anything, measured_rows, shared_program
 from blowfishdb.mechanisms.products import as_boxes
 from blowfishdb.mechanisms.strategy import GOLDEN, row_variances, spread_choice
-from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import total
-from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.model.workload import Rectangles, total
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import Measurement, Plan, Problem
 from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Program, Reply, merge_graph

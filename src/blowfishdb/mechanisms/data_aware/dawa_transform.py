@@ -16,8 +16,7 @@ from blowfishdb.mechanisms.data_aware.buckets import Buckets, best_merged_plan, 
 from blowfishdb.mechanisms.data_aware.partition import GATE_RULE, KEEP, gate_stage, l1_refinement
 from blowfishdb.mechanisms.data_aware.script import Finding, Script, check_hides, measured_rows
 from blowfishdb.mechanisms.strategy import row_variances
-from blowfishdb.model.cellgraph import CellGraph
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Prefix
 from blowfishdb.plan.certificate import calibrate

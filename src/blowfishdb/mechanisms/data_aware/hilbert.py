@@ -11,8 +11,7 @@ import numpy as np
 from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms.data_aware.regions import NodeViews, RegionTree, TreeEstimate, least_squares
 from blowfishdb.model.numbers import Bools, Floats, Ints, consecutive, distinct
-from blowfishdb.model.workload import Intervals
-from blowfishdb.model.workload_products import Rectangles
+from blowfishdb.model.workload import Intervals, Rectangles
 from blowfishdb.plan.plan import Measurement
 
 JUMPS_AT_ONCE = 2**22

@@ -13,9 +13,8 @@ from blowfishdb.errors import Declined, PlanError
 from blowfishdb.mechanisms.cell_noise import own_variances
 from blowfishdb.mechanisms.data_aware.buckets import best_merged_plan, check_mixed
 from blowfishdb.mechanisms.data_aware.script import Finding, Script, check_hides, measured_rows
-from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.encoding import digest
-from blowfishdb.model.graphs import by_first_appearance
+from blowfishdb.model.graphs import CellGraph, by_first_appearance
 from blowfishdb.model.numbers import Ints, as_ints
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import WORD_BITS, Allowance, Ask, MeasurementStage, Program, SelectionNoise, merge_graph

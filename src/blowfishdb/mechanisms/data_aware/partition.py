@@ -10,9 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from blowfishdb.errors import PlanError
-from blowfishdb.model.cellgraph import CellGraph
 from blowfishdb.model.encoding import digest
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Bools, Ints, as_ints
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.noise.distribution import geometric_quantile

@@ -17,10 +17,9 @@ from blowfishdb.mechanisms import identity
 from blowfishdb.mechanisms.data_aware.script import Finding, measured_rows
 from blowfishdb.mechanisms.products import as_boxes
 from blowfishdb.mechanisms.strategy import row_variances, squared
-from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Bools, Floats, Ints, as_ints
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Rows
-from blowfishdb.model.workload_products import AXIS_LIMIT, Rectangles, as_intervals
+from blowfishdb.model.workload import AXIS_LIMIT, AllRanges, Identity, Intervals, Rectangles, Rows, as_intervals
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import Plan, Problem
 from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Reply, merge_graph

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from blowfishdb.errors import Declined, PlanError
-from blowfishdb.model.cellgraph import CellGraph
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import Allowance, Ask, Measured, Program, Reply

@@ -11,7 +11,7 @@ from nicegui import ui
 from blowfishdb.catalog.dataset import attribute_words
 from blowfishdb.errors import BlowfishError, DomainError
 from blowfishdb.model.domain import CELL, CLAMP, Attribute
-from blowfishdb.model.families import full
+from blowfishdb.model.policy import full
 from blowfishdb.model.serialize import read_attribute
 from blowfishdb.server.pages.controls import called, in_row, pill, small
 from blowfishdb.server.pages.page_context import sentence

@@ -11,7 +11,7 @@ from blowfishdb.catalog.dataset import read_value
 from blowfishdb.errors import PolicyError
 from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.domain import Attribute
-from blowfishdb.model.families import (
+from blowfishdb.model.policy import (
     Custom,
     Family,
     Full,

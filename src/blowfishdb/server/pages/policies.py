@@ -16,12 +16,11 @@ from blowfishdb.catalog.stretch import Stretch
 from blowfishdb.engine.evidence import not_protected
 from blowfishdb.errors import BlowfishError, InvalidInput, VersionMismatch
 from blowfishdb.ledger import VersionChange
-from blowfishdb.model.cellgraph import Composition, Presence
-from blowfishdb.model.constraint_atoms import as_constraints
-from blowfishdb.model.constraints import write_constraint
+from blowfishdb.model.constraints import as_constraints, write_constraint
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain, view_graph
+from blowfishdb.model.graphs import Composition, Presence
 from blowfishdb.model.policy import Policy
 from blowfishdb.present.chart import Chart, ChartAxis, Series
 from blowfishdb.present.chart_echarts import draw

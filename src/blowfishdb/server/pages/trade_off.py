@@ -12,8 +12,7 @@ from nicegui import events, ui
 
 from blowfishdb.catalog.dataset import Dataset, family_words
 from blowfishdb.engine.target import USUAL_BETA, AccuracyTarget, short_number
-from blowfishdb.model.families import full
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Policy, full
 from blowfishdb.model.predicate import col
 from blowfishdb.model.query import Kind, Query
 from blowfishdb.model.query import query as make_query

@@ -23,9 +23,8 @@ from blowfishdb.errors import BlowfishError
 from blowfishdb.model.calendar import Dates
 from blowfishdb.model.cells import Cells
 from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
-from blowfishdb.model.families import Family, full, partition, threshold
 from blowfishdb.model.numbers import Floats, Ints, show
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Family, Policy, full, partition, threshold
 from blowfishdb.model.query import Query
 from blowfishdb.present.chart import Series, chart_of, evenly
 from blowfishdb.present.chart_echarts import DETAIL, Options, draw

@@ -7,8 +7,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from blowfishdb.model.calendar import EPOCH, SECONDS, Dates, Timestamps
-from blowfishdb.model.clock import DAY, FIRST_SECOND, LAST_SECOND, MARGIN, zone_changes
+from blowfishdb.model.calendar import (
+    DAY,
+    EPOCH,
+    FIRST_SECOND,
+    LAST_SECOND,
+    MARGIN,
+    SECONDS,
+    Dates,
+    Timestamps,
+    zone_changes,
+)
 from blowfishdb.model.groups import Segments
 from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind
 from blowfishdb.sources.pushdown.keys import (

@@ -12,9 +12,8 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from blowfishdb.errors import SourceError
-from blowfishdb.model.cells import Cells
+from blowfishdb.model.cells import Cells, Points
 from blowfishdb.model.numbers import Bools, Ints
-from blowfishdb.model.points import Points
 from blowfishdb.model.policy import Person, Row
 from blowfishdb.model.predicate import Predicate, atoms
 from blowfishdb.sources.base import ColumnType, Engine, Expr, Join, Kind
