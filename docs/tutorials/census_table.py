@@ -7,7 +7,7 @@
 # %% [markdown]
 # # A census table
 #
-# The UCI Adult table comes with BlowfishDB: 48,842 people of the 1994 census. A curator declares it; an analyst asks for ages, hours and wages.
+# The UCI Adult table comes with BlowfishDB: 48,842 people of the 1994 census. In this tutorial a curator declares it, and an analyst asks for ages, hours and wages.
 
 # %%
 import os
@@ -48,7 +48,7 @@ ages = people.where(bf.col("sex") == "Female").histogram(bf.col("age").bins(5))
 ages.preview(accuracy=60)
 
 # %% [markdown]
-# The filter on sex costs nothing, because sex is public here. Had it been hidden, a record might leave the filter by a hidden move, and the price would say so.
+# The filter on sex costs nothing, because sex is public here. If it were hidden, a record could leave the filter by a hidden move, and the price would be higher.
 
 # %%
 answer = ages.release(accuracy=60)
@@ -73,7 +73,7 @@ print(people.quantiles("age", [0.25, 0.5, 0.75]).release(accuracy=300))
 print(db.sql("SELECT income, COUNT(*) FROM census GROUP BY income", alpha=60))
 
 # %% [markdown]
-# ## What is left, and what was promised
+# ## The remaining budget, and the promise
 
 # %%
 print("left:", float(db.budget("census").remaining))

@@ -7,8 +7,8 @@
 # %% [markdown]
 # # Choosing a policy
 #
-# A curator has the census table that comes with BlowfishDB and must say what is secret about `capital_loss`. We compare policies by what they cost and
-# by what they protect. No data is read for any of this: quotes depend on the question and the policy alone.
+# A curator has the census table that comes with BlowfishDB and must decide what is secret about `capital_loss`. This tutorial compares policies by their price and
+# by what they protect. None of this reads data: quotes depend on the query and the policy alone.
 
 # %%
 import matplotlib.pyplot as plt
@@ -19,9 +19,9 @@ table = bf.domain({"capital_loss": bf.bins(0, 4400, width=20, null=0)})
 question = bf.query("cdf", ["capital_loss"])
 
 # %% [markdown]
-# ## What the same accuracy costs
+# ## The price of the same accuracy
 #
-# All 220 running counts shall be within 150 of the truth, together, with probability 0.95.
+# All 220 running counts must be within 150 of the truth, together, with probability 0.95.
 
 # %%
 thresholds = [20, 50, 100, 200, 500, 1000, 2000]
@@ -47,10 +47,10 @@ axes.legend(frameon=False)
 figure.tight_layout()
 
 # %% [markdown]
-# ## What it protects
+# ## What the policy protects
 #
-# The price is only half of it. Between values that are k hidden steps apart an adversary's odds may change by e^(k epsilon). So a looser policy is
-# cheaper *and* puts values further apart. Here are the odds after one such release, for a near and a far pair.
+# The price is only half of the picture. Between values that are k hidden steps apart, an adversary's odds may change by e^(k epsilon). So a looser policy is
+# cheaper *and* puts values further apart. Here are the odds after one release at this price, for a near and a far pair.
 
 # %%
 pairs = {"near": (1500, 1560), "far": (0, 2000)}
@@ -71,12 +71,12 @@ for theta, epsilon in zip(thresholds, prices, strict=True):
 
 # %% [markdown]
 # Under *everything secret* both pairs would be at most one step apart. Choose the policy whose *near* pairs are those that people really need
-# hidden, and whose price leaves room for the questions to come. Choose it without looking at answers: a choice that follows the data tells about
+# hidden, and whose price leaves room for later queries. Choose it without looking at answers: a choice that follows the data reveals something about
 # the data.
 #
 # ## In words
 #
-# `explain` says what was declared. Read it aloud before it goes into force.
+# `explain` describes the declaration. Read it aloud before you put the policy in force.
 
 # %%
 for sentence in bf.explain(table, bf.Policy({"capital_loss": bf.threshold(100)})):

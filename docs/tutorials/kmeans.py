@@ -7,7 +7,7 @@
 # %% [markdown]
 # # k-means under a policy
 #
-# Four clusters of made-up points. One release of weights on a grid is paid for; the clusters are then computed from it, as often as you like.
+# This tutorial finds four clusters of made-up points. You pay for one release of weights on a grid, and then compute clusters from it as often as you like.
 
 # %%
 import os
@@ -43,7 +43,7 @@ with bf.curate("blowfish.toml", by="cora") as curator:
     curator.add(declared("near", bf.Policy({}, joint=[bf.grid(["x", "y"], 5, "l1")])))
 
 # %% [markdown]
-# `points` is under differential privacy; `near` hides places up to 5 apart, which a record cannot leave by one hidden move.
+# `points` is under differential privacy. `near` hides places up to 5 apart: one hidden move takes a record no further.
 
 # %%
 db = bf.connect("blowfish.toml", analyst="ana")
@@ -63,7 +63,7 @@ for panel, (name, one) in zip(panels, found.items(), strict=True):
 figure.tight_layout()
 
 # %% [markdown]
-# The points in the picture are the secret; only somebody who made them up may draw them. The release itself holds weights of a grid and nothing else:
+# The points in the picture are secret; we may draw them only because we made them up. The release itself holds weights on a grid and nothing else:
 
 # %%
 print(found["near"].released)

@@ -7,7 +7,7 @@
 # %% [markdown]
 # # Locations
 #
-# Where people were on a map of 32 by 32 squares. That somebody was in this or the next square shall be hidden; that they were in the north or
+# This tutorial counts people on a map of 32 by 32 squares. Whether somebody was in this or the next square must be hidden; whether they were in the north or
 # in the south need not be. This is a joint threshold, `grid`: places at most theta apart are hidden from each other.
 #
 # The places are made up: three towns and some country between them.
@@ -52,7 +52,7 @@ for sentence in db["places"].policy_words():
 # %% [markdown]
 # ## A map
 #
-# `adaptive-tree` looks where there are people, in certified stages, and spends its noise there.
+# `adaptive-tree` finds where there are people, in certified stages, and measures more finely there.
 
 # %%
 question = db["places"].histogram2d("east", "north")
@@ -60,7 +60,7 @@ careful = question.release(epsilon="0.1", mechanism="adaptive-tree")
 picture = careful.plot()
 
 # %% [markdown]
-# How good is it? The data is made up, so we may look: a mean error per square, beside that of measuring every square by itself.
+# How good is it? The data is made up, so we may compare with the truth: the mean error per square, beside that of measuring every square separately.
 
 # %%
 plain = question.release(epsilon="0.1", mechanism="identity")
@@ -71,7 +71,7 @@ for answer in (careful, plain):
 # %% [markdown]
 # ## How many within a district?
 #
-# Boxes are asked directly, with a promise.
+# You can ask for boxes directly, with an accuracy promise.
 
 # %%
 boxes = db["places"].rectangles(["east", "north"], [((4, 12), (4, 12)), ((18, 26), (8, 16)), ((0, 32), (0, 16))])

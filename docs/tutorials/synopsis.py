@@ -7,7 +7,7 @@
 # %% [markdown]
 # # Publishing a synopsis
 #
-# A synopsis is a private table of counts. It is paid for once, kept as one Parquet file, and asked for ever: without a database, a ledger or a budget.
+# A synopsis is a private table of counts. You pay for it once, keep it as one Parquet file, and query it for ever, without a database, a ledger or a budget.
 
 # %%
 import os
@@ -35,8 +35,8 @@ with bf.curate("blowfish.toml", by="cora") as curator:
     curator.add(census)
 
 # %% [markdown]
-# Everything is secret here: no policy was given, so this is differential privacy on the whole record. How far off its answers will be is known before
-# anything is paid:
+# Everything is secret here: no policy was given, so this is differential privacy on the whole record. A preview shows how far off the answers will be before
+# you pay:
 
 # %%
 db = bf.connect("blowfish.toml", analyst="ana")
@@ -49,7 +49,7 @@ made.save("census.parquet")
 print(made)
 
 # %% [markdown]
-# ## Ask it, free
+# ## Query it, free of charge
 
 # %%
 kept = bf.open_synopsis("census.parquet")
@@ -59,7 +59,7 @@ kept.where(bf.col("income") == ">50K").histogram("sex")
 picture = kept.where(bf.col("sex") == "Female").cdf("age").plot()
 
 # %% [markdown]
-# Intervals cover the noise, which adds up over many cells. For a promise about one range, release that range.
+# Intervals cover the noise, which adds up over many cells. If you need a promise about one range, release that range.
 #
 # ## Roll up, slice, drill down
 
@@ -73,7 +73,7 @@ by.slice("income", ">50K").drill_down(bf.col("age").bins(10)).answer()
 # %% [markdown]
 # ## Synthetic rows
 #
-# Whole records with the counts of the synopsis, for tools that want rows. They cost nothing and hide exactly what the synopsis hides.
+# For tools that need rows, make whole records with the counts of the synopsis. They cost nothing and hide exactly what the synopsis hides.
 
 # %%
 synthetic_rows(kept, seed=1).to_pandas().head()

@@ -7,7 +7,7 @@
 # %% [markdown]
 # # Answering with a target accuracy
 #
-# Analysts know how wrong an answer may be; few know what an epsilon means. So ask with the accuracy, and let the least epsilon be found.
+# Analysts know how wrong an answer may be; few know what an epsilon means. So state the accuracy, and let BlowfishDB find the least epsilon.
 
 # %%
 import os
@@ -37,7 +37,7 @@ hours = db["census"].histogram(bf.col("hours_per_week").bins(11))
 # %% [markdown]
 # ## The curve of prices
 #
-# Previews are free, so draw the trade before you choose.
+# Previews are free, so draw the trade-off before you choose.
 
 # %%
 wanted = [20, 40, 80, 160, 320]
@@ -63,7 +63,7 @@ answer = hours.release(accuracy=80, confidence=0.95)
 answer
 
 # %% [markdown]
-# Every bar is within 80, with probability 0.95, and usually much nearer. What was charged is exactly the quoted epsilon:
+# Every bar is within 80, with probability 0.95, and usually much nearer. The charge is exactly the quoted epsilon:
 
 # %%
 answer.epsilon, float(db.budget("census").remaining)
@@ -71,7 +71,7 @@ answer.epsilon, float(db.budget("census").remaining)
 # %% [markdown]
 # ## Too expensive
 #
-# What the budget does not carry is refused before anything is read, with what it would carry.
+# A query above the budget is refused before anything is read. The message says what the budget can buy.
 
 # %%
 try:
@@ -82,8 +82,8 @@ except BudgetExceeded as refusal:
 # %% [markdown]
 # ## Check it
 #
-# The certificate can be checked by anybody who has the answer, without data and without a ledger: the question, the policy and the plan are worked out again, and
-# the greatest loss over all hidden moves is computed anew.
+# Anybody who has the answer can check the certificate, without data and without a ledger. The check recomputes the query, the policy and the plan, and
+# the greatest loss over all hidden moves.
 
 # %%
 answer.certificate.verify()

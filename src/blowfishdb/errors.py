@@ -43,7 +43,7 @@ class PolicyError(InvalidInput):
 
 
 class QueryError(InvalidInput):
-    """A question about attributes, values or bins that the domain does not declare."""
+    """A query about attributes, values or bins that the domain does not declare."""
 
     code = "invalid-query"
 

@@ -32,7 +32,7 @@ def page() -> str:
     parts = [
         "# Commands",
         NOTE,
-        "`blowfish COMMAND --help` says the same in the terminal; [the command line](../command-line.md) explains it "
+        "`blowfish COMMAND --help` shows the same in the terminal. [The command line](../command-line.md) explains it "
         "with more examples, the words of domains and policies, and the exit codes.",
     ]
     for words, command in commands():

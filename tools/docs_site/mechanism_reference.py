@@ -25,7 +25,7 @@ def proof_of(name: str) -> str | None:
 
 
 def page() -> str:
-    """Each mechanism: what it does, whom it serves, its proof."""
+    """Each mechanism: what it does, which queries and policies it serves, its proof."""
     plain = [
         (code(name), _module_line(propose), first_line(propose), _link(name)) for name, propose in MECHANISMS.items()
     ]
@@ -34,17 +34,18 @@ def page() -> str:
         [
             "# Mechanisms",
             NOTE,
-            "A mechanism proposes what to measure. It sees the question and the policy, never data, and it does not "
-            "compute its own price: the certificate does. Name one with `mechanism=` or `--mechanism`; without a "
-            "name the best data-independent one runs.",
+            "A mechanism proposes what to measure. It sees the query and the policy, never data, and it does not "
+            "compute its own price: the certificate does. Name one with `mechanism=` or `--mechanism`; by default "
+            "the best data-independent one runs.",
             "## Data-independent",
-            "They promise an accuracy before any data is read.",
-            table(("name", "what it measures", "whom it serves", "proof"), plain),
+            "These mechanisms promise an accuracy before any data is read.",
+            table(("name", "what it measures", "queries and policies", "proof"), plain),
             "## Data-aware",
-            "They spend part of their epsilon on finding where the data is even, and promise no accuracy: give an "
-            "epsilon. [When to use them](../data-aware.md).",
+            "These mechanisms spend part of their epsilon on finding where the data is uniform, and promise no "
+            "accuracy: give an epsilon. [When to use them](../data-aware.md).",
             table(("name", "what it does", "proof"), aware),
-            "`auto` is no mechanism: it chooses one by [published rules](../data-aware.md#letting-the-rules-choose).",
+            "`auto` is not a mechanism: it chooses one by "
+            "[published rules](../data-aware.md#letting-the-rules-choose).",
         ]
     )
 

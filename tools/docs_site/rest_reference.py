@@ -30,8 +30,8 @@ def page() -> str:
     parts = [
         "# REST routes",
         NOTE,
-        "`GET /api/v1/openapi.json` on a running server is the same in OpenAPI. [REST](../rest.md) explains signing "
-        "in, keys, and who may do what; [errors](errors.md) lists every code.",
+        "`GET /api/v1/openapi.json` on a running server returns the same as OpenAPI. [REST](../rest.md) explains "
+        "signing in, keys, and who may do what; [errors](errors.md) lists every code.",
     ]
     group = ""
     for path, methods in document["paths"].items():

@@ -46,16 +46,16 @@ def page() -> str:
         [
             "# Settings",
             NOTE,
-            "All of them stand in one TOML file, `blowfish.toml`; [Configuration](../configuration.md) explains the "
+            "All settings are in one TOML file, `blowfish.toml`. [Configuration](../configuration.md) explains the "
             "file and [Server](../server.md) how a server runs. Addresses may name environment variables: `${NAME}`.",
             "## The file",
-            table(("key", "meaning", "usual"), top),
+            table(("key", "meaning", "default"), top),
             "## `[datasets.NAME]`",
             table(("key", "meaning"), dataset),
             "## `[[datasets.NAME.joins]]`",
             table(("key",), joins),
             "## `[server]`",
-            table(("key", "usual", "meaning"), server),
+            table(("key", "default", "meaning"), server),
             "## Environment",
             table(("variable", "meaning"), variables),
         ]

@@ -46,9 +46,9 @@ def page() -> str:
             f"Written `{statement.EXAMPLE}`.",
             table(("option", ""), rows),
             "## Clauses that are refused",
-            table(("clause", "what is said"), clauses),
+            table(("clause", "reply"), clauses),
             "## Functions that are refused",
-            table(("function", "what is said"), functions),
+            table(("function", "reply"), functions),
         ]
     )
 

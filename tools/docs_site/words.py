@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Sequence
 
-NOTE = "*This page is made from the code when the site is built.*"
+NOTE = "*This page is generated from the code.*"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

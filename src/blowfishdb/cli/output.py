@@ -236,7 +236,7 @@ EXIT_CODES = {
     0: "done",
     1: "something unexpected happened: a fault of BlowfishDB",
     2: "the command was not understood: an unknown command or option, or one that is missing",
-    3: "refused: the question, domain, policy or configuration cannot work as it is written",
+    3: "refused: the query, domain, policy or configuration is invalid",
     4: "refused: the budget does not suffice; nothing was charged",
     5: "the ledger is not available, contradicts itself, or refuses the change",
     6: "the data source failed or did not answer in time",
