@@ -11,7 +11,7 @@ from pathlib import Path
 
 import duckdb
 import uvicorn
-from playwright.sync_api import Browser, Locator, Page, Playwright, TimeoutError
+from playwright.sync_api import Browser, Locator, Page, Playwright, TimeoutError, expect
 
 import blowfishdb as bf
 from blowfishdb.catalog.config import read_config
@@ -160,6 +160,20 @@ def settle(page: Page) -> None:
     """Waits until the price belongs to what the controls say."""
     page.evaluate(HEARD)
     page.wait_for_selector(".bf-quote:not(.is-stale)")
+
+
+def open_tab(page: Page, name: str) -> None:
+    """Shows what a tab holds; like a person, clicks once more where the page moved under the first click."""
+    tab = page.get_by_role("tab", name=name)
+    for patience in (5_000, 20_000, 60_000):
+        tab.click()
+        try:
+            expect(tab).to_have_attribute("aria-selected", "true", timeout=patience)
+        except AssertionError:
+            print(f"a click on the tab {name} did nothing within {patience} ms")
+        else:
+            return
+    raise AssertionError(f"no click opened the tab {name}")
 
 
 def sign_in(page: Page, place: Place, name: str = "ana", password: str = PASSWORD, then: str = "/") -> None:

@@ -13,7 +13,19 @@ from playwright.sync_api import Browser, Page, Route, WebSocket, expect
 
 import blowfishdb as bf
 from blowfishdb.engine import measure
-from tests.browser.fixture import HEARD, PASSWORD, SECRET_NOTE, WARDS, Place, follow, open_page, settle, shoot, sign_in
+from tests.browser.fixture import (
+    HEARD,
+    PASSWORD,
+    SECRET_NOTE,
+    WARDS,
+    Place,
+    follow,
+    open_page,
+    open_tab,
+    settle,
+    shoot,
+    sign_in,
+)
 
 pytestmark = pytest.mark.chromium
 
@@ -67,14 +79,15 @@ def test_from_sign_in_to_files(page: Page, place: Place) -> None:
     assert place.app_state.session("ana").history("clinic") == [], "cancelled: nothing was charged"
     run(page)
     expect(page.locator(".bf-chart canvas")).to_be_visible()
+    settle(page)
     shoot(page, "explore-answer")
     (past,) = place.app_state.session("ana").history("clinic")
     assert past.question == "Histogram of ward"
     assert ("ana", "asked for an answer", "clinic") in audited(place)
 
-    page.get_by_role("tab", name="Table").click()
+    open_tab(page, "Table")
     expect(page.locator(".q-table tbody tr")).to_have_count(len(WARDS) + 1)
-    page.get_by_role("tab", name="Python").click()
+    open_tab(page, "Python")
     expect(page.locator("pre.bf-code")).to_contain_text('.histogram("ward")'.replace('"', "'"))
     expect(page.get_by_role("status").filter(has_text="You have an answer like this")).to_be_visible()
 
@@ -347,7 +360,7 @@ def traffic_of(chromium: Browser, place: Place, identity: str) -> tuple[str, set
     run(page)
     expect(page.locator(".bf-chart canvas")).to_be_visible()
     for tab in ("Table", "What it means", "Python"):
-        page.get_by_role("tab", name=tab).click()
+        open_tab(page, tab)
         page.evaluate(HEARD)
     page.get_by_role("button", name="Download").click()
     with page.expect_download() as waiting:

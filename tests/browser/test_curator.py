@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import blowfishdb as bf
 from blowfishdb.errors import BudgetExceeded, DatasetPaused
-from tests.browser.fixture import HEARD, PASSWORD, Place, open_page, shoot, sign_in
+from tests.browser.fixture import HEARD, PASSWORD, Place, open_page, open_tab, shoot, sign_in
 
 pytestmark = pytest.mark.chromium
 KINDS = {"blood": 611, "bone": 1_283, "skin": 907}
@@ -199,7 +199,7 @@ def test_pause_revoke_and_the_ledger(page: Page, lab: Place) -> None:
     expect(page.get_by_text("of their own")).to_be_visible()
     with pytest.raises(BudgetExceeded):
         lab.app_state.session("ana")["depot"].cdf("age").release(epsilon="1/20")
-    page.get_by_role("tab", name="What users did").click()
+    open_tab(page, "What users did")
     expect(page.get_by_role("cell", name="revoked an analyst").first).to_be_visible()
 
 
