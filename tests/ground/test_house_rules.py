@@ -70,9 +70,9 @@ def test_the_trusted_core_needs_every_branch(tmp_path: Path, tests: str, passes:
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--cov", "--cov-report=json:coverage.json"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "pytest_cov", "--cov", "--cov-report=json:coverage.json"],
         cwd=tmp_path,
-        env={**environment, "PYTHONPATH": str(tmp_path / "src")},
+        env={**environment, "PYTHONPATH": str(tmp_path / "src"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
     )

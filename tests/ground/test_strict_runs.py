@@ -33,7 +33,8 @@ def run_tests(folder: Path, body: str, *options: str, strict: bool) -> subproces
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers -p no:cacheprovider\n")
     (folder / "conftest.py").write_text(CONFTEST.format(strict=strict))
     (folder / "test_sample.py").write_text(body)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # Plugins that no sample needs take seconds to load.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-m", "pytest", *options, str(folder)]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
@@ -45,7 +46,7 @@ def test_a_missing_part_is_listed_and_allowed(tmp_path: Path) -> None:
     assert "test_sample.py::test_needs_it: Unobtainium is missing" in done.stdout
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "1")])
+@pytest.mark.parametrize("options", [(), ("-p", "xdist", "-n", "1")])
 def test_strict_turns_the_skip_into_a_failure(tmp_path: Path, options: tuple[str, ...]) -> None:
     done = run_tests(tmp_path, RARE, *options, strict=True)
     assert done.returncode == 1

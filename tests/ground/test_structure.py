@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -29,15 +30,21 @@ def modules() -> dict[str, Path]:
 
 def imported(path: Path, names: Mapping[str, object]) -> set[str]:
     """The modules that a file imports anywhere, or names in a text such as a table of lazily loaded modules."""
-    found = set[str]()
+    return {name for name in mentioned(path) if name in names}
+
+
+@functools.cache
+def mentioned(path: Path) -> frozenset[str]:
+    """Everything that a file imports, and every text that could be the name of a module."""
+    names = set[str]()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found |= {f"blowfishdb.{node.value}", f"{_room(path)}.{node.value}"}
-    return {name for name in found if name in names}
+            names |= {f"blowfishdb.{node.value}", f"{_room(path)}.{node.value}"}
+    return frozenset(names)
 
 
 def _room(path: Path) -> str:

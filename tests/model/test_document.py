@@ -159,7 +159,7 @@ b = { kind = "integers", low = 0, high = 9 }
         ("theta = 2", "theta = 0", "positive"),
         ("theta = 2", 'metrik = "l1"', "metric"),
         ('attributes = ["a", "b"]', 'attributes = ["a", "c"]', "no attribute 'c'"),
-        ('attributes = ["a", "b"]', 'attributes = ["a"]', "too short"),
+        ('attributes = ["a", "b"]', 'attributes = ["a"]', "less than 2 items"),
         ("low = 0, high = 9 }\nlon", "low = 0, high = -9 }\nlon", "low"),
         ("theta = 5", "theta = 5 5", "valid TOML"),
     ],
