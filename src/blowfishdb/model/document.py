@@ -227,7 +227,7 @@ class Document:
 
 
 @functools.cache
-def schema() -> Mapping[str, Any]:
+def schema() -> dict[str, Any]:
     """The published JSON Schema."""
     text = resources.files("blowfishdb.model").joinpath("policy.schema.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
@@ -342,4 +342,7 @@ def _readable(error: ValidationError) -> Iterator[tuple[KeyPath, str]]:
 
 
 def _part_of_schema(path: Iterable[str | int]) -> Any:
-    return functools.reduce(lambda part, key: part[key], path, schema())
+    part: Any = schema()
+    for key in path:
+        part = part[key]
+    return part
