@@ -15,14 +15,14 @@ import numpy as np
 
 from benchmarks.harness import Row
 from benchmarks.histograms import read_histograms
-from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds, KdTree
+from blowfishdb.mechanisms.data_aware.kdtree import KdTree
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Rectangles
 from blowfishdb.plan.plan import Problem
 from papers.baselines.grids import AGRID, UGRID, AdaptiveGrid, UniformGrid
-from papers.baselines.kdtrees import hierarchical_kdtree
+from papers.baselines.kdtrees import KdThresholds, hierarchical_kdtree
 from papers.baselines.noise import one_record, release
 from papers.baselines.quadtree import NAME as QUADTREE
 from papers.baselines.quadtree import Quadtree
@@ -74,7 +74,7 @@ def kd_trees(tables: Mapping[str, Ints]) -> Iterator[Row]:
     """The partitioning paper's comparison: cuts by predicted error, by thresholds, and a median for each level."""
     noise = float(2 / EPSILON)
     rivals: dict[str, Answers] = {
-        "kdtree, thresholds": released(KdTree(thresholds=KdThresholds(records=20 * noise, unevenness=np.inf))),
+        "kdtree, thresholds": released(KdTree(choose=KdThresholds(records=20 * noise, unevenness=np.inf).choose)),
         "hierarchical kd-tree": hierarchical_kdtree,
     }
     for table, counts in tables.items():

@@ -24,7 +24,7 @@ from benchmarks.synthetic_grids import Grid, grids
 from benchmarks.tuning import Knob, Setting, rows, search
 from blowfishdb.mechanisms import kronecker
 from blowfishdb.mechanisms.data_aware.adaptive_tree import AdaptiveTree
-from blowfishdb.mechanisms.data_aware.dawa_2d import MEASURE, REFINE, SELECT, script_2d
+from blowfishdb.mechanisms.data_aware.dawa import MEASURE, REFINE, SELECT, script_2d
 from blowfishdb.mechanisms.data_aware.kdtree import KdTree
 from blowfishdb.mechanisms.data_aware.regions import RecordRule, least_squares, not_negative
 from blowfishdb.mechanisms.data_aware.script import shared_program

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blowfishdb.mechanisms.data_aware.buckets import Buckets, best_merged_plan
+from blowfishdb.mechanisms.data_aware.buckets import Buckets, measured_by_policy
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.dawa_transform import DawaTransform
 from blowfishdb.mechanisms.data_aware.matching_transform import MatchingTransform
-from blowfishdb.mechanisms.data_aware.script import DataAware, Finding, Script, measured_rows
+from blowfishdb.mechanisms.data_aware.script import DataAware, Script
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity
 from blowfishdb.plan.plan import Problem
-from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Program
+from blowfishdb.plan.program import Allowance, Ask, Program
 from papers.baselines.l1_partition import l1_partition
 from papers.baselines.noise import line, noisy, one_record, release
 from papers.baselines.printed_dawa import GivenBuckets, PrintedDawa, PrintedPartition, published_starts
@@ -100,11 +100,7 @@ class GivenTransform:
 
 def _transformed(problem: Problem, starts: Ints, epsilon: Fraction) -> Script:
     buckets = Buckets(problem.graph.cells, starts)
-    best = best_merged_plan(problem.graph, buckets.of_cells, epsilon)
-    measured = measured_rows((yield Ask(MEASURE, MeasurementStage(best.plan), buckets.of_cells)))
-    cells = best.cells(measured)
-    answers = np.asarray(problem.workload.dot(cells))
-    return Finding(cells, answers, best.answer_variances(problem.workload), buckets.of_cells)
+    return measured_by_policy(problem, buckets.of_cells, [Allowance(MEASURE, epsilon)])
 
 
 # The algorithms of the thesis on the line policy: counts and epsilon in, every cell's estimate out.

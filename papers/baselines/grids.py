@@ -43,8 +43,7 @@ def total_share(graph: CellGraph) -> Fraction:
 def ask_total(problem: Problem, allowance: Allowance) -> Generator[Ask, Reply, NodeViews]:
     """The view of the whole grid, to start a tree with."""
     everything = np.zeros(problem.graph.cells, dtype=np.int64)
-    counts = bucket_counts(problem.graph, everything, allowance)
-    values, variances = counts.read((yield counts.ask))
+    values, variances, _ = yield from bucket_counts(problem.graph, everything, allowance)
     return NodeViews(values, variances)
 
 
@@ -81,8 +80,7 @@ class UniformGrid:
         side = max(1, math.ceil(math.sqrt(records / RECORDS_PER_BOX)))
         tree = whole(problem.graph.shape)
         tree = cut(tree, tree.leaves, np.full((1, 2), side))
-        counts = bucket_counts(problem.graph, tree.labels, grid_stage)
-        values, variances = counts.read((yield counts.ask))
+        values, variances, _ = yield from bucket_counts(problem.graph, tree.labels, grid_stage)
         return tree_finding(problem, tree, views.for_nodes(tree.nodes).add(tree.leaves, values, variances))
 
 
@@ -119,13 +117,11 @@ class AdaptiveGrid:
         side = max(COARSE_SIDE, math.ceil(math.sqrt(records / RECORDS_PER_COARSE_BOX)))
         tree = whole(graph.shape)
         tree = cut(tree, tree.leaves, np.full((1, 2), side))
-        counts = bucket_counts(graph, tree.labels, coarse_stage)
-        values, variances = counts.read((yield counts.ask))
+        values, variances, _ = yield from bucket_counts(graph, tree.labels, coarse_stage)
         views = views.for_nodes(tree.nodes).add(tree.leaves, values, variances)
         coarse = least_squares(tree, views).values[tree.leaves]
         deserved = records_per_noise(1.0, graph, fine_stage.epsilon) * np.maximum(coarse, 0.0) / RECORDS_PER_FINE_BOX
         sides = np.maximum(1, np.ceil(np.sqrt(deserved))).astype(np.int64)
         tree = cut(tree, tree.leaves, np.stack([sides, sides], axis=1))
-        counts = bucket_counts(graph, tree.labels, fine_stage)
-        values, variances = counts.read((yield counts.ask))
+        values, variances, _ = yield from bucket_counts(graph, tree.labels, fine_stage)
         return tree_finding(problem, tree, views.for_nodes(tree.nodes).add(tree.leaves, values, variances))

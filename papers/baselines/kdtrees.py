@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds, kd_tree, median_cut
+from blowfishdb.errors import PlanError
+from blowfishdb.mechanisms.data_aware.kdtree import along, kd_tree
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Rectangles
 from papers.baselines.noise import noisy
@@ -14,6 +16,35 @@ from papers.baselines.noise import noisy
 # The partitioning paper's kd-tree as it is printed: half of epsilon on the cells, half on the boxes cut from them.
 #
 # Private for one record more or less. Its answers use the counts of the boxes alone; the cells only show where to cut.
+
+
+@dataclass(frozen=True)
+class KdThresholds:
+    """Public thresholds: a box is cut while it seems to hold more records, or to be less even, than this.
+
+    Unevenness is the sum of the absolute deviations of a box's noisy cells from their mean.
+    """
+
+    records: float
+    unevenness: float
+
+    def __post_init__(self) -> None:
+        if not (self.records >= 0 and self.unevenness >= 0):
+            raise PlanError("thresholds are not negative")
+
+    def choose(self, cells: Floats) -> tuple[int, int] | None:
+        """Cuts the longest axis at the median of the noisy records."""
+        uneven = float(np.abs(cells - cells.mean()).sum())
+        if cells.size == 1 or not (float(cells.sum()) > self.records or uneven > self.unevenness):
+            return None
+        axis = int(np.argmax(cells.shape))
+        return axis, median_cut(along(np.maximum(cells, 0.0), axis))
+
+
+def median_cut(counts: Floats) -> int:
+    """The place that leaves about half of the counts on either side, with at least one entry each."""
+    sums = np.cumsum(counts)
+    return int(np.clip(np.searchsorted(sums, sums[-1] / 2.0) + 1, 1, counts.size - 1))
 
 
 def printed_kdtree(counts: Ints, epsilon: Fraction, boxes: Rectangles, thresholds: KdThresholds) -> Floats:
@@ -57,7 +88,7 @@ def _cut(grid: Ints, pieces: list[Piece], scale: Fraction) -> list[Piece]:
     if not pieces:
         return []
     axes = [int(np.argmax(grid[piece].shape)) for piece in pieces]
-    slices = [_along(grid[piece], axis) for piece, axis in zip(pieces, axes, strict=True)]
+    slices = [along(grid[piece], axis) for piece, axis in zip(pieces, axes, strict=True)]
     drawn = np.split(noisy(np.concatenate(slices), scale), np.cumsum([own.size for own in slices])[:-1])
     found: list[Piece] = []
     for piece, axis, own in zip(pieces, axes, drawn, strict=True):
@@ -65,7 +96,3 @@ def _cut(grid: Ints, pieces: list[Piece], scale: Fraction) -> list[Piece]:
         ends = slice(piece[axis].start, place), slice(place, piece[axis].stop)
         found += [(*piece[:axis], end, *piece[axis + 1 :]) for end in ends]
     return found
-
-
-def _along(cells: Ints, axis: int) -> Ints:
-    return np.asarray(cells.sum(axis=tuple(other for other in range(cells.ndim) if other != axis)))

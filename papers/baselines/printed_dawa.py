@@ -13,8 +13,8 @@ from blowfishdb.mechanisms.data_aware.buckets import (
     GreedyTree,
     answer_variances,
     greedy_weights,
+    measured_buckets,
     one_run,
-    plan_buckets,
     weighted_tree,
 )
 from blowfishdb.mechanisms.data_aware.partition import l1_refinement
@@ -36,16 +36,12 @@ Weights = Literal["greedy", "uniform", "geometric", "laplace", "ours"]
 """The paper's choice for the workload, all nodes alike, more for lower nodes, buckets alone; or what `dawa` does."""
 
 
-def measured_buckets(problem: Problem, buckets: Buckets, weights: Weights, stage: str, epsilon: Fraction) -> Script:
+def weighted_buckets(problem: Problem, buckets: Buckets, weights: Weights, stage: str, epsilon: Fraction) -> Script:
     """The last stage of a script: buckets that are public by now, measured at a cost of epsilon."""
-    merged = merge_graph(problem.graph, buckets.of_cells)
     if weights == "ours":
-        planned = plan_buckets(merged, buckets, problem.workload, epsilon)
-        found = measured_rows((yield Ask(stage, MeasurementStage(planned.plan), buckets.of_cells)))
-        cells = buckets.spread(planned.totals(found.noisy, found.exact))
-        return Finding(cells, np.asarray(problem.workload.dot(cells)), planned.answer_variances, buckets.of_cells)
+        return (yield from measured_buckets(problem, buckets, [Allowance(stage, epsilon)]))
     tree = weighted_tree(one_run(buckets.count), _tree(buckets, problem.workload, weights))
-    plan, _ = calibrate(Plan(Fraction(1), tree.parts), merged, epsilon)
+    plan, _ = calibrate(Plan(Fraction(1), tree.parts), merge_graph(problem.graph, buckets.of_cells), epsilon)
     measured = measured_rows((yield Ask(stage, MeasurementStage(plan), buckets.of_cells)))
     spread = row_variances(plan)
     cells = buckets.spread(tree.estimate(measured.noisy.astype(np.float64), np.empty(0), spread))
@@ -137,7 +133,7 @@ class PrintedDawa:
         else:
             stage = self._stage(problem.graph, program.allowances[0].epsilon, measure)
             buckets = Buckets(cells, np.asarray((yield Ask(SELECT, stage))))
-        return (yield from measured_buckets(problem, buckets, self.second, MEASURE, measure))
+        return (yield from weighted_buckets(problem, buckets, self.second, MEASURE, measure))
 
     def _stage(self, graph: CellGraph, select: Fraction, measure: Fraction) -> Selection:
         if self.first == "ours":
@@ -186,4 +182,4 @@ class GivenBuckets:
     def script(self, problem: Problem, program: Program) -> Script:
         """The measurement."""
         buckets = Buckets(problem.graph.cells, self.starts)
-        return measured_buckets(problem, buckets, "greedy", MEASURE, program.epsilon)
+        return weighted_buckets(problem, buckets, "greedy", MEASURE, program.epsilon)

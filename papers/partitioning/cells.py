@@ -8,9 +8,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import betainc, gammaln
 
 from blowfishdb.accuracy.quote import accuracy_at
-from blowfishdb.mechanisms.data_aware.cells import total_error_bound
+from blowfishdb.errors import AccuracyError
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.plan.plan import Problem
@@ -102,6 +103,45 @@ def range_errors(settings: Settings, counts: Ints, alpha: Fraction) -> Floats:
         sums = np.concatenate([[0.0], np.cumsum(noisy(counts, 1 / alpha) - counts)])
         errors.append(np.abs(sums[ends[:, 1] + 1] - sums[ends[:, 0]]))
     return np.array(errors)
+
+
+def total_error_tail(cells: int, scale: float, bound: int) -> float:
+    """P(|X_1| + ... + |X_cells| > bound) for independent discrete Laplace X_i: exact.
+
+    A variable is not 0 with probability 2r / (1 + r), r = exp(-1 / scale), and its size is then geometric; k such
+    sizes add up to more than b exactly when b coin tosses of chance 1 - r show fewer than k heads.
+    """
+    if cells < 1 or scale <= 0 or bound < 0:
+        raise AccuracyError("a bound on summed errors needs at least one cell, a positive scale and a bound >= 0")
+    decay = float(np.exp(-1.0 / scale))
+    moved = np.arange(1, cells + 1)
+    ways = gammaln(cells + 1) - gammaln(moved + 1) - gammaln(cells - moved + 1)
+    chance = np.exp(
+        ways + moved * np.log(2 * decay / (1 + decay)) + (cells - moved) * np.log((1 - decay) / (1 + decay))
+    )
+    beyond = np.where(moved > bound, 1.0, betainc(np.maximum(bound - moved + 1, 1), moved, decay))
+    return float(min(1.0, np.sum(chance * beyond)))
+
+
+def total_error_bound(cells: int, scale: float, beta: float) -> int:
+    """The least whole number that the summed absolute errors of the cells exceed with probability at most beta.
+
+    For large scales this is the quantile of a Gamma distribution; the union bound of the partitioning paper's Lemma 41
+    is right but many times as large.
+    """
+    if not 0 < beta < 1:
+        raise AccuracyError(f"beta lies between 0 and 1, not {beta}")
+    high = 1
+    while total_error_tail(cells, scale, high) > beta:
+        high *= 2
+    low = -1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if total_error_tail(cells, scale, middle) <= beta:
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def conclude(settings: Settings, rows: Sequence[Row]) -> Result:

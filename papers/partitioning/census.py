@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Rectangles
 from blowfishdb.plan.plan import Problem
 from blowfishdb.present.chart import INK
-from papers.baselines.kdtrees import hierarchical_kdtree, printed_kdtree
+from papers.baselines.kdtrees import KdThresholds, hierarchical_kdtree, printed_kdtree
 from papers.baselines.noise import noisy, one_record, release
 from papers.charts import COLOURS, MARKS, legend_below, plain
 from papers.data import Histogram, generator, histogram

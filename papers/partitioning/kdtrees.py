@@ -8,8 +8,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
-from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds
-from papers.baselines.kdtrees import hierarchical_kdtree, printed_kdtree
+from papers.baselines.kdtrees import KdThresholds, hierarchical_kdtree, printed_kdtree
 from papers.charts import COARSE, legend_below, lines, plain, simple_ticks
 from papers.experiment import (
     Case,

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from blowfishdb.accuracy.candidates import CertifiedCandidate, certified_strategy
+from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import Rows
 from blowfishdb.plan.plan import Problem
@@ -14,6 +16,11 @@ def threshold(cells: int, theta: int, presence: str = "public") -> CellGraph:
 
 def on_threshold(workload: Rows, theta: int) -> Problem:
     return Problem(threshold(workload.shape[1], theta), workload)
+
+
+def certified(problem: Problem, mechanism: Mechanism) -> CertifiedCandidate:
+    """The mechanism's strategy with its certificate; raises Declined, TooLarge or CannotCertify."""
+    return certified_strategy(problem, mechanism(problem))
 
 
 def fresh_errors(problem, strategy, plan, samples: int, seed: int) -> np.ndarray:

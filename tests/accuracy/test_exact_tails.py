@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blowfishdb.accuracy.candidates import certified, index_at_least, point
+from blowfishdb.accuracy.candidates import index_at_least, point
 from blowfishdb.accuracy.tails import ExactTails
 from blowfishdb.mechanisms import identity, ordered
 from blowfishdb.model.workload import Identity, Intervals, Prefix
-from tests.accuracy.cases import on_threshold
+from tests.accuracy.cases import certified, on_threshold
 
 
 def brute_failure(strategy, plan, alpha: float, together: bool) -> float:

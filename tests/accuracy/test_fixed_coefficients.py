@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from blowfishdb.accuracy.bounds import Bound, tails_of
-from blowfishdb.accuracy.candidates import CertifiedCandidate, certified
+from blowfishdb.accuracy.candidates import CertifiedCandidate
 from blowfishdb.accuracy.tails import LaplaceSums
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.mechanisms import identity, kronecker, marginals, spanning_tree
@@ -21,6 +21,7 @@ from blowfishdb.model.policy import Policy, full, threshold
 from blowfishdb.model.predicate import Axis
 from blowfishdb.model.query import query
 from blowfishdb.plan.plan import Problem
+from tests.accuracy.cases import certified
 
 EPSILONS = [Fraction(1, 1000), Fraction(1, 3), Fraction(4)]
 TABLE = domain({"x": integers(0, 11), "y": integers(0, 6), "z": integers(0, 3)})

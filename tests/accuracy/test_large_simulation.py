@@ -6,7 +6,7 @@ from scipy.stats import kstest
 
 from blowfishdb.accuracy import simulation as large_simulation
 from blowfishdb.accuracy.bounds import Bound
-from blowfishdb.accuracy.candidates import certified, certified_strategy
+from blowfishdb.accuracy.candidates import certified_strategy
 from blowfishdb.accuracy.intervals import Assessment
 from blowfishdb.accuracy.kernels import GROUPS, LANES, decode_largest, fill_laplace
 from blowfishdb.accuracy.quote import accuracy_at, quote
@@ -19,7 +19,7 @@ from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Prefix
 from blowfishdb.noise import distribution
 from blowfishdb.plan.plan import Problem
-from tests.accuracy.cases import fresh_errors, on_threshold, significantly_above
+from tests.accuracy.cases import certified, fresh_errors, on_threshold, significantly_above
 
 
 def simulated(candidate, seed: str = "seed") -> LargeSimulation:

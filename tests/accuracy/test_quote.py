@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.accuracy.bounds import Bound
-from blowfishdb.accuracy.candidates import certified
 from blowfishdb.accuracy.intervals import Assessment, intervals
 from blowfishdb.accuracy.quote import accuracy_at, quote
 from blowfishdb.errors import AccuracyError, Declined
@@ -17,7 +16,7 @@ from blowfishdb.model.graphs import CellGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.plan import Problem
-from tests.accuracy.cases import fresh_errors, on_threshold, significantly_above
+from tests.accuracy.cases import certified, fresh_errors, on_threshold, significantly_above
 
 SIMPLE = {"identity": identity.propose, "ordered": ordered.propose}
 NO_UNIVERSAL_VERTEX = np.empty(0, dtype=np.int64)

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.accuracy.bounds import least_alpha
-from blowfishdb.accuracy.candidates import certified
 from blowfishdb.accuracy.intervals import Assessment, intervals
 from blowfishdb.accuracy.quote import accuracy_at, is_behind, quote
 from blowfishdb.accuracy.ranking import UNPRICED_EDGES, shortlist
@@ -16,7 +15,7 @@ from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Prefix
 from blowfishdb.plan.plan import Problem
-from tests.accuracy.cases import on_threshold, threshold
+from tests.accuracy.cases import certified, on_threshold, threshold
 
 ALL = MECHANISMS
 

@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chisquare
 
 from blowfishdb.accuracy import simulation
-from blowfishdb.accuracy.candidates import certified
 from blowfishdb.accuracy.simulation import Simulation, allowed_failures
 from blowfishdb.accuracy.tails import ExactTails
 from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix
 from blowfishdb.noise import distribution
-from tests.accuracy.cases import fresh_errors, on_threshold, significantly_above
+from tests.accuracy.cases import certified, fresh_errors, on_threshold, significantly_above
 
 
 @given(st.integers(1, 3000), st.floats(1e-4, 0.9), st.sampled_from([0.9, 0.999]))

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from blowfishdb.accuracy.bounds import Bound, tails_of
-from blowfishdb.accuracy.candidates import CertifiedCandidate, certified
+from blowfishdb.accuracy.candidates import CertifiedCandidate
 from blowfishdb.accuracy.tails import LaplaceSums
 from blowfishdb.mechanisms.edge_transform import EdgeStrategy, propose
 from blowfishdb.model.workload import Identity
-from tests.accuracy.cases import on_threshold
+from tests.accuracy.cases import certified, on_threshold
 
 EPSILONS = [Fraction(1, 1000), Fraction(1, 10), Fraction(1), Fraction(9)]
 

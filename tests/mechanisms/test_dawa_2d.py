@@ -12,15 +12,16 @@ from blowfishdb.errors import AllowanceExceeded
 from blowfishdb.mechanisms.data_aware.dawa import Dawa
 from blowfishdb.mechanisms.data_aware.hilbert import (
     GRID,
-    BlockWeights,
     HilbertCurve,
     best_weights,
+    block_measurement,
     block_tree,
+    block_weights,
+    predicted_error,
     run_cover,
-    shared_weights,
 )
 from blowfishdb.mechanisms.data_aware.partition import l1_refinement
-from blowfishdb.mechanisms.data_aware.regions import TreeEstimate, cover_variances, least_squares
+from blowfishdb.mechanisms.data_aware.regions import NodeViews, cover_variances, least_squares
 from blowfishdb.mechanisms.data_aware.script import Script
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.workload import Identity, Kronecker, Prefix, Rows, Sparse
@@ -95,34 +96,26 @@ def test_variances_on_the_curve_equal_the_dense_covariance() -> None:
     curve, boxes = HilbertCurve((9, 7)), random_boxes((9, 7), 25)
     for seed in range(5):
         tree = block_tree(63, random_blocks(63, seed))
-        weights = shared_weights(tree, 1, 0.2)
-        views = weights.views(np.zeros(weights.nodes.size), (GRID / weights.weights) ** 2)
-        rows = weights.measurement().rows.dense() * (weights.weights / GRID)[:, None]
+        weights = block_weights(tree, 1, 0.2)
+        nodes = np.flatnonzero(weights)
+        views = NodeViews.none(tree.nodes).add(nodes, np.zeros(nodes.size), (GRID / weights[nodes]) ** 2)
+        rows = block_measurement(tree, weights).rows.dense() * (weights[nodes] / GRID)[:, None]
         covariance = np.linalg.inv(rows.T @ rows)
         buckets = tree.labels[curve.positions]
         share = np.stack([np.bincount(buckets, row, tree.leaves.size) for row in boxes.dense()])
         share /= tree.areas[tree.leaves]
         dense = np.einsum("ij,jk,ik->i", share, covariance, share)
-        found = cover_variances(run_cover(curve, boxes, tree), least_squares(tree, views), 2)
+        cover = run_cover(curve, boxes, tree)
+        found = cover_variances(cover, 25, least_squares(tree, views), 2)
         assert np.allclose(found, dense)
+        assert np.isclose(predicted_error(tree, weights, cover, 25), dense.mean())
 
 
 def test_weights_along_each_path_add_up_and_the_best_are_chosen() -> None:
     tree = block_tree(4096, np.arange(4096))
-    curve = HilbertCurve((64, 64))
-    cover = run_cover(curve, random_boxes((64, 64), 60), tree)
-
-    def error(estimate: TreeEstimate) -> float:
-        return float(cover_variances(cover, estimate, 2).mean())
-
+    cover = run_cover(HilbertCurve((64, 64)), random_boxes((64, 64), 60), tree)
     for stride, share in ((1, 0.0), (1, 0.2), (2, 0.25)):
-        norms = shared_weights(tree, stride, share).measurement()
+        norms = block_measurement(tree, block_weights(tree, stride, share))
         assert np.all(np.abs(norms.rows.column_norms(norms.weights) - GRID) <= 5)
-    best = best_weights(tree, error)
-    plain = shared_weights(tree, 1, 0.0)
-
-    def predicted(candidate: BlockWeights) -> float:
-        views = candidate.views(np.zeros(candidate.nodes.size), (GRID / candidate.weights) ** 2)
-        return error(least_squares(tree, views))
-
-    assert predicted(best) < 0.8 * predicted(plain)
+    best, plain = best_weights(tree, cover, 60), block_weights(tree, 1, 0.0)
+    assert predicted_error(tree, best, cover, 60) < 0.8 * predicted_error(tree, plain, cover, 60)

@@ -63,7 +63,7 @@ def test_a_box_covers_as_many_cells_of_a_stretch_as_there_are(shape: tuple[int, 
     query, node = (part.reshape(-1) for part in np.indices((6, tree.nodes)))
     summed = np.pad(np.cumsum(rows, axis=1), ((0, 0), (1, 0)))
     brute = summed[query, tree.high[node, 0]] - summed[query, tree.low[node, 0]]
-    assert np.array_equal(cover.cells(query, node), brute)
+    assert np.array_equal(cover(query, node), brute)
 
 
 def random_blocks(places: int, seed: int) -> np.ndarray:

@@ -11,8 +11,7 @@ import pytest
 from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import AccuracyError, AllowanceExceeded, Declined, PlanError
 from blowfishdb.mechanisms.data_aware.adaptive_tree import AdaptiveTree
-from blowfishdb.mechanisms.data_aware.cells import Cells, total_error_bound, total_error_tail
-from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds, KdTree, kd_tree, median_cut, predicted_cut
+from blowfishdb.mechanisms.data_aware.kdtree import Cells, KdTree, kd_tree, predicted_cut
 from blowfishdb.mechanisms.data_aware.script import DataAware, Script
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.workload import Identity
@@ -20,7 +19,9 @@ from blowfishdb.noise.distribution import pmf
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import Ask, MeasurementStage, Program
 from papers.baselines.grids import AdaptiveGrid, UniformGrid
+from papers.baselines.kdtrees import KdThresholds, median_cut
 from papers.baselines.quadtree import Quadtree
+from papers.partitioning.cells import total_error_bound, total_error_tail
 from tests.mechanisms.spatial_cases import clustered, full, policies, random_boxes, run, stage_costs, window
 
 SHAPE = (12, 9)
@@ -28,7 +29,7 @@ THRESHOLDS = KdThresholds(records=200.0, unevenness=1e9)
 EVERY: tuple[DataAware, ...] = (
     Cells(),
     KdTree(),
-    KdTree(thresholds=THRESHOLDS),
+    KdTree(choose=THRESHOLDS.choose),
     Quadtree(),
     UniformGrid(),
     AdaptiveGrid(),

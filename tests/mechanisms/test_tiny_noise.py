@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from blowfishdb.accuracy.intervals import noise_widths
-from blowfishdb.mechanisms.data_aware.cells import Cells
 from blowfishdb.mechanisms.data_aware.dawa_transform import DawaTransform
+from blowfishdb.mechanisms.data_aware.kdtree import Cells
 from blowfishdb.mechanisms.data_aware.script import DataAware
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.workload import Identity

@@ -15,7 +15,7 @@ from benchmarks.synthetic_grids import grids
 from benchmarks.tuning import RECORD, Knob, Setting, recorded_setting, rows, score, search
 from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import InvalidInput, PlanError
-from blowfishdb.mechanisms.data_aware import dawa_2d, kdtree
+from blowfishdb.mechanisms.data_aware import dawa, kdtree
 from blowfishdb.mechanisms.data_aware.adaptive_tree import AdaptiveTree
 from blowfishdb.mechanisms.data_aware.dawa import SELECT_SHARE, Dawa
 from blowfishdb.mechanisms.data_aware.dawa_transform import RUN_RULE
@@ -29,7 +29,7 @@ from papers.baselines.noise import one_record
 def in_use() -> dict[str, dict[str, float]]:
     """The constants of the package, by the names that the search has for them."""
     tree = AdaptiveTree()
-    select, _, refine = dawa_2d.SHARES
+    select, _, refine = dawa.SHARES_2D.values()
     return {
         "dawa": {
             "select_share": float(SELECT_SHARE),

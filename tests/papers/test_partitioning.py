@@ -8,9 +8,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from blowfishdb.mechanisms.data_aware.kdtree import KdThresholds
 from blowfishdb.model.workload import Rectangles
-from papers.baselines.kdtrees import hierarchical_kdtree, printed_kdtree
+from papers.baselines.kdtrees import KdThresholds, hierarchical_kdtree, printed_kdtree
 from papers.data import generator
 from papers.experiment import Experiment, Row, Settings
 from papers.experiments import chosen

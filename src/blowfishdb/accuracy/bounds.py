@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
 from blowfishdb.accuracy.candidates import LEAST_SCALE, Candidate, CountsTerms, WritesOut, first_passing, least_passing
-from blowfishdb.accuracy.tails import EqualSums, LaplaceSums, from_coefficients, from_variances
+from blowfishdb.accuracy.tails import LaplaceSums, Tails, equal_sums, from_coefficients, from_variances
 from blowfishdb.errors import TooLarge
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.noise import distribution
@@ -35,14 +34,6 @@ TINY = 1e-300
 """A failure that is as good as 0; its logarithm is a number."""
 
 
-class Tails(Protocol):
-    """Bounds on the failure of a strategy whose noise variables have scale unit / weight."""
-
-    def failure(self, unit: float, alpha: float) -> float: ...
-
-    def worst(self, unit: float, alpha: float) -> float: ...
-
-
 def tails_of(candidate: Candidate, variances: Floats) -> tuple[Tails, bool]:
     """The sharpest bounds that the size allows, and whether they hold at every noise level.
 
@@ -52,7 +43,7 @@ def tails_of(candidate: Candidate, variances: Floats) -> tuple[Tails, bool]:
     if isinstance(strategy, CountsTerms) and weights.min() == weights.max():
         terms = strategy.term_counts()
         if terms is not None:
-            return EqualSums(*terms, weight=int(weights[0])), True
+            return equal_sums(*terms, int(weights[0]))[0], True
     answers = candidate.problem.workload.shape[0]
     if answers > MOST_ANSWERS:
         raise TooLarge("answers to bound one by one", answers, MOST_ANSWERS, "Ask for fewer ranges.")

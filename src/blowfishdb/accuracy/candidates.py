@@ -11,8 +11,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from blowfishdb.errors import AccuracyError, Declined
-from blowfishdb.mechanisms.strategy import Mechanism, Strategy
+from blowfishdb.errors import AccuracyError
+from blowfishdb.mechanisms.strategy import Strategy
 from blowfishdb.model.numbers import Floats, Ints, distinct
 from blowfishdb.noise import distribution
 from blowfishdb.plan.certificate import Certificate, calibrate, certify, rescaled
@@ -54,13 +54,6 @@ class WritesOut(Protocol):
     """A strategy that writes out chosen answers as combinations of its noise variables."""
 
     def coefficients(self, queries: Ints, variances: Floats) -> Floats: ...
-
-
-@runtime_checkable
-class GivesCoefficients(WritesOut, Protocol):
-    """A strategy that also looks at the variances of a few answers alone."""
-
-    def some_variances(self, count: int, variances: Floats) -> tuple[Ints, Floats]: ...
 
 
 @runtime_checkable
@@ -119,15 +112,14 @@ class Candidate:
 
     def variances(self, epsilon: Fraction) -> Floats:
         """The variance of each noise variable."""
-        values, place = self.weight_classes
-        scales = np.maximum(float(self.plan.unit / epsilon) / values, LEAST_SCALE)
-        return np.asarray(distribution.variance(scales)[place])
+        return np.asarray(distribution.variance(self._class_scales(epsilon))[self.weight_classes[1]])
 
     def silence(self, epsilon: Fraction) -> float:
         """The probability that some noise variable is not 0."""
-        values, place = self.weight_classes
-        scales = np.maximum(float(self.plan.unit / epsilon) / values, LEAST_SCALE)
-        return distribution.simultaneous_tail(scales, np.bincount(place), 0.0)
+        return distribution.simultaneous_tail(self._class_scales(epsilon), np.bincount(self.weight_classes[1]), 0.0)
+
+    def _class_scales(self, epsilon: Fraction) -> Floats:
+        return np.maximum(float(self.plan.unit / epsilon) / self.weight_classes[0], LEAST_SCALE)
 
     @property
     def coarse_unit(self) -> float:
@@ -185,11 +177,6 @@ class CertifiedCandidate(Candidate):
         return rescaled(self.plan, self.certificate, epsilon)
 
 
-def certified(problem: Problem, mechanism: Mechanism) -> CertifiedCandidate:
-    """The mechanism's strategy with its certificate; raises Declined, TooLarge or CannotCertify."""
-    return certified_strategy(problem, mechanism(problem))
-
-
 def certified_strategy(problem: Problem, strategy: Strategy) -> CertifiedCandidate:
     """A strategy with its plan calibrated to epsilon 1."""
     plan = strategy.plan(Fraction(1))
@@ -198,28 +185,24 @@ def certified_strategy(problem: Problem, strategy: Strategy) -> CertifiedCandida
     return CertifiedCandidate(problem, strategy, *calibrate(plan, problem.graph, Fraction(1)))
 
 
-def declined(candidate: Candidate, reason: str) -> Declined:
-    """The refusal to report for a strategy that exists but cannot meet the accuracy target."""
-    return Declined(candidate.strategy.mechanism, reason)
-
-
+TEN = Fraction(10)
 MANTISSAS = (*range(100, 200), *range(200, 500, 2), *range(500, 1000, 5))
 
 
 def point(index: int) -> Fraction:
     """The grid's epsilon with this number; larger numbers are larger epsilons."""
     decade, place = divmod(index, len(MANTISSAS))
-    return Fraction(MANTISSAS[place]) * _power_of_ten(decade - 2)
+    return MANTISSAS[place] * TEN ** (decade - 2)
 
 
 def index_at_least(epsilon: Fraction) -> int:
     """The number of the least grid point that is not below a positive epsilon."""
     decade = 0
-    while epsilon >= _power_of_ten(decade + 1):
+    while epsilon >= TEN ** (decade + 1):
         decade += 1
-    while epsilon < _power_of_ten(decade):
+    while epsilon < TEN**decade:
         decade -= 1
-    return decade * len(MANTISSAS) + bisect_left(MANTISSAS, epsilon * _power_of_ten(2 - decade))
+    return decade * len(MANTISSAS) + bisect_left(MANTISSAS, epsilon * TEN ** (2 - decade))
 
 
 def round_up(epsilon: Fraction) -> Fraction:
@@ -255,10 +238,6 @@ def first_passing(passes: Callable[[Fraction], bool], start: Fraction, limit: Fr
     return None
 
 
-def _power_of_ten(exponent: int) -> Fraction:
-    return Fraction(10**exponent) if exponent >= 0 else Fraction(1, 10**-exponent)
-
-
 Guarantee = Literal["simultaneous", "per-query"]
 
 
@@ -266,3 +245,9 @@ def check_guarantee(guarantee: Guarantee) -> None:
     """AccuracyError for anything else."""
     if guarantee not in ("simultaneous", "per-query"):
         raise AccuracyError(f"a guarantee is 'simultaneous' or 'per-query', not {guarantee!r}")
+
+
+def check_beta(beta: float) -> None:
+    """AccuracyError for anything but a probability between 0 and 1."""
+    if not 0 < beta < 1:
+        raise AccuracyError(f"beta is a probability strictly between 0 and 1, not {beta}")

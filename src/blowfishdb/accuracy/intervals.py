@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
@@ -12,10 +11,10 @@ import numpy as np
 from scipy.special import erfc
 
 from blowfishdb.accuracy.bounds import Bound, least_alpha, rounding, variances_alone, written_out
-from blowfishdb.accuracy.candidates import Candidate, CountsTerms, Guarantee, check_guarantee, declined
+from blowfishdb.accuracy.candidates import Candidate, CountsTerms, Guarantee, check_beta, check_guarantee
 from blowfishdb.accuracy.simulation import LargeSimulation, Simulation, large_simulation
-from blowfishdb.accuracy.tails import ExactTails, equal_term_tails, many_terms, rounded_terms
-from blowfishdb.errors import AccuracyError, TooLarge
+from blowfishdb.accuracy.tails import ExactTails, Tails, equal_sums
+from blowfishdb.errors import Declined, TooLarge
 from blowfishdb.mechanisms.strategy import Strategy
 from blowfishdb.model.numbers import Floats
 from blowfishdb.noise import distribution
@@ -46,9 +45,9 @@ class Assessment:
         best, method = self._least_unclamped(alpha, beta, simulate)
         lowest, highest = self.candidate.served()
         if best is None:
-            raise declined(self.candidate, TOO_LARGE)
+            raise self._declined(TOO_LARGE)
         if best > highest:
-            raise declined(self.candidate, "the noise this accuracy allows is finer than the sampler serves")
+            raise self._declined("the noise this accuracy allows is finer than the sampler serves")
         return max(best, lowest), method
 
     def alpha(self, epsilon: Fraction, beta: float, *, simulate: bool) -> tuple[float, Method]:
@@ -57,9 +56,7 @@ class Assessment:
             return 0.0, "exact"
         lowest, highest = self.candidate.served()
         if not lowest <= epsilon <= highest:
-            raise declined(
-                self.candidate, f"its noise is served for epsilon {float(lowest):.3g} to {float(highest):.3g}"
-            )
+            raise self._declined(f"its noise is served for epsilon {float(lowest):.3g} to {float(highest):.3g}")
         if self.exact_tails is not None:
             return self.exact_tails.alpha(epsilon, beta), "exact"
         proven: list[tuple[float, Method]] = []
@@ -69,7 +66,7 @@ class Assessment:
         if simulated is not None:
             proven.append((simulated, "simulated"))
         if not proven:
-            raise declined(self.candidate, TOO_LARGE)
+            raise self._declined(TOO_LARGE)
         return min(proven)
 
     @property
@@ -136,6 +133,9 @@ class Assessment:
     def _together(self) -> bool:
         return self.guarantee == "simultaneous"
 
+    def _declined(self, reason: str) -> Declined:
+        return Declined(self.candidate.strategy.mechanism, reason)
+
 
 HALVINGS = 40
 """Steps of the search for each half-width; the upper end is reported."""
@@ -160,8 +160,7 @@ def intervals(
 
     `promised` is what all of them are known to stay within at beta, where a simulation has shown it before.
     """
-    if not 0 < beta < 1:
-        raise AccuracyError(f"beta is a probability strictly between 0 and 1, not {beta}")
+    check_beta(beta)
     candidate = Candidate(problem, strategy, plan)
     if candidate.is_exact:
         return HalfWidths(np.zeros(problem.workload.shape[0]), 0.0)
@@ -179,30 +178,28 @@ def _per_answer(candidate: Candidate, beta: float) -> Floats:
         return quantiles[strategy.direct].astype(np.float64)
     terms = strategy.answer_terms() if isinstance(strategy, CountsTerms) else None
     if terms is not None and scales.min() == scales.max():
-        classes, place = rounded_terms(terms)
-        many = many_terms(classes)
+        sums, place = equal_sums(terms, np.ones(terms.size), 1)
         scale = float(scales[0])
-        widths = _solve(lambda alpha: equal_term_tails(classes, many, scale, alpha), beta, scale * np.sqrt(classes))
-        return np.floor(widths)[place]
+        return np.floor(_solve(sums, scale, beta, scale * np.sqrt(sums.terms)))[place]
     variances, unit = candidate.variances(Fraction(1)), float(candidate.plan.unit)
     if not candidate.is_wide:
-        sums = written_out(candidate, variances)
-        return _solve(lambda alpha: sums.tails(unit, alpha), beta, unit * sums.norm)
+        each = written_out(candidate, variances)
+        return _solve(each, unit, beta, unit * each.norm)
     known, place = variances_alone(candidate)
-    sums = known.inflated(rounding(candidate, Fraction(1)))
-    return _solve(lambda alpha: sums.tails(unit, alpha), beta, unit * np.sqrt(sums.rest))[place]
+    classes = known.inflated(rounding(candidate, Fraction(1)))
+    return _solve(classes, unit, beta, unit * np.sqrt(classes.rest))[place]
 
 
-def _solve(tails: Callable[[Floats], Floats], beta: float, guess: Floats) -> Floats:
+def _solve(sums: Tails, unit: float, beta: float, guess: Floats) -> Floats:
     """For each answer the least alpha, from above, at which its tail is at most beta."""
     high = np.maximum(guess, 1.0)
-    while np.any(missing := tails(high) > beta):
+    while np.any(missing := sums.tails(unit, high) > beta):
         high = np.where(missing, 2.0 * high, high)
     low = np.zeros_like(high)
-    high = np.where(tails(low) <= beta, low, high)
+    high = np.where(sums.tails(unit, low) <= beta, low, high)
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
-        holds = tails(middle) <= beta
+        holds = sums.tails(unit, middle) <= beta
         low, high = np.where(holds, low, middle), np.where(holds, middle, high)
     return high
 
@@ -220,8 +217,7 @@ def noise_widths(variances: Floats, beta: float) -> HalfWidths:
     `variances` are sums of 2 (coefficient x scale)^2; the coefficients themselves need not be known
     (docs/proofs/accuracy.md, "Variances alone").
     """
-    if not 0 < beta < 1:
-        raise AccuracyError(f"beta is a probability strictly between 0 and 1, not {beta}")
+    check_beta(beta)
     spread = np.sqrt(variances)
     largest = float(spread.max(initial=0.0))
     if largest == 0.0:

@@ -11,7 +11,14 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtri
 
-from blowfishdb.accuracy.candidates import Candidate, CertifiedCandidate, Guarantee, certified_strategy, check_guarantee
+from blowfishdb.accuracy.candidates import (
+    Candidate,
+    CertifiedCandidate,
+    Guarantee,
+    certified_strategy,
+    check_beta,
+    check_guarantee,
+)
 from blowfishdb.accuracy.intervals import Assessment, Method
 from blowfishdb.accuracy.ranking import LOOKED_AT, RankedCandidate, ranking_of, reason_of, shortlist, unpriced
 from blowfishdb.errors import AccuracyError, CannotCertify, Declined, TooLarge
@@ -198,7 +205,7 @@ def quote(
 ) -> Quotes:
     """For each mechanism the least epsilon that keeps errors within alpha with probability 1 - beta, cheapest first."""
     check_guarantee(guarantee)
-    _check_beta(beta)
+    check_beta(beta)
     if not (math.isfinite(alpha) and alpha >= 0):
         raise AccuracyError(f"alpha is a number >= 0, not {alpha}")
 
@@ -220,7 +227,7 @@ def accuracy_at(
 ) -> Quotes:
     """For each mechanism the alpha that holds with probability 1 - beta at this epsilon, most accurate first."""
     check_guarantee(guarantee)
-    _check_beta(beta)
+    check_beta(beta)
     if not isinstance(epsilon, Fraction) or epsilon <= 0:
         raise AccuracyError(f"epsilon is a positive Fraction, not {epsilon!r}")
 
@@ -246,8 +253,3 @@ def is_behind(candidate: CertifiedCandidate, rival: Quote) -> bool:
     spread = math.sqrt(float(candidate.coarse_answer_variances.max())) / candidate.coarse_unit
     quantile = min(float(ndtri(1.0 - rival.beta / 2.0)), -math.log(rival.beta) / math.sqrt(2.0))
     return rival.alpha < SURELY * quantile * spread * float(candidate.plan.unit / rival.epsilon)
-
-
-def _check_beta(beta: float) -> None:
-    if not 0 < beta < 1:
-        raise AccuracyError(f"beta is a probability strictly between 0 and 1, not {beta}")

@@ -14,7 +14,6 @@ from blowfishdb.accuracy.bounds import REFERENCE_BETA, ROUGHLY, Bound, least_alp
 from blowfishdb.accuracy.candidates import (
     Candidate,
     CertifiedCandidate,
-    GivesCoefficients,
     Guarantee,
     certified_strategy,
 )
@@ -30,6 +29,7 @@ from blowfishdb.mechanisms import (
     ordered_hierarchical,
     spanning_tree,
 )
+from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
@@ -179,7 +179,7 @@ def _price(assessment: Assessment, rough: RoughPrice) -> float:
         return 0.0
     if assessment.exact_tails is not None:
         return assessment.exact_tails.price(REFERENCE_BETA)
-    is_wide_tree = isinstance(candidate.strategy, GivesCoefficients) and candidate.is_wide
+    is_wide_tree = isinstance(candidate.strategy, EstimatingStrategy) and candidate.is_wide
     if (is_wide_tree and assessment.guarantee == "simultaneous") or assessment.bound is None:
         return rough.price_per_loss * float(candidate.plan.unit)
     return assessment.bound.price
@@ -219,7 +219,7 @@ class RoughPrice:
             return LIKELY_LARGEST * math.sqrt(typical) / unit
         chosen, variances = self._variances
         worst = int(variances.argmax())
-        if not isinstance(strategy, GivesCoefficients):
+        if not isinstance(strategy, EstimatingStrategy):
             return LIKELY_LARGEST * math.sqrt(float(variances[worst])) / unit
         relative = variances[worst] / np.maximum(variances, variances[worst] / 100.0)
         alike = float(np.mean(np.exp(TYPICAL**2 / 2.0 * (1.0 - relative)))) * candidate.problem.workload.shape[0]
@@ -249,7 +249,7 @@ class RoughPrice:
     def _variances(self) -> tuple[Ints, Floats]:
         """Some answers and their variances at the coarse unit."""
         candidate = self.candidate
-        if isinstance(candidate.strategy, GivesCoefficients):
+        if isinstance(candidate.strategy, EstimatingStrategy):
             return candidate.strategy.some_variances(LOOKED_AT, candidate.coarse_variances)
         return np.arange(candidate.problem.workload.shape[0]), candidate.coarse_answer_variances
 
@@ -281,7 +281,7 @@ def shortlist(problem: Problem, mechanisms: Mapping[str, Mechanism]) -> Mapping[
         able -= ON_EDGES
     if _is_axis(problem.graph) and problem.graph.cells >= LONG_AXIS and optimized.NAME in able:
         able -= PLAIN_TREES
-    if _is_line(problem.graph) and problem.graph.cells >= LONG_AXIS and ordered.NAME in able:
+    if ordered.is_line(problem.graph) and problem.graph.cells >= LONG_AXIS and ordered.NAME in able:
         able -= {optimized.NAME, *ON_EDGES}
     return {name: mechanism for name, mechanism in mechanisms.items() if name in able} or mechanisms
 
@@ -302,14 +302,6 @@ def _is_slow_to_prove(problem: Problem) -> bool:
 
 def _is_axis(graph: CellGraph) -> bool:
     return len(graph.factors) == 1 and isinstance(graph.factors[0], WindowGraph)
-
-
-def _is_line(graph: CellGraph) -> bool:
-    """Whether records can only move to the next cell, where running sums are what every mechanism comes to."""
-    axis = graph.factors[0]
-    if len(graph.factors) > 1 or not isinstance(axis, WindowGraph) or axis.universal.size or np.any(graph.to_zero):
-        return False
-    return bool(np.all(axis.reach <= np.arange(1, axis.size + 1)))
 
 
 def _crowds(graph: CellGraph) -> tuple[int, int]:

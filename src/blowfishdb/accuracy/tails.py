@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -26,8 +27,26 @@ LEAST_CAP = 1e-100
 """A larger cap is sound too; this one has a square that floats can hold."""
 
 
+class Tails(ABC):
+    """Bounds on the tails of answers whose noise variables have scale unit / weight, `count` answers for each entry."""
+
+    count: Floats
+
+    @abstractmethod
+    def tails(self, unit: float, alpha: Floats) -> Floats:
+        """For each entry a bound on P(|error| > alpha), decreasing in alpha and in 1 / unit."""
+
+    def failure(self, unit: float, alpha: float) -> float:
+        """A bound on the expected number of answers off by more than alpha."""
+        return float(self.count @ self.tails(unit, np.full(self.count.shape, alpha)))
+
+    def worst(self, unit: float, alpha: float) -> float:
+        """A bound on the probability that the worst single answer is off by more than alpha."""
+        return float(np.max(self.tails(unit, np.full(self.count.shape, alpha)), initial=0.0))
+
+
 @dataclass(frozen=True, eq=False)
-class LaplaceSums:
+class LaplaceSums(Tails):
     """Answers sum_j c_j X_j, one per row, with noise scales sizes_j at unit 1.
 
     `largest` holds the largest |c_j| times scale, each of which occurs `times` in the row; `rest` is the sum of squares
@@ -42,16 +61,8 @@ class LaplaceSums:
     norm: Floats
     count: Floats
 
-    def failure(self, unit: float, alpha: float) -> float:
-        """A bound on the expected number of answers off by more than alpha, noise of scale unit times size."""
-        return float(self.count @ self.tails(unit, np.full(self.norm.shape, alpha)))
-
-    def worst(self, unit: float, alpha: float) -> float:
-        """A bound on the probability that the worst single answer is off by more than alpha."""
-        return float(np.max(self.tails(unit, np.full(self.norm.shape, alpha)), initial=0.0))
-
     def tails(self, unit: float, alpha: Floats) -> Floats:
-        """For each answer a bound on P(|sum| > alpha), decreasing in alpha and in 1 / unit."""
+        """For each row a bound on P(|sum| > alpha), noise of scale unit times size."""
         best = np.min(self._intercepts(unit) - self._tilt * (alpha / unit)[:, None], axis=1, initial=0.0)
         return np.where(self.norm > 0, np.minimum(1.0, 2.0 * np.exp(best)), 0.0)
 
@@ -167,62 +178,42 @@ COARSE_ENOUGH = 30.0
 
 
 @dataclass(frozen=True, eq=False)
-class EqualSums:
+class EqualSums(Tails):
     """count[i] answers add or subtract terms[i] variables of scale unit / weight; all errors are whole numbers."""
 
     terms: Ints
-    count: Ints
+    count: Floats
     weight: int
 
-    def failure(self, unit: float, alpha: float) -> float:
-        """A bound on the expected number of answers off by more than alpha."""
-        return float(self._classes[1] @ self._tails(unit, alpha))
-
-    def worst(self, unit: float, alpha: float) -> float:
-        """A bound on the probability that the worst single answer is off by more than alpha."""
-        return float(self._tails(unit, alpha).max())
-
-    def _tails(self, unit: float, alpha: float) -> Floats:
-        return equal_term_tails(
-            self._classes[0], self._many, unit / self.weight, np.full(self._classes[0].shape, alpha)
-        )
-
-    @cached_property
-    def _classes(self) -> tuple[Ints, Floats]:
-        """The rounded numbers of terms, and how many answers have each."""
-        classes, place = rounded_terms(self.terms)
-        return classes, np.bincount(place, weights=self.count.astype(np.float64)).astype(np.float64)
+    def tails(self, unit: float, alpha: Floats) -> Floats:
+        """P(|sum of terms[i] variables| > alpha[i]), exact up to two terms, bounded beyond."""
+        scale, terms = unit / self.weight, self.terms
+        tails = np.zeros(terms.size)
+        tails[terms == 1] = distribution.tail(scale, alpha[terms == 1])
+        tails[terms == 2] = two_terms_tail(scale, alpha[terms == 2])
+        large = terms > 2
+        beyond = np.floor(alpha[large]) + 1.0
+        tails[large] = self._many.tails(scale, beyond)
+        if scale < COARSE_ENOUGH:
+            moments = terms[large, None] * distribution.log_mgf(scale, EXPONENTS) - EXPONENTS * beyond[:, None]
+            tails[large] = np.minimum(tails[large], 2.0 * np.exp(np.min(moments, axis=1, initial=0.0)))
+        return tails
 
     @cached_property
     def _many(self) -> LaplaceSums:
-        return many_terms(self._classes[0])
+        """The bounds for the entries above two, at scale 1."""
+        many = self.terms[self.terms > 2].astype(np.float64)
+        return from_terms(many, 1.0, np.ones_like(many))
 
 
-def rounded_terms(terms: Ints) -> tuple[Ints, Ints]:
-    """Numbers of terms, large ones rounded up by at most 1/64 (more terms, larger tails), and which is whose."""
+def equal_sums(terms: Ints, count: Ints | Floats, weight: int) -> tuple[EqualSums, Ints]:
+    """Answers with these numbers of terms, and the entry of each.
+
+    Large numbers are rounded up by at most 1/64, so that entries are few: more terms have larger tails.
+    """
     step = 2 ** np.maximum(np.floor(np.log2(np.maximum(terms, 1))).astype(np.int64) - 6, 0)
     classes, place = np.unique(-(-terms // step) * step, return_inverse=True)
-    return classes, place
-
-
-def many_terms(terms: Ints) -> LaplaceSums:
-    """The bounds for the entries above two, at scale 1."""
-    many = terms[terms > 2].astype(np.float64)
-    return from_terms(many, 1.0, np.ones_like(many))
-
-
-def equal_term_tails(terms: Ints, many: LaplaceSums, scale: float, alpha: Floats) -> Floats:
-    """P(|sum of terms[i] variables| > alpha[i]), exact up to two terms, bounded beyond; `many` is many_terms(terms)."""
-    tails = np.zeros(terms.size)
-    tails[terms == 1] = distribution.tail(scale, alpha[terms == 1])
-    tails[terms == 2] = two_terms_tail(scale, alpha[terms == 2])
-    large = terms > 2
-    beyond = np.floor(alpha[large]) + 1.0
-    tails[large] = many.tails(scale, beyond)
-    if scale < COARSE_ENOUGH:
-        moments = terms[large, None] * distribution.log_mgf(scale, EXPONENTS) - EXPONENTS * beyond[:, None]
-        tails[large] = np.minimum(tails[large], 2.0 * np.exp(np.min(moments, axis=1, initial=0.0)))
-    return tails
+    return EqualSums(classes, np.bincount(place, weights=count).astype(np.float64), weight), place
 
 
 def two_terms_tail(scale: float, k: Floats) -> Floats:

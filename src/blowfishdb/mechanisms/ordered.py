@@ -11,7 +11,7 @@ from scipy.sparse import coo_array, csr_array
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.strategy import chosen_rows, distinct
-from blowfishdb.model.graphs import ZERO, WindowGraph
+from blowfishdb.model.graphs import ZERO, CellGraph, WindowGraph
 from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.model.workload import AllRanges, Intervals, Rows, Stacked, as_intervals
 from blowfishdb.plan.plan import Measurement, Plan, Problem
@@ -42,6 +42,17 @@ def propose(problem: Problem) -> OrderedStrategy:
     if axis.universal.size and axis.size == 1:
         exact = label != ZERO
     return OrderedStrategy(problem, first[run], last[run], backward, exact)
+
+
+def is_line(graph: CellGraph) -> bool:
+    """Whether records move by at most one step along one axis and can neither leave nor be absent.
+
+    There running sums are what every mechanism comes to.
+    """
+    axis = graph.factors[0]
+    if len(graph.factors) > 1 or not isinstance(axis, WindowGraph) or axis.universal.size or np.any(graph.to_zero):
+        return False
+    return bool(np.all(axis.reach <= np.arange(1, axis.size + 1)))
 
 
 @dataclass(frozen=True, eq=False)

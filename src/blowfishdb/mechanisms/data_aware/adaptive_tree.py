@@ -61,7 +61,8 @@ class AdaptiveTree:
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """As many stages as it takes to reach single cells, the later ones with more."""
         check_axes(NAME, problem.graph.shape)
-        stages = self._stages(problem.graph.shape)
+        cuts = sum((size - 1).bit_length() for size in problem.graph.shape) - self.unseen_halvings
+        stages = max(0, -(-cuts // HALVINGS)) + 1
         parts = [(f"counts {stage + 1}", self.growth**stage) for stage in range(stages)]
         return shared_program(NAME, epsilon, parts)
 
@@ -75,15 +76,9 @@ class AdaptiveTree:
         tree = cut(tree, tree.leaves, halvings(tree.low, tree.high, self.unseen_halvings))
         views = NodeViews.none(tree.nodes)
         for allowance in program.allowances:
-            counts = bucket_counts(problem.graph, tree.labels, allowance)
-            reply = yield counts.ask
-            views = views.add(tree.leaves, *counts.read(reply)).with_total(counts.total(reply))
+            values, variances, total = yield from bucket_counts(problem.graph, tree.labels, allowance)
+            views = views.add(tree.leaves, values, variances).with_total(total)
             if allowance is not program.allowances[-1]:
-                unit = noise_unit(problem.graph, program.epsilon)
-                tree = cut_where_records_are(tree, views, unit, self.rule)
+                tree = cut_where_records_are(tree, views, noise_unit(problem.graph, program.epsilon), self.rule)
                 views = views.for_nodes(tree.nodes)
         return tree, views
-
-    def _stages(self, shape: tuple[int, ...]) -> int:
-        cuts = sum((size - 1).bit_length() for size in shape) - self.unseen_halvings
-        return max(0, -(-cuts // HALVINGS)) + 1

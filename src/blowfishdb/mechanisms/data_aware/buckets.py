@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from blowfishdb.mechanisms.axis import GRID, Axis, grow, read_axis
 from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, Estimator, TreeCorrection, covariance_dot
 from blowfishdb.mechanisms.cell_noise import own_variances
 from blowfishdb.mechanisms.data_aware.hats import HatSolver
+from blowfishdb.mechanisms.data_aware.script import Finding, Script, hides_anything, measured_rows
 from blowfishdb.mechanisms.identity import IdentityStrategy
 from blowfishdb.mechanisms.optimized import SmoothShape, TreeShape, choose, level_plans
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy, chosen_rows, row_variances
@@ -22,7 +24,7 @@ from blowfishdb.model.numbers import Floats, Ints, as_ints
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, as_intervals
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import EdgePlan, Measurement, Plan, Problem
-from blowfishdb.plan.program import Measured, merge_graph
+from blowfishdb.plan.program import Allowance, Ask, Measured, MeasurementStage, merge_graph
 
 SHARES = np.linspace(0.0, 0.98, 50)
 """Parts of what is left that a node may take; 0 is always a local minimum, so all of them are tried."""
@@ -183,7 +185,7 @@ class Buckets:
 
     def cut_counts(self, workload: Rows) -> Ints:
         """For each query how many buckets it counts some cells of but not all: those that can bias its answer."""
-        spans = None if isinstance(workload, AllRanges) else as_intervals(workload)
+        spans = _listed(workload)
         if spans is None:
             most = int(np.sum(self.lengths > 1))
             return np.full(workload.shape[0], min(2, most) if isinstance(workload, AllRanges) else most)
@@ -193,7 +195,7 @@ class Buckets:
 
     def partial_ranges(self, workload: Rows) -> PartialRanges | None:
         """What each query covers of the buckets, where all are ranges that hold a cell and few enough to list."""
-        spans = None if isinstance(workload, AllRanges) else as_intervals(workload)
+        spans = _listed(workload)
         if spans is None or np.any(spans.low == spans.high):
             return None
         (first, before), (last, until) = self.parts_before(spans.low), self.parts_before(spans.high)
@@ -204,15 +206,16 @@ class Buckets:
 
     def rounded(self, workload: Rows) -> Intervals | AllRanges:
         """Ranges of whole buckets like those the workload asks for; all ranges where it asks for other things."""
-        spans = None if isinstance(workload, AllRanges) else as_intervals(workload)
+        spans = _listed(workload)
         if spans is None:
             return AllRanges(self.count)
-        low, high = (self._nearest(places) for places in (spans.low, spans.high))
-        return Intervals(self.count, low, high)
+        (first, before), (last, until) = self.parts_before(spans.low), self.parts_before(spans.high)
+        return Intervals(self.count, first + (before >= 1 / 2), last + (until >= 1 / 2))
 
-    def _nearest(self, places: Ints) -> Ints:
-        bucket, part = self.parts_before(places)
-        return bucket + (part >= 1 / 2)
+
+def _listed(workload: Rows) -> Intervals | None:
+    """The queries as ranges, where all are ranges and few enough to list."""
+    return None if isinstance(workload, AllRanges) else as_intervals(workload)
 
 
 ENTRIES_AT_ONCE = 2**22
@@ -356,7 +359,7 @@ def plan_buckets(graph: CellGraph, buckets: Buckets, workload: Rows, epsilon: Fr
     try:
         axis = read_axis(NAME, problem)
     except Declined:
-        if not graph.value_edge_bound and not np.any(graph.to_zero):
+        if not hides_anything(graph):
             exact = identity.propose(problem)
             return BucketPlan(exact, exact.plan(Fraction(1)), np.zeros(workload.shape[0]))
         axis = one_run(graph.cells)
@@ -487,6 +490,53 @@ def _calibrated_merged(problem: Problem, of_cells: Ints, strategy: Strategy, eps
     if plan.weights.size == 0:
         return MergedPlan(of_cells, strategy, plan)
     return MergedPlan(of_cells, strategy, calibrate(plan, problem.graph, epsilon)[0])
+
+
+def measured_buckets(
+    problem: Problem,
+    buckets: Buckets,
+    allowances: Sequence[Allowance],
+    *,
+    merged: bool = True,
+    uneven: float | None = None,
+) -> Script:
+    """The last stage of a script: buckets that are public by now, measured for the workload.
+
+    It spends all the allowances, its own being the last. `merged` is False where the buckets are the cells; `uneven`
+    bounds the deviation of every bucket, and with it the bias of the answers.
+    """
+    workload, of_cells = problem.workload, buckets.of_cells if merged else None
+    graph = problem.graph if of_cells is None else merge_graph(problem.graph, of_cells)
+    planned = plan_buckets(graph, buckets, workload, _total(allowances))
+    measured = measured_rows((yield _last_stage(planned.plan, of_cells, allowances)))
+    cells = buckets.spread(planned.totals(measured.noisy, measured.exact))
+    bias = None if uneven is None else np.asarray(uneven * buckets.cut_counts(workload), dtype=np.float64)
+    spread, running = planned.answer_variances, partial(planned.running, buckets)
+    answers = np.asarray(workload.dot(cells))
+    return Finding(cells, answers, spread, buckets.of_cells, bias, own=planned.own, running=running)
+
+
+def measured_by_policy(
+    problem: Problem, of_cells: Ints, allowances: Sequence[Allowance], *, with_own: bool = False
+) -> Script:
+    """The last stage of a script: buckets of any shape, measured as is best under the policy for all cells.
+
+    It spends all the allowances, its own being the last; `with_own` adds the variance of each bucket's measurement.
+    """
+    best = best_merged_plan(problem.graph, of_cells, _total(allowances))
+    cells = best.cells(measured_rows((yield _last_stage(best.plan, of_cells, allowances))))
+    own = own_variances(best.strategy, best.plan, best.variances) if with_own else None
+    answers = np.asarray(problem.workload.dot(cells))
+    return Finding(cells, answers, best.answer_variances(problem.workload), of_cells, own=own)
+
+
+def _total(allowances: Sequence[Allowance]) -> Fraction:
+    return sum((allowance.epsilon for allowance in allowances), Fraction(0))
+
+
+def _last_stage(plan: Plan | EdgePlan, of_cells: Ints | None, allowances: Sequence[Allowance]) -> Ask:
+    *instead_of, stage = (allowance.stage for allowance in allowances)
+    return Ask(stage, MeasurementStage(plan), of_cells, tuple(instead_of))
 
 
 def check_mixed(mechanism: str, problem: Problem) -> None:

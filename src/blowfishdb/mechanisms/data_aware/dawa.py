@@ -1,27 +1,60 @@
-"""DAWA: looks where the counts are even, merges those cells into buckets, and measures the buckets for the workload."""
+"""DAWA: looks where the counts are even, merges those cells into buckets, and measures the buckets for the workload.
+
+On two axes cells are taken in Hilbert order, and a tree over the buckets is measured.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 
 from blowfishdb.errors import Declined, PlanError
-from blowfishdb.mechanisms.data_aware.buckets import Buckets, plan_buckets
-from blowfishdb.mechanisms.data_aware.dawa_2d import program_2d, script_2d
+from blowfishdb.mechanisms.data_aware.buckets import Buckets, measured_buckets
+from blowfishdb.mechanisms.data_aware.hilbert import (
+    HilbertCurve,
+    best_weights,
+    block_measurement,
+    block_tree,
+    run_cover,
+)
 from blowfishdb.mechanisms.data_aware.partition import GATE_RULE, KEEP, gate_stage, l1_refinement, worst_bucket
-from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, Finding, Script, check_hides, measured_rows
-from blowfishdb.plan.plan import Problem
-from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Program, merge_graph
+from blowfishdb.mechanisms.data_aware.regions import (
+    VISITS,
+    NodeViews,
+    RegionTree,
+    bucket_counts,
+    cover_variances,
+    cut_where_records_are,
+    leaf_bound,
+    least_squares,
+    noise_unit,
+    not_negative,
+    visits,
+)
+from blowfishdb.mechanisms.data_aware.script import (
+    BIAS_BETA,
+    Finding,
+    Script,
+    check_hides,
+    hides_anything,
+    measured_rows,
+    shared_program,
+)
+from blowfishdb.mechanisms.products import as_boxes
+from blowfishdb.mechanisms.strategy import GOLDEN, row_variances, spread_choice
+from blowfishdb.model.graphs import CellGraph
+from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.workload import Rectangles, total
+from blowfishdb.plan.certificate import calibrate
+from blowfishdb.plan.plan import Plan, Problem
+from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Program, Reply, merge_graph
 
 NAME = "dawa"
-
 BOUNDED = "dawa-bounded"
-
-GATE, SELECT, BIAS, MEASURE = "gate", "partition", "bias", "buckets"
-
+GATE, SELECT, BIAS, MEASURE, REFINE = "gate", "partition", "bias", "buckets", "pieces"
 SELECT_SHARE = Fraction(1, 5)
 """The part of epsilon that finds the buckets; found by `python -m benchmarks tune-dawa` on synthetic tables."""
 
@@ -44,46 +77,100 @@ class Dawa:
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """Gate, partition, measurement: together exactly epsilon; two axes follow a Hilbert curve, without a gate."""
-        graph = problem.graph
-        check_hides(self.name, graph)
-        if len(graph.shape) == 2 and self.bias_share:
+        check_hides(self.name, problem.graph)
+        if len(problem.graph.shape) == 2 and self.bias_share:
             raise Declined(self.name, "on two axes no bound on the bias is offered; ask for 'dawa'")
-        if len(graph.shape) == 2:
-            return program_2d(NAME, epsilon)
-        gate, select = epsilon * GATE_RULE.share, epsilon * self.select_share
-        bias = epsilon * self.bias_share
-        looking = [Allowance(GATE, gate), Allowance(SELECT, select), *([Allowance(BIAS, bias)] if bias else [])]
-        return Program(self.name, (*looking, Allowance(MEASURE, epsilon - gate - select - bias)))
+        if len(problem.graph.shape) == 2:
+            return shared_program(NAME, epsilon, list(SHARES_2D.items()))
+        return gated_program(self.name, epsilon, self.select_share, self.bias_share)
 
     def script(self, problem: Problem, program: Program) -> Script:
         """Publishes whether to merge, then where, then the measured buckets."""
-        graph, cells = problem.graph, problem.graph.cells
-        if len(graph.shape) == 2:
+        if len(problem.graph.shape) == 2:
             return (yield from script_2d(problem, program))
-        allowed = {allowance.stage: allowance.epsilon for allowance in program.allowances}
-        outcome = yield Ask(GATE, gate_stage(problem, allowed[GATE], program.epsilon))
-        if isinstance(outcome, np.ndarray) and outcome[0] == KEEP:
-            return (yield from _measured(problem, Buckets(cells, np.arange(cells)), allowed, 0.0))
-        starts = np.asarray((yield Ask(SELECT, l1_refinement(cells, graph, allowed.pop(SELECT)))))
-        if BIAS not in allowed:
-            return (yield from _measured(problem, Buckets(cells, starts), allowed, None))
-        stage = worst_bucket(cells, starts, graph, allowed.pop(BIAS))
-        level = np.asarray((yield Ask(BIAS, stage)))
-        return (yield from _measured(problem, Buckets(cells, starts), allowed, stage.bound(int(level[0]), BIAS_BETA)))
+        cells = problem.graph.cells
+        buckets, left = yield from gated_buckets(problem, program)
+        uneven = 0.0 if left[0].stage == SELECT else None
+        if left[0].stage == BIAS:
+            stage = worst_bucket(cells, buckets.starts, problem.graph, left[0].epsilon)
+            level = np.asarray((yield Ask(BIAS, stage)))
+            uneven, left = stage.bound(int(level[0]), BIAS_BETA), left[1:]
+        return (yield from measured_buckets(problem, buckets, left, merged=buckets.count < cells, uneven=uneven))
 
 
-def _measured(problem: Problem, buckets: Buckets, allowed: dict[str, Fraction], uneven: float | None) -> Script:
-    """The last stage, with what is left to spend; `uneven` bounds the deviation of every bucket."""
-    graph, is_cells = problem.graph, buckets.count == problem.graph.cells
-    of_cells = None if is_cells else buckets.of_cells
-    instead_of = tuple(stage for stage in allowed if stage not in (GATE, MEASURE))
-    epsilon = sum((allowed[stage] for stage in (*instead_of, MEASURE)), Fraction(0))
-    planned = plan_buckets(
-        graph if of_cells is None else merge_graph(graph, of_cells), buckets, problem.workload, epsilon
-    )
-    measured = measured_rows((yield Ask(MEASURE, MeasurementStage(planned.plan), of_cells, instead_of)))
-    estimate = buckets.spread(planned.totals(measured.noisy, measured.exact))
-    answers = np.asarray(problem.workload.dot(estimate))
-    bias = None if uneven is None else np.asarray(uneven * buckets.cut_counts(problem.workload), dtype=np.float64)
-    spread, own, running = planned.answer_variances, planned.own, partial(planned.running, buckets)
-    return Finding(estimate, answers, spread, buckets.of_cells, bias, own=own, running=running)
+def gated_program(name: str, epsilon: Fraction, select: Fraction, bias: Fraction = Fraction(0)) -> Program:
+    """Gate, partition, a bound on the bias where it has a share, and the buckets, which get what is left."""
+    shares = {GATE: GATE_RULE.share, SELECT: select, **({BIAS: bias} if bias else {})}
+    return shared_program(name, epsilon, [*shares.items(), (MEASURE, 1 - sum(shares.values(), Fraction(0)))])
+
+
+def gated_buckets(problem: Problem, program: Program) -> Generator[Ask, Reply, tuple[Buckets, Sequence[Allowance]]]:
+    """Publishes whether to merge and where; gives the buckets, single cells if not, and the allowances not used yet."""
+    cells, (gate, select, *rest) = problem.graph.cells, program.allowances
+    outcome = yield Ask(GATE, gate_stage(problem, gate.epsilon, program.epsilon))
+    if isinstance(outcome, np.ndarray) and outcome[0] == KEEP:
+        return Buckets(cells, np.arange(cells)), (select, *rest)
+    starts = yield Ask(SELECT, l1_refinement(cells, problem.graph, select.epsilon))
+    return Buckets(cells, np.asarray(starts)), rest
+
+
+SHARES_2D = {SELECT: Fraction(1, 8), MEASURE: Fraction(1, 2), REFINE: Fraction(3, 8)}
+"""The parts of epsilon that find the buckets, measure them, and count the pieces of those that hold many records.
+
+Found by `python -m benchmarks tune-spatial` on synthetic grids.
+"""
+BOXES_TRIED = 200
+"""So many boxes decide how the tree is measured."""
+
+
+def script_2d(problem: Problem, program: Program) -> Script:
+    """Publishes the buckets on the curve, counts of them and of blocks above them, then of the pieces of full ones."""
+    graph, workload = problem.graph, problem.workload
+    curve = HilbertCurve((graph.shape[0], graph.shape[1]))
+    select, measure, refine = program.allowances
+    stage = l1_refinement(graph.cells, graph, select.epsilon)
+    starts = np.asarray((yield Ask(SELECT, stage, curve.positions)))
+    tree = block_tree(graph.cells, starts)
+    buckets = tree.labels[curve.positions]
+    boxes = as_boxes(workload, graph.shape)
+    views = yield from _measured_tree(graph, buckets, tree, measure, curve, _tried(boxes, curve.shape))
+    tree = cut_where_records_are(tree, views, noise_unit(graph, program.epsilon))
+    buckets = tree.labels[curve.positions]
+    values, variances, _ = yield from bucket_counts(graph, buckets, refine)
+    views = views.for_nodes(tree.nodes).add(tree.leaves, values, variances)
+    estimate = least_squares(tree, views)
+    cells = not_negative(estimate).cells[curve.positions]
+    answers = np.asarray(workload.dot(cells), dtype=np.float64)
+    if boxes is not None and boxes.shape[0] * visits(tree, 2) <= VISITS:
+        spread = cover_variances(run_cover(curve, boxes, tree), boxes.shape[0], estimate, 2)
+    else:
+        spread = leaf_bound(workload, tree, views, buckets)
+    return Finding(cells, answers, spread, buckets)
+
+
+def _measured_tree(
+    graph: CellGraph, buckets: Ints, tree: RegionTree, allowance: Allowance, curve: HilbertCurve, tried: Rectangles
+) -> Generator[Ask, Reply, NodeViews]:
+    """The views of the buckets and the blocks above them, shares chosen by the error they predict for some boxes."""
+    merged, none = merge_graph(graph, buckets), NodeViews.none(tree.nodes)
+    if not hides_anything(merged):
+        values, variances, _ = yield from bucket_counts(graph, buckets, allowance)
+        return none.add(tree.leaves, values, variances)
+    weights = best_weights(tree, run_cover(curve, tried, tree), tried.shape[0])
+    # The number of records comes exactly where the policy makes it public.
+    exact = total(merged.cells) if np.all(merged.components() == 0) else None
+    plan, _ = calibrate(Plan(Fraction(1), (block_measurement(tree, weights),), exact), merged, allowance.epsilon)
+    measured = measured_rows((yield Ask(allowance.stage, MeasurementStage(plan), buckets)))
+    views = none.add(np.flatnonzero(weights), measured.noisy.astype(np.float64), row_variances(plan))
+    return views.with_total(float(measured.exact[0]) if measured.exact.size else None)
+
+
+def _tried(boxes: Rectangles | None, shape: tuple[int, int]) -> Rectangles:
+    """Some boxes of the workload; boxes of all sizes all over the grid where it asks for other things."""
+    if boxes is not None:
+        some = spread_choice(boxes.shape[0], BOXES_TRIED)
+        return Rectangles(shape, boxes.low[some], boxes.high[some])
+    place = np.arange(BOXES_TRIED)[:, None] * GOLDEN ** np.arange(1, 5)[None, :] % 1.0
+    bounds: Floats = np.sort(place.reshape(-1, 2, 2), axis=2) * np.array(shape)[None, :, None]
+    low = np.floor(bounds[:, :, 0]).astype(np.int64)
+    return Rectangles(shape, low, np.maximum(np.ceil(bounds[:, :, 1]).astype(np.int64), low + 1))

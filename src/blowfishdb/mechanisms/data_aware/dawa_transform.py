@@ -12,16 +12,15 @@ from scipy.optimize import isotonic_regression
 
 from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms import ordered
-from blowfishdb.mechanisms.data_aware.buckets import Buckets, best_merged_plan, plan_buckets
-from blowfishdb.mechanisms.data_aware.partition import GATE_RULE, KEEP, gate_stage, l1_refinement
-from blowfishdb.mechanisms.data_aware.script import Finding, Script, check_hides, measured_rows
+from blowfishdb.mechanisms.data_aware.buckets import measured_buckets, measured_by_policy
+from blowfishdb.mechanisms.data_aware.dawa import gated_buckets, gated_program
+from blowfishdb.mechanisms.data_aware.script import Finding, Script, check_hides, measured_rows, shared_program
 from blowfishdb.mechanisms.strategy import row_variances
-from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Prefix
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import Problem
-from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Program, merge_graph
+from blowfishdb.plan.program import Ask, MeasurementStage, Program
 
 STEP, HALVED = 1, 2
 
@@ -210,7 +209,7 @@ def _spline(sums: Floats, total: float, knots: Ints) -> Floats:
 
 
 NAME = "dawa-transform"
-GATE, SELECT, MEASURE, SUMS = "gate", "partition", "buckets", "sums"
+SUMS = "sums"
 
 
 @dataclass(frozen=True)
@@ -231,27 +230,19 @@ class DawaTransform:
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """One stage on a line; gate, partition and measurement elsewhere: together exactly epsilon."""
-        graph = problem.graph
-        check_hides(NAME, graph)
-        if self.sums_first and is_line(graph):
-            return Program(NAME, (Allowance(SUMS, epsilon),))
-        gate, select = epsilon * GATE_RULE.share, epsilon * self.select_share
-        shares = (Allowance(GATE, gate), Allowance(SELECT, select), Allowance(MEASURE, epsilon - gate - select))
-        return Program(NAME, shares)
+        check_hides(NAME, problem.graph)
+        if self.sums_first and ordered.is_line(problem.graph):
+            return shared_program(NAME, epsilon, [(SUMS, Fraction(1))])
+        return gated_program(NAME, epsilon, self.select_share)
 
     def script(self, problem: Problem, program: Program) -> Script:
         """The stages of the program, as they unfold."""
         if len(program.allowances) == 1:
-            return _from_sums(problem, program.epsilon)
-        return _from_partition(problem, program)
-
-
-def is_line(graph: CellGraph) -> bool:
-    """Whether records move by at most one step along one axis and can neither leave nor be absent."""
-    axis = graph.factors[0]
-    if len(graph.factors) != 1 or not isinstance(axis, WindowGraph) or axis.universal.size or np.any(graph.to_zero):
-        return False
-    return bool(np.all(axis.reach - np.arange(axis.size) <= 1))
+            return (yield from _from_sums(problem, program.epsilon))
+        buckets, left = yield from gated_buckets(problem, program)
+        if isinstance(problem.workload, Identity):
+            return (yield from measured_by_policy(problem, buckets.of_cells, left))
+        return (yield from measured_buckets(problem, buckets, left))
 
 
 def _from_sums(problem: Problem, epsilon: Fraction) -> Script:
@@ -273,26 +264,3 @@ def _from_sums(problem: Problem, epsilon: Fraction) -> Script:
     answers = np.asarray(problem.workload.dot(estimate))
     running = partial(strategy.variances_of, Prefix(estimate.size), spread)
     return Finding(estimate, answers, strategy.answer_variances(spread), np.concatenate(buckets), running=running)
-
-
-def _from_partition(problem: Problem, program: Program) -> Script:
-    graph, cells = problem.graph, problem.graph.cells
-    gate, select, measure = (allowance.epsilon for allowance in program.allowances)
-    outcome = yield Ask(GATE, gate_stage(problem, gate, program.epsilon))
-    instead_of: tuple[str, ...] = ()
-    if isinstance(outcome, np.ndarray) and outcome[0] == KEEP:
-        buckets, instead_of, measure = Buckets(cells, np.arange(cells)), (SELECT,), select + measure
-    else:
-        buckets = Buckets(cells, np.asarray((yield Ask(SELECT, l1_refinement(cells, graph, select)))))
-    own, running = None, None
-    if isinstance(problem.workload, Identity):
-        best = best_merged_plan(graph, buckets.of_cells, measure)
-        measured = measured_rows((yield Ask(MEASURE, MeasurementStage(best.plan), buckets.of_cells, instead_of)))
-        estimate, spread = best.cells(measured), best.answer_variances(problem.workload)
-    else:
-        planned = plan_buckets(merge_graph(graph, buckets.of_cells), buckets, problem.workload, measure)
-        measured = measured_rows((yield Ask(MEASURE, MeasurementStage(planned.plan), buckets.of_cells, instead_of)))
-        estimate = buckets.spread(planned.totals(measured.noisy, measured.exact))
-        spread, own, running = planned.answer_variances, planned.own, partial(planned.running, buckets)
-    answers = np.asarray(problem.workload.dot(estimate))
-    return Finding(estimate, answers, spread, buckets.of_cells, own=own, running=running)

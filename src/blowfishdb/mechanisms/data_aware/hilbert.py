@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms.data_aware.regions import NodeViews, RegionTree, TreeEstimate, least_squares
-from blowfishdb.model.numbers import Bools, Floats, Ints, consecutive, distinct
+from blowfishdb.mechanisms.data_aware.regions import Cover, NodeViews, RegionTree, cover_variances, least_squares
+from blowfishdb.model.numbers import Bools, Ints, consecutive, distinct
 from blowfishdb.model.workload import Intervals, Rectangles
 from blowfishdb.plan.plan import Measurement
 
@@ -126,34 +125,23 @@ def square_positions(order: int, first: Ints, second: Ints) -> Ints:
     return place
 
 
-@dataclass(frozen=True, eq=False)
-class RunCover:
-    """Boxes over the segments of a tree on the curve; `keys` are box x (places + 1) + first place of each run."""
-
-    tree: RegionTree
-    queries: int
-    keys: Ints
-    lengths: Ints
-    before: Ints
-
-    def cells(self, queries: Ints, nodes: Ints) -> Ints:
-        span = self.tree.shape[0] + 1
-        low, high = queries * span + self.tree.low[nodes, 0], queries * span + self.tree.high[nodes, 0]
-        return self._up_to(high) - self._up_to(low)
-
-    def _up_to(self, place: Ints) -> Ints:
-        """How many cells all runs of all boxes count before the given places."""
-        if not self.keys.size:
-            return np.zeros_like(place)
-        run = np.maximum(np.searchsorted(self.keys, place, side="right") - 1, 0)
-        return np.asarray(self.before[run] + np.clip(place - self.keys[run], 0, self.lengths[run]))
-
-
-def run_cover(curve: HilbertCurve, boxes: Rectangles, tree: RegionTree) -> RunCover:
-    """The boxes of a grid over segments of its curve."""
+def run_cover(curve: HilbertCurve, boxes: Rectangles, tree: RegionTree) -> Cover:
+    """The boxes of a grid over the nodes of a tree, which are segments of its curve."""
     query, low, high = curve.runs(boxes)
-    lengths = high - low
-    return RunCover(tree, boxes.shape[0], query * (curve.cells + 1) + low, lengths, np.cumsum(lengths) - lengths)
+    span, lengths = curve.cells + 1, high - low
+    starts, before = query * span + low, np.cumsum(lengths) - lengths
+
+    def up_to(place: Ints) -> Ints:
+        """How many cells all runs of all boxes count before the given places."""
+        if not starts.size:
+            return np.zeros_like(place)
+        run = np.maximum(np.searchsorted(starts, place, side="right") - 1, 0)
+        return np.asarray(before[run] + np.clip(place - starts[run], 0, lengths[run]))
+
+    def cells(queries: Ints, nodes: Ints) -> Ints:
+        return up_to(queries * span + tree.high[nodes, 0]) - up_to(queries * span + tree.low[nodes, 0])
+
+    return cells
 
 
 FAN_OUT = 4
@@ -164,7 +152,6 @@ def block_tree(places: int, starts: Ints) -> RegionTree:
 
     A block of 4^j places stands in the tree where it holds two or more buckets.
     """
-    ends = np.append(starts[1:], places)
     lows, highs = [np.zeros(1, dtype=np.int64)], [np.full(1, places)]
     size = FAN_OUT
     while size < places:
@@ -186,7 +173,7 @@ def block_tree(places: int, starts: Ints) -> RegionTree:
         nodes += inner.size
     if starts.size > 1:
         lows.append(starts)
-        highs.append(ends)
+        highs.append(np.append(starts[1:], places))
         parents.append(owner)
     low, high = np.concatenate(lows), np.concatenate(highs)
     return RegionTree((places,), low[:, None], high[:, None], np.concatenate(parents))
@@ -197,44 +184,34 @@ TRIED = ((1, 0.0), (1, 0.08), (2, 0.12), (2, 0.2), (2, 0.3))
 GRID = 2**20
 
 
-@dataclass(frozen=True, eq=False)
-class BlockWeights:
-    """The measured nodes of a tree and their whole weights; along each path they add up to about GRID."""
+def block_weights(tree: RegionTree, stride: int, share: float) -> Ints:
+    """The whole weight of every node, 0 where it is not measured; along each path they add up to about GRID.
 
-    tree: RegionTree
-    nodes: Ints
-    weights: Ints
-
-    def measurement(self) -> Measurement:
-        """The nodes as ranges of buckets."""
-        starts = self.tree.low[self.tree.leaves, 0]
-        low, high = (np.searchsorted(starts, bound[self.nodes, 0]) for bound in (self.tree.low, self.tree.high))
-        return Measurement(Intervals(starts.size, low, high), self.weights)
-
-    def views(self, values: Floats, variances: Floats) -> NodeViews:
-        """What the measured rows tell of the nodes."""
-        return NodeViews.none(self.tree.nodes).add(self.nodes, values, variances)
-
-
-def shared_weights(tree: RegionTree, stride: int, share: float) -> BlockWeights:
-    """Every stride-th level of blocks takes a share of what is left; the buckets take the rest."""
-    left = np.ones(tree.nodes)
-    own = np.zeros(tree.nodes)
+    Every stride-th level of blocks takes a share of what is left; the buckets take the rest.
+    """
+    left, weights = np.ones(tree.nodes), np.zeros(tree.nodes)
     for depth, nodes in enumerate(tree.by_depth[1:], start=1):
-        left[nodes] = left[tree.parent[nodes]] - own[tree.parent[nodes]]
+        left[nodes] = left[tree.parent[nodes]] - weights[tree.parent[nodes]]
         if depth % stride == 0:
-            own[nodes] = share * left[nodes]
-    own[tree.leaves] = left[tree.leaves]
-    whole: Ints = np.rint(own * GRID).astype(np.int64)
-    nodes = np.flatnonzero(whole)
-    return BlockWeights(tree, nodes, whole[nodes])
+            weights[nodes] = share * left[nodes]
+    weights[tree.leaves] = left[tree.leaves]
+    return np.rint(weights * GRID).astype(np.int64)
 
 
-def best_weights(tree: RegionTree, error: Callable[[TreeEstimate], float]) -> BlockWeights:
-    """The shares with the least predicted error; where noise is alike, a variance is 1 / weight^2."""
+def block_measurement(tree: RegionTree, weights: Ints) -> Measurement:
+    """The nodes that have a weight, as ranges of buckets."""
+    starts, nodes = tree.low[tree.leaves, 0], np.flatnonzero(weights)
+    low, high = (np.searchsorted(starts, bound[nodes, 0]) for bound in (tree.low, tree.high))
+    return Measurement(Intervals(starts.size, low, high), weights[nodes])
 
-    def predicted(candidate: BlockWeights) -> float:
-        views = candidate.views(np.zeros(candidate.nodes.size), (GRID / candidate.weights) ** 2)
-        return error(least_squares(tree, views))
 
-    return min((shared_weights(tree, *each) for each in TRIED), key=predicted)
+def predicted_error(tree: RegionTree, weights: Ints, cover: Cover, count: int) -> float:
+    """The mean variance of `count` queries where noise is alike, so that a node's variance is 1 / weight^2."""
+    nodes = np.flatnonzero(weights)
+    views = NodeViews.none(tree.nodes).add(nodes, np.zeros(nodes.size), (GRID / weights[nodes]) ** 2)
+    return float(cover_variances(cover, count, least_squares(tree, views), 2).mean())
+
+
+def best_weights(tree: RegionTree, cover: Cover, count: int) -> Ints:
+    """The weights with the least predicted error for `count` queries."""
+    return min((block_weights(tree, *each) for each in TRIED), key=lambda w: predicted_error(tree, w, cover, count))

@@ -1,4 +1,4 @@
-"""kd-tree: noisy cells show where to cut the grid, the boxes are counted again, and both views are combined."""
+"""Cells and kd-tree: a noisy count of every cell; boxes cut where these differ, and counted again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms.data_aware.regions import NodeViews, RegionTree, bucket_counts, check_axes, tree_finding
-from blowfishdb.mechanisms.data_aware.script import Script, shared_program
+from blowfishdb.mechanisms.data_aware.script import Finding, Script, shared_program
+from blowfishdb.mechanisms.strategy import squared
 from blowfishdb.model.numbers import Floats
 from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import Program
@@ -25,35 +26,6 @@ LAPLACE_KURTOSIS = 6.0
 
 Chooser: TypeAlias = Callable[[Floats], tuple[int, int] | None]
 """For the noisy cells of a box: the axis and the place before which to cut it, or None to leave it whole."""
-
-
-@dataclass(frozen=True)
-class KdThresholds:
-    """Public thresholds: a box is cut while it seems to hold more records, or to be less even, than this.
-
-    Unevenness is the sum of the absolute deviations of a box's noisy cells from their mean.
-    """
-
-    records: float
-    unevenness: float
-
-    def __post_init__(self) -> None:
-        if not (self.records >= 0 and self.unevenness >= 0):
-            raise PlanError("thresholds are not negative")
-
-    def choose(self, cells: Floats) -> tuple[int, int] | None:
-        """Cuts the longest axis at the median of the noisy records."""
-        uneven = float(np.abs(cells - cells.mean()).sum())
-        if cells.size == 1 or not (float(cells.sum()) > self.records or uneven > self.unevenness):
-            return None
-        axis = int(np.argmax(cells.shape))
-        return axis, median_cut(_along(np.maximum(cells, 0.0), axis))
-
-
-def median_cut(counts: Floats) -> int:
-    """The place that leaves about half of the counts on either side, with at least one entry each."""
-    sums = np.cumsum(counts)
-    return int(np.clip(np.searchsorted(sums, sums[-1] / 2.0) + 1, 1, counts.size - 1))
 
 
 def predicted_cut(variance: float, largest: int) -> Chooser:
@@ -72,7 +44,7 @@ def predicted_cut(variance: float, largest: int) -> Chooser:
         middle = int(np.argmax(cells.shape)), max(cells.shape) // 2
         if cells.size > largest:
             return middle
-        best, where = max((_gain(_along(cells, axis), axis, cells) for axis in range(cells.ndim)), key=lambda it: it[0])
+        best, where = max((_gain(along(cells, axis), axis, cells) for axis in range(cells.ndim)), key=lambda it: it[0])
         candidates = sum(cells.shape) - cells.ndim
         if best > variance * (2.0 * math.log(max(candidates, 2)) + CLEARANCE**2):
             return where
@@ -103,7 +75,7 @@ def kd_tree(cells: Floats, choose: Chooser) -> RegionTree:
     return RegionTree(cells.shape, np.array(low), np.array(high), np.array(parent))
 
 
-def _along(cells: Floats, axis: int) -> Floats:
+def along(cells: Floats, axis: int) -> Floats:
     """The summed counts of each slice across one axis."""
     return np.asarray(cells.sum(axis=tuple(other for other in range(cells.ndim) if other != axis)))
 
@@ -122,23 +94,46 @@ def _gain(slices: Floats, axis: int, cells: Floats) -> tuple[float, tuple[int, i
     return float(gains[best]), (axis, best + 1)
 
 
+CELLS = "cells"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """One noisy count for every cell. Serves every problem: the same counts whatever the queries."""
+
+    @property
+    def name(self) -> str:
+        return CELLS
+
+    def program(self, problem: Problem, epsilon: Fraction) -> Program:
+        """One stage with the whole epsilon."""
+        del problem
+        return shared_program(CELLS, epsilon, [("cells", Fraction(1))])
+
+    def script(self, problem: Problem, program: Program) -> Script:
+        cells, variances, _ = yield from bucket_counts(problem.graph, None, program.allowances[0])
+        answers = np.asarray(problem.workload.dot(cells), dtype=np.float64)
+        spread = np.asarray(squared(problem.workload).dot(variances), dtype=np.float64)
+        return Finding(cells, answers, spread, np.arange(cells.size), own=variances)
+
+
 NAME = "kdtree"
 UNSEEN_BOXES = 256
-"""Without thresholds the grid is first halved into so many boxes; found by `python -m benchmarks tune-spatial`."""
+"""The grid is first halved into so many boxes; found by `python -m benchmarks tune-spatial`."""
 SMALL_BOX = 64
 """Boxes of no more cells than this are never halved unseen."""
 
 
 @dataclass(frozen=True)
 class KdTree:
-    """Serves any number of axes under any policy; without thresholds cuts are made by predicted error.
+    """Serves any number of axes under any policy; cuts are made by predicted error, or as `choose` says.
 
     `cell_share` is the part of epsilon that the noisy cells get; a record that moves costs each stage twice.
     `unseen_boxes` is how many boxes the grid is halved into before cuts follow the noisy cells.
     """
 
     cell_share: Fraction = Fraction(1, 2)
-    thresholds: KdThresholds | None = None
+    choose: Chooser | None = None
     unseen_boxes: int = UNSEEN_BOXES
 
     def __post_init__(self) -> None:
@@ -155,17 +150,11 @@ class KdTree:
         return shared_program(NAME, epsilon, [("cells", self.cell_share), ("partition", 1 - self.cell_share)])
 
     def script(self, problem: Problem, program: Program) -> Script:
-        shape = problem.graph.shape
         cells_stage, partition_stage = program.allowances
-        counts = bucket_counts(problem.graph, None, cells_stage)
-        cells, variances = counts.read((yield counts.ask))
-        predicted = predicted_cut(float(variances.max()), max(SMALL_BOX, cells.size // self.unseen_boxes))
-        choose = self.thresholds.choose if self.thresholds else predicted
-        tree = kd_tree(cells.reshape(shape), choose)
-        views = NodeViews.none(tree.nodes)
-        summed, spread = (np.bincount(tree.labels, weights=each).astype(np.float64) for each in (cells, variances))
-        views = views.add(tree.leaves, summed, spread)
-        counts = bucket_counts(problem.graph, tree.labels, partition_stage)
-        reply = yield counts.ask
-        views = views.add(tree.leaves, *counts.read(reply))
-        return tree_finding(problem, tree, views.with_total(counts.total(reply)))
+        cells, spread, _ = yield from bucket_counts(problem.graph, None, cells_stage)
+        predicted = predicted_cut(float(spread.max()), max(SMALL_BOX, cells.size // self.unseen_boxes))
+        tree = kd_tree(cells.reshape(problem.graph.shape), self.choose or predicted)
+        summed, spread = (np.bincount(tree.labels, weights=each).astype(np.float64) for each in (cells, spread))
+        views = NodeViews.none(tree.nodes).add(tree.leaves, summed, spread)
+        values, variances, total = yield from bucket_counts(problem.graph, tree.labels, partition_stage)
+        return tree_finding(problem, tree, views.add(tree.leaves, values, variances).with_total(total))

@@ -10,14 +10,13 @@ from functools import cached_property
 import numpy as np
 
 from blowfishdb.errors import Declined, PlanError
-from blowfishdb.mechanisms.cell_noise import own_variances
-from blowfishdb.mechanisms.data_aware.buckets import best_merged_plan, check_mixed
-from blowfishdb.mechanisms.data_aware.script import Finding, Script, check_hides, measured_rows
+from blowfishdb.mechanisms.data_aware.buckets import check_mixed, measured_by_policy
+from blowfishdb.mechanisms.data_aware.script import Script, check_hides, shared_program
 from blowfishdb.model.encoding import digest
 from blowfishdb.model.graphs import CellGraph, by_first_appearance
 from blowfishdb.model.numbers import Ints, as_ints
 from blowfishdb.plan.plan import Problem
-from blowfishdb.plan.program import WORD_BITS, Allowance, Ask, MeasurementStage, Program, SelectionNoise, merge_graph
+from blowfishdb.plan.program import WORD_BITS, Ask, Program, SelectionNoise, merge_graph
 
 MOST_COMPLETE = 256
 """Up to this many buckets every pair is a candidate."""
@@ -237,9 +236,8 @@ class MatchingTransform:
             raise Declined(NAME, "there is nothing to join in a single cell")
         check_mixed(NAME, problem)
         rounds = min(self.rounds, int(math.log2(graph.cells)))
-        each = epsilon * self.select_share / rounds
-        stages = [Allowance(f"{MATCH} {number + 1}", each) for number in range(rounds)]
-        return Program(NAME, (*stages, Allowance(MEASURE, epsilon - rounds * each)))
+        stages = [(f"{MATCH} {number + 1}", self.select_share / rounds) for number in range(rounds)]
+        return shared_program(NAME, epsilon, [*stages, (MEASURE, 1 - self.select_share)])
 
     def script(self, problem: Problem, program: Program) -> Script:
         """Publishes a matching of the current buckets in each round, then the measured buckets."""
@@ -254,9 +252,4 @@ class MatchingTransform:
             stage = matching_partition(cells_of, saving, merged, allowance.epsilon)
             chosen = yield Ask(allowance.stage, stage, of_cells if number else None)
             of_cells = np.asarray(chosen)[of_cells]
-        best = best_merged_plan(graph, of_cells, measure.epsilon)
-        measured = measured_rows((yield Ask(measure.stage, MeasurementStage(best.plan), of_cells)))
-        estimate = best.cells(measured)
-        answers = np.asarray(problem.workload.dot(estimate))
-        own = own_variances(best.strategy, best.plan, best.variances)
-        return Finding(estimate, answers, best.answer_variances(problem.workload), of_cells, own=own)
+        return (yield from measured_by_policy(problem, of_cells, [measure], with_own=True))

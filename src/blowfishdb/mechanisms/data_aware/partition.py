@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from blowfishdb.errors import PlanError
+from blowfishdb.mechanisms.data_aware.script import counts_touched
 from blowfishdb.model.encoding import digest
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Bools, Ints, as_ints
@@ -90,8 +91,7 @@ class L1Refinement:
 def l1_refinement(cells: int, graph: CellGraph, epsilon: Fraction, rule: CutRule = CUT_RULE) -> L1Refinement:
     """The refinement that costs at most epsilon, with as little noise as the search finds."""
     levels = np.array([-(-cells // block) for block in block_sizes(cells)])
-    people = (2 if graph.has_value_edges else 1) * graph.rows_per_person
-    scale = float(people / epsilon)
+    scale = float(counts_touched(graph) / epsilon)
     if scale >= LARGE_SCALE:
         scale *= expected_loss(levels.size, rule)
     while True:
@@ -312,7 +312,7 @@ def noise_level(graph: CellGraph) -> float:
 
     Where records move a few steps along one axis, ranges are as accurate as on an axis of so many cells.
     """
-    moved = (2 if graph.has_value_edges else 1) * graph.rows_per_person
+    moved = counts_touched(graph)
     axis = graph.factors[0]
     if moved == 1 or len(graph.factors) > 1 or not isinstance(axis, WindowGraph) or np.any(graph.to_zero):
         return float(moved)

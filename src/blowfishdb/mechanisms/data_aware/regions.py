@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
 from blowfishdb.errors import Declined, PlanError
 from blowfishdb.inference.trees import Tree, TreeSolver, combined
 from blowfishdb.mechanisms import identity
-from blowfishdb.mechanisms.data_aware.script import Finding, measured_rows
+from blowfishdb.mechanisms.data_aware.script import Finding, counts_touched, measured_rows
 from blowfishdb.mechanisms.products import as_boxes
 from blowfishdb.mechanisms.strategy import row_variances, squared
 from blowfishdb.model.graphs import CellGraph
@@ -235,56 +235,41 @@ VISITS = 200_000_000
 VISITS_AT_ONCE = 2_000_000
 
 
-class Cover(Protocol):
-    """Queries that count each cell of some set once."""
-
-    @property
-    def queries(self) -> int: ...
-
-    def cells(self, queries: Ints, nodes: Ints) -> Ints:
-        """How many cells of each node its query counts; one query for each node."""
-        ...
+Cover: TypeAlias = Callable[[Ints, Ints], Ints]
+"""How many cells of each node its query counts, for queries that count cells once; one query for each node."""
 
 
-@dataclass(frozen=True, eq=False)
-class BoxCover:
+def box_cover(tree: RegionTree, boxes: Rectangles) -> Cover:
     """Boxes over the regions of a tree of the same grid."""
 
-    tree: RegionTree
-    boxes: Rectangles
+    def cells(queries: Ints, nodes: Ints) -> Ints:
+        stop = np.minimum(tree.high[nodes], boxes.high[queries])
+        return np.asarray(np.prod(np.maximum(stop - np.maximum(tree.low[nodes], boxes.low[queries]), 0), axis=1))
 
-    @property
-    def queries(self) -> int:
-        return self.boxes.shape[0]
-
-    def cells(self, queries: Ints, nodes: Ints) -> Ints:
-        cells = np.ones(nodes.size, dtype=np.int64)
-        for axis in range(len(self.tree.shape)):
-            stop = np.minimum(self.tree.high[nodes, axis], self.boxes.high[queries, axis])
-            cells *= np.maximum(stop - np.maximum(self.tree.low[nodes, axis], self.boxes.low[queries, axis]), 0)
-        return cells
+    return cells
 
 
 def answer_variances(workload: Rows, estimate: TreeEstimate, views: NodeViews) -> Floats:
     """The variance of each answer; for queries that are not boxes, or too many, an upper bound."""
-    boxes = _boxes(workload, estimate.tree.shape)
-    if boxes is None or boxes.shape[0] * visits(estimate.tree, len(estimate.tree.shape)) > VISITS:
-        return leaf_bound(workload, estimate.tree, views, estimate.tree.labels)
-    return cover_variances(BoxCover(estimate.tree, boxes), estimate, len(estimate.tree.shape))
+    tree, axes = estimate.tree, len(estimate.tree.shape)
+    boxes = _boxes(workload, tree.shape)
+    if boxes is None or boxes.shape[0] * visits(tree, axes) > VISITS:
+        return leaf_bound(workload, tree, views, tree.labels)
+    return cover_variances(box_cover(tree, boxes), boxes.shape[0], estimate, axes)
 
 
-def cover_variances(cover: Cover, estimate: TreeEstimate, axes: int) -> Floats:
-    """The variance of each query of the cover, exact; `axes` tells how large the borders of the queries are."""
+def cover_variances(cover: Cover, count: int, estimate: TreeEstimate, axes: int) -> Floats:
+    """The variance of each of `count` queries, exact; `axes` tells how large the borders of the queries are."""
     tree, levels = estimate.tree, estimate.tree.levels[0]
 
     def covered(queries: Ints, level: int, places: Ints) -> Floats:
         nodes = levels[level][places]
-        return np.asarray(cover.cells(queries, nodes) / tree.areas[nodes])
+        return np.asarray(cover(queries, nodes) / tree.areas[nodes])
 
     size = max(1, VISITS_AT_ONCE // visits(tree, axes))
     chunks = [
-        estimate.solver.variances_of(covered, np.arange(start, min(start + size, cover.queries)))
-        for start in range(0, cover.queries, size)
+        estimate.solver.variances_of(covered, np.arange(start, min(start + size, count)))
+        for start in range(0, count, size)
     ]
     return np.concatenate(chunks)
 
@@ -338,8 +323,7 @@ RECORD_RULE = RecordRule(3.0, 5.0)
 
 def noise_unit(graph: CellGraph, epsilon: Fraction) -> float:
     """The noise scale of a count on which the whole epsilon were spent."""
-    touched = 2 if graph.has_value_edges else 1
-    return float(touched * graph.rows_per_person / epsilon)
+    return float(counts_touched(graph) / epsilon)
 
 
 def cut_where_records_are(
@@ -357,46 +341,27 @@ def cut_where_records_are(
     return cut(tree, leaves, pieces)
 
 
-@dataclass(frozen=True, eq=False)
-class BucketCounts:
-    """What to ask, and how to read the reply: buckets that no edge of the policy touches come exactly."""
+def bucket_counts(
+    graph: CellGraph, buckets: Ints | None, allowance: Allowance
+) -> Generator[Ask, Reply, tuple[Floats, Floats, float | None]]:
+    """Every bucket (every cell where no buckets are given) measured alike, at the whole allowance.
 
-    ask: Ask
-    noisy: Ints
-    alone: Ints
-    has_total: bool
-    noise_variance: float
-
-    def read(self, reply: Reply) -> tuple[Floats, Floats]:
-        """The count of every bucket and its noise variance."""
-        measured = measured_rows(reply)
-        values = np.zeros(self.noisy.size + self.alone.size)
-        variances = np.zeros(values.size)
-        values[self.noisy] = measured.noisy
-        values[self.alone] = measured.exact[: self.alone.size]
-        variances[self.noisy] = self.noise_variance
-        return values, variances
-
-    def total(self, reply: Reply) -> float | None:
-        """The number of records, where the policy lets everybody know it."""
-        return float(measured_rows(reply).exact[-1]) if self.has_total else None
-
-
-def bucket_counts(graph: CellGraph, buckets: Ints | None, allowance: Allowance) -> BucketCounts:
-    """Every bucket (every cell where no buckets are given) measured alike, at the whole allowance."""
-    own = graph if buckets is None else merge_graph(graph, buckets)
-    strategy = identity.propose(Problem(own, Identity(own.cells)))
-    labels = own.components()
-    has_total = bool(np.all(labels == 0))
-    exact_low = np.append(strategy.alone, np.zeros(int(has_total), dtype=np.int64))
-    exact_high = np.append(strategy.alone + 1, np.full(int(has_total), own.cells))
-    exact = Intervals(own.cells, exact_low, exact_high) if exact_low.size else None
-    plan = Plan(Fraction(1), strategy.plan(Fraction(1)).parts, exact)
+    Gives the counts, their noise variances, and the number of records where the policy lets everybody know it. Buckets
+    that no edge of the policy touches come exactly.
+    """
+    merged = graph if buckets is None else merge_graph(graph, buckets)
+    strategy = identity.propose(Problem(merged, Identity(merged.cells)))
+    noisy, alone = strategy.noisy, strategy.alone
+    total = np.zeros(int(np.all(merged.components() == 0)), dtype=np.int64)
+    low, high = np.append(alone, total), np.append(alone + 1, total + merged.cells)
+    plan = Plan(Fraction(1), strategy.plan(Fraction(1)).parts, Intervals(merged.cells, low, high) if low.size else None)
     if plan.parts:
-        plan, _ = calibrate(plan, own, allowance.epsilon)
-    ask = Ask(allowance.stage, MeasurementStage(plan), buckets)
-    spread = float(row_variances(plan)[0]) if plan.parts else 0.0
-    return BucketCounts(ask, strategy.noisy, strategy.alone, has_total, spread)
+        plan, _ = calibrate(plan, merged, allowance.epsilon)
+    measured = measured_rows((yield Ask(allowance.stage, MeasurementStage(plan), buckets)))
+    values, variances = np.zeros(merged.cells), np.zeros(merged.cells)
+    values[noisy], values[alone] = measured.noisy, measured.exact[: alone.size]
+    variances[noisy] = row_variances(plan)[0] if plan.parts else 0.0
+    return values, variances, float(measured.exact[-1]) if total.size else None
 
 
 def tree_finding(problem: Problem, tree: RegionTree, views: NodeViews) -> Finding:

@@ -65,6 +65,11 @@ def hides_anything(graph: CellGraph) -> bool:
     return bool(np.any(graph.to_zero)) or graph.value_edge_bound > 0
 
 
+def counts_touched(graph: CellGraph) -> int:
+    """How many counts one person's hidden change moves at most, in steps of one record."""
+    return (2 if graph.has_value_edges else 1) * graph.rows_per_person
+
+
 def check_hides(mechanism: str, graph: CellGraph) -> None:
     """Declined where nothing is hidden and looking at the data would be paid for nothing."""
     if not hides_anything(graph):

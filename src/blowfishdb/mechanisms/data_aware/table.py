@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from types import MappingProxyType
 
-from blowfishdb.mechanisms.data_aware import adaptive_tree, cells, dawa, dawa_transform, kdtree, matching_transform
+from blowfishdb.mechanisms.data_aware import adaptive_tree, dawa, dawa_transform, kdtree, matching_transform
 from blowfishdb.mechanisms.data_aware.script import DataAware
 
 DATA_AWARE: Mapping[str, DataAware] = MappingProxyType(
@@ -17,6 +17,6 @@ DATA_AWARE: Mapping[str, DataAware] = MappingProxyType(
         matching_transform.NAME: matching_transform.MatchingTransform(),
         adaptive_tree.NAME: adaptive_tree.AdaptiveTree(),
         kdtree.NAME: kdtree.KdTree(),
-        cells.NAME: cells.Cells(),
+        kdtree.CELLS: kdtree.Cells(),
     }
 )
