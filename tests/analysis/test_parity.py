@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.analysis.olap import eliminate_parity, learn_parity, walsh_hadamard
+from blowfishdb.analysis.olap import learn_parity, walsh_hadamard
 from blowfishdb.errors import InvalidInput, QueryError
 from blowfishdb.noise.sampler import sample
+from papers.partitioning.learning import eliminate_parity
 from tests.analysis.tables import synopsis_of
 
 BITS = 7

@@ -9,7 +9,7 @@ import numpy as np
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.synopsis import Grouped, Synopsis
 from blowfishdb.errors import InvalidInput, QueryError, TooLarge
-from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.numbers import Floats
 from blowfishdb.model.predicate import Axis, Comparison, Predicate, as_axes
 
 
@@ -112,42 +112,3 @@ def walsh_hadamard(values: Floats) -> Floats:
         sums = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(-1)
         step *= 2
     return sums
-
-
-def eliminate_parity(records: Ints, labels: Ints, rounds: int = 101) -> Ints:
-    """The parity vector by elimination and majority (Blum, Kalai, Wasserman), for records whose order is random.
-
-    Each round takes fresh records, adds them up modulo 2 until single bits remain, and votes with their labels. A
-    share eta of flipped labels makes a vote right with probability at least (1 + (1 - 2 eta)^d) / 2.
-    """
-    count, bits = records.shape
-    if labels.shape != (count,) or np.any((records | 1) != 1) or np.any((labels | 1) != 1):
-        raise InvalidInput("records and labels are made of 0 and 1, one label per record")
-    size = 2 * bits + 8
-    if count < size:
-        raise InvalidInput(f"{bits} attributes need at least {size} records")
-    votes, voters = np.zeros(bits), np.zeros(bits)
-    for number in range(min(rounds, count // size)):
-        part = slice(number * size, (number + 1) * size)
-        solved, value = _solve(np.column_stack([records[part], labels[part]]))
-        votes[solved] += value
-        voters[solved] += 1
-    if np.any(voters == 0):
-        raise InvalidInput("some attribute never varies by itself in these records, so its part cannot be learnt")
-    return (votes > voters / 2).astype(np.int64)
-
-
-def _solve(system: Ints) -> tuple[Ints, Ints]:
-    """Gauss and Jordan modulo 2: the bits that stand alone in some row, and the labels of those rows."""
-    rows, bits = system.copy(), system.shape[1] - 1
-    top = 0
-    for bit in range(bits):
-        with_bit = np.flatnonzero(rows[top:, bit])
-        if with_bit.size == 0:
-            continue
-        rows[[top, top + with_bit[0]]] = rows[[top + with_bit[0], top]]
-        others = (rows[:, bit] == 1) & (np.arange(rows.shape[0]) != top)
-        rows[others] ^= rows[top]
-        top += 1
-    single = np.flatnonzero(rows[:top, :bits].sum(axis=1) == 1)
-    return np.argmax(rows[single, :bits], axis=1), rows[single, bits]

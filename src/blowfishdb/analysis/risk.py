@@ -84,7 +84,7 @@ class Risk:
         if self.steps == 0:
             return (f"{pair} are the same to the policy and to every answer.",)
         low, high = self.posterior(prior)
-        spent = f"epsilon {_short(self.epsilon)}" + (f" over {self.releases} releases" if self.releases > 1 else "")
+        spent = f"epsilon {float(self.epsilon):.4g}" + (f" over {self.releases} releases" if self.releases > 1 else "")
         rows = f", and {self.records} records change together" if self.records > 1 else ""
         apart = f"{self.steps:,} step{'s' if self.steps > 1 else ''}"
         return (
@@ -275,10 +275,6 @@ def _named(value: object) -> str:
     if isinstance(value, Mapping):
         return "(" + ", ".join(f"{name} {part}" for name, part in value.items()) + ")"
     return "NULL" if value is None else str(value)
-
-
-def _short(number: Fraction) -> str:
-    return f"{float(number):.4g}"
 
 
 def _times(odds: float) -> str:

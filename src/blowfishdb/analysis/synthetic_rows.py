@@ -42,7 +42,8 @@ class SyntheticRows:
     def codes(self) -> dict[str, Ints]:
         """The value code of each record by attribute, evenly drawn within its cell."""
         place = np.unravel_index(np.repeat(np.arange(self.counts.size), self.counts), self.artefact.shape)
-        generator = _generator(self.artefact, self.seed)
+        # Draws that anybody can repeat from the file; they hide nothing and need not.
+        generator = np.random.Generator(np.random.Philox(key=[int(self.artefact.digest()[:16], 16), self.seed]))
         order = generator.permutation(self.size)
         return {
             axis.name: _codes_within(axis, np.asarray(cell)[order], generator.random(self.size))
@@ -88,11 +89,6 @@ def _whole(weights: Floats, total: int) -> Ints:
     order = np.argsort(counts - scaled, kind="stable")
     counts[order[:missing]] += 1
     return counts
-
-
-def _generator(artefact: Artefact, seed: int) -> np.random.Generator:
-    """Draws that anybody can repeat from the file; they hide nothing and need not."""
-    return np.random.Generator(np.random.Philox(key=[int(artefact.digest()[:16], 16), seed]))
 
 
 def _codes_within(axis: SynopsisAxis, cell: Ints, uniform: Floats) -> Ints:

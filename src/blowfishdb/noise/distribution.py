@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from blowfishdb.errors import AccuracyError, InvalidInput, NoiseScaleError
+from blowfishdb.model.numbers import Floats, Ints
 
 # The scales that the exact sampler serves.
 MIN_SCALE: Final = Fraction(1, 1000)
 MAX_SCALE: Final = Fraction(10**9)
 # The scales for which the formulas here hold to float precision, every quantile an exact float.
 _FORMULA_RANGE: Final = (1e-6, 1e12)
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 def pmf(scale: ArrayLike, k: ArrayLike) -> Floats:
@@ -29,7 +27,8 @@ def pmf(scale: ArrayLike, k: ArrayLike) -> Floats:
 
 def variance(scale: ArrayLike) -> Floats:
     """Var X = 1 / (2 sinh^2(1 / (2 scale)))."""
-    return 2.0 * geometric_variance(scale)
+    t = _scales(scale)
+    return 2.0 * np.exp(-1.0 / t) / np.square(np.expm1(-1.0 / t))
 
 
 def tail(scale: ArrayLike, k: ArrayLike) -> Floats:
@@ -38,7 +37,7 @@ def tail(scale: ArrayLike, k: ArrayLike) -> Floats:
     return 2.0 * np.exp(-(_floors(k) + 1.0) / t) / (1.0 + np.exp(-1.0 / t))
 
 
-def quantile(scale: ArrayLike, beta: ArrayLike) -> Integers:
+def quantile(scale: ArrayLike, beta: ArrayLike) -> Ints:
     """The least integer k >= 0 with P(|X| > k) <= beta."""
     t, b = np.broadcast_arrays(_scales(scale), _betas(beta))
     guess = -t * (np.log(b) + np.log1p(np.exp(-1.0 / t)) - np.log(2.0))
@@ -89,25 +88,19 @@ def log_mgf(scale: ArrayLike, s: ArrayLike) -> Floats:
     return result
 
 
-def geometric_variance(scale: ArrayLike) -> Floats:
-    """Var G for P(G = k) ~ exp(-k / scale), k >= 0: half the variance of the discrete Laplace of the same scale."""
-    t = _scales(scale)
-    return np.exp(-1.0 / t) / np.square(np.expm1(-1.0 / t))
-
-
 def geometric_tail(scale: ArrayLike, k: ArrayLike) -> Floats:
-    """P(G > k) for real k >= 0."""
+    """P(G > k) for real k >= 0, where P(G = k) ~ exp(-k / scale), k >= 0."""
     return np.exp(-(_floors(k) + 1.0) / _scales(scale))
 
 
-def geometric_quantile(scale: ArrayLike, beta: ArrayLike) -> Integers:
+def geometric_quantile(scale: ArrayLike, beta: ArrayLike) -> Ints:
     """The least integer k >= 0 with P(G > k) <= beta."""
     t, b = np.broadcast_arrays(_scales(scale), _betas(beta))
     k = np.maximum(np.ceil(-t * np.log(b)) - 1.0, 0.0)
     return _settled(geometric_tail, t, b, k)
 
 
-def _settled(tail_of: Callable[[ArrayLike, ArrayLike], Floats], t: Floats, b: Floats, k: Floats) -> Integers:
+def _settled(tail_of: Callable[[ArrayLike, ArrayLike], Floats], t: Floats, b: Floats, k: Floats) -> Ints:
     """The quantile next to a guess k that rounding may have moved by one."""
     above: Floats = np.where(tail_of(t, k) > b, k + 1.0, k)
     below = np.maximum(above - 1.0, 0.0)
@@ -160,7 +153,6 @@ def _groups(scales: ArrayLike, counts: ArrayLike) -> tuple[Floats, Floats]:
 
 def _numbers(values: ArrayLike) -> Floats:
     try:
-        numbers: NDArray[Any] = np.asarray(values, np.float64)
+        return np.asarray(values, np.float64)
     except (TypeError, ValueError, OverflowError) as problem:
         raise InvalidInput("Expected numbers.") from problem
-    return numbers

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from blowfishdb.errors import InvalidInput, NoiseScaleError, TooLarge
+from blowfishdb.model.numbers import Ints
 from blowfishdb.noise.distribution import MAX_SCALE, MIN_SCALE
 
 _GUARD_BITS = 32
@@ -89,7 +90,7 @@ class DigitTable:
     """
 
     unit: Fraction
-    weights: NDArray[np.int64]
+    weights: Ints
     heads: NDArray[np.uint16]
 
     def __post_init__(self) -> None:
@@ -119,7 +120,7 @@ class DigitTable:
         return Fraction(int(self.weights[row]) << position) / self.unit
 
 
-def digit_table(unit: Fraction, weights: NDArray[np.int64]) -> DigitTable:
+def digit_table(unit: Fraction, weights: Ints) -> DigitTable:
     """The table for distinct positive weights, with digits enough for the largest scale among them."""
     digits = digits_needed(unit / int(weights.min()))
     return DigitTable(unit, weights, heads_of(unit, weights, digits))
@@ -130,7 +131,7 @@ def digits_needed(scale: Fraction) -> int:
     return (-(-_CARRY_RATE * scale // 1) - 1).bit_length()
 
 
-def heads_of(unit: Fraction, weights: NDArray[np.int64], digits: int) -> NDArray[np.uint16]:
+def heads_of(unit: Fraction, weights: Ints, digits: int) -> NDArray[np.uint16]:
     """floor(2^16 / (1 + exp(2^j weight / unit))) for every digit j and weight, exact.
 
     exp(-2^j w / unit) is the product of exp(-2^(i+j) / unit) over the bits i of w. All factors lie in [0, 1],
@@ -198,8 +199,7 @@ MAX_SIZE: Final = 2**28
 # Every geometric draw stays below this, so a difference of two fits an int64 with a bit to spare.
 DRAW_LIMIT: Final = 2**62
 
-Draws = NDArray[np.int64]
-Weights = NDArray[np.int64] | int
+Weights = Ints | int
 # Which row of a digit table serves each entry; None when there is only one.
 Rows = NDArray[np.intp] | None
 
@@ -207,7 +207,7 @@ _BLOCK = 1 << 14
 _FULL_BITS = 256
 
 
-def sample(unit: Fraction, weights: Weights, size: int | None = None) -> Draws:
+def sample(unit: Fraction, weights: Weights, size: int | None = None) -> Ints:
     """Independent draws; entry i has P(k) proportional to exp(-|k| weights[i] / unit), exactly.
 
     A single weight serves all `size` entries; an array of weights fixes the size itself. Scales unit / weight
@@ -217,13 +217,13 @@ def sample(unit: Fraction, weights: Weights, size: int | None = None) -> Draws:
     return draw_laplace(table, rows, length, Keystream())
 
 
-def sample_geometric(unit: Fraction, weights: Weights, size: int | None = None) -> Draws:
+def sample_geometric(unit: Fraction, weights: Weights, size: int | None = None) -> Ints:
     """Independent draws k >= 0; entry i has P(k) proportional to exp(-k weights[i] / unit), exactly."""
     table, rows, length = _prepare(unit, weights, size)
     return draw_geometric(table, rows, length, Keystream())
 
 
-def sample_words(size: int, bits: int) -> Draws:
+def sample_words(size: int, bits: int) -> Ints:
     """Independent uniform whole numbers from 0 to 2^bits - 1, for at most 63 bits."""
     if not 1 <= bits <= 63:
         raise InvalidInput(f"Uniform words have 1 to 63 bits, not {bits!r}.")
@@ -232,28 +232,28 @@ def sample_words(size: int, bits: int) -> Draws:
     return (lanes.view(np.uint64).reshape(-1) >> np.uint64(64 - bits)).astype(np.int64)
 
 
-def draw_laplace(table: DigitTable, rows: Rows, size: int, stream: BitStream) -> Draws:
+def draw_laplace(table: DigitTable, rows: Rows, size: int, stream: BitStream) -> Ints:
     """Differences of two geometrics; entry i uses row rows[i] of the table, or row 0 without rows."""
-    result = np.empty(size, np.int64)
-    for start in range(0, size, _BLOCK):
-        stop = min(start + _BLOCK, size)
-        part = None if rows is None else rows[start:stop]
-        pair = _draw_block(table, part, 2, stop - start, stream)
-        np.subtract(pair[0], pair[1], out=result[start:stop])
-    return result
+    return _draw(table, rows, 2, size, stream)
 
 
-def draw_geometric(table: DigitTable, rows: Rows, size: int, stream: BitStream) -> Draws:
+def draw_geometric(table: DigitTable, rows: Rows, size: int, stream: BitStream) -> Ints:
     """Geometric draws; entry i uses row rows[i] of the table, or row 0 without rows."""
+    return _draw(table, rows, 1, size, stream)
+
+
+def _draw(table: DigitTable, rows: Rows, copies: int, size: int, stream: BitStream) -> Ints:
+    """Block by block one geometric, or the first of two less the second."""
     result = np.empty(size, np.int64)
     for start in range(0, size, _BLOCK):
         stop = min(start + _BLOCK, size)
         part = None if rows is None else rows[start:stop]
-        result[start:stop] = _draw_block(table, part, 1, stop - start, stream)[0]
+        first, *second = _draw_block(table, part, copies, stop - start, stream)
+        result[start:stop] = first - second[0] if second else first
     return result
 
 
-def _draw_block(table: DigitTable, rows: Rows, copies: int, count: int, stream: BitStream) -> Draws:
+def _draw_block(table: DigitTable, rows: Rows, copies: int, count: int, stream: BitStream) -> Ints:
     """A (copies, count) array of geometric draws, highest digit first.
 
     A digit is 1 when a uniform number lies below its probability. The first 16 bits decide for all entries at
@@ -322,15 +322,20 @@ def _falls_below(expansion: Expansion, stream: BitStream) -> bool:
 
 def _prepare(unit: Fraction, weights: Weights, size: int | None) -> tuple[DigitTable, Rows, int]:
     """The table of distinct weights, each entry's row in it, and the number of entries."""
-    _check_unit(unit)
+    if not isinstance(unit, Fraction) or unit <= 0:
+        raise NoiseScaleError("The unit of the noise scales must be a positive Fraction.")
     column, length = _checked_weights(weights, size)
     if length > MAX_SIZE:
         raise TooLarge("Noise for one call", length, MAX_SIZE, "Draw the plan in parts.")
     if column.size == 0:
         # Nothing will be drawn, so any table serves.
         return digit_table(Fraction(1), np.ones(1, np.int64)), None, 0
-    _check_scale(unit / int(column.max()))
-    _check_scale(unit / int(column.min()))
+    for scale in (unit / int(column.max()), unit / int(column.min())):
+        if not MIN_SCALE <= scale <= MAX_SCALE:
+            side = f"below {MIN_SCALE}" if scale < MIN_SCALE else f"above {MAX_SCALE}"
+            raise NoiseScaleError(
+                f"A noise scale {side} is not served. Change epsilon, or split a measurement of extreme weight."
+            )
     # np.unique hashes, which takes many times as long as sorting here.
     ordered = np.sort(column)
     distinct = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
@@ -338,12 +343,7 @@ def _prepare(unit: Fraction, weights: Weights, size: int | None) -> tuple[DigitT
     return digit_table(unit, distinct), rows, length
 
 
-def _check_unit(unit: object) -> None:
-    if not isinstance(unit, Fraction) or unit <= 0:
-        raise NoiseScaleError("The unit of the noise scales must be a positive Fraction.")
-
-
-def _checked_weights(weights: Weights, size: int | None) -> tuple[NDArray[np.int64], int]:
+def _checked_weights(weights: Weights, size: int | None) -> tuple[Ints, int]:
     """The weights as an array that is as long as the answer, or of length one, with the answer's length."""
     column = np.asarray(weights)
     if column.dtype != np.int64 or column.ndim > 1:
@@ -360,11 +360,3 @@ def _checked_length(size: object) -> int:
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
         raise InvalidInput(f"The number of noise draws must be a non-negative integer, not {size!r}.")
     return int(size)
-
-
-def _check_scale(scale: Fraction) -> None:
-    if scale < MIN_SCALE or scale > MAX_SCALE:
-        side = f"below {MIN_SCALE}" if scale < MIN_SCALE else f"above {MAX_SCALE}"
-        raise NoiseScaleError(
-            f"A noise scale {side} is not served. Change epsilon, or split a measurement of extreme weight."
-        )
