@@ -10,7 +10,7 @@ from blowfishdb.accuracy.candidates import certified_strategy
 from blowfishdb.accuracy.intervals import Assessment
 from blowfishdb.accuracy.kernels import GROUPS, LANES, decode_largest, fill_laplace
 from blowfishdb.accuracy.quote import accuracy_at, quote
-from blowfishdb.accuracy.simulation import FEWEST_SAMPLES, LargeSimulation, tree_noise
+from blowfishdb.accuracy.simulation import FEWEST_SAMPLES, LargeSimulation, largest_errors, tree_arrays
 from blowfishdb.mechanisms import hierarchy, ordered_hierarchical
 from blowfishdb.mechanisms.axis import read_axis
 from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
@@ -80,13 +80,13 @@ def test_the_kernel_finds_the_largest_error_of_the_decoded_noise(workload, graph
     weights = np.concatenate([part.weights for part in tree.parts]).astype(float)
     scales = (1.0 + np.arange(weights.size) % 5) * 10.0
     variances = 2.0 * scales**2
-    noise = tree_noise(tree, workload, scales, variances)
+    arrays = tree_arrays(tree, workload, scales, variances)
     draw = lanes(3, weights.size)
     exact = np.zeros((0 if tree.exact is None else tree.exact.shape[0], LANES))
     errors = workload.dot(tree.estimate(draw * scales[:, None], exact, variances))
-    nodes = int(noise.arrays[1][-1])
+    nodes = int(arrays[2][-1])
     work = tuple(np.empty((nodes, LANES)) for _ in range(3))
-    found = decode_largest(draw, noise.kind, *noise.arrays, work)
+    found = decode_largest(draw, *arrays, work)
     np.testing.assert_allclose(found, np.abs(errors).max(axis=0), rtol=1e-5)
 
 
@@ -143,8 +143,8 @@ def test_the_stated_confidence_holds_over_many_seeds(monkeypatch):
     many = simulated(candidate, "truth")
     seeds = np.random.default_rng(1).integers(0, 2**32, (200_000, 3), dtype=np.uint32)
     scales = candidate.scales(Fraction(1))
-    noise = tree_noise(many.tree, candidate.problem.workload, scales, candidate.coarse_variances)
-    truth = float(np.quantile(noise.largest_errors(seeds), 0.9))
+    arrays = tree_arrays(many.tree, candidate.problem.workload, scales, candidate.coarse_variances)
+    truth = float(np.quantile(largest_errors(seeds, scales.size, arrays), 0.9))
     wrong = sum(simulated(candidate, str(seed))._quantile(0.1) < truth for seed in range(1000))
     assert not significantly_above(wrong, 1000, 0.1)
     assert wrong > 20

@@ -59,10 +59,9 @@ class Simulation:
         """How many samples are drawn, whatever alpha, beta and epsilon."""
         numbers = WIDE_NUMBERS if self.candidate.is_wide else NUMBERS
         served = numbers // self._width
-        if self._ranges_of_cells and self._ends is None:
-            served = max(
-                served, min(numbers // self.candidate.weights.size, SUMS // self.candidate.problem.workload.shape[0])
-            )
+        workload, reads_cells = self.candidate.problem.workload, isinstance(self.candidate.strategy, EstimatesCells)
+        if self.together and reads_cells and isinstance(workload, Intervals) and self._ends is None:
+            served = max(served, min(numbers // self.candidate.weights.size, SUMS // workload.shape[0]))
         return int(min(MOST_SAMPLES, max(1, served)))
 
     def can_show(self, beta: float) -> bool:
@@ -96,19 +95,12 @@ class Simulation:
     @property
     def _width(self) -> int:
         """Numbers per sample: the noise variables, or the answers where they are more."""
-        answers = self.candidate.problem.workload.shape[0]
-        listed = 0 if self._ends is not None else answers
-        return max(self.candidate.weights.size, listed)
+        answers = 0 if self._ends is not None else self.candidate.problem.workload.shape[0]
+        return max(self.candidate.weights.size, answers)
 
     @property
     def _counted(self) -> int:
         return 1 if self.together else self.candidate.problem.workload.shape[0]
-
-    @property
-    def _ranges_of_cells(self) -> bool:
-        """Whether all answers are ranges that are read off an estimate of the cells."""
-        is_listed = isinstance(self.candidate.problem.workload, Intervals)
-        return self.together and is_listed and isinstance(self.candidate.strategy, EstimatesCells)
 
     @cached_property
     def _ends(self) -> Ints | None:
@@ -184,38 +176,8 @@ THREADS = min(4, os.cpu_count() or 1)
 """Samples are shared out among so many threads; the kernel holds no lock."""
 
 
-@dataclass(frozen=True, eq=False)
-class TreeNoise:
-    """The flat arrays of one tree, its noise scales and its least-squares weights."""
-
-    variables: int
-    kind: int
-    arrays: tuple[Any, ...]
-
-    def largest_errors(self, seeds: NDArray[np.uint32]) -> Floats:
-        """The largest error of one sample for each row of three seeds."""
-        from blowfishdb.accuracy.kernels import LANES, largest_errors
-
-        lanes = -(-len(seeds) // LANES)
-        padded = np.resize(seeds, (lanes * LANES, 3))
-
-        def part(chosen: Ints) -> Floats:
-            rows = padded[LANES * int(chosen[0]) : LANES * (int(chosen[-1]) + 1)]
-            return np.asarray(largest_errors(rows, self.variables, self.kind, *self.arrays))
-
-        # Samples are independent and each has its own seeds, so the result is the same for any number of threads.
-        with ThreadPoolExecutor(THREADS) as pool:
-            parts = pool.map(part, np.array_split(np.arange(lanes), min(THREADS, lanes)))
-            return np.concatenate(list(parts))[: len(seeds)]
-
-
-def serves(workload: Rows) -> bool:
-    """Whether the largest error follows from one pass over the cells."""
-    return isinstance(workload, Identity | Prefix | AllRanges)
-
-
-def tree_noise(tree: TreeCorrection, workload: Rows, scales: Floats, variances: Floats) -> TreeNoise:
-    """Noise of the given scales, decoded with the least-squares weights of the given variances."""
+def tree_arrays(tree: TreeCorrection, workload: Rows, scales: Floats, variances: Floats) -> tuple[Any, ...]:
+    """What the kernel reads to decode noise of these scales with the least-squares weights of these variances."""
     from blowfishdb.accuracy.kernels import CELLS, PREFIXES, RANGES, factor_chain
 
     kind = CELLS if isinstance(workload, Identity) else PREFIXES if isinstance(workload, Prefix) else RANGES
@@ -235,17 +197,26 @@ def tree_noise(tree: TreeCorrection, workload: Rows, scales: Floats, variances: 
     cells = (_placed(variable[0], tree.noisy, shape.axis.cells), cell_scales, solver.shares[0].astype(small))
     shares = np.concatenate([*solver.shares[1:], np.zeros(shape.blocks.size)])
     nodes = (node_variable, padded[node_variable], np.concatenate(solver.trust), shares)
-    links = (
-        1.0 / chain.below,
-        beside,
-        1.0 / chain.noise,
-        ~chain.pinned,
-        chain.links,
-        step,
-        pivot,
-        padded[sum_variable],
-    )
-    return TreeNoise(scales.size, kind, (cells, levels, np.concatenate(shape.nodes.starts), nodes, links, sum_variable))
+    hold, free = 1.0 / chain.noise, ~chain.pinned
+    links = (1.0 / chain.below, beside, hold, free, chain.links, step, pivot, padded[sum_variable])
+    return kind, cells, levels, np.concatenate(shape.nodes.starts), nodes, links, sum_variable
+
+
+def largest_errors(seeds: NDArray[np.uint32], variables: int, arrays: tuple[Any, ...]) -> Floats:
+    """The largest error of one sample of so many variables for each row of three seeds."""
+    from blowfishdb.accuracy import kernels
+
+    lanes = -(-len(seeds) // kernels.LANES)
+    padded = np.resize(seeds, (lanes * kernels.LANES, 3))
+
+    def part(chosen: Ints) -> Floats:
+        rows = padded[kernels.LANES * int(chosen[0]) : kernels.LANES * (int(chosen[-1]) + 1)]
+        return np.asarray(kernels.largest_errors(rows, variables, *arrays))
+
+    # Samples are independent and each has its own seeds, so the result is the same for any number of threads.
+    with ThreadPoolExecutor(THREADS) as pool:
+        parts = pool.map(part, np.array_split(np.arange(lanes), min(THREADS, lanes)))
+        return np.concatenate(list(parts))[: len(seeds)]
 
 
 def _placed(variables: Ints, places: Ints, size: int) -> Ints:
@@ -325,18 +296,18 @@ class LargeSimulation:
     def _errors(self) -> Floats:
         """The largest error of each sample at epsilon 1 if noise were continuous, in increasing order."""
         candidate = self.candidate
-        noise = tree_noise(
-            self.tree, candidate.problem.workload, candidate.scales(Fraction(1)), candidate.coarse_variances
-        )
+        scales = candidate.scales(Fraction(1))
+        arrays = tree_arrays(self.tree, candidate.problem.workload, scales, candidate.coarse_variances)
         words = hashlib.shake_256(f"{self.seed} {candidate.strategy.mechanism}".encode()).digest(12 * self.samples)
-        return np.sort(noise.largest_errors(np.frombuffer(words, dtype="<u4").astype(np.uint32).reshape(-1, 3)))
+        seeds = np.frombuffer(words, dtype="<u4").astype(np.uint32).reshape(-1, 3)
+        return np.sort(largest_errors(seeds, scales.size, arrays))
 
 
 def large_simulation(candidate: Candidate) -> LargeSimulation | None:
     """The simulation of a long tree whose largest error one pass over the cells finds; None for anything else."""
-    strategy = candidate.strategy
+    strategy, problem = candidate.strategy, candidate.problem
     is_long = FEWEST_VARIABLES < candidate.weights.size <= MOST_VARIABLES
-    if not (is_long and isinstance(strategy, EstimatingStrategy) and serves(candidate.problem.workload)):
+    if not (is_long and isinstance(problem.workload, Identity | Prefix | AllRanges)):
         return None
-    tree = strategy.estimator
-    return LargeSimulation(candidate, tree, candidate.problem.digest()) if isinstance(tree, TreeCorrection) else None
+    tree = strategy.estimator if isinstance(strategy, EstimatingStrategy) else None
+    return LargeSimulation(candidate, tree, problem.digest()) if isinstance(tree, TreeCorrection) else None

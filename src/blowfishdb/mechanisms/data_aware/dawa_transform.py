@@ -127,9 +127,9 @@ def _best_blocks(path: Floats, variance: float, rule: RunRule) -> Ints:
         best = np.min(costs, axis=0)
     starts, blocks = [], np.zeros(1, dtype=np.int64)
     for choice, jump in reversed(choices):
-        kept, stepped = blocks[choice[blocks] != HALVED], blocks[choice[blocks] == STEP]
+        whole, stepped = blocks[choice[blocks] != HALVED], blocks[choice[blocks] == STEP]
         spikes = stepped * length + jump[stepped]
-        starts += [kept * length, spikes, spikes + 1]
+        starts += [whole * length, spikes, spikes + 1]
         length //= 2
         blocks = np.repeat(2 * blocks[choice[blocks] == HALVED], 2)
         blocks[1::2] += 1

@@ -156,9 +156,9 @@ def _alone(spread: Floats, low: tuple[Ints, Floats], high: tuple[Ints, Floats]) 
     """The variance of each range from the cells' own noise."""
     before = np.concatenate([[0.0], np.cumsum(spread)])
     padded = np.append(spread, 0.0)
-    (first, cut), (last, kept) = low, high
-    apart = before[last] - before[first] + padded[last] * kept**2 + padded[first] * ((1 - cut) ** 2 - 1)
-    return np.where(first == last, padded[first] * (kept - cut) ** 2, apart)
+    (first, skipped), (last, part) = low, high
+    apart = before[last] - before[first] + padded[last] * part**2 + padded[first] * ((1 - skipped) ** 2 - 1)
+    return np.where(first == last, padded[first] * (part - skipped) ** 2, apart)
 
 
 def _prefix(rows: csr_array, spread: Floats) -> Floats:

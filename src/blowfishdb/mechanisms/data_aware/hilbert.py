@@ -99,9 +99,9 @@ class HilbertCurve:
         for start in range(0, boxes.shape[0] if sides.size else 0, portion):
             query = np.repeat(np.arange(start, min(start + portion, boxes.shape[0])), sides.size)
             place = np.tile(sides, query.size // sides.size)
-            kept = self._inside(boxes, query, place)
-            queries.append(query[kept])
-            places.append(place[kept])
+            is_inside = self._inside(boxes, query, place)
+            queries.append(query[is_inside])
+            places.append(place[is_inside])
         return np.concatenate(queries), np.concatenate(places)
 
 

@@ -128,17 +128,16 @@ SMALL_BOX = 64
 class KdTree:
     """Serves any number of axes under any policy; cuts are made by predicted error, or as `choose` says.
 
-    `cell_share` is the part of epsilon that the noisy cells get; a record that moves costs each stage twice.
-    `unseen_boxes` is how many boxes the grid is halved into before cuts follow the noisy cells.
+    Cells and boxes get half of epsilon each; a record that moves costs each stage twice. `unseen_boxes` is how many
+    boxes the grid is halved into before cuts follow the noisy cells.
     """
 
-    cell_share: Fraction = Fraction(1, 2)
     choose: Chooser | None = None
     unseen_boxes: int = UNSEEN_BOXES
 
     def __post_init__(self) -> None:
-        if not 0 < self.cell_share < 1 or self.unseen_boxes < 1:
-            raise PlanError("both stages get a part of epsilon, and there is at least one box")
+        if self.unseen_boxes < 1:
+            raise PlanError("there is at least one box")
 
     @property
     def name(self) -> str:
@@ -147,7 +146,7 @@ class KdTree:
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """Two stages: the cells, then the boxes made from them."""
         check_axes(NAME, problem.graph.shape)
-        return shared_program(NAME, epsilon, [("cells", self.cell_share), ("partition", 1 - self.cell_share)])
+        return shared_program(NAME, epsilon, [("cells", Fraction(1)), ("partition", Fraction(1))])
 
     def script(self, problem: Problem, program: Program) -> Script:
         cells_stage, partition_stage = program.allowances

@@ -112,7 +112,6 @@ class MatchingPartition:
     cells_of: Ints
     saving: Fraction
     unit: Fraction
-    one_sided: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cells_of", as_ints(self.cells_of))
@@ -148,12 +147,12 @@ class MatchingPartition:
     @cached_property
     def noise(self) -> SelectionNoise:
         """Single buckets first, which cost nothing whatever the data; then pairs by their sensitivity."""
-        own, sizes = np.unique(self._pair_sensitivity(self.pairs), return_counts=True)
-        sensitivities = np.concatenate([[0], own])
+        of_pairs, sizes = np.unique(self._pair_sensitivity(self.pairs), return_counts=True)
+        sensitivities = np.concatenate([[0], of_pairs])
         weights = WEIGHT_STEPS // (int(sensitivities.max()) + sensitivities)
         words = TIE_WORDS if self.is_complete else 0
         counts = np.concatenate([[self.cells], sizes])
-        return SelectionNoise(self.unit, weights, sensitivities, counts, self.one_sided, words)
+        return SelectionNoise(self.unit, weights, sensitivities, counts, True, words)
 
     @property
     def tie_bits(self) -> int:
@@ -248,8 +247,7 @@ class MatchingTransform:
             cells_of = np.bincount(of_cells).astype(np.int64)
             stage = matching_partition(cells_of, Fraction(0), merged, allowance.epsilon)
             scale = stage.unit / int(stage.noise.weights.min()) / stage.grid
-            saving = 2 / measure.epsilon - self.caution * scale
-            stage = matching_partition(cells_of, saving, merged, allowance.epsilon)
+            stage = replace(stage, saving=2 / measure.epsilon - self.caution * scale)
             chosen = yield Ask(allowance.stage, stage, of_cells if number else None)
             of_cells = np.asarray(chosen)[of_cells]
         return (yield from measured_by_policy(problem, of_cells, [measure], with_own=True))

@@ -143,9 +143,9 @@ def _halves(node: Ints, box: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints,
     halves = []
     for upper in itertools.product((False, True), repeat=first.shape[1]):
         side = np.array(upper)
-        kept = np.all((middle > first) | side, axis=1)
-        bounds = np.where(side, middle, first)[kept], np.where(side, last, middle)[kept]
-        halves.append((node[kept], box[kept], *bounds))
+        is_filled = np.all((middle > first) | side, axis=1)
+        bounds = np.where(side, middle, first)[is_filled], np.where(side, last, middle)[is_filled]
+        halves.append((node[is_filled], box[is_filled], *bounds))
     whole_node, whole_box, low, high = (np.concatenate(parts) for parts in zip(*halves, strict=True))
     return whole_node, whole_box, low, high
 
@@ -176,8 +176,7 @@ class NodeViews:
         """The same views when the tree has grown to so many nodes."""
         missing = nodes - self.values.size
         return NodeViews(
-            np.concatenate([self.values, np.zeros(missing)]),
-            np.concatenate([self.variances, np.full(missing, np.inf)]),
+            np.pad(self.values, (0, missing)), np.pad(self.variances, (0, missing), constant_values=np.inf)
         )
 
     def add(self, nodes: Ints, values: Floats, variances: Floats) -> NodeViews:
