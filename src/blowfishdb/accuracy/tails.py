@@ -125,7 +125,9 @@ class LaplaceSums(Tails):
             product *= gap
             spread += square * (2.0 - gap) / gap**2
         log_mgf = -times * np.log(product)
-        log_mgf -= _bundle(self.rest, self.cap)[:, None] * np.log1p(-squares * self.cap[:, None] ** 2)
+        # So many variables of size cap have the sum of squares rest.
+        bundled = np.divide(self.rest, self.cap**2, out=np.zeros_like(self.rest), where=self.cap > 0)
+        log_mgf -= bundled[:, None] * np.log1p(-squares * self.cap[:, None] ** 2)
         spread = 2.0 * (times * spread + self.rest[:, None])
         widest = top / (1.0 - tilt * top)
         shape = np.maximum(spread / (2.0 * widest**2), 0.75)
@@ -134,11 +136,6 @@ class LaplaceSums(Tails):
         is_single = np.max(self.largest, axis=1, initial=0.0)[:, None] == top
         single = np.where(is_single, -np.log(widest + top / (1.0 + tilt * top)), np.inf)
         return log_mgf, log_mgf + np.minimum(0.0, np.minimum(density, single) - np.log(tilt))
-
-
-def _bundle(rest: Floats, cap: Floats) -> Floats:
-    """How many variables of size cap have the sum of squares rest."""
-    return np.divide(rest, cap**2, out=np.zeros_like(rest), where=cap > 0)
 
 
 def from_coefficients(coefficients: Floats, sizes: Floats, count: Floats) -> LaplaceSums:

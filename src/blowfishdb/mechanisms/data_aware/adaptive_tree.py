@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from blowfishdb.errors import PlanError
 from blowfishdb.mechanisms.data_aware.regions import (
@@ -32,31 +33,24 @@ from blowfishdb.plan.plan import Problem
 from blowfishdb.plan.program import Ask, Program, Reply
 
 NAME = "adaptive-tree"
-GROWTH = Fraction(3, 2)
-"""Each stage gets this many times the share of the stage before: deeper boxes are more, and their noise adds up."""
-UNSEEN_HALVINGS = 4
-"""So many times the grid is halved before anything is counted; this and the growth come from `tune-spatial`."""
 
 
 @dataclass(frozen=True)
 class AdaptiveTree:
-    """Serves any number of axes under any policy.
+    """Serves any number of axes under any policy; the constants come from `python -m benchmarks tune-spatial`.
 
-    `growth` is the ratio of the shares of two stages, `unseen_halvings` says how fine the grid is when it is first
-    counted, `rule` which boxes are cut then.
+    `growth` is the ratio of the shares of two stages: deeper boxes are more, and their noise adds up.
+    `unseen_halvings` says how often the grid is halved before anything is counted, `rule` which boxes are cut then.
     """
 
-    growth: Fraction = GROWTH
-    unseen_halvings: int = UNSEEN_HALVINGS
+    name: ClassVar[str] = NAME
+    growth: Fraction = Fraction(3, 2)
+    unseen_halvings: int = 4
     rule: RecordRule = RECORD_RULE
 
     def __post_init__(self) -> None:
         if self.growth <= 0 or self.unseen_halvings < 0:
             raise PlanError("shares of stages are positive, and halvings not negative")
-
-    @property
-    def name(self) -> str:
-        return NAME
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """As many stages as it takes to reach single cells, the later ones with more."""

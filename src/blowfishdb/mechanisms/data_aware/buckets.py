@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -259,13 +259,20 @@ def _by_whole_buckets(
 
 
 def _variances_of_rows(buckets: Buckets, estimator: Estimator, workload: Rows, variances: Floats) -> Floats:
-    answers = np.empty(workload.shape[0])
-    portion = max(1, ENTRIES_AT_ONCE // buckets.cells)
-    for start in range(0, answers.size, portion):
-        queries = np.arange(start, min(start + portion, answers.size))
-        rows = np.add.reduceat(chosen_rows(workload, queries), buckets.starts, axis=1) / buckets.lengths
-        answers[queries] = np.einsum("ij,ji->i", rows, covariance_dot(estimator, rows.T, variances))
-    return np.maximum(answers, 0.0)
+    parts = [
+        np.einsum("ij,ji->i", rows, covariance_dot(estimator, rows.T, variances))
+        for rows in _bucket_rows(workload, buckets.of_cells, buckets.cells)
+    ]
+    return np.maximum(np.concatenate([np.empty(0), *parts]), 0.0)
+
+
+def _bucket_rows(workload: Rows, of_cells: Ints, width: int) -> Iterator[Floats]:
+    """What the queries count of each bucket, shared out evenly over its cells; in portions of rows of this width."""
+    order, sizes = np.argsort(of_cells, kind="stable"), np.bincount(of_cells)
+    starts, portion = np.cumsum(sizes) - sizes, max(1, ENTRIES_AT_ONCE // width)
+    for start in range(0, workload.shape[0], portion):
+        queries = np.arange(start, min(start + portion, workload.shape[0]))
+        yield np.add.reduceat(chosen_rows(workload, queries)[:, order], starts, axis=1) / sizes
 
 
 FAN_OUTS = (8, 12, 16, 24)
@@ -461,15 +468,9 @@ class MergedPlan:
         basis = np.eye(self.variances.size)
         exact = self.plan.exact.shape[0] if isinstance(self.plan, Plan) and self.plan.exact is not None else 0
         response = self.strategy.decode(basis, np.zeros((exact, self.variances.size)), self.variances)
-        answers = np.empty(workload.shape[0])
-        portion = max(1, ENTRIES_AT_ONCE // max(self.of_cells.size, self.variances.size))
-        by_bucket = np.argsort(self.of_cells, kind="stable")
-        starts = np.cumsum(self.sizes) - self.sizes
-        for start in range(0, answers.size, portion):
-            queries = np.arange(start, min(start + portion, answers.size))
-            shares = np.add.reduceat(chosen_rows(workload, queries)[:, by_bucket], starts, axis=1) / self.sizes
-            answers[queries] = (shares @ response) ** 2 @ self.variances
-        return answers
+        width = max(self.of_cells.size, self.variances.size)
+        rows = _bucket_rows(workload, self.of_cells, width)
+        return np.concatenate([np.empty(0), *((row @ response) ** 2 @ self.variances for row in rows)])
 
 
 def best_merged_plan(graph: CellGraph, of_cells: Ints, epsilon: Fraction) -> MergedPlan:
@@ -479,17 +480,14 @@ def best_merged_plan(graph: CellGraph, of_cells: Ints, epsilon: Fraction) -> Mer
     plans = []
     for propose in CANDIDATES:
         try:
-            plans.append(_calibrated_merged(problem, of_cells, propose(problem), epsilon))
+            strategy = propose(problem)
+            plan = strategy.plan(Fraction(1))
+            plans.append(
+                MergedPlan(of_cells, strategy, calibrate(plan, merged, epsilon)[0] if plan.weights.size else plan)
+            )
         except (Declined, TooLarge, CannotCertify):
             continue
     return min(plans, key=MergedPlan.expected_error)
-
-
-def _calibrated_merged(problem: Problem, of_cells: Ints, strategy: Strategy, epsilon: Fraction) -> MergedPlan:
-    plan = strategy.plan(Fraction(1))
-    if plan.weights.size == 0:
-        return MergedPlan(of_cells, strategy, plan)
-    return MergedPlan(of_cells, strategy, calibrate(plan, problem.graph, epsilon)[0])
 
 
 def measured_buckets(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import solveh_banded
@@ -221,12 +222,9 @@ class DawaTransform:
     as `dawa` does, and `select_share` of epsilon finds them.
     """
 
+    name: ClassVar[str] = NAME
     select_share: Fraction = Fraction(1, 2)
     sums_first: bool = True
-
-    @property
-    def name(self) -> str:
-        return NAME
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """One stage on a line; gate, partition and measurement elsewhere: together exactly epsilon."""

@@ -99,7 +99,8 @@ class HatSolver(CoarseCorrection):
         """The same for ranges whose ends, a cell and the part of it before the end, may lie within cells."""
         system = self.system(variances)
         narrow = _forward(system.band, self._narrow_sums(system.spread, low, high))
-        wide = _prefix(self.wide, system.spread)
+        wide = np.zeros((self.wide.shape[1] + 1, self.wide.shape[0]))
+        np.cumsum((self.wide.toarray() * system.spread).T, axis=0, out=wide[1:])
         seen = _between(wide, *high) - _between(wide, *low)
         rest = _lower(system.rest, seen.T - system.cross.T @ narrow)
         known = np.einsum("ij,ij->j", narrow, narrow) + np.einsum("ij,ij->j", rest, rest)
@@ -159,13 +160,6 @@ def _alone(spread: Floats, low: tuple[Ints, Floats], high: tuple[Ints, Floats]) 
     (first, skipped), (last, part) = low, high
     apart = before[last] - before[first] + padded[last] * part**2 + padded[first] * ((1 - skipped) ** 2 - 1)
     return np.where(first == last, padded[first] * (part - skipped) ** 2, apart)
-
-
-def _prefix(rows: csr_array, spread: Floats) -> Floats:
-    """The running sums of the rows, weighted by variance: places by rows."""
-    sums = np.zeros((rows.shape[1] + 1, rows.shape[0]))
-    np.cumsum((rows.toarray() * spread).T, axis=0, out=sums[1:])
-    return sums
 
 
 def _between(sums: Floats, cell: Ints, part: Floats) -> Floats:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -101,9 +101,7 @@ CELLS = "cells"
 class Cells:
     """One noisy count for every cell. Serves every problem: the same counts whatever the queries."""
 
-    @property
-    def name(self) -> str:
-        return CELLS
+    name: ClassVar[str] = CELLS
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """One stage with the whole epsilon."""
@@ -132,16 +130,13 @@ class KdTree:
     boxes the grid is halved into before cuts follow the noisy cells.
     """
 
+    name: ClassVar[str] = NAME
     choose: Chooser | None = None
     unseen_boxes: int = UNSEEN_BOXES
 
     def __post_init__(self) -> None:
         if self.unseen_boxes < 1:
             raise PlanError("there is at least one box")
-
-    @property
-    def name(self) -> str:
-        return NAME
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """Two stages: the cells, then the boxes made from them."""

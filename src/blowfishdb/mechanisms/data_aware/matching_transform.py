@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -219,13 +220,10 @@ class MatchingTransform:
     luckiest of many pairs would win.
     """
 
+    name: ClassVar[str] = NAME
     rounds: int = 3
     select_share: Fraction = Fraction(1, 2)
     caution: Fraction = Fraction(3)
-
-    @property
-    def name(self) -> str:
-        return NAME
 
     def program(self, problem: Problem, epsilon: Fraction) -> Program:
         """The rounds and the measurement, together exactly epsilon."""
