@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
@@ -72,34 +72,21 @@ class Ranking:
     reasons: Mapping[str, str]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class _RankingKey:
-    """What a ranking depends on, compared by value."""
+    """What a ranking depends on. The bytes of a problem are compared, not a hash: plans are taken from here."""
 
-    problem: Problem
+    fingerprint: bytes
     mechanisms: tuple[tuple[str, Mechanism], ...]
     guarantee: Guarantee
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.problem.digest(), self.mechanisms, self.guarantee))
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _RankingKey):
-            return NotImplemented
-        if (self.mechanisms, self.guarantee) != (other.mechanisms, other.guarantee):
-            return False
-        # The bytes themselves: plans are taken from here, and two problems may share a hash.
-        return self.problem is other.problem or self.problem.fingerprint() == other.problem.fingerprint()
+    problem: Problem = field(compare=False)
 
 
 def ranking_of(problem: Problem, mechanisms: Mapping[str, Mechanism], guarantee: Guarantee) -> Ranking:
     """The ranking; that of small problems is cached."""
-    key = _RankingKey(problem, tuple(mechanisms.items()), guarantee)
-    return _cached_ranking(key) if problem.graph.cells <= CACHED_CELLS else _ranking(key)
+    if problem.graph.cells > CACHED_CELLS:
+        return _ranking(problem, mechanisms, guarantee)
+    return _cached_ranking(_RankingKey(problem.fingerprint(), tuple(mechanisms.items()), guarantee, problem))
 
 
 def reason_of(refusal: BlowfishError) -> str:
@@ -115,17 +102,17 @@ def forget() -> None:
 @lru_cache(maxsize=64)
 def _cached_ranking(key: _RankingKey) -> Ranking:
     """The same cells and policy at another accuracy need no new plans; nothing here depends on data."""
-    return _ranking(key)
+    return _ranking(key.problem, dict(key.mechanisms), key.guarantee)
 
 
-def _ranking(key: _RankingKey) -> Ranking:
+def _ranking(problem: Problem, mechanisms: Mapping[str, Mechanism], guarantee: Guarantee) -> Ranking:
     reasons: dict[str, str] = {}
     ranked: list[RankedCandidate] = []
     behind: dict[str, Candidate] = {}
     best = math.inf
-    for name, rough in _proposed(key.problem, dict(key.mechanisms), reasons):
+    for name, rough in _proposed(problem, mechanisms, reasons):
         try:
-            candidate = _ranked(name, rough, key.guarantee, best)
+            candidate = _ranked(name, rough, guarantee, best)
         except (Declined, TooLarge, CannotCertify) as refusal:
             reasons[name] = reason_of(refusal)
             continue
