@@ -88,7 +88,7 @@ def _cut(grid: Ints, pieces: list[Piece], scale: Fraction) -> list[Piece]:
     if not pieces:
         return []
     axes = [int(np.argmax(grid[piece].shape)) for piece in pieces]
-    slices = [along(grid[piece], axis) for piece, axis in zip(pieces, axes, strict=True)]
+    slices = [_along(grid[piece], axis) for piece, axis in zip(pieces, axes, strict=True)]
     drawn = np.split(noisy(np.concatenate(slices), scale), np.cumsum([own.size for own in slices])[:-1])
     found: list[Piece] = []
     for piece, axis, own in zip(pieces, axes, drawn, strict=True):
@@ -96,3 +96,7 @@ def _cut(grid: Ints, pieces: list[Piece], scale: Fraction) -> list[Piece]:
         ends = slice(piece[axis].start, place), slice(place, piece[axis].stop)
         found += [(*piece[:axis], end, *piece[axis + 1 :]) for end in ends]
     return found
+
+
+def _along(cells: Ints, axis: int) -> Ints:
+    return np.asarray(cells.sum(axis=tuple(other for other in range(cells.ndim) if other != axis)))

@@ -9,19 +9,17 @@ import pytest
 
 from blowfishdb.engine.measure import run_program
 from blowfishdb.errors import AllowanceExceeded
-from blowfishdb.mechanisms.data_aware.dawa import Dawa
-from blowfishdb.mechanisms.data_aware.hilbert import (
+from blowfishdb.mechanisms.data_aware.dawa import (
     GRID,
-    HilbertCurve,
+    Dawa,
     best_weights,
     block_measurement,
-    block_tree,
     block_weights,
     predicted_error,
-    run_cover,
 )
+from blowfishdb.mechanisms.data_aware.hilbert import HilbertCurve
 from blowfishdb.mechanisms.data_aware.partition import l1_refinement
-from blowfishdb.mechanisms.data_aware.regions import NodeViews, cover_variances, least_squares
+from blowfishdb.mechanisms.data_aware.regions import NodeViews, block_tree, box_cover, cover_variances, least_squares
 from blowfishdb.mechanisms.data_aware.script import Script
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.workload import Identity, Kronecker, Prefix, Rows, Sparse
@@ -95,25 +93,24 @@ def test_components_that_the_policy_shows_come_exactly() -> None:
 def test_variances_on_the_curve_equal_the_dense_covariance() -> None:
     curve, boxes = HilbertCurve((9, 7)), random_boxes((9, 7), 25)
     for seed in range(5):
-        tree = block_tree(63, random_blocks(63, seed))
+        tree = block_tree(curve, random_blocks(63, seed))
         weights = block_weights(tree, 1, 0.2)
         nodes = np.flatnonzero(weights)
         views = NodeViews.none(tree.nodes).add(nodes, np.zeros(nodes.size), (GRID / weights[nodes]) ** 2)
         rows = block_measurement(tree, weights).rows.dense() * (weights[nodes] / GRID)[:, None]
         covariance = np.linalg.inv(rows.T @ rows)
-        buckets = tree.labels[curve.positions]
-        share = np.stack([np.bincount(buckets, row, tree.leaves.size) for row in boxes.dense()])
+        share = np.stack([np.bincount(tree.labels, row, tree.leaves.size) for row in boxes.dense()])
         share /= tree.areas[tree.leaves]
         dense = np.einsum("ij,jk,ik->i", share, covariance, share)
-        cover = run_cover(curve, boxes, tree)
-        found = cover_variances(cover, 25, least_squares(tree, views), 2)
+        cover = box_cover(tree, boxes)
+        found = cover_variances(cover, 25, least_squares(tree, views))
         assert np.allclose(found, dense)
         assert np.isclose(predicted_error(tree, weights, cover, 25), dense.mean())
 
 
 def test_weights_along_each_path_add_up_and_the_best_are_chosen() -> None:
-    tree = block_tree(4096, np.arange(4096))
-    cover = run_cover(HilbertCurve((64, 64)), random_boxes((64, 64), 60), tree)
+    tree = block_tree(HilbertCurve((64, 64)), np.arange(4096))
+    cover = box_cover(tree, random_boxes((64, 64), 60))
     for stride, share in ((1, 0.0), (1, 0.2), (2, 0.25)):
         norms = block_measurement(tree, block_weights(tree, stride, share))
         assert np.all(np.abs(norms.rows.column_norms(norms.weights) - GRID) <= 5)

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms.data_aware.hilbert import HilbertCurve, block_tree, run_cover
+from blowfishdb.mechanisms.data_aware.hilbert import HilbertCurve
+from blowfishdb.mechanisms.data_aware.regions import block_tree, box_cover
 from tests.mechanisms.spatial_cases import random_boxes
 
 
@@ -57,8 +58,8 @@ def test_runs_of_a_box_equal_brute_force(shape: tuple[int, int], seed: int) -> N
 def test_a_box_covers_as_many_cells_of_a_stretch_as_there_are(shape: tuple[int, int], seed: int) -> None:
     curve = HilbertCurve(shape)
     boxes = random_boxes(shape, 6, seed)
-    tree = block_tree(curve.cells, np.arange(curve.cells))
-    cover = run_cover(curve, boxes, tree)
+    tree = block_tree(curve, np.arange(curve.cells))
+    cover = box_cover(tree, boxes)
     rows = boxes.dense()[:, curve.cell_at]
     query, node = (part.reshape(-1) for part in np.indices((6, tree.nodes)))
     summed = np.pad(np.cumsum(rows, axis=1), ((0, 0), (1, 0)))
@@ -88,7 +89,7 @@ def random_blocks(places: int, seed: int) -> np.ndarray:
 @settings(max_examples=80, deadline=None)
 def test_blocks_that_were_kept_are_the_leaves_of_their_tree(places: int, seed: int) -> None:
     starts = random_blocks(places, seed)
-    tree = block_tree(places, starts)
+    tree = block_tree(HilbertCurve((places, 1)), starts)
     assert np.array_equal(tree.low[tree.leaves, 0], starts)
     below = np.bincount(tree.parent[1:], weights=tree.areas[1:], minlength=tree.nodes)
     inner = np.flatnonzero(~tree.is_leaf)

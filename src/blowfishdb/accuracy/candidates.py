@@ -185,24 +185,23 @@ def certified_strategy(problem: Problem, strategy: Strategy) -> CertifiedCandida
     return CertifiedCandidate(problem, strategy, *calibrate(plan, problem.graph, Fraction(1)))
 
 
-TEN = Fraction(10)
 MANTISSAS = (*range(100, 200), *range(200, 500, 2), *range(500, 1000, 5))
 
 
 def point(index: int) -> Fraction:
     """The grid's epsilon with this number; larger numbers are larger epsilons."""
     decade, place = divmod(index, len(MANTISSAS))
-    return MANTISSAS[place] * TEN ** (decade - 2)
+    return Fraction(MANTISSAS[place]) * _power_of_ten(decade - 2)
 
 
 def index_at_least(epsilon: Fraction) -> int:
     """The number of the least grid point that is not below a positive epsilon."""
     decade = 0
-    while epsilon >= TEN ** (decade + 1):
+    while epsilon >= _power_of_ten(decade + 1):
         decade += 1
-    while epsilon < TEN**decade:
+    while epsilon < _power_of_ten(decade):
         decade -= 1
-    return decade * len(MANTISSAS) + bisect_left(MANTISSAS, epsilon * TEN ** (2 - decade))
+    return decade * len(MANTISSAS) + bisect_left(MANTISSAS, epsilon * _power_of_ten(2 - decade))
 
 
 def round_up(epsilon: Fraction) -> Fraction:
@@ -236,6 +235,10 @@ def first_passing(passes: Callable[[Fraction], bool], start: Fraction, limit: Fr
             return point(index)
         index += 1
     return None
+
+
+def _power_of_ten(exponent: int) -> Fraction:
+    return Fraction(10**exponent) if exponent >= 0 else Fraction(1, 10**-exponent)
 
 
 Guarantee = Literal["simultaneous", "per-query"]

@@ -7,16 +7,18 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from blowfishdb.errors import AccuracyError, InvalidInput, NoiseScaleError
-from blowfishdb.model.numbers import Floats, Ints
 
 # The scales that the exact sampler serves.
 MIN_SCALE: Final = Fraction(1, 1000)
 MAX_SCALE: Final = Fraction(10**9)
 # The scales for which the formulas here hold to float precision, every quantile an exact float.
 _FORMULA_RANGE: Final = (1e-6, 1e12)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 def pmf(scale: ArrayLike, k: ArrayLike) -> Floats:

@@ -14,8 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from blowfishdb.errors import InvalidInput, NoiseScaleError, TooLarge
-from blowfishdb.model.numbers import Ints
-from blowfishdb.noise.distribution import MAX_SCALE, MIN_SCALE
+from blowfishdb.noise.distribution import MAX_SCALE, MIN_SCALE, Ints
 
 _GUARD_BITS = 32
 

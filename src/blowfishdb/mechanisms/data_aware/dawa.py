@@ -6,37 +6,30 @@ On two axes cells are taken in Hilbert order, and a tree over the buckets is mea
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from blowfishdb.errors import Declined, PlanError
 from blowfishdb.mechanisms.data_aware.buckets import Buckets, measured_buckets
-from blowfishdb.mechanisms.data_aware.hilbert import (
-    HilbertCurve,
-    best_weights,
-    block_measurement,
-    block_tree,
-    run_cover,
-)
+from blowfishdb.mechanisms.data_aware.hilbert import HilbertCurve
 from blowfishdb.mechanisms.data_aware.partition import GATE_RULE, KEEP, gate_stage, l1_refinement, worst_bucket
 from blowfishdb.mechanisms.data_aware.regions import (
-    VISITS,
+    Cover,
     NodeViews,
     RegionTree,
+    block_tree,
+    box_cover,
     bucket_counts,
     cover_variances,
     cut_where_records_are,
-    leaf_bound,
     least_squares,
     noise_unit,
-    not_negative,
-    visits,
+    tree_finding,
 )
 from blowfishdb.mechanisms.data_aware.script import (
     BIAS_BETA,
-    Finding,
     Script,
     check_hides,
     hides_anything,
@@ -47,9 +40,9 @@ from blowfishdb.mechanisms.products import as_boxes
 from blowfishdb.mechanisms.strategy import GOLDEN, row_variances, spread_choice
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import Rectangles, total
+from blowfishdb.model.workload import Intervals, Rectangles, total
 from blowfishdb.plan.certificate import calibrate
-from blowfishdb.plan.plan import Plan, Problem
+from blowfishdb.plan.plan import Measurement, Plan, Problem
 from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Program, Reply, merge_graph
 
 NAME = "dawa"
@@ -123,44 +116,72 @@ BOXES_TRIED = 200
 """So many boxes decide how the tree is measured."""
 
 
+TRIED = ((1, 0.0), (1, 0.08), (2, 0.12), (2, 0.2), (2, 0.3))
+"""Blocks of every level, or of every second, take this part of what the blocks above them left."""
+GRID = 2**20
+
+
+def block_weights(tree: RegionTree, stride: int, share: float) -> Ints:
+    """The whole weight of every node, 0 where it is not measured; along each path they add up to about GRID.
+
+    Every stride-th level of blocks takes a share of what is left; the buckets take the rest.
+    """
+    left, weights = np.ones(tree.nodes), np.zeros(tree.nodes)
+    for depth, nodes in enumerate(tree.by_depth[1:], start=1):
+        left[nodes] = left[tree.parent[nodes]] - weights[tree.parent[nodes]]
+        if depth % stride == 0:
+            weights[nodes] = share * left[nodes]
+    weights[tree.leaves] = left[tree.leaves]
+    return np.rint(weights * GRID).astype(np.int64)
+
+
+def block_measurement(tree: RegionTree, weights: Ints) -> Measurement:
+    """The nodes that have a weight, as ranges of buckets."""
+    starts, nodes = tree.low[tree.leaves, 0], np.flatnonzero(weights)
+    low, high = (np.searchsorted(starts, bound[nodes, 0]) for bound in (tree.low, tree.high))
+    return Measurement(Intervals(starts.size, low, high), weights[nodes])
+
+
+def predicted_error(tree: RegionTree, weights: Ints, cover: Cover, count: int) -> float:
+    """The mean variance of `count` queries where noise is alike, so that a node's variance is 1 / weight^2."""
+    nodes = np.flatnonzero(weights)
+    views = NodeViews.none(tree.nodes).add(nodes, np.zeros(nodes.size), (GRID / weights[nodes]) ** 2)
+    return float(cover_variances(cover, count, least_squares(tree, views)).mean())
+
+
+def best_weights(tree: RegionTree, cover: Cover, count: int) -> Ints:
+    """The weights with the least predicted error for `count` queries."""
+    return min((block_weights(tree, *each) for each in TRIED), key=lambda w: predicted_error(tree, w, cover, count))
+
+
 def script_2d(problem: Problem, program: Program) -> Script:
     """Publishes the buckets on the curve, counts of them and of blocks above them, then of the pieces of full ones."""
     graph, workload = problem.graph, problem.workload
     curve = HilbertCurve((graph.shape[0], graph.shape[1]))
     select, measure, refine = program.allowances
-    stage = l1_refinement(graph.cells, graph, select.epsilon)
-    starts = np.asarray((yield Ask(SELECT, stage, curve.positions)))
-    tree = block_tree(graph.cells, starts)
-    buckets = tree.labels[curve.positions]
-    boxes = as_boxes(workload, graph.shape)
-    views = yield from _measured_tree(graph, buckets, tree, measure, curve, _tried(boxes, curve.shape))
+    starts = yield Ask(SELECT, l1_refinement(graph.cells, graph, select.epsilon), curve.positions)
+    tree = block_tree(curve, np.asarray(starts))
+    views = yield from _measured_tree(graph, tree, measure, _tried(as_boxes(workload, graph.shape), curve.shape))
     tree = cut_where_records_are(tree, views, noise_unit(graph, program.epsilon))
-    buckets = tree.labels[curve.positions]
-    values, variances, _ = yield from bucket_counts(graph, buckets, refine)
+    values, variances, _ = yield from bucket_counts(graph, tree.labels, refine)
     views = views.for_nodes(tree.nodes).add(tree.leaves, values, variances)
-    estimate = least_squares(tree, views)
-    cells = not_negative(estimate).cells[curve.positions]
-    answers = np.asarray(workload.dot(cells), dtype=np.float64)
-    if boxes is not None and boxes.shape[0] * visits(tree, 2) <= VISITS:
-        spread = cover_variances(run_cover(curve, boxes, tree), boxes.shape[0], estimate, 2)
-    else:
-        spread = leaf_bound(workload, tree, views, buckets)
-    return Finding(cells, answers, spread, buckets)
+    # Unlike those of other trees, intervals here do not widen by what keeping counts from being negative moved.
+    return replace(tree_finding(problem, tree, views), adjusted=None)
 
 
 def _measured_tree(
-    graph: CellGraph, buckets: Ints, tree: RegionTree, allowance: Allowance, curve: HilbertCurve, tried: Rectangles
+    graph: CellGraph, tree: RegionTree, allowance: Allowance, tried: Rectangles
 ) -> Generator[Ask, Reply, NodeViews]:
     """The views of the buckets and the blocks above them, shares chosen by the error they predict for some boxes."""
-    merged, none = merge_graph(graph, buckets), NodeViews.none(tree.nodes)
+    merged, none = merge_graph(graph, tree.labels), NodeViews.none(tree.nodes)
     if not hides_anything(merged):
-        values, variances, _ = yield from bucket_counts(graph, buckets, allowance)
+        values, variances, _ = yield from bucket_counts(graph, tree.labels, allowance)
         return none.add(tree.leaves, values, variances)
-    weights = best_weights(tree, run_cover(curve, tried, tree), tried.shape[0])
+    weights = best_weights(tree, box_cover(tree, tried), tried.shape[0])
     # The number of records comes exactly where the policy makes it public.
     exact = total(merged.cells) if np.all(merged.components() == 0) else None
     plan, _ = calibrate(Plan(Fraction(1), (block_measurement(tree, weights),), exact), merged, allowance.epsilon)
-    measured = measured_rows((yield Ask(allowance.stage, MeasurementStage(plan), buckets)))
+    measured = measured_rows((yield Ask(allowance.stage, MeasurementStage(plan), tree.labels)))
     views = none.add(np.flatnonzero(weights), measured.noisy.astype(np.float64), row_variances(plan))
     return views.with_total(float(measured.exact[0]) if measured.exact.size else None)
 

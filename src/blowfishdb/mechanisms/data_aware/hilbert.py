@@ -1,17 +1,16 @@
-"""Hilbert order of a grid: the path, boxes as runs on it, and partitions into aligned blocks along it."""
+"""Hilbert order of a grid: the path, and boxes as runs on it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from blowfishdb.errors import PlanError
-from blowfishdb.mechanisms.data_aware.regions import Cover, NodeViews, RegionTree, cover_variances, least_squares
 from blowfishdb.model.numbers import Bools, Ints, consecutive, distinct
-from blowfishdb.model.workload import Intervals, Rectangles
-from blowfishdb.plan.plan import Measurement
+from blowfishdb.model.workload import Rectangles
 
 JUMPS_AT_ONCE = 2**22
 
@@ -69,6 +68,21 @@ class HilbertCurve:
         is_last = (place == self.cells - 1) | ~self._inside(boxes, query, np.minimum(place + 1, self.cells - 1))
         return query[is_first], place[is_first], place[is_last] + 1
 
+    def cover(self, boxes: Rectangles) -> Callable[[Ints, Ints, Ints], Ints]:
+        """How many cells a box counts between two places; takes arrays of boxes, first places and ends."""
+        query, low, high = self.runs(boxes)
+        span, lengths = self.cells + 1, high - low
+        starts, before = query * span + low, np.cumsum(lengths) - lengths
+
+        def up_to(place: Ints) -> Ints:
+            """How many cells all runs of all boxes count before the given places."""
+            if not starts.size:
+                return np.zeros_like(place)
+            run = np.maximum(np.searchsorted(starts, place, side="right") - 1, 0)
+            return np.asarray(before[run] + np.clip(place - starts[run], 0, lengths[run]))
+
+        return lambda queries, first, last: up_to(queries * span + last) - up_to(queries * span + first)
+
     def _inside(self, boxes: Rectangles, query: Ints, place: Ints) -> Bools:
         first, second = np.divmod(self.cell_at[place], self.shape[1])
         low, high = boxes.low[query], boxes.high[query]
@@ -123,95 +137,3 @@ def square_positions(order: int, first: Ints, second: Ints) -> Ints:
         turned = ~right
         one, two = np.where(turned, two, one), np.where(turned, one, two)
     return place
-
-
-def run_cover(curve: HilbertCurve, boxes: Rectangles, tree: RegionTree) -> Cover:
-    """The boxes of a grid over the nodes of a tree, which are segments of its curve."""
-    query, low, high = curve.runs(boxes)
-    span, lengths = curve.cells + 1, high - low
-    starts, before = query * span + low, np.cumsum(lengths) - lengths
-
-    def up_to(place: Ints) -> Ints:
-        """How many cells all runs of all boxes count before the given places."""
-        if not starts.size:
-            return np.zeros_like(place)
-        run = np.maximum(np.searchsorted(starts, place, side="right") - 1, 0)
-        return np.asarray(before[run] + np.clip(place - starts[run], 0, lengths[run]))
-
-    def cells(queries: Ints, nodes: Ints) -> Ints:
-        return up_to(queries * span + tree.high[nodes, 0]) - up_to(queries * span + tree.low[nodes, 0])
-
-    return cells
-
-
-FAN_OUT = 4
-
-
-def block_tree(places: int, starts: Ints) -> RegionTree:
-    """The tree over places 0..places-1 whose leaves are the buckets that start at `starts`, in that order last.
-
-    A block of 4^j places stands in the tree where it holds two or more buckets.
-    """
-    lows, highs = [np.zeros(1, dtype=np.int64)], [np.full(1, places)]
-    size = FAN_OUT
-    while size < places:
-        size *= FAN_OUT
-    owner = np.zeros(starts.size, dtype=np.int64)
-    parents = [np.full(1, -1)]
-    nodes = 1
-    while size > FAN_OUT:
-        size //= FAN_OUT
-        block = starts // size
-        first = np.flatnonzero(np.diff(block, prepend=-1))
-        count = np.diff(np.append(first, starts.size))
-        inner = first[count > 1]
-        lows.append(block[inner] * size)
-        highs.append(np.minimum((block[inner] + 1) * size, places))
-        parents.append(owner[inner])
-        held = np.repeat(count > 1, count)
-        owner[held] = nodes + np.repeat(np.arange(inner.size), count[count > 1])
-        nodes += inner.size
-    if starts.size > 1:
-        lows.append(starts)
-        highs.append(np.append(starts[1:], places))
-        parents.append(owner)
-    low, high = np.concatenate(lows), np.concatenate(highs)
-    return RegionTree((places,), low[:, None], high[:, None], np.concatenate(parents))
-
-
-TRIED = ((1, 0.0), (1, 0.08), (2, 0.12), (2, 0.2), (2, 0.3))
-"""Blocks of every level, or of every second, take this part of what the blocks above them left."""
-GRID = 2**20
-
-
-def block_weights(tree: RegionTree, stride: int, share: float) -> Ints:
-    """The whole weight of every node, 0 where it is not measured; along each path they add up to about GRID.
-
-    Every stride-th level of blocks takes a share of what is left; the buckets take the rest.
-    """
-    left, weights = np.ones(tree.nodes), np.zeros(tree.nodes)
-    for depth, nodes in enumerate(tree.by_depth[1:], start=1):
-        left[nodes] = left[tree.parent[nodes]] - weights[tree.parent[nodes]]
-        if depth % stride == 0:
-            weights[nodes] = share * left[nodes]
-    weights[tree.leaves] = left[tree.leaves]
-    return np.rint(weights * GRID).astype(np.int64)
-
-
-def block_measurement(tree: RegionTree, weights: Ints) -> Measurement:
-    """The nodes that have a weight, as ranges of buckets."""
-    starts, nodes = tree.low[tree.leaves, 0], np.flatnonzero(weights)
-    low, high = (np.searchsorted(starts, bound[nodes, 0]) for bound in (tree.low, tree.high))
-    return Measurement(Intervals(starts.size, low, high), weights[nodes])
-
-
-def predicted_error(tree: RegionTree, weights: Ints, cover: Cover, count: int) -> float:
-    """The mean variance of `count` queries where noise is alike, so that a node's variance is 1 / weight^2."""
-    nodes = np.flatnonzero(weights)
-    views = NodeViews.none(tree.nodes).add(nodes, np.zeros(nodes.size), (GRID / weights[nodes]) ** 2)
-    return float(cover_variances(cover, count, least_squares(tree, views), 2).mean())
-
-
-def best_weights(tree: RegionTree, cover: Cover, count: int) -> Ints:
-    """The weights with the least predicted error for `count` queries."""
-    return min((block_weights(tree, *each) for each in TRIED), key=lambda w: predicted_error(tree, w, cover, count))

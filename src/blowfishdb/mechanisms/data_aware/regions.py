@@ -1,4 +1,4 @@
-"""Nested boxes of a grid of cells: the tree, its noisy counts, least squares over it, and its noise."""
+"""Nested boxes of a grid of cells, or segments of a curve through it: the tree, its noisy counts, least squares."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 from blowfishdb.errors import Declined, PlanError
 from blowfishdb.inference.trees import Tree, TreeSolver, combined
 from blowfishdb.mechanisms import identity
+from blowfishdb.mechanisms.data_aware.hilbert import HilbertCurve
 from blowfishdb.mechanisms.data_aware.script import Finding, counts_touched, measured_rows
 from blowfishdb.mechanisms.products import as_boxes
 from blowfishdb.mechanisms.strategy import row_variances, squared
@@ -29,13 +30,15 @@ from blowfishdb.plan.program import Allowance, Ask, MeasurementStage, Reply, mer
 class RegionTree:
     """Node i is the box low[i] <= cell < high[i]; node 0 is the whole grid, every parent stands before its children.
 
-    The children of a node part its box: each way to make a tree below cuts a box into boxes.
+    The children of a node part its box: each way to make a tree below cuts a box into boxes. With a `curve` the one
+    axis is the places along it, and a node is a segment.
     """
 
     shape: tuple[int, ...]
     low: Ints
     high: Ints
     parent: Ints
+    curve: HilbertCurve | None = None
 
     def __post_init__(self) -> None:
         for name in ("low", "high", "parent"):
@@ -51,6 +54,11 @@ class RegionTree:
     @property
     def nodes(self) -> int:
         return int(self.parent.size)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """The shape of the grid that holds the cells."""
+        return self.shape if self.curve is None else self.curve.shape
 
     @cached_property
     def areas(self) -> Floats:
@@ -100,7 +108,8 @@ class RegionTree:
     def labels(self) -> Ints:
         """For each cell of the grid, row-major, the number of its leaf among the leaves."""
         boxes = Rectangles(self.shape, self.low[self.leaves], self.high[self.leaves])
-        return np.asarray(boxes.transpose_dot(np.arange(self.leaves.size)), dtype=np.int64)
+        labels = np.asarray(boxes.transpose_dot(np.arange(self.leaves.size)), dtype=np.int64)
+        return labels if self.curve is None else labels[self.curve.positions]
 
 
 def check_axes(mechanism: str, shape: tuple[int, ...]) -> None:
@@ -134,7 +143,7 @@ def cut(tree: RegionTree, chosen: Ints, pieces: Ints) -> RegionTree:
         parent.append(node)
         node = nodes + np.arange(node.size)
         nodes += node.size
-    return RegionTree(tree.shape, np.concatenate(low), np.concatenate(high), np.concatenate(parent))
+    return replace(tree, low=np.concatenate(low), high=np.concatenate(high), parent=np.concatenate(parent))
 
 
 def _halves(node: Ints, box: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints, Ints, Ints]:
@@ -148,6 +157,42 @@ def _halves(node: Ints, box: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints,
         halves.append((node[is_filled], box[is_filled], *bounds))
     whole_node, whole_box, low, high = (np.concatenate(parts) for parts in zip(*halves, strict=True))
     return whole_node, whole_box, low, high
+
+
+FAN_OUT = 4
+
+
+def block_tree(curve: HilbertCurve, starts: Ints) -> RegionTree:
+    """The tree over the places of a curve whose leaves are the buckets that start at `starts`, in that order last.
+
+    A block of 4^j places stands in the tree where it holds two or more buckets.
+    """
+    places = curve.cells
+    lows, highs = [np.zeros(1, dtype=np.int64)], [np.full(1, places)]
+    size = FAN_OUT
+    while size < places:
+        size *= FAN_OUT
+    owner = np.zeros(starts.size, dtype=np.int64)
+    parents = [np.full(1, -1)]
+    nodes = 1
+    while size > FAN_OUT:
+        size //= FAN_OUT
+        block = starts // size
+        first = np.flatnonzero(np.diff(block, prepend=-1))
+        count = np.diff(np.append(first, starts.size))
+        inner = first[count > 1]
+        lows.append(block[inner] * size)
+        highs.append(np.minimum((block[inner] + 1) * size, places))
+        parents.append(owner[inner])
+        held = np.repeat(count > 1, count)
+        owner[held] = nodes + np.repeat(np.arange(inner.size), count[count > 1])
+        nodes += inner.size
+    if starts.size > 1:
+        lows.append(starts)
+        highs.append(np.append(starts[1:], places))
+        parents.append(owner)
+    low, high = np.concatenate(lows), np.concatenate(highs)
+    return RegionTree((places,), low[:, None], high[:, None], np.concatenate(parents), curve)
 
 
 def halvings(low: Ints, high: Ints, times: int) -> Ints:
@@ -239,33 +284,36 @@ Cover: TypeAlias = Callable[[Ints, Ints], Ints]
 
 
 def box_cover(tree: RegionTree, boxes: Rectangles) -> Cover:
-    """Boxes over the regions of a tree of the same grid."""
+    """Boxes of the grid over the regions of a tree."""
 
     def cells(queries: Ints, nodes: Ints) -> Ints:
         stop = np.minimum(tree.high[nodes], boxes.high[queries])
         return np.asarray(np.prod(np.maximum(stop - np.maximum(tree.low[nodes], boxes.low[queries]), 0), axis=1))
 
-    return cells
+    if tree.curve is None:
+        return cells
+    between = tree.curve.cover(boxes)
+    return lambda queries, nodes: between(queries, tree.low[nodes, 0], tree.high[nodes, 0])
 
 
 def answer_variances(workload: Rows, estimate: TreeEstimate, views: NodeViews) -> Floats:
     """The variance of each answer; for queries that are not boxes, or too many, an upper bound."""
-    tree, axes = estimate.tree, len(estimate.tree.shape)
-    boxes = _boxes(workload, tree.shape)
-    if boxes is None or boxes.shape[0] * visits(tree, axes) > VISITS:
-        return leaf_bound(workload, tree, views, tree.labels)
-    return cover_variances(box_cover(tree, boxes), boxes.shape[0], estimate, axes)
+    tree = estimate.tree
+    boxes = _boxes(workload, tree.grid)
+    if boxes is None or boxes.shape[0] * visits(tree) > VISITS:
+        return leaf_bound(workload, tree, views)
+    return cover_variances(box_cover(tree, boxes), boxes.shape[0], estimate)
 
 
-def cover_variances(cover: Cover, count: int, estimate: TreeEstimate, axes: int) -> Floats:
-    """The variance of each of `count` queries, exact; `axes` tells how large the borders of the queries are."""
+def cover_variances(cover: Cover, count: int, estimate: TreeEstimate) -> Floats:
+    """The variance of each of `count` queries, exact."""
     tree, levels = estimate.tree, estimate.tree.levels[0]
 
     def covered(queries: Ints, level: int, places: Ints) -> Floats:
         nodes = levels[level][places]
         return np.asarray(cover(queries, nodes) / tree.areas[nodes])
 
-    size = max(1, VISITS_AT_ONCE // visits(tree, axes))
+    size = max(1, VISITS_AT_ONCE // visits(tree))
     chunks = [
         estimate.solver.variances_of(covered, np.arange(start, min(start + size, count)))
         for start in range(0, count, size)
@@ -273,18 +321,18 @@ def cover_variances(cover: Cover, count: int, estimate: TreeEstimate, axes: int)
     return np.concatenate(chunks)
 
 
-def visits(tree: RegionTree, axes: int) -> int:
+def visits(tree: RegionTree) -> int:
     """About how many regions the border of a query meets."""
+    axes = len(tree.grid)
     return int(8 * axes * len(tree.by_depth) + 4 * axes * tree.leaves.size ** ((axes - 1) / axes))
 
 
-def leaf_bound(workload: Rows, tree: RegionTree, views: NodeViews, labels: Ints) -> Floats:
+def leaf_bound(workload: Rows, tree: RegionTree, views: NodeViews) -> Floats:
     """What the leaves' own measurements alone would give: least squares is never worse.
 
-    `labels` names the leaf of each cell of the workload. A query's weight on a leaf is its mean over the leaf's cells,
-    whose square is at most the mean of the squares.
+    A query's weight on a leaf is its mean over the leaf's cells, whose square is at most the mean of the squares.
     """
-    per_cell = (views.variances / tree.areas)[tree.leaves][labels]
+    per_cell = (views.variances / tree.areas)[tree.leaves][tree.labels]
     return np.asarray(squared(workload).dot(per_cell), dtype=np.float64)
 
 
