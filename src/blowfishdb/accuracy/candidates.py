@@ -218,13 +218,7 @@ def least_passing(passes: Callable[[Fraction], bool], guess: Fraction) -> Fracti
     low, step = high - 1, 1
     while passes(point(low)):
         high, low, step = low, low - step, 2 * step
-    while high - low > 1:
-        middle = (low + high) // 2
-        if passes(point(middle)):
-            high = middle
-        else:
-            low = middle
-    return point(high)
+    return point(low + 1 + bisect_left(range(low + 1, high), True, key=lambda index: passes(point(index))))
 
 
 def first_passing(passes: Callable[[Fraction], bool], start: Fraction, limit: Fraction | None) -> Fraction | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
@@ -65,13 +66,7 @@ def simultaneous_quantile(scales: ArrayLike, counts: ArrayLike, beta: float) -> 
     high = int(quantile(t, b / c.sum()).max())
     while _any_beyond(t, c, high) > b:
         high += 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _any_beyond(t, c, middle) <= b:
-            high = middle
-        else:
-            low = middle
-    return high
+    return low + 1 + bisect_left(range(low + 1, high), True, key=lambda k: _any_beyond(t, c, k) <= b)
 
 
 def log_mgf(scale: ArrayLike, s: ArrayLike) -> Floats:
