@@ -21,7 +21,7 @@ MOST_ANSWERS = 4_000_000
 CLASS_WIDTH = 0.01
 """Variances are rounded up by at most this much, in logarithms, so that a million answers are few classes."""
 SMALLEST = 1e-6
-"""Answers that vary less than this part of the worst one count as if they varied so much."""
+"""The least variance that an answer is given, as a part of the largest."""
 REFERENCE_BETA = 0.05
 """The beta at which strategies are ranked before any is simulated: no ranking depends on the accuracy target."""
 ROUGHLY = 1e-3
@@ -88,7 +88,7 @@ def rounding(candidate: Candidate, epsilon: Fraction) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """P(some answer off by more than alpha) is at most the sum of the answers' own probabilities."""
+    """P(some answer off by more than alpha) is at most the sum of the probabilities of the answers."""
 
     candidate: Candidate
     together: bool

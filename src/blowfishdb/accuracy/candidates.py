@@ -19,7 +19,7 @@ from blowfishdb.plan.certificate import Certificate, calibrate, certify, rescale
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
 
 WRITTEN_OUT = 3_000_000
-"""Coefficients (answers times noise variables) up to which every answer's tail is bounded on its own."""
+"""Coefficients (answers times noise variables) up to which every answer's tail is bounded separately."""
 COARSE = 1e4
 LARGE_SCALE = 10.0
 LEAST_SCALE = 0.01
@@ -123,7 +123,7 @@ class Candidate:
 
     @property
     def coarse_unit(self) -> float:
-        """A unit so large that rounding noise to whole numbers does not matter."""
+        """A unit at which rounding noise to whole numbers does not matter."""
         return COARSE * float(self.weights.max())
 
     @cached_property
@@ -137,7 +137,7 @@ class Candidate:
         return self.strategy.answer_variances(self.coarse_variances)
 
     def is_coarse(self, epsilon: Fraction) -> bool:
-        """Whether all noise is so large that least squares weighs it like continuous noise, to 0.1 %."""
+        """Whether all noise is large enough for least squares to weigh it like continuous noise, to 0.1 %."""
         return float(self.plan.unit / epsilon) >= LARGE_SCALE * float(self.weights.max())
 
     def is_steady(self, epsilon: Fraction) -> bool:

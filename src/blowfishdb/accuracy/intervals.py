@@ -149,7 +149,7 @@ class HalfWidths:
     simultaneous: float
 
     def widened(self, by: Floats) -> HalfWidths:
-        """Those of answers that may be off by so much more, each by its own part."""
+        """Half-widths of answers that may be off by more, each by its entry of `by`."""
         return HalfWidths(self.per_answer + by, self.simultaneous + float(by.max(initial=0.0)))
 
 
@@ -206,7 +206,7 @@ def _solve(sums: Tails, unit: float, beta: float, guess: Floats) -> Floats:
 
 PRECISION = 1e-6
 CLASSES = 200
-"""Answers are bounded by so many classes of size, each rounded up to its largest member."""
+"""The number of classes of size by which answers are bounded, each rounded up to its largest member."""
 STEP, STEPS = 0.02, 3000
 """The grid of standard deviations on which the tail is tabulated; beyond it the last value counts."""
 
@@ -229,7 +229,7 @@ def noise_widths(variances: Floats, beta: float) -> HalfWidths:
 
 
 def tail(deviations: Floats) -> Floats:
-    """A bound on P(|S| > so many standard deviations), for every sum S of independent discrete Laplace variables."""
+    """A bound on P(|S| > that many standard deviations), for every sum S of independent discrete Laplace variables."""
     place = np.clip(np.floor(deviations / STEP), 0, STEPS - 1).astype(np.int64)
     return np.where(place > 0, _tabulated()[place], 1.0)
 

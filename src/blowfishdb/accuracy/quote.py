@@ -29,7 +29,7 @@ from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
 
 SIMULATED = 2
-"""So many of the best-ranked strategies are simulated; the others carry a proven price, "at most"."""
+"""The number of best-ranked strategies that are simulated; the others carry a proven price, "at most"."""
 CLOSE = 1.35
 """A strategy ranked this much above the best one may still turn out to be the best once both are simulated."""
 PRICED_CELLS = 200_000

@@ -39,7 +39,7 @@ from blowfishdb.plan.plan import Measurement, Plan, Problem
 MANY_CELLS = 20_000
 """From here on certificates take their time, and strategies that a quick estimate shows to be dominated get none."""
 DOMINATED = 2.0
-"""A strategy is dominated if it costs, by a cautious estimate, so many times the best one."""
+"""A strategy is dominated if it costs, by a cautious estimate, this many times as much as the best one."""
 CACHED_CELLS = 5_000
 """Up to this many cells the rankings of recent problems are cached, so that another quote is quick."""
 
@@ -243,8 +243,8 @@ class RoughPrice:
 
 CROWD = 6
 CROWDED_CELLS = 40
-"""Where each cell may be exchanged for at least this many, among so many, nothing beats measuring every cell by more
-than a step of the grid of epsilons; less crowded cells are served better by noise on edges or by known totals."""
+"""Where each cell may be exchanged for at least CROWD cells, among CROWDED_CELLS, nothing beats measuring every cell by
+more than a step of the grid of epsilons; less crowded cells are served better by noise on edges or by known totals."""
 WIDE_WINDOW = 12
 """On one axis noise on single edges or tree steps pays for windows shorter than this only."""
 LONG_AXIS = 16

@@ -40,7 +40,7 @@ BATCH = 250_000
 def allowed_failures(samples: int, beta: float, confidence: float = CONFIDENCE) -> int:
     """How many failures among the samples still show P(failure) <= beta; -1 when no number does.
 
-    This is the Clopper-Pearson upper bound turned round: with P(failure) > beta, so few failures have a probability
+    This is the Clopper-Pearson upper bound turned round: with P(failure) > beta, this few failures have a probability
     below 1 - confidence.
     """
     return bisect_right(range(samples), 1.0 - confidence, key=lambda failures: bdtr(failures, samples, beta)) - 1
@@ -173,7 +173,7 @@ class Simulation:
 
 
 THREADS = min(4, os.cpu_count() or 1)
-"""Samples are shared out among so many threads; the kernel holds no lock."""
+"""The number of threads that share the samples; the kernel holds no lock."""
 
 
 def tree_arrays(tree: TreeCorrection, workload: Rows, scales: Floats, variances: Floats) -> tuple[Any, ...]:
@@ -203,7 +203,7 @@ def tree_arrays(tree: TreeCorrection, workload: Rows, scales: Floats, variances:
 
 
 def largest_errors(seeds: NDArray[np.uint32], variables: int, arrays: tuple[Any, ...]) -> Floats:
-    """The largest error of one sample of so many variables for each row of three seeds."""
+    """The largest error of one sample of the noise variables for each row of three seeds."""
     from blowfishdb.accuracy import kernels
 
     lanes = -(-len(seeds) // kernels.LANES)

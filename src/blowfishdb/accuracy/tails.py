@@ -125,7 +125,7 @@ class LaplaceSums(Tails):
             product *= gap
             spread += square * (2.0 - gap) / gap**2
         log_mgf = -times * np.log(product)
-        # So many variables of size cap have the sum of squares rest.
+        # The number of variables of size cap that have the sum of squares rest.
         bundled = np.divide(self.rest, self.cap**2, out=np.zeros_like(self.rest), where=self.cap > 0)
         log_mgf -= bundled[:, None] * np.log1p(-squares * self.cap[:, None] ** 2)
         spread = 2.0 * (times * spread + self.rest[:, None])
@@ -233,7 +233,7 @@ class ExactTails:
     together: bool
 
     def failure(self, epsilon: Fraction, alpha: float) -> float:
-        """P(some answer is off by more than alpha), or the worst answer's own probability."""
+        """P(some answer is off by more than alpha), or the probability that the worst answer is."""
         weights, counts = self._groups
         if weights.size == 0:
             return 0.0

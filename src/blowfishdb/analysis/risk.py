@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_VALUES = 200
 LARGEST_POWER = 700.0
 PLACES = 6
-"""A sufficient budget is rounded down to so many places."""
+"""The decimal places to which a sufficient budget is rounded down."""
 LARGEST_EPSILON = 10**6
 SAMPLES = 201
 SHOWN = (0.05, 0.5)
@@ -48,7 +48,7 @@ class Risk:
     """The bound on what releases of `epsilon` in all add to the belief that a record is `one` rather than `two`.
 
     `steps` is the distance of the two under the policy, None where it does not hide them from each other. `records`
-    is how many records of one person would change together, where each row is protected on its own.
+    is how many records of one person would change together, where rows are protected one by one.
     """
 
     one: str

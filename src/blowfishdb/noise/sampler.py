@@ -294,7 +294,7 @@ def _draw_block(table: DigitTable, rows: Rows, copies: int, count: int, stream: 
 def _draw_carry(table: DigitTable, row: int, stream: BitStream) -> int:
     """2^digits times a geometric H, given that the first head of its first trial was zero.
 
-    By memorylessness the part above the digits is a geometric of its own. Reaching DRAW_LIMIT has probability
+    By memorylessness the part above the digits is geometric too. Reaching DRAW_LIMIT has probability
     exp(-2^62 / scale), below exp(-4 10^9) at the largest scale served; it is refused, never wrapped.
     """
     expansion, step = table.carry(row), 1 << table.digits

@@ -324,7 +324,7 @@ SMOOTH_BUCKETS = 8192
 """Up to this many buckets hats are worth their system; beyond, trees."""
 
 PLACES, CROWDED, FEW_BUCKETS = 32, 3, 1024
-"""Of so many places, none holds so many times its part of the ends of ranges that are spread over all buckets."""
+"""Ends of ranges over more than FEW_BUCKETS are spread out if none of PLACES places has CROWDED times its share."""
 
 CLEARLY = 0.98
 """Greedy weights replace hats where they predict less than this part of the hats' squared error."""

@@ -113,9 +113,7 @@ SHARES_2D = {SELECT: Fraction(1, 8), MEASURE: Fraction(1, 2), REFINE: Fraction(3
 Found by `python -m benchmarks tune-spatial` on synthetic grids.
 """
 BOXES_TRIED = 200
-"""So many boxes decide how the tree is measured."""
-
-
+"""The number of boxes that decide how the tree is measured."""
 TRIED = ((1, 0.0), (1, 0.08), (2, 0.12), (2, 0.2), (2, 0.3))
 """Blocks of every level, or of every second, take this part of what the blocks above them left."""
 GRID = 2**20

@@ -14,7 +14,7 @@ from blowfishdb.mechanisms.axis_estimate import CoarseCorrection
 from blowfishdb.model.numbers import Floats, Ints
 
 FEW_COLUMNS = 64
-"""Up to so many columns LAPACK is faster; beyond, its order of memory costs more than a loop over whole rows."""
+"""Up to this many columns LAPACK is faster; beyond, its order of memory costs more than a loop over whole rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,7 @@ def _lower(factor: Floats, columns: Floats) -> Floats:
 
 
 def _alone(spread: Floats, low: tuple[Ints, Floats], high: tuple[Ints, Floats]) -> Floats:
-    """The variance of each range from the cells' own noise."""
+    """The variance of each range if only the cells themselves were measured."""
     before = np.concatenate([[0.0], np.cumsum(spread)])
     padded = np.append(spread, 0.0)
     (first, skipped), (last, part) = low, high

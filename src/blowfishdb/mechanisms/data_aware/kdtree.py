@@ -117,7 +117,7 @@ class Cells:
 
 NAME = "kdtree"
 UNSEEN_BOXES = 256
-"""The grid is first halved into so many boxes; found by `python -m benchmarks tune-spatial`."""
+"""The number of boxes that the grid is first halved into; found by `python -m benchmarks tune-spatial`."""
 SMALL_BOX = 64
 """Boxes of no more cells than this are never halved unseen."""
 

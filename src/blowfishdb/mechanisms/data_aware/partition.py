@@ -29,7 +29,7 @@ LEAST_STEP = 1.001
 """While the loss is above what is allowed, the noise scale grows at least by this ratio."""
 
 CLOSE, TIGHTENINGS = 0.99, 8
-"""A loss of this part of what is allowed is close enough; so many steps are made towards it at most."""
+"""The part of the allowed loss that is close enough, and the most steps that are made towards it."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ RATIO = 1.1
 """Neighbouring levels differ by this ratio, or by 1."""
 
 LARGEST = 10**15
-"""No table deviates more than it has rows, and none has so many."""
+"""The largest level: no table deviates more than it has rows, and none has this many."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,7 +310,7 @@ def gate_stage(problem: Problem, allowed: Fraction, epsilon: Fraction, rule: Gat
 def noise_level(graph: CellGraph) -> float:
     """How noisy ranges over single cells are, relative to classical differential privacy; it grows like a logarithm.
 
-    Where records move a few steps along one axis, ranges are as accurate as on an axis of so many cells.
+    Where records move a few steps along one axis, ranges are as accurate as on an axis with as many cells as steps.
     """
     moved = counts_touched(graph)
     axis = graph.factors[0]

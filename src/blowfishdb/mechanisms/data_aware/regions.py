@@ -163,7 +163,7 @@ FAN_OUT = 4
 
 
 def block_tree(curve: HilbertCurve, starts: Ints) -> RegionTree:
-    """The tree over the places of a curve whose leaves are the buckets that start at `starts`, in that order last.
+    """The tree over the places of a curve whose leaves, its last nodes, are the buckets that start at `starts`.
 
     A block of 4^j places stands in the tree where it holds two or more buckets.
     """
@@ -196,7 +196,7 @@ def block_tree(curve: HilbertCurve, starts: Ints) -> RegionTree:
 
 
 def halvings(low: Ints, high: Ints, times: int) -> Ints:
-    """Pieces per axis when the axis with the longest pieces is halved so many times, down to single cells."""
+    """Pieces per axis when the axis with the longest pieces is halved `times` times, down to single cells."""
     width = high - low
     pieces = np.ones_like(width)
     rows = np.arange(width.shape[0])
@@ -218,7 +218,7 @@ class NodeViews:
         return NodeViews(np.zeros(nodes), np.full(nodes, np.inf))
 
     def for_nodes(self, nodes: int) -> NodeViews:
-        """The same views when the tree has grown to so many nodes."""
+        """The same views when the tree has grown to `nodes` nodes."""
         missing = nodes - self.values.size
         return NodeViews(
             np.pad(self.values, (0, missing)), np.pad(self.variances, (0, missing), constant_values=np.inf)
@@ -253,7 +253,7 @@ class TreeEstimate:
 
 
 def least_squares(tree: RegionTree, views: NodeViews) -> TreeEstimate:
-    """The counts with the least weighted sum of squares such that children add up to their parents."""
+    """Weighted least squares: the count of every region, children adding up to their parents."""
     if not np.all(np.isfinite(views.variances[tree.leaves])):
         raise PlanError("every leaf has to be measured at least once")
     levels, nodes = tree.levels
@@ -322,13 +322,13 @@ def cover_variances(cover: Cover, count: int, estimate: TreeEstimate) -> Floats:
 
 
 def visits(tree: RegionTree) -> int:
-    """About how many regions the border of a query meets."""
+    """The approximate number of regions that the border of a query meets."""
     axes = len(tree.grid)
     return int(8 * axes * len(tree.by_depth) + 4 * axes * tree.leaves.size ** ((axes - 1) / axes))
 
 
 def leaf_bound(workload: Rows, tree: RegionTree, views: NodeViews) -> Floats:
-    """What the leaves' own measurements alone would give: least squares is never worse.
+    """A bound on the variance of each answer, from the measurements of the leaves alone: least squares is never worse.
 
     A query's weight on a leaf is its mean over the leaf's cells, whose square is at most the mean of the squares.
     """
