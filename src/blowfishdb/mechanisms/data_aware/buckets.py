@@ -263,7 +263,7 @@ def _variances_of_rows(buckets: Buckets, estimator: Estimator, workload: Rows, v
         np.einsum("ij,ji->i", rows, covariance_dot(estimator, rows.T, variances))
         for rows in _bucket_rows(workload, buckets.of_cells, buckets.cells)
     ]
-    return np.maximum(np.concatenate([np.empty(0), *parts]), 0.0)
+    return np.asarray(np.maximum(np.concatenate([np.empty(0), *parts]), 0.0))
 
 
 def _bucket_rows(workload: Rows, of_cells: Ints, width: int) -> Iterator[Floats]:
