@@ -399,8 +399,9 @@ def bucket_counts(
     merged = graph if buckets is None else merge_graph(graph, buckets)
     strategy = identity.propose(Problem(merged, Identity(merged.cells)))
     noisy, alone = strategy.noisy, strategy.alone
-    total = np.zeros(int(np.all(merged.components() == 0)), dtype=np.int64)
-    low, high = np.append(alone, total), np.append(alone + 1, total + merged.cells)
+    low, high = alone, alone + 1
+    if has_total := bool(np.all(merged.components() == 0)):
+        low, high = np.append(low, 0), np.append(high, merged.cells)
     plan = Plan(Fraction(1), strategy.plan(Fraction(1)).parts, Intervals(merged.cells, low, high) if low.size else None)
     if plan.parts:
         plan, _ = calibrate(plan, merged, allowance.epsilon)
@@ -408,7 +409,7 @@ def bucket_counts(
     values, variances = np.zeros(merged.cells), np.zeros(merged.cells)
     values[noisy], values[alone] = measured.noisy, measured.exact[: alone.size]
     variances[noisy] = row_variances(plan)[0] if plan.parts else 0.0
-    return values, variances, float(measured.exact[-1]) if total.size else None
+    return values, variances, float(measured.exact[-1]) if has_total else None
 
 
 def tree_finding(problem: Problem, tree: RegionTree, views: NodeViews) -> Finding:
