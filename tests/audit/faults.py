@@ -21,7 +21,7 @@ from blowfishdb.engine import charge, measure, release, request
 from blowfishdb.ledger import charging
 from blowfishdb.ledger.values import NOTHING, Balance
 from blowfishdb.mechanisms.data_aware import buckets as merged_strategy
-from blowfishdb.mechanisms.data_aware import dawa, dawa_transform, regions
+from blowfishdb.mechanisms.data_aware import dawa, regions
 from blowfishdb.mechanisms.data_aware.matching_transform import MatchingPartition
 from blowfishdb.model import policy
 from blowfishdb.model.graphs import CellGraph, GridGraph, WindowGraph
@@ -232,7 +232,7 @@ def leaving_forgotten_in_buckets(patch: pytest.MonkeyPatch) -> None:
     def merged(graph: CellGraph, buckets: Any) -> CellGraph:
         return merge.merge_graph(replace(graph, outside=np.zeros(graph.cells, dtype=np.bool_)), buckets)
 
-    for user in (regions, dawa, dawa_transform, merged_strategy, measure):
+    for user in (regions, dawa, merged_strategy, measure):
         patch.setattr(user, "merge_graph", merged)
 
 
