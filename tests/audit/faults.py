@@ -18,7 +18,7 @@ from blowfishdb.accuracy import ranking
 from blowfishdb.audit import cases
 from blowfishdb.audit.tape import REAL
 from blowfishdb.engine import charge, measure, release, request
-from blowfishdb.ledger import charging
+from blowfishdb.ledger.records import Cursor
 from blowfishdb.ledger.values import NOTHING, Balance
 from blowfishdb.mechanisms.data_aware import buckets as merged_strategy
 from blowfishdb.mechanisms.data_aware import dawa, regions
@@ -132,13 +132,13 @@ def charge_a_hundredth_short(patch: pytest.MonkeyPatch) -> None:
         def plus(self, amount: Fraction) -> Balance:
             return super().plus(amount * Fraction(99, 100))
 
-    usual = charging.load_balance
+    usual = Cursor.balance
 
     def short(cursor: Any, account: str, analyst: str | None = None) -> Balance:
         balance = usual(cursor, account, analyst)
         return balance if analyst else Short(balance.units, balance.grid)
 
-    patch.setattr(charging, "load_balance", short)
+    patch.setattr(Cursor, "balance", short)
 
 
 def read_before_charge(patch: pytest.MonkeyPatch) -> None:
@@ -268,14 +268,14 @@ def rankings_by_a_weak_hash(patch: pytest.MonkeyPatch) -> None:
 def balances_of_this_connection(patch: pytest.MonkeyPatch) -> None:
     """Accounts are not read again from the ledger before they are debited."""
     known: dict[str, Balance] = {}
-    usual = charging.load_balance
+    usual = Cursor.balance
 
     def remembered(cursor: Any, account: str, analyst: str | None = None) -> Balance:
         if analyst:
             return usual(cursor, account, analyst)
         return known.setdefault(f"{id(cursor)} {account}", NOTHING)
 
-    patch.setattr(charging, "load_balance", remembered)
+    patch.setattr(Cursor, "balance", remembered)
 
 
 def universal_forgotten_on_long_axes(patch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ def not_atomic(number: int) -> None:
     def write(self: SqliteStore) -> Iterator[Cursor]:
         yield SqliteCursor(self._writer)
 
-    append = charging.append_body
+    append = SqliteCursor.append_body
     flag = Path(os.environ["FAULTS_FLAG"])
 
     def die_once(*values: Any) -> Any:
@@ -56,7 +56,7 @@ def not_atomic(number: int) -> None:
         return append(*values)
 
     SqliteStore.write = write
-    charging.append_body = die_once
+    SqliteCursor.append_body = die_once
 
 
 def second_draw(number: int) -> None:
@@ -74,9 +74,9 @@ def second_draw(number: int) -> None:
 
 def no_limits(number: int) -> None:
     """Forgets to look at the limits when it charges."""
-    load_account, load_analyst = charging.load_account, charging.ensure_analyst
+    load_account, load_analyst = SqliteCursor.account, charging.ensure_analyst
     endless = Fraction(10**6)
-    charging.load_account = lambda *values: replace(load_account(*values), limit=endless)
+    SqliteCursor.account = lambda *values: replace(load_account(*values), limit=endless)
     charging.ensure_analyst = lambda *values: replace(load_analyst(*values), limit=None)
 
 

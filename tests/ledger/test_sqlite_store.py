@@ -14,8 +14,8 @@ import pytest
 
 from blowfishdb.errors import InvalidInput, LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger import accept_restored_ledger, open_ledger
-from blowfishdb.ledger.records import NEWEST
 from blowfishdb.ledger.sqlite import SqliteStore, open_sqlite
+from blowfishdb.ledger.store import NEWEST
 from tests.ledger.support import ROOT, Place, charge_of, opened
 
 OLD = Path(__file__).with_name("format_1.sql")
@@ -93,14 +93,12 @@ def test_an_old_ledger_is_migrated_and_keeps_its_balances(place: Place, tmp_path
 def test_a_migration_that_fails_half_way_changes_nothing(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from blowfishdb.ledger import records
+    from blowfishdb.ledger import store
 
     old = sqlite3.connect(tmp_path / "ledger.db")
     old.executescript(OLD.read_text())
     before = list(old.iterdump())
-    monkeypatch.setattr(
-        records, "MIGRATIONS", (records.MIGRATIONS[0], (*records.MIGRATIONS[1], "CREATE TABLE entry (a)"))
-    )
+    monkeypatch.setattr(store, "MIGRATIONS", (store.MIGRATIONS[0], (*store.MIGRATIONS[1], "CREATE TABLE entry (a)")))
     with pytest.raises(LedgerUnavailable):
         open_sqlite(tmp_path / "ledger.db")
     assert list(old.iterdump()) == before
@@ -148,7 +146,7 @@ def test_a_forked_child_must_open_its_own(place: Place) -> None:
         account = opened(ledger, 1)
         store = ledger.store
         assert isinstance(store, SqliteStore)
-        elsewhere = SqliteStore(store.patience, store.path, store._writer, _process=os.getpid() + 1)
+        elsewhere = SqliteStore(store.patience, store._writer, store.path, _process=os.getpid() + 1)
         for use in (elsewhere.read, elsewhere.write):
             with pytest.raises(LedgerUnavailable, match="forked"), use():
                 pytest.fail("used after a fork")

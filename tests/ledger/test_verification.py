@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from blowfishdb.ledger import Account, Ledger, verification
-from blowfishdb.ledger.records import Cursor, append_body, charge_body, link
+from blowfishdb.ledger.records import Cursor, charge_body, link
 from tests.ledger.support import charge_of, opened
 
 Damage = Callable[[Cursor], object]
@@ -115,7 +115,7 @@ def test_an_overspending_entry_with_perfect_hashes_is_found(ledger: Ledger) -> N
     ledger.charge(charge_of(account, 1, "a"))
     extra = charge_of(account, Fraction(1, 10**12), "b")
     with ledger.store.write() as cursor:
-        append_body(cursor, "charge", account.id, charge_body(extra, "now"), extra)
+        cursor.append_body("charge", account.id, charge_body(extra, "now"), extra)
     fault = ledger.verify().fault
     assert fault is not None
     assert (fault.sequence, fault.reason) == (4, "it spends more than the limits allow")
@@ -127,7 +127,7 @@ def test_unknown_kinds_and_strange_bodies_are_faults(ledger: Ledger) -> None:
         found = None
         try:
             with ledger.store.write() as cursor:
-                append_body(cursor, "gift", None, body)
+                cursor.append_body("gift", None, body)
                 found = verification.verify_since(cursor, None, None)[0].fault
                 raise Undo
         except Undo:

@@ -14,20 +14,10 @@ from blowfishdb.ledger.records import (
     Field,
     StepHook,
     Value,
-    append,
-    append_body,
     charge_body,
     digest,
     limit_values,
-    load_account,
-    load_analyst,
-    load_balance,
-    load_entries,
-    load_entry,
-    load_losses,
     receipt_of,
-    save_balance,
-    save_losses,
     whole,
 )
 from blowfishdb.ledger.transaction import OpenLedger
@@ -92,7 +82,7 @@ class Charging(OpenLedger):
                 "charge_hash": receipt.hash,
                 "payload_digest": digest(payload),
             }
-            entry = append(cursor, "answer", receipt.charge.account, fields)
+            entry = cursor.append("answer", receipt.charge.account, fields)
             values = receipt.sequence, entry.sequence, payload
             cursor.rows("INSERT INTO answer (charge, entry, payload) VALUES (?, ?, ?)", *values)
             return payload
@@ -106,9 +96,9 @@ class Charging(OpenLedger):
         """The newest stored answer to this request under the versions in force, for free; None when there is none."""
         self._sound()
         with self.store.read() as cursor:
-            known = load_account(cursor, account)
+            known = cursor.account(account)
             condition = f"account = ? AND request_digest = ? AND {ANSWERED} ORDER BY sequence DESC"
-            for entry in load_entries(cursor, condition, account, request_digest):
+            for entry in cursor.entries(condition, account, request_digest):
                 receipt = receipt_of(entry)
                 if _versions(receipt.charge) == _versions(known) and analyst in (None, receipt.charge.analyst):
                     payload = _load_payload(cursor, receipt.sequence)
@@ -126,7 +116,7 @@ class Charging(OpenLedger):
 
     def _newest(self, condition: str, *values: Value) -> list[tuple[Receipt, str]]:
         with self.store.read() as cursor:
-            entries = load_entries(cursor, f"{condition} ORDER BY sequence DESC LIMIT ?", *values)
+            entries = cursor.entries(f"{condition} ORDER BY sequence DESC LIMIT ?", *values)
         return [(receipt_of(entry), str(entry.fields["at"])) for entry in entries]
 
     def receipt(self, sequence: int) -> Receipt | None:
@@ -139,15 +129,15 @@ class Charging(OpenLedger):
         """What the analyst spent and may spend, also for one who never asked."""
         check_text(analyst, "an analyst's name")
         with self.store.read() as cursor:
-            known = load_account(cursor, account)
-            return load_analyst(cursor, account, analyst) or _new_budget(known, analyst)
+            known = cursor.account(account)
+            return cursor.analyst(account, analyst) or _new_budget(known, analyst)
 
     def room(self, account: str, analyst: str, classes: Iterable[str] | None) -> Fraction:
         """What a release that touches these classes of edges may still cost this analyst; None: all classes."""
         names = None if classes is None else tuple(classes)
         with self.store.read() as cursor:
-            known = load_account(cursor, account)
-            losses, by_analyst = load_losses(cursor, account), load_losses(cursor, account, analyst)
+            known = cursor.account(account)
+            losses, by_analyst = cursor.losses(account), cursor.losses(account, analyst)
         left = known.limit - (known.spent if losses is None else losses.lost_by(names))
         budget = self.budget_of(account, analyst)
         if budget.limit is not None:
@@ -160,18 +150,18 @@ def post_charge(cursor: Cursor, charge: Charge, body: str, reached: StepHook) ->
     known = _find_by_key(cursor, charge)
     if known is not None:
         return known
-    account = load_account(cursor, charge.account)
+    account = cursor.account(charge.account)
     check_versions(charge, account)
     analyst = ensure_analyst(cursor, account, charge.analyst)
     spent, by_analyst = _balances(cursor, account, charge)
     is_analyst_over = charge.epsilon > 0 and analyst.limit is not None and by_analyst.value > analyst.limit
     if spent.value > account.limit or is_analyst_over:
         raise BudgetExceeded(charge.epsilon, account.remaining, analyst.remaining)
-    save_balance(cursor, spent, account.id)
-    save_balance(cursor, by_analyst, account.id, charge.analyst)
+    cursor.save_balance(spent, account.id)
+    cursor.save_balance(by_analyst, account.id, charge.analyst)
     cursor.rows("UPDATE account SET charges = charges + 1 WHERE id = ?", account.id)
     reached(DEBITED)
-    entry = append_body(cursor, "charge", account.id, body, charge)
+    entry = cursor.append_body("charge", account.id, body, charge)
     reached(APPENDED)
     return Receipt(entry.sequence, charge, entry.previous_hash, entry.hash)
 
@@ -179,7 +169,7 @@ def post_charge(cursor: Cursor, charge: Charge, body: str, reached: StepHook) ->
 def _find_by_key(cursor: Cursor, charge: Charge) -> Receipt | None:
     """The receipt that this key already has; KeyReused when it paid for another request."""
     condition = "account = ? AND analyst = ? AND charge_key = ?"
-    entries = load_entries(cursor, condition, charge.account, charge.analyst, charge.key)
+    entries = cursor.entries(condition, charge.account, charge.analyst, charge.key)
     if not entries:
         return None
     receipt = receipt_of(entries[0])
@@ -192,19 +182,19 @@ def _balances(cursor: Cursor, account: Account, charge: Charge) -> list[Balance]
     """What the account and the analyst will have spent; where classes of edges are told apart, the worst of them."""
     spenders = (None, charge.analyst)
     if account.accounting == SUM:
-        return [load_balance(cursor, account.id, analyst).plus(charge.epsilon) for analyst in spenders]
+        return [cursor.balance(account.id, analyst).plus(charge.epsilon) for analyst in spenders]
     balances, losses = [], in_classes(account.accounting, charge.losses)
     for analyst in spenders:
-        before = load_losses(cursor, account.id, analyst) or ClassLosses()
+        before = cursor.losses(account.id, analyst) or ClassLosses()
         after = before.plus(charge.epsilon, losses)
-        save_losses(cursor, after, account.id, analyst)
+        cursor.save_losses(after, account.id, analyst)
         balances.append(NOTHING.plus(after.worst))
     return balances
 
 
 def ensure_analyst(cursor: Cursor, account: Account, name: str) -> AnalystBudget:
     """The analyst's budget on the account, opened with the default limit at the first question."""
-    known = load_analyst(cursor, account.id, name)
+    known = cursor.analyst(account.id, name)
     if known is not None:
         return known
     if cursor.rows("SELECT 1 FROM entry WHERE account = ? AND analyst = ? LIMIT 1", account.id, name):
@@ -242,7 +232,7 @@ def _answer(cursor: Cursor, receipt: Receipt) -> bytes | None:
 
 
 def _receipt_at(cursor: Cursor, sequence: int) -> Receipt | None:
-    entry = load_entry(cursor, sequence)
+    entry = cursor.entry(sequence)
     return None if entry is None or entry.kind != "charge" else receipt_of(entry)
 
 
@@ -250,11 +240,11 @@ def _load_payload(cursor: Cursor, charge: int) -> bytes | None:
     rows = cursor.rows("SELECT entry, payload FROM answer WHERE charge = ?", charge)
     if not rows:
         # An answer that the chain knows and that is gone: measuring again would publish a second draw.
-        later = load_entries(cursor, "kind = 'answer' AND sequence > ?", charge)
+        later = cursor.entries("kind = 'answer' AND sequence > ?", charge)
         if any(entry.fields.get("charge") == charge for entry in later):
             raise LedgerCorrupt("a stored answer is missing", sequence=charge)
         return None
-    payload, entry = rows[0][1], load_entry(cursor, whole(rows[0][0]))
+    payload, entry = rows[0][1], cursor.entry(whole(rows[0][0]))
     if not isinstance(payload, bytes) or entry is None or entry.fields.get("payload_digest") != digest(payload):
         raise LedgerCorrupt("a stored answer is not the one that was recorded", sequence=charge)
     return payload

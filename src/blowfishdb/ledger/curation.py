@@ -6,22 +6,7 @@ from fractions import Fraction
 
 from blowfishdb.errors import AccountConflict, ChangeRefused, InvalidInput, UnknownAccount, amount
 from blowfishdb.ledger.charging import check_versions, ensure_analyst
-from blowfishdb.ledger.records import (
-    ACCOUNT_COLUMNS,
-    Cursor,
-    Field,
-    append,
-    digest,
-    limit_values,
-    load_account,
-    load_analyst,
-    load_analysts,
-    load_balance,
-    load_losses,
-    save_balance,
-    save_losses,
-    text,
-)
+from blowfishdb.ledger.records import ACCOUNT_COLUMNS, Cursor, Field, digest, limit_values, text
 from blowfishdb.ledger.transaction import OpenLedger
 from blowfishdb.ledger.values import (
     NOTHING,
@@ -51,41 +36,41 @@ class Curation(OpenLedger):
         account, stamp = account_id(terms.identity), self._stamp(by)
         with self._writing() as cursor:
             try:
-                known = load_account(cursor, account)
+                known = cursor.account(account)
             except UnknownAccount:
                 _open(cursor, account, terms, stamp)
-                known = load_account(cursor, account)
+                known = cursor.account(account)
             _check_terms(cursor, known, terms)
             if name not in known.names:
                 cursor.rows("INSERT INTO label (account, name) VALUES (?, ?)", account, name)
-                append(cursor, "name", account, {**stamp, "name": name})
-            return load_account(cursor, account)
+                cursor.append("name", account, {**stamp, "name": name})
+            return cursor.account(account)
 
     def renew(self, account: str, limit: Fraction, *, by: str, reason: str) -> Account:
         """Raises what the data may lose in all, on record with the reason; what was spent stays spent."""
         check_amount(limit, "the new limit")
         stamp = self._stamp(by, reason)
         with self._writing() as cursor:
-            known = load_account(cursor, account)
+            known = cursor.account(account)
             if limit <= known.limit:
                 raise ChangeRefused(f"a renewal raises the limit, and {limit} is not more than {known.limit}")
             change = "UPDATE account SET limit_top = ?, limit_bottom = ? WHERE id = ?"
             cursor.rows(change, *limit_values(limit), account)
-            append(cursor, "renewal", account, {**stamp, "limit": str(limit), "was": str(known.limit)})
-            return load_account(cursor, account)
+            cursor.append("renewal", account, {**stamp, "limit": str(limit), "was": str(known.limit)})
+            return cursor.account(account)
 
     def limit_everyone(self, account: str, limit: Fraction | None, *, by: str, reason: str) -> Account:
         """Sets the limit of every analyst without an individual one; None leaves only the account's limit."""
         _check_limit(limit)
         stamp = self._stamp(by, reason)
         with self._writing() as cursor:
-            load_account(cursor, account)
+            cursor.account(account)
             in_all = "UPDATE account SET analyst_limit_top = ?, analyst_limit_bottom = ? WHERE id = ?"
             each = "UPDATE analyst SET limit_top = ?, limit_bottom = ? WHERE account = ? AND is_individual = 0"
             for change in (in_all, each):
                 cursor.rows(change, *limit_values(limit), account)
-            append(cursor, "analyst-limit", account, {**stamp, "analyst": None, "limit": _written(limit)})
-            return load_account(cursor, account)
+            cursor.append("analyst-limit", account, {**stamp, "analyst": None, "limit": _written(limit)})
+            return cursor.account(account)
 
     def limit_analyst(
         self, account: str, analyst: str, limit: Fraction | None, *, by: str, reason: str
@@ -95,7 +80,7 @@ class Curation(OpenLedger):
         _check_limit(limit)
         stamp = self._stamp(by, reason)
         with self._writing() as cursor:
-            known = load_account(cursor, account)
+            known = cursor.account(account)
             before = ensure_analyst(cursor, known, analyst)
             cursor.rows(
                 "UPDATE analyst SET limit_top = ?, limit_bottom = ?, is_individual = ? WHERE account = ? AND name = ?",
@@ -104,8 +89,8 @@ class Curation(OpenLedger):
                 account,
                 analyst,
             )
-            append(cursor, "analyst-limit", account, {**stamp, "analyst": analyst, "limit": _written(limit)})
-            return load_analyst(cursor, account, analyst) or before
+            cursor.append("analyst-limit", account, {**stamp, "analyst": analyst, "limit": _written(limit)})
+            return cursor.analyst(account, analyst) or before
 
     def new_snapshot(self, seen: Account, description: str, *, by: str, if_uncharged: bool = False) -> Account:
         """Notes that the data was refreshed; the spent budget stays, and quotes for the old snapshot no longer charge.
@@ -121,8 +106,8 @@ class Curation(OpenLedger):
                 raise ChangeRefused("not refreshed: meanwhile a release was charged; look at the account again")
             number = known.snapshot + 1
             cursor.rows("UPDATE account SET snapshot = ? WHERE id = ?", number, known.id)
-            append(cursor, "snapshot", known.id, {**stamp, "snapshot": number, "description": description})
-            return load_account(cursor, known.id)
+            cursor.append("snapshot", known.id, {**stamp, "snapshot": number, "description": description})
+            return cursor.account(known.id)
 
     def set_accounting(self, seen: Account, accounting: str, *, by: str, reason: str) -> Account:
         """Counts loss per class of edges from now on, or as a sum again; the worst loss so far counts for every class.
@@ -136,11 +121,11 @@ class Curation(OpenLedger):
             if accounting == known.accounting:
                 raise ChangeRefused(f"the account counts {accounting!r} already")
             cursor.rows("UPDATE account SET accounting = ? WHERE id = ?", accounting, known.id)
-            spent = {None: known.spent} | {budget.analyst: budget.spent for budget in load_analysts(cursor, known.id)}
+            spent = {None: known.spent} | {budget.analyst: budget.spent for budget in cursor.analysts(known.id)}
             for analyst, worst in spent.items():
-                save_losses(cursor, None if accounting == SUM else ClassLosses(worst), known.id, analyst)
-            append(cursor, "accounting", known.id, {**stamp, "accounting": accounting, "was": known.accounting})
-            return load_account(cursor, known.id)
+                cursor.save_losses(None if accounting == SUM else ClassLosses(worst), known.id, analyst)
+            cursor.append("accounting", known.id, {**stamp, "accounting": accounting, "was": known.accounting})
+            return cursor.account(known.id)
 
     def what_would_change(
         self, account: str, kind: VersionKind, document: str, stretch: Fraction | None
@@ -175,7 +160,7 @@ class Curation(OpenLedger):
                 "document_digest": digest(document),
                 "stretch": _written(stretch),
             }
-            append(cursor, "version", account, {**stamp, **fields})
+            cursor.append("version", account, {**stamp, **fields})
             return change
 
     def document(self, account: str, kind: VersionKind, number: int) -> str:
@@ -206,7 +191,7 @@ def _open(cursor: Cursor, account: str, terms: Terms, stamp: dict[str, Field]) -
         "domain": terms.domain,
         **({} if terms.accounting == SUM else {"accounting": terms.accounting}),
     }
-    append(cursor, "account", account, {**stamp, **fields})
+    cursor.append("account", account, {**stamp, **fields})
 
 
 def _add_document(cursor: Cursor, account: str, kind: VersionKind, number: int, document: str) -> None:
@@ -240,7 +225,7 @@ def _check_terms(cursor: Cursor, known: Account, terms: Terms) -> None:
 
 def _check_as_seen(cursor: Cursor, seen: Account) -> Account:
     """The account, if what a change was worked out for is still in force; StaleVersion or ChangeRefused if not."""
-    known = load_account(cursor, seen.id)
+    known = cursor.account(seen.id)
     check_versions(seen, known)
     if seen.accounting != known.accounting:
         raise ChangeRefused(f"meanwhile the account counts {known.accounting!r}; look at it again")
@@ -269,11 +254,11 @@ def _version_change(
     check_document(document, f"a {kind} document")
     if stretch is not None and (not isinstance(stretch, Fraction) or stretch < 1):
         raise InvalidInput("a stretch is an exact Fraction of at least 1, or None when it is infinite")
-    known, before = load_account(cursor, account), load_balance(cursor, account)
+    known, before = cursor.account(account), cursor.balance(account)
     after = before if known.charges == 0 else None if stretch is None else before.times(stretch)
     analysts = {
-        budget.analyst: load_balance(cursor, account, budget.analyst).times(stretch or Fraction(1)).value
-        for budget in load_analysts(cursor, account)
+        budget.analyst: cursor.balance(account, budget.analyst).times(stretch or Fraction(1)).value
+        for budget in cursor.analysts(account)
     }
     return VersionChange(
         account=account,
@@ -307,8 +292,8 @@ def _refusal(cursor: Cursor, known: Account, kind: VersionKind, document: str, a
 
 
 def _carry_over(cursor: Cursor, account: str, stretch: Fraction) -> None:
-    for analyst in (None, *(budget.analyst for budget in load_analysts(cursor, account))):
-        save_balance(cursor, load_balance(cursor, account, analyst).times(stretch), account, analyst)
-        losses = load_losses(cursor, account, analyst)
+    for analyst in (None, *(budget.analyst for budget in cursor.analysts(account))):
+        cursor.save_balance(cursor.balance(account, analyst).times(stretch), account, analyst)
+        losses = cursor.losses(account, analyst)
         if losses is not None:
-            save_losses(cursor, losses.times(stretch), account, analyst)
+            cursor.save_losses(losses.times(stretch), account, analyst)

@@ -7,28 +7,16 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from blowfishdb.errors import InvalidInput, LedgerRolledBack, LedgerUnavailable
 from blowfishdb.ledger.charging import Charging
 from blowfishdb.ledger.curation import Curation
 from blowfishdb.ledger.mark import HighWaterMark, check_not_rolled_back
-from blowfishdb.ledger.records import (
-    ENTRY_COLUMNS,
-    PATIENCE,
-    Field,
-    StepHook,
-    Store,
-    append,
-    digest,
-    entry_of,
-    hash_at,
-    load_account,
-    load_account_ids,
-    load_analysts,
-    load_head,
-)
+from blowfishdb.ledger.records import ENTRY_COLUMNS, Field, StepHook, digest, entry_of
 from blowfishdb.ledger.sqlite import open_sqlite
+from blowfishdb.ledger.store import PATIENCE, Store
 from blowfishdb.ledger.transaction import nothing_to_do, utc_now
 from blowfishdb.ledger.values import Account, AnalystBudget, Entry, Head, Verification, account_id, check_text
 from blowfishdb.ledger.verification import LedgerWatch, Progress, verify_since
@@ -40,7 +28,7 @@ class Ledger(Charging, Curation):
     def account(self, account: str) -> Account:
         """One account by its id."""
         with self.store.read() as cursor:
-            return load_account(cursor, account)
+            return cursor.account(account)
 
     def account_of(self, identity: str) -> Account:
         """The account of the data with this canonical source identity."""
@@ -49,13 +37,13 @@ class Ledger(Charging, Curation):
     def accounts(self) -> list[Account]:
         """All accounts."""
         with self.store.read() as cursor:
-            return [load_account(cursor, account) for account in load_account_ids(cursor)]
+            return [cursor.account(account) for account in cursor.account_ids()]
 
     def analysts(self, account: str) -> list[AnalystBudget]:
         """Everybody who was charged on the account or has an individual limit there."""
         with self.store.read() as cursor:
-            load_account(cursor, account)
-            return load_analysts(cursor, account)
+            cursor.account(account)
+            return cursor.analysts(account)
 
     def entries(self, *, after: int = 0, account: str | None = None) -> Iterator[Entry]:
         """The entries in order, a few at a time; all of them, or those of one account."""
@@ -138,8 +126,8 @@ def accept_restored_ledger(
                 "mark_sequence": seen.sequence if seen else None,
                 "mark_hash": seen.hash if seen else None,
             }
-            append(cursor, "restored", None, fields)
-            head = load_head(cursor)
+            cursor.append("restored", None, fields)
+            head = cursor.head()
         high_water.replace(head)
         return head
     finally:
@@ -152,14 +140,14 @@ def default_mark(url: str | Path) -> Path:
     return Path(base) / "blowfishdb" / "marks" / f"{digest(_place(str(url)))[:32]}.mark"
 
 
-def _check(store: Store, seen: Head | None) -> Head:
+def _check(store: Store[Any], seen: Head | None) -> Head:
     with store.read() as cursor:
-        head = load_head(cursor)
-        check_not_rolled_back(seen, head, lambda sequence: hash_at(cursor, sequence))
+        head = cursor.head()
+        check_not_rolled_back(seen, head, cursor.hash_at)
         return head
 
 
-def _open_store(url: str, patience: float) -> Store:
+def _open_store(url: str, patience: float) -> Store[Any]:
     scheme = _scheme(url)
     if scheme == "sqlite":
         return open_sqlite(_path(url), patience)

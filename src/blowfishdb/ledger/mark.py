@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from blowfishdb.errors import LedgerRolledBack, LedgerUnavailable
-from blowfishdb.ledger.records import PATIENCE, digest
+from blowfishdb.ledger.records import digest
+from blowfishdb.ledger.store import PATIENCE
 from blowfishdb.ledger.values import Head
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import psycopg
 from psycopg import errors as pg
@@ -14,19 +13,23 @@ from psycopg.adapt import Loader
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
-from blowfishdb.ledger.records import NEWEST, PATIENCE, Cursor, OneProcess, Types, Value, digest, genesis, statements
+from blowfishdb.ledger.records import Cursor, Row, Value, digest, text, whole
+from blowfishdb.ledger.store import PATIENCE, Store, migrate, pending
 from blowfishdb.ledger.values import FINEST, Charge, Receipt
 
-Connection = psycopg.Connection[tuple[Value, ...]]
+Connection = psycopg.Connection[Row]
 SCHEMA = "blowfish_ledger"
-TYPES = Types(whole="BIGINT", amount="NUMERIC", binary="BYTEA")
+TYPES = {"whole": "BIGINT", "amount": "NUMERIC", "binary": "BYTEA"}
 MIGRATION_LOCK = 0x424C4F57
+LOST = (psycopg.OperationalError, psycopg.InterfaceError)
+CHUNK = 256
 REFUSED = "BF001"
 """The state that the charge function raises; everything that it did is rolled back by then."""
 
 # All amounts are whole numbers over a common denominator, and numeric is exact at any size, so these comparisons are
 # exact. The head comes first: whoever has its row lock is the only writer, and all writers lock in this order.
-_CHARGE_FUNCTION = """
+# Losses per class of edges are added up outside the database, so accounts that count them are refused here.
+CHARGE_FUNCTION = """
 CREATE OR REPLACE FUNCTION charge(
     the_account TEXT, the_analyst TEXT, top NUMERIC, bottom NUMERIC, the_key TEXT, the_request TEXT,
     the_policy BIGINT, the_domain BIGINT, the_snapshot BIGINT, the_body TEXT, body_digest TEXT, finest NUMERIC,
@@ -45,7 +48,7 @@ BEGIN
                          + top * div(lcm(a.spent_grid, bottom), bottom),
            spent_grid = lcm(a.spent_grid, bottom),
            charges = a.charges + 1
-     WHERE a.id = the_account
+     WHERE a.id = the_account AND a.accounting = 'sum'
        AND a.policy_version = the_policy AND a.domain_version = the_domain AND a.snapshot = the_snapshot
        AND lcm(a.spent_grid, bottom) <= finest
        AND (a.spent_units * bottom + top * a.spent_grid) * a.limit_bottom <= a.limit_top * a.spent_grid * bottom;
@@ -70,64 +73,9 @@ BEGIN
             charge_hash);
 END $$
 """
-
-# Losses per class of edges are added up outside the database, so such accounts are refused here.
-_CHARGE_SUMS = _CHARGE_FUNCTION.replace("WHERE a.id = the_account", "WHERE a.id = the_account AND a.accounting = 'sum'")
-
-_NEVER_OVER = "ALTER TABLE account ADD CHECK (spent_units * limit_bottom <= limit_top * spent_grid)"
-
-EXTRAS: dict[int, tuple[str, ...]] = {0: (_NEVER_OVER,), 1: (_CHARGE_FUNCTION,), 2: (_CHARGE_SUMS,)}
+NEVER_OVER = "ALTER TABLE account ADD CHECK (spent_units * limit_bottom <= limit_top * spent_grid)"
+EXTRAS = {0: NEVER_OVER, 2: CHARGE_FUNCTION}
 """What a migration adds here beside the common tables."""
-
-
-def prepare(connection: Connection) -> None:
-    """Creates the tables of a new ledger, or applies the migrations that an old one lacks."""
-    _check_durable(connection)
-    connection.execute("BEGIN")
-    try:
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
-        version = _version(connection)
-        if version > NEWEST:
-            raise LedgerUnavailable(f"this ledger has format {version}, newer than {NEWEST}. Use a newer BlowfishDB.")
-        for step in range(version, NEWEST):
-            _migrate(connection, step)
-        connection.execute("COMMIT")
-    except BaseException:
-        if not connection.closed:
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _version(connection: Connection) -> int:
-    (exists,) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{SCHEMA}.format",)).fetchone() or (False,)
-    if not exists:
-        return 0
-    (version,) = connection.execute("SELECT version FROM format").fetchone() or (0,)
-    return int(version) if isinstance(version, int) else 0
-
-
-def _migrate(connection: Connection, version: int) -> None:
-    if version == 0:
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}".encode())
-        connection.execute("CREATE TABLE format (version BIGINT NOT NULL)")
-        connection.execute("INSERT INTO format VALUES (0)")
-    for statement in (*statements(version, TYPES), *EXTRAS[version]):
-        connection.execute(statement.encode())
-    if version == 0:
-        ledger = os.urandom(16).hex()
-        connection.execute("INSERT INTO head VALUES (1, %s, 0, %s)", (ledger, genesis(ledger)))
-    connection.execute("UPDATE format SET version = %s", (version + 1,))
-
-
-def _check_durable(connection: Connection) -> None:
-    for setting in ("fsync", "full_page_writes"):
-        (value,) = connection.execute("SELECT current_setting(%s)", (setting,)).fetchone() or ("off",)
-        if value != "on":
-            raise LedgerUnavailable(f"the server runs with {setting} = off and may forget spent budget. Turn it on.")
-
-
-CHUNK = 256
-LOST = (psycopg.OperationalError, psycopg.InterfaceError)
 
 
 class WholeNumber(Loader):
@@ -139,17 +87,17 @@ class WholeNumber(Loader):
 
 
 @dataclass(frozen=True)
-class PostgresCursor:
+class PostgresCursor(Cursor):
     """Runs statements on one connection."""
 
     connection: Connection
 
-    def rows(self, sql: str, *values: Value) -> list[tuple[Value, ...]]:
+    def rows(self, sql: str, *values: Value) -> list[Row]:
         """The rows of a statement, none for a change."""
         cursor = self.connection.execute(_with_placeholders(sql), values)
         return cursor.fetchall() if cursor.description is not None else []
 
-    def stream(self, sql: str, *values: Value) -> Iterator[tuple[Value, ...]]:
+    def stream(self, sql: str, *values: Value) -> Iterator[Row]:
         """The rows of a query, a few at a time, from a cursor in the server."""
         with self.connection.cursor(name="blowfish_stream") as cursor:
             cursor.itersize = CHUNK
@@ -157,41 +105,36 @@ class PostgresCursor:
             yield from cursor
 
 
+def _with_placeholders(sql: str) -> bytes:
+    return sql.replace("?", "%s").encode()
+
+
 @dataclass(eq=False)
-class PostgresStore(OneProcess):
+class PostgresStore(Store[Connection]):
     """The ledger in one database, open in this process; a lost connection is made anew."""
 
     url: str
-    _writer: Connection
-    _readers: list[Connection] = field(default_factory=list)
 
-    @contextmanager
-    def write(self) -> Iterator[Cursor]:
-        """One transaction that holds the head row, so that no other writer is inside."""
-        with self.exclusive(), _translated():
-            self._begin()
-            try:
-                yield PostgresCursor(self._writer)
-                self._writer.execute("COMMIT")
-            finally:
-                _roll_back(self._writer)
+    @staticmethod
+    def _cursor(connection: Connection) -> Cursor:
+        return PostgresCursor(connection)
 
+    @staticmethod
     @contextmanager
-    def read(self) -> Iterator[Cursor]:
-        """One consistent view on a connection of its own."""
-        self.check_process()
-        with _translated():
-            reader = self._reader()
-            try:
-                yield PostgresCursor(reader)
-            finally:
-                _roll_back(reader)
-                if not reader.closed:
-                    self._readers.append(reader)
+    def _translated() -> Iterator[None]:
+        """Turns the errors of the server into ours; its text may hold addresses, so only the class is told."""
+        try:
+            yield
+        except (pg.IntegrityError, pg.DataError) as problem:
+            raise LedgerCorrupt(f"the ledger refused a row ({type(problem).__name__})") from None
+        except psycopg.Error as problem:
+            raise LedgerUnavailable(
+                f"the ledger's server cannot be used now ({type(problem).__name__}). Try again with the same key."
+            ) from None
 
     def quick_charge(self, charge: Charge, body: str) -> Receipt | None:
         """The whole charge in one round trip; None when it was refused, or when the connection broke meanwhile."""
-        with self.exclusive(), _translated():
+        with self._exclusive(), self._translated():
             try:
                 rows = self._writer.execute(
                     "SELECT charge_sequence, charge_previous, charge_hash FROM charge("
@@ -218,19 +161,10 @@ class PostgresStore(OneProcess):
                     return None
                 raise
         sequence, previous, chained = rows[0]
-        if not isinstance(sequence, int) or not isinstance(previous, str) or not isinstance(chained, str):
-            raise LedgerCorrupt("the charge came back without its entry")
-        return Receipt(sequence, charge, previous, chained)
+        return Receipt(whole(sequence), charge, text(previous), text(chained))
 
-    def close(self) -> None:
-        """Closes every connection."""
-        self.check_process()
-        while self._readers:
-            self._readers.pop().close()
-        self._writer.close()
-
-    def _begin(self) -> None:
-        """Begins and takes the head row; once more on a new connection when the old one turns out to be dead."""
+    def _begin_write(self) -> None:
+        """Takes the head row, so that no other writer is inside; on a new connection when the old one is dead."""
         for is_last in (False, True):
             try:
                 if self._writer.closed:
@@ -240,32 +174,40 @@ class PostgresStore(OneProcess):
                 return
             except LOST:
                 if is_last or not self._writer.closed:
-                    _roll_back(self._writer)
+                    self._roll_back(self._writer)
                     raise
 
-    def _reader(self) -> Connection:
-        while self._readers:
-            reader = self._readers.pop()
+    def _begin_read(self) -> Connection:
+        while True:
+            try:
+                reader, is_new = self._readers.pop(), False
+            except IndexError:
+                reader, is_new = _connect(self.url, self.patience), True
             try:
                 reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 return reader
             except LOST:
                 reader.close()
-        reader = _connect(self.url, self.patience)
-        reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        return reader
+                if is_new:
+                    raise
+
+    def _roll_back(self, connection: Connection) -> None:
+        if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            connection.execute("ROLLBACK")
 
 
 def open_postgres(url: str, patience: float = PATIENCE) -> PostgresStore:
     """The store at this address, created or migrated where needed."""
-    with _translated():
+    with PostgresStore._translated():
         writer = _connect_writer(url, patience)
         try:
-            prepare(writer)
+            _check_durable(writer)
+            with writer.transaction():
+                _prepare(PostgresCursor(writer))
         except BaseException:
             writer.close()
             raise
-        return PostgresStore(patience, url, writer)
+        return PostgresStore(patience, writer, url)
 
 
 def _connect_writer(url: str, patience: float) -> Connection:
@@ -287,23 +229,22 @@ def _connect(url: str, patience: float, more: str = "") -> Connection:
     return connection
 
 
-def _with_placeholders(sql: str) -> bytes:
-    return sql.replace("?", "%s").encode()
+def _check_durable(connection: Connection) -> None:
+    for setting in ("fsync", "full_page_writes"):
+        (value,) = connection.execute("SELECT current_setting(%s)", (setting,)).fetchone() or ("off",)
+        if value != "on":
+            raise LedgerUnavailable(f"the server runs with {setting} = off and may forget spent budget. Turn it on.")
 
 
-def _roll_back(connection: Connection) -> None:
-    if not connection.closed and connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-        connection.execute("ROLLBACK")
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Turns the errors of the server into ours; its text may hold addresses, so only the class is told."""
-    try:
-        yield
-    except (pg.IntegrityError, pg.DataError) as problem:
-        raise LedgerCorrupt(f"the ledger refused a row ({type(problem).__name__})") from None
-    except psycopg.Error as problem:
-        raise LedgerUnavailable(
-            f"the ledger's server cannot be used now ({type(problem).__name__}). Try again with the same key."
-        ) from None
+def _prepare(cursor: Cursor) -> None:
+    """Creates the tables of a new ledger, or applies the migrations that an old one lacks."""
+    cursor.rows("SELECT pg_advisory_xact_lock(?)", MIGRATION_LOCK)
+    if cursor.rows("SELECT to_regclass(?) IS NULL", f"{SCHEMA}.format")[0][0]:
+        cursor.rows(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        cursor.rows("CREATE TABLE format (version BIGINT NOT NULL)")
+        cursor.rows("INSERT INTO format VALUES (0)")
+    for step in pending(whole(cursor.rows("SELECT version FROM format")[0][0])):
+        migrate(cursor, step, TYPES)
+        if step in EXTRAS:
+            cursor.rows(EXTRAS[step])
+        cursor.rows("UPDATE format SET version = ?", step + 1)

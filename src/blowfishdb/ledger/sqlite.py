@@ -7,31 +7,31 @@ import sqlite3
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from blowfishdb.errors import LedgerCorrupt, LedgerUnavailable
 from blowfishdb.ledger.mark import in_turn
-from blowfishdb.ledger.records import NEWEST, PATIENCE, Cursor, OneProcess, Types, Value, genesis, statements
-from blowfishdb.ledger.values import Charge, Receipt
+from blowfishdb.ledger.records import Cursor, Row, Value
+from blowfishdb.ledger.store import NEWEST, PATIENCE, Store, migrate, pending
 
 APPLICATION = 0x424C4F57
 """Marks the file as a ledger of ours, so that another database is never migrated by mistake."""
-TYPES = Types(whole="INTEGER", amount="TEXT", binary="BLOB")
+TYPES = {"whole": "INTEGER", "amount": "TEXT", "binary": "BLOB"}
 CHUNK = 256
 
 
 @dataclass(frozen=True)
-class SqliteCursor:
+class SqliteCursor(Cursor):
     """Runs statements on one connection."""
 
     connection: sqlite3.Connection
 
-    def rows(self, sql: str, *values: Value) -> list[tuple[Value, ...]]:
+    def rows(self, sql: str, *values: Value) -> list[Row]:
         """The rows of a statement, none for a change."""
         return self.connection.execute(sql, values).fetchall()
 
-    def stream(self, sql: str, *values: Value) -> Iterator[tuple[Value, ...]]:
+    def stream(self, sql: str, *values: Value) -> Iterator[Row]:
         """The rows of a query, a few at a time."""
         cursor = self.connection.execute(sql, values)
         while chunk := cursor.fetchmany(CHUNK):
@@ -39,57 +39,51 @@ class SqliteCursor:
 
 
 @dataclass(eq=False)
-class SqliteStore(OneProcess):
+class SqliteStore(Store[sqlite3.Connection]):
     """The ledger file at `path`, open in this process."""
 
     path: Path
-    _writer: sqlite3.Connection
-    _readers: list[sqlite3.Connection] = field(default_factory=list)
+
+    @staticmethod
+    def _cursor(connection: sqlite3.Connection) -> Cursor:
+        return SqliteCursor(connection)
+
+    @staticmethod
+    @contextmanager
+    def _translated() -> Iterator[None]:
+        """Turns the errors of SQLite into ours; a half-done transaction is gone by then."""
+        try:
+            yield
+        except sqlite3.Error as problem:
+            if type(problem) in (sqlite3.IntegrityError, sqlite3.DatabaseError):
+                raise LedgerCorrupt(f"the ledger file contradicts itself ({problem})") from None
+            raise LedgerUnavailable(
+                f"the ledger cannot be written or read now ({problem}). Try again with the same key."
+            ) from None
 
     def __post_init__(self) -> None:
         weakref.finalize(self, _abandon, self._process, self._readers, self._writer)
 
     @contextmanager
-    def write(self) -> Iterator[Cursor]:
-        """One exclusive transaction; durable when it ends, rolled back when anything fails."""
-        with self.exclusive(), in_turn(self.path, self.patience), _translated():
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                yield SqliteCursor(self._writer)
-                self._writer.execute("COMMIT")
-            finally:
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
+    def _exclusive(self) -> Iterator[None]:
+        with super()._exclusive(), in_turn(self.path, self.patience):
+            yield
 
-    @contextmanager
-    def read(self) -> Iterator[Cursor]:
-        """One consistent view on a connection of its own, so that long reads hold up nobody."""
-        self.check_process()
-        with _translated():
-            try:
-                reader = self._readers.pop()
-            except IndexError:
-                reader = _connect(self.path, self.patience)
-                reader.execute("PRAGMA query_only = ON")
-            reader.execute("BEGIN")
-            try:
-                yield SqliteCursor(reader)
-            finally:
-                reader.execute("ROLLBACK")
-                self._readers.append(reader)
+    def _begin_write(self) -> None:
+        self._writer.execute("BEGIN IMMEDIATE")
 
-    def quick_charge(self, charge: Charge, body: str) -> Receipt | None:
-        """Nothing: an exclusive write is the quickest that SQLite has."""
-        del charge, body
-        return None
+    def _begin_read(self) -> sqlite3.Connection:
+        try:
+            reader = self._readers.pop()
+        except IndexError:
+            reader = _connect(self.path, self.patience)
+            reader.execute("PRAGMA query_only = ON")
+        reader.execute("BEGIN")
+        return reader
 
-    def close(self) -> None:
-        """Closes every connection."""
-        self.check_process()
-        with _translated():
-            while self._readers:
-                self._readers.pop().close()
-            self._writer.close()
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _abandon(process: int, readers: list[sqlite3.Connection], writer: sqlite3.Connection) -> None:
@@ -101,20 +95,19 @@ def _abandon(process: int, readers: list[sqlite3.Connection], writer: sqlite3.Co
 
 def open_sqlite(path: Path, patience: float = PATIENCE) -> SqliteStore:
     """The store at `path`, created or migrated where needed."""
-    with _translated():
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    except OSError as problem:
+        raise LedgerUnavailable(f"cannot open the ledger file: {problem.strerror}") from None
+    with SqliteStore._translated(), in_turn(path, patience):
+        writer = _connect(path, patience)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        except OSError as problem:
-            raise LedgerUnavailable(f"cannot open the ledger file: {problem.strerror}") from None
-        with in_turn(path, patience):
-            writer = _connect(path, patience)
-            try:
-                _prepare(writer)
-            except BaseException:
-                writer.close()
-                raise
-        return SqliteStore(patience, path, writer)
+            _prepare(writer)
+        except BaseException:
+            writer.close()
+            raise
+        return SqliteStore(patience, writer, path)
 
 
 def _connect(path: Path, patience: float) -> sqlite3.Connection:
@@ -135,40 +128,19 @@ def _prepare(connection: sqlite3.Connection) -> None:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and application != APPLICATION:
         raise LedgerCorrupt("this SQLite file is not a ledger")
-    if version > NEWEST:
-        raise LedgerUnavailable(f"this ledger has format {version}, newer than {NEWEST}. Use a newer BlowfishDB.")
+    steps = pending(version)
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise LedgerUnavailable("this file system cannot hold a write-ahead log. Put the ledger on a local disk.")
-    while version < NEWEST:
-        _migrate(connection, version)
-        version += 1
-
-
-def _migrate(connection: sqlite3.Connection, version: int) -> None:
+    if not steps:
+        return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for statement in statements(version, TYPES):
-            connection.execute(statement)
-        if version == 0:
-            ledger = os.urandom(16).hex()
-            connection.execute("INSERT INTO head VALUES (1, ?, 0, ?)", (ledger, genesis(ledger)))
-            connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {version + 1}")
+        for step in steps:
+            migrate(SqliteCursor(connection), step, TYPES)
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {NEWEST}")
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Turns the errors of SQLite into ours; a half-done transaction is gone by then."""
-    try:
-        yield
-    except sqlite3.Error as problem:
-        if type(problem) in (sqlite3.IntegrityError, sqlite3.DatabaseError):
-            raise LedgerCorrupt(f"the ledger file contradicts itself ({problem})") from None
-        raise LedgerUnavailable(
-            f"the ledger cannot be written or read now ({problem}). Try again with the same key."
-        ) from None

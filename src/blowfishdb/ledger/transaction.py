@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from blowfishdb.ledger.mark import HighWaterMark, check_not_rolled_back
-from blowfishdb.ledger.records import BEGUN, COMMITTED, MARKED, Cursor, Field, StepHook, Store, hash_at, load_head
+from blowfishdb.ledger.records import BEGUN, COMMITTED, MARKED, Cursor, Field, StepHook
+from blowfishdb.ledger.store import Store
 from blowfishdb.ledger.values import Head, Receipt, check_text
 from blowfishdb.ledger.verification import LedgerWatch
 
@@ -27,7 +29,7 @@ def nothing_to_do(step: str) -> None:
 class OpenLedger:
     """A store, its mark and its watch. Every write is durable, and known to the mark, before its method returns."""
 
-    store: Store
+    store: Store[Any]
     mark: HighWaterMark
     id: str
     watch: LedgerWatch
@@ -37,7 +39,7 @@ class OpenLedger:
     def head(self) -> Head:
         """Where the ledger ends now."""
         with self.store.read() as cursor:
-            return load_head(cursor)
+            return cursor.head()
 
     @contextmanager
     def _writing(self) -> Iterator[Cursor]:
@@ -45,9 +47,9 @@ class OpenLedger:
         seen = self._sound()
         with self.store.write() as cursor:
             self.reached(BEGUN)
-            check_not_rolled_back(seen, load_head(cursor), lambda sequence: hash_at(cursor, sequence))
+            check_not_rolled_back(seen, cursor.head(), cursor.hash_at)
             yield cursor
-            head = load_head(cursor)
+            head = cursor.head()
         self._mark(head)
 
     def _mark(self, head: Head) -> None:
@@ -68,7 +70,7 @@ class OpenLedger:
             if sequence == receipt.sequence - 1:
                 return receipt.previous_hash
             with self.store.read() as cursor:
-                return hash_at(cursor, sequence)
+                return cursor.hash_at(sequence)
 
         check_not_rolled_back(seen, Head(self.id, receipt.sequence - 1, receipt.previous_hash), hash_of)
 

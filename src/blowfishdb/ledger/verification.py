@@ -16,28 +16,15 @@ from typing import Any
 
 from blowfishdb.errors import BlowfishError, LedgerCorrupt
 from blowfishdb.incidents import curator_log
-from blowfishdb.ledger.records import (
-    ENTRY_COLUMNS,
-    Cursor,
-    Store,
-    digest,
-    entry_of,
-    genesis,
-    link,
-    load_account,
-    load_account_ids,
-    load_analysts,
-    load_entry,
-    load_head,
-    load_losses,
-    receipt_of,
-)
+from blowfishdb.ledger.records import ENTRY_COLUMNS, Cursor, digest, entry_of, genesis, link, receipt_of
 from blowfishdb.ledger.records import text as as_text
 from blowfishdb.ledger.records import whole as as_whole
+from blowfishdb.ledger.store import Store
 from blowfishdb.ledger.values import (
     SUM,
     VERSION_KINDS,
     Account,
+    Charge,
     ClassLosses,
     Entry,
     Fault,
@@ -109,45 +96,50 @@ class LedgerState:
     answers: int = 0
 
 
-Fields = Mapping[str, object]
-
-
 def apply_entry(state: LedgerState, entry: Entry) -> None:
     """Adds one entry to the state; RuleBroken when it breaks a rule."""
     fields = entry.fields
     if entry.kind == "restored":
         return
     if entry.kind == "account":
-        _open_account(state, entry, fields)
+        identity, limits = str(fields["identity"]), (_fraction(fields["limit"]), _optional(fields["analyst_limit"]))
+        if entry.account is None or entry.account in state.accounts or entry.account != account_id(identity):
+            raise RuleBroken("the account is open already or has the wrong id")
+        documents = {f"{kind} 1": digest(str(fields[kind])) for kind in VERSION_KINDS}
+        accounting = _accounting(fields.get("accounting", SUM))
+        state.accounts[entry.account] = AccountState(identity, *limits, documents, accounting)
         return
-    if entry.kind != "answer" and entry.kind not in _RULES:
-        raise RuleBroken(f"entries of kind {entry.kind!r} are not known")
     if entry.account is None or entry.account not in state.accounts:
         raise RuleBroken("its account was never opened")
-    if entry.kind == "answer":
-        state.answers += 1
-    else:
-        _RULES[entry.kind](state.accounts[entry.account], entry, fields)
+    account = state.accounts[entry.account]
+    match entry.kind:
+        case "answer":
+            state.answers += 1
+        case "name":
+            account.names.add(str(fields["name"]))
+        case "charge":
+            _add_charge(account, receipt_of(entry).charge)
+        case "renewal":
+            limit = _fraction(fields["limit"])
+            if limit <= account.limit:
+                raise RuleBroken("a renewal must raise the limit")
+            account.limit = limit
+        case "analyst-limit":
+            _limit_analyst(account, fields["analyst"], _optional(fields["limit"]))
+        case "snapshot":
+            account.snapshot += 1
+            if fields["snapshot"] != account.snapshot:
+                raise RuleBroken("snapshots are not numbered in order")
+        case "version":
+            _add_version(account, fields)
+        case "accounting":
+            account.accounting = _accounting(fields["accounting"])
+            account.scale(Fraction(1))
+        case _:
+            raise RuleBroken(f"entries of kind {entry.kind!r} are not known")
 
 
-def _open_account(state: LedgerState, entry: Entry, fields: Fields) -> None:
-    identity = str(fields["identity"])
-    if entry.account is None or entry.account in state.accounts or entry.account != account_id(identity):
-        raise RuleBroken("the account is open already or has the wrong id")
-    documents = {f"{kind} 1": digest(str(fields[kind])) for kind in VERSION_KINDS}
-    limits = _fraction(fields["limit"]), _optional(fields["analyst_limit"])
-    account = AccountState(identity, *limits, documents, _accounting(fields.get("accounting", SUM)))
-    state.accounts[entry.account] = account
-
-
-def _add_name(account: AccountState, entry: Entry, fields: Fields) -> None:
-    del entry
-    account.names.add(str(fields["name"]))
-
-
-def _add_charge(account: AccountState, entry: Entry, fields: Fields) -> None:
-    del fields
-    charge = receipt_of(entry).charge
+def _add_charge(account: AccountState, charge: Charge) -> None:
     in_force = (account.versions["policy"], account.versions["domain"], account.snapshot)
     if (charge.policy_version, charge.domain_version, charge.snapshot) != in_force:
         raise RuleBroken("it was charged under versions that were not in force")
@@ -162,17 +154,7 @@ def _add_charge(account: AccountState, entry: Entry, fields: Fields) -> None:
         raise RuleBroken("it spends more than the limits allow")
 
 
-def _renew(account: AccountState, entry: Entry, fields: Fields) -> None:
-    del entry
-    limit = _fraction(fields["limit"])
-    if limit <= account.limit:
-        raise RuleBroken("a renewal must raise the limit")
-    account.limit = limit
-
-
-def _limit_analyst(account: AccountState, entry: Entry, fields: Fields) -> None:
-    del entry
-    limit, analyst = _optional(fields["limit"]), fields["analyst"]
+def _limit_analyst(account: AccountState, analyst: object, limit: Fraction | None) -> None:
     if analyst is None:
         account.analyst_limit = limit
     elif limit is None:
@@ -181,15 +163,7 @@ def _limit_analyst(account: AccountState, entry: Entry, fields: Fields) -> None:
         account.individual[str(analyst)] = limit
 
 
-def _refresh(account: AccountState, entry: Entry, fields: Fields) -> None:
-    del entry
-    account.snapshot += 1
-    if fields["snapshot"] != account.snapshot:
-        raise RuleBroken("snapshots are not numbered in order")
-
-
-def _add_version(account: AccountState, entry: Entry, fields: Fields) -> None:
-    del entry
+def _add_version(account: AccountState, fields: Mapping[str, object]) -> None:
     kind, stretch = str(fields["what"]), _optional(fields["stretch"])
     account.versions[kind] += 1
     if fields["version"] != account.versions[kind]:
@@ -200,12 +174,6 @@ def _add_version(account: AccountState, entry: Entry, fields: Fields) -> None:
     if account.losses.worst > account.limit:
         raise RuleBroken("past loss carried over passes the limit")
     account.documents[f"{kind} {account.versions[kind]}"] = digest(str(fields["document"]))
-
-
-def _set_accounting(account: AccountState, entry: Entry, fields: Fields) -> None:
-    del entry
-    account.accounting = _accounting(fields["accounting"])
-    account.scale(Fraction(1))
 
 
 def _accounting(value: object) -> str:
@@ -219,17 +187,6 @@ def _fraction(value: object) -> Fraction:
 
 def _optional(value: object) -> Fraction | None:
     return None if value is None else _fraction(value)
-
-
-_RULES: Mapping[str, Callable[[AccountState, Entry, Fields], None]] = {
-    "name": _add_name,
-    "charge": _add_charge,
-    "renewal": _renew,
-    "analyst-limit": _limit_analyst,
-    "snapshot": _refresh,
-    "version": _add_version,
-    "accounting": _set_accounting,
-}
 
 
 @dataclass(frozen=True)
@@ -301,7 +258,7 @@ def verify_since(
 
     A checkpoint is taken at its word: who passes one has looked that its entry is in the chain.
     """
-    head = load_head(cursor)
+    head = cursor.head()
     first = start if start is not None else Checkpoint(Head(head.ledger, 0, genesis(head.ledger)), LedgerState())
     previous, count, state = first.head.hash, first.head.sequence, first.state
 
@@ -391,11 +348,11 @@ LABELS = {"spent": "spent budget", "analyst_limit": "limit per analyst", "charge
 
 def _check_balances(cursor: Cursor, state: LedgerState) -> None:
     """The tables that decide about charges must say what the entries add up to."""
-    stored = load_account_ids(cursor)
+    stored = cursor.account_ids()
     if set(stored) != set(state.accounts):
         raise RuleBroken("the accounts are not those that were opened on record")
     for name in stored:
-        account, expected = vars(load_account(cursor, name)), vars(state.accounts[name].as_account(name))
+        account, expected = vars(cursor.account(name)), vars(state.accounts[name].as_account(name))
         for column, value in account.items():
             if value != expected[column]:
                 what = LABELS.get(column, column.replace("_", " "))
@@ -415,9 +372,9 @@ def _check_balances(cursor: Cursor, state: LedgerState) -> None:
 
 
 def _check_analysts(cursor: Cursor, account: str, state: AccountState) -> None:
-    stored = {budget.analyst: budget for budget in load_analysts(cursor, account)}
+    stored = {budget.analyst: budget for budget in cursor.analysts(account)}
     is_per_edge = state.accounting != SUM
-    if is_per_edge and load_losses(cursor, account) != state.losses:
+    if is_per_edge and cursor.losses(account) != state.losses:
         raise RuleBroken(f"account {account}: the losses per class of edges are not what the entries say")
     for name in stored.keys() | state.analysts.keys() | state.individual.keys():
         if name not in stored:
@@ -425,7 +382,7 @@ def _check_analysts(cursor: Cursor, account: str, state: AccountState) -> None:
         budget, losses = stored[name], state.analysts.get(name, ClassLosses())
         if budget.spent != losses.worst:
             raise RuleBroken(f"account {account}: what {name!r} spent is not what the entries say")
-        if is_per_edge and (load_losses(cursor, account, name) or ClassLosses()) != losses:
+        if is_per_edge and (cursor.losses(account, name) or ClassLosses()) != losses:
             raise RuleBroken(
                 f"account {account}: the losses of {name!r} per class of edges are not what the entries say"
             )
@@ -451,21 +408,21 @@ class LedgerWatch:
     _at: float | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def check_if_due(self, store: Store, mark: Callable[[], Head | None]) -> None:
+    def check_if_due(self, store: Store[Any], mark: Callable[[], Head | None]) -> None:
         """LedgerCorrupt when entries or balances are wrong; checks only when the last sound check is long ago."""
         with self._turn:
             if self._at is None or self.clock() - self._at >= self.every:
                 # The mark is read before the ledger: it never ends after a view that is taken later.
                 self._check(store, mark())
 
-    def _check(self, store: Store, mark: Head | None) -> None:
+    def _check(self, store: Store[Any], mark: Head | None) -> None:
         if self._last is None:
             self._last = read_checkpoint(self.path)
             self._written_at = 0 if self._last is None else self._last.head.sequence
         with store.read() as cursor:
             known = self._last
             if known is not None:
-                entry = load_entry(cursor, known.head.sequence)
+                entry = cursor.entry(known.head.sequence)
                 if entry is None or entry.hash != known.head.hash:
                     known = None
             start = None if known is None else Checkpoint(known.head, copy.deepcopy(known.state))

@@ -1,0 +1,216 @@
+"""One database that holds one ledger: its tables, the way from older formats, and its transactions."""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from blowfishdb.errors import LedgerUnavailable
+from blowfishdb.ledger.records import Cursor, genesis
+from blowfishdb.ledger.values import Charge, Receipt
+
+PATIENCE = 30.0
+"""Seconds that a write waits for its turn before it gives up."""
+
+_TABLES = (
+    """
+    CREATE TABLE head (
+        id {whole} PRIMARY KEY CHECK (id = 1),
+        ledger TEXT NOT NULL,
+        sequence {whole} NOT NULL,
+        hash TEXT NOT NULL
+    )""",
+    """
+    CREATE TABLE account (
+        id TEXT PRIMARY KEY,
+        identity TEXT NOT NULL,
+        limit_top {amount} NOT NULL,
+        limit_bottom {amount} NOT NULL,
+        spent_units {amount} NOT NULL,
+        spent_grid {amount} NOT NULL,
+        analyst_limit_top {amount},
+        analyst_limit_bottom {amount},
+        charges {whole} NOT NULL,
+        policy_version {whole} NOT NULL,
+        domain_version {whole} NOT NULL,
+        snapshot {whole} NOT NULL
+    )""",
+    """
+    CREATE TABLE label (
+        account TEXT NOT NULL REFERENCES account (id),
+        name TEXT NOT NULL,
+        PRIMARY KEY (account, name)
+    )""",
+    """
+    CREATE TABLE analyst (
+        account TEXT NOT NULL REFERENCES account (id),
+        name TEXT NOT NULL,
+        spent_units {amount} NOT NULL,
+        spent_grid {amount} NOT NULL,
+        limit_top {amount},
+        limit_bottom {amount},
+        is_individual {whole} NOT NULL,
+        PRIMARY KEY (account, name)
+    )""",
+    """
+    CREATE TABLE entry (
+        sequence {whole} PRIMARY KEY,
+        kind TEXT NOT NULL,
+        account TEXT REFERENCES account (id),
+        analyst TEXT,
+        charge_key TEXT,
+        request_digest TEXT,
+        body TEXT NOT NULL,
+        previous_hash TEXT NOT NULL,
+        hash TEXT NOT NULL,
+        UNIQUE (account, analyst, charge_key)
+    )""",
+    """
+    CREATE TABLE version (
+        account TEXT NOT NULL REFERENCES account (id),
+        kind TEXT NOT NULL,
+        number {whole} NOT NULL,
+        document TEXT NOT NULL,
+        PRIMARY KEY (account, kind, number)
+    )""",
+)
+
+_STORED_ANSWERS = (
+    """
+    CREATE TABLE answer (
+        charge {whole} PRIMARY KEY REFERENCES entry (sequence),
+        entry {whole} NOT NULL REFERENCES entry (sequence),
+        payload {binary} NOT NULL
+    )""",
+    "CREATE INDEX entry_by_request ON entry (account, request_digest)",
+)
+
+_CLASS_LOSSES = (
+    "ALTER TABLE account ADD COLUMN accounting TEXT NOT NULL DEFAULT 'sum'",
+    "ALTER TABLE account ADD COLUMN edge_books TEXT",
+    "ALTER TABLE analyst ADD COLUMN edge_books TEXT",
+)
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_TABLES, _STORED_ANSWERS, _CLASS_LOSSES)
+"""Migration i brings a ledger from version i to i + 1. Published migrations are never edited, only followed."""
+
+NEWEST = len(MIGRATIONS)
+
+
+def pending(version: int) -> range:
+    """The migrations that a ledger of this format lacks; LedgerUnavailable for a format from the future."""
+    if version > NEWEST:
+        raise LedgerUnavailable(f"this ledger has format {version}, newer than {NEWEST}. Use a newer BlowfishDB.")
+    return range(version, NEWEST)
+
+
+def migrate(cursor: Cursor, version: int, types: Mapping[str, str]) -> None:
+    """Brings a ledger from `version` to the next one. `types` names whole numbers, exact amounts and bytes."""
+    for statement in MIGRATIONS[version]:
+        cursor.rows(statement.format(**types))
+    if version == 0:
+        ledger = os.urandom(16).hex()
+        cursor.rows("INSERT INTO head VALUES (1, ?, 0, ?)", ledger, genesis(ledger))
+
+
+class Connection(Protocol):
+    """A connection that commits each statement by itself unless told to begin."""
+
+    def execute(self, sql: str, /) -> object:
+        """Runs a statement."""
+
+    def close(self) -> None:
+        """Ends the connection."""
+
+
+C = TypeVar("C", bound=Connection)
+
+
+@dataclass(eq=False)
+class Store(ABC, Generic[C]):
+    """An open ledger's database, used in the process that opened it, by one writer at a time."""
+
+    patience: float
+    _writer: C
+    _readers: list[C] = field(default_factory=list, kw_only=True)
+    _process: int = field(default_factory=os.getpid, kw_only=True)
+    _guard: threading.Lock = field(default_factory=threading.Lock, kw_only=True)
+
+    @contextmanager
+    def write(self) -> Iterator[Cursor]:
+        """A transaction with every other writer kept out; durable when it ends, no trace when anything fails."""
+        with self._exclusive(), self._translated():
+            self._begin_write()
+            try:
+                yield self._cursor(self._writer)
+                self._writer.execute("COMMIT")
+            finally:
+                self._roll_back(self._writer)
+
+    @contextmanager
+    def read(self) -> Iterator[Cursor]:
+        """One consistent view of everything committed, on a connection of its own: long reads hold up nobody."""
+        self._check_process()
+        with self._translated():
+            reader = self._begin_read()
+            try:
+                yield self._cursor(reader)
+            finally:
+                self._roll_back(reader)
+                self._readers.append(reader)
+
+    def quick_charge(self, charge: Charge, body: str) -> Receipt | None:
+        """A durable charge in one round trip, or None: then a charge inside `write` decides and explains."""
+        del charge, body
+        return None
+
+    def close(self) -> None:
+        """Closes every connection."""
+        self._check_process()
+        with self._translated():
+            while self._readers:
+                self._readers.pop().close()
+            self._writer.close()
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Keeps other writers of this process out; LedgerUnavailable when that takes too long."""
+        self._check_process()
+        if not self._guard.acquire(timeout=self.patience):
+            raise LedgerUnavailable("the ledger was busy for too long. Nothing was charged; try again.")
+        try:
+            yield
+        finally:
+            self._guard.release()
+
+    def _check_process(self) -> None:
+        """LedgerUnavailable in a forked child: it would share connections with its parent."""
+        if os.getpid() != self._process:
+            raise LedgerUnavailable("this ledger was opened before the process forked. Open it again in this process.")
+
+    @staticmethod
+    @abstractmethod
+    def _cursor(connection: C) -> Cursor:
+        """The cursor of a connection."""
+
+    @staticmethod
+    @abstractmethod
+    def _translated() -> AbstractContextManager[None]:
+        """Turns the errors of the database into ours."""
+
+    @abstractmethod
+    def _begin_write(self) -> None:
+        """Begins a transaction of the writer that keeps every other process from writing."""
+
+    @abstractmethod
+    def _begin_read(self) -> C:
+        """A connection with a consistent view, an idle one or a new one."""
+
+    @abstractmethod
+    def _roll_back(self, connection: C) -> None:
+        """Ends a transaction that is still open."""
