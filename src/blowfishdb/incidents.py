@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import uuid
+import os
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 def new_incident(error: Exception, place: str = "") -> str:
     """The number of a new incident; the error and its traceback go to the curator's log only."""
-    incident = uuid.uuid4().hex[:12]
+    incident = os.urandom(6).hex()
     curator_log.error("incident %s%s", incident, f" in {place}" if place else "", exc_info=error)
     return incident
 

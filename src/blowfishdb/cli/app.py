@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
+from typing import Any
+
 import typer
+from typer.core import TyperGroup
 
 from blowfishdb.cli.audit import audit
-from blowfishdb.cli.dataset import app as dataset
 from blowfishdb.cli.demo import demo
-from blowfishdb.cli.ledger import app as ledger
-from blowfishdb.cli.policy import app as policy
 from blowfishdb.cli.query import preview, release, sql
 from blowfishdb.cli.reproduce import reproduce
 from blowfishdb.cli.serve import serve
-from blowfishdb.cli.synopsis import app as synopsis
-from blowfishdb.cli.user import app as user
 
 HELP = """Ask counting questions about sensitive tables, with proven privacy and stated accuracy.
 
@@ -41,19 +40,40 @@ For those who check the papers
   blowfish reproduce --quick                           their experiments, run again
 """
 
-GROUPS = (
-    ("dataset", dataset, "Add, list, show and remove datasets; keep their budgets."),
-    ("policy", policy, "See, check, compare and change what is hidden."),
-    ("synopsis", synopsis, "Publish a private table once; ask it for ever, free."),
-    ("ledger", ledger, "See, verify and export what was charged."),
-    ("user", user, "The people who may sign in to a server."),
-)
+GROUPS = {
+    "dataset": "Add, list, show and remove datasets; keep their budgets.",
+    "policy": "See, check, compare and change what is hidden.",
+    "synopsis": "Publish a private table once; ask it for ever, free.",
+    "ledger": "See, verify and export what was charged.",
+    "user": "The people who may sign in to a server.",
+}
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are read when one of them is called or listed; the general help does without them."""
+
+    _commands: MutableMapping[str, Any]
+
+    @property
+    def commands(self) -> MutableMapping[str, Any]:
+        """The commands by name."""
+        if not self._commands:
+            from blowfishdb.cli import dataset, ledger, policy, synopsis, user
+
+            modules = {"dataset": dataset, "policy": policy, "synopsis": synopsis, "ledger": ledger, "user": user}
+            self._commands = typer.main.get_group(modules[self.name or ""].app).commands
+        return self._commands
+
+    @commands.setter
+    def commands(self, commands: MutableMapping[str, Any]) -> None:
+        self._commands = commands
+
 
 app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.command("demo")(demo)
 app.command("serve")(serve)
-for name, group, help_text in GROUPS:
-    app.add_typer(group, name=name, help=help_text)
+for name, help_text in GROUPS.items():
+    app.add_typer(typer.Typer(cls=LazyGroup), name=name, help=help_text, no_args_is_help=True)
 app.command("preview")(preview)
 app.command("release")(release)
 app.command("sql")(sql)

@@ -3,7 +3,6 @@
 Annotations are values here, not texts: typer reads them, and reading texts would make `--help` slower.
 """
 
-import getpass
 import inspect
 import os
 from collections.abc import Callable
@@ -295,6 +294,8 @@ def option_words(*groups: Any) -> list[str]:
 
 def login() -> str:
     """The name of whoever runs the command."""
+    import getpass
+
     try:
         return getpass.getuser()
     except (OSError, KeyError):

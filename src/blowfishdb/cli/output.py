@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import shlex
@@ -130,12 +129,16 @@ def print_result(content: object, *lines: RenderableType, as_json: bool) -> None
 
 def print_json(content: object) -> None:
     """One JSON document; exact numbers as text."""
+    import json
+
     sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n")
 
 
 def print_error(error: BlowfishError, *, as_json: bool) -> None:
     """The error on the error stream: a sentence, or an object with its code."""
     if as_json:
+        import json
+
         fields: dict[str, object] = {"code": error.code, "message": error.message}
         if isinstance(error, BudgetExceeded):
             amounts = (error.requested, error.remaining_dataset, error.remaining_analyst)
