@@ -5,28 +5,28 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from blowfishdb.cli.options import AccuracyOptions, FileOptions, QueryOptions, RunOptions
-from blowfishdb.cli.output import console, print_json, say, short, table
+from blowfishdb.cli.options import AccuracyOptions, AnalystOptions, FileOptions, QueryOptions, RunOptions, option_words
+from blowfishdb.cli.output import console, print_json, say, shell_line, short, table
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.preview import HOW_KNOWN, Preview
 from blowfishdb.engine.target import TargetOptions, short_number, target_options
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.present.words import readable
-from blowfishdb.session import Question, Session, Table
+from blowfishdb.session import Question, Session
 from blowfishdb.sql import parse, read_axes, read_where, write_options
 
 if TYPE_CHECKING:
     from blowfishdb.model.domain import Domain
     from blowfishdb.model.predicate import Axis, Predicate
 
-Found = TypeVar("Found", covariant=True)
+Outcome = TypeVar("Outcome", covariant=True)
 
 KINDS = "--histogram, --cdf, --ranges, --marginals, --count, --sum, --mean or --quantiles"
 QUARTILES = "0.25,0.5,0.75"
@@ -40,23 +40,23 @@ PRECISE = ("exact", "simulated")
 """Methods of pricing that need no remark."""
 
 
-class Source(Protocol[Found]):
+class Source(Protocol[Outcome]):
     """A table, which gives questions, or a synopsis, which gives answers."""
 
     @property
     def domain(self) -> Domain: ...
-    def where(self, predicate: Predicate) -> Source[Found]: ...
-    def count(self) -> Found: ...
-    def histogram(self, *axes: str | Axis) -> Found: ...
-    def cdf(self, axis: str | Axis) -> Found: ...
-    def marginals(self, *axes: str | Axis, ways: int = 2) -> Found: ...
-    def ranges(self, axis: str | Axis, spans: Iterable[tuple[object, object]] | None = None) -> Found: ...
-    def quantiles(self, column: str | Axis, levels: Iterable[Fraction]) -> Found: ...
-    def sum(self, column: str) -> Found: ...
-    def mean(self, column: str) -> Found: ...
+    def where(self, predicate: Predicate) -> Source[Outcome]: ...
+    def count(self) -> Outcome: ...
+    def histogram(self, *axes: str | Axis) -> Outcome: ...
+    def cdf(self, axis: str | Axis) -> Outcome: ...
+    def marginals(self, *axes: str | Axis, ways: int = 2) -> Outcome: ...
+    def ranges(self, axis: str | Axis, spans: Iterable[tuple[object, object]] | None = None) -> Outcome: ...
+    def quantiles(self, column: str | Axis, levels: Iterable[Fraction]) -> Outcome: ...
+    def sum(self, column: str) -> Outcome: ...
+    def mean(self, column: str) -> Outcome: ...
 
 
-def query_of(options: QueryOptions, table: Source[Found]) -> Found:
+def query_of(options: QueryOptions, table: Source[Outcome]) -> Outcome:
     """What the options ask of a table, as a question, or of a synopsis, as an answer."""
     kinds = [options.histogram, options.cdf, options.ranges, options.marginals]
     kinds += [options.sum, options.mean, options.quantiles]
@@ -82,14 +82,14 @@ def query_of(options: QueryOptions, table: Source[Found]) -> Found:
     return table.count()
 
 
-def _one_axis(text: str, table: Source[Found], option: str) -> Axis:
+def _one_axis(text: str, table: Source[Outcome], option: str) -> Axis:
     axes = read_axes(text, table.domain)
     if len(axes) != 1:
         raise QueryError(f"{option} takes one attribute, not {len(axes)}")
     return axes[0]
 
 
-def _ranges(text: str, table: Source[Found]) -> Found:
+def _ranges(text: str, table: Source[Outcome]) -> Outcome:
     name, separator, spans = text.rpartition(":")
     if not separator:
         return table.ranges(_one_axis(text, table, "--ranges"))
@@ -99,7 +99,7 @@ def _ranges(text: str, table: Source[Found]) -> Found:
     return table.ranges(_one_axis(name, table, "--ranges"), [(low.strip(), high.strip()) for low, _, high in pairs])
 
 
-def _quantiles(text: str, table: Source[Found]) -> Found:
+def _quantiles(text: str, table: Source[Outcome]) -> Outcome:
     name, separator, levels = text.rpartition(":")
     if not separator:
         name, levels = text, QUARTILES
@@ -123,28 +123,22 @@ def keywords(options: AccuracyOptions) -> TargetOptions:
 
 
 def show_preview(
-    table: Table,
-    query: QueryOptions,
-    accuracy: AccuracyOptions,
-    command: Callable[[str, AccuracyOptions], str],
-    *,
-    as_json: bool,
+    name: str, query: QueryOptions, accuracy: AccuracyOptions, analyst: AnalystOptions, *, as_json: bool
 ) -> None:
-    """Previews a query; `command` writes how `release` or `preview` is asked for at an accuracy."""
-    question: Question = query_of(query, table)
-    with steps("pricing", quiet=as_json):
-        preview = question.preview(**keywords(accuracy))
-    print_preview(preview, as_json=as_json)
-    if not as_json:
+    """Previews a query, and names the command that releases it."""
+    with analyst.session() as session, steps("pricing", quiet=as_json):
+        preview = query_of(query, session[name]).preview(**keywords(accuracy))
 
-        def cheaper(epsilon: str) -> str:
-            return command("preview", replace(accuracy, within=None, epsilon=epsilon))
+    def cheaper(epsilon: str) -> list[str]:
+        return ["preview", name, *option_words(query, replace(accuracy, within=None, epsilon=epsilon), analyst)]
 
-        say_next(preview, command("release", accuracy), cheaper)
+    print_preview(preview, ["release", name, *option_words(query, accuracy, analyst)], cheaper, as_json=as_json)
 
 
-def print_preview(preview: Preview, *, as_json: bool) -> None:
-    """Prints a preview."""
+def print_preview(
+    preview: Preview, command: Sequence[str], cheaper: Callable[[str], Sequence[str]], *, as_json: bool
+) -> None:
+    """Prints a preview, and the command that runs it, or the one that previews what the rest of the budget buys."""
     if as_json:
         print_json(preview.to_dict())
         return
@@ -155,19 +149,15 @@ def print_preview(preview: Preview, *, as_json: bool) -> None:
         rows.append((offer.mechanism, short(offer.epsilon), short(offer.alpha), short(offer.rmse), mark))
     columns = ("mechanism", "epsilon", "within", "usual error", "")
     say(table(preview.head(), columns, rows, right=columns[1:4]), *preview.notes())
-
-
-def say_next(preview: Preview, runs: str, cheaper: Callable[[str], str]) -> None:
-    """Names the command that runs what was previewed, or previews what the rest of the budget buys."""
     if preview.is_affordable:
-        say_command("Run it with", runs)
+        say_command("Run it with", command)
     elif preview.left:
         say_command("What your budget buys", cheaper(rounded_down(preview.left)))
 
 
-def say_command(what: str, command: str) -> None:
+def say_command(what: str, words: Sequence[str]) -> None:
     """Prints a command; wrapped by the terminal and not by us, so that it can be copied in one piece."""
-    say(f"{what}: {command}", style="dim", soft_wrap=True)
+    say(f"{what}: {shell_line(['blowfish', *words])}", style="dim", soft_wrap=True)
 
 
 def rounded_down(amount: Fraction) -> str:
@@ -187,31 +177,32 @@ def run_release(
 ) -> None:
     """Releases the answer to a query, prints it and writes its files."""
     question: Question = query_of(query, session[name])
-    with heard_steps(quiet=as_json) as (heard, report):
+    with steps("asking", quiet=as_json) as (taken, report):
         answer = question.release(**keywords(accuracy), key=run.key, progress=report, deadline=run.deadline)
-    print_answer(session, answer, files, heard, as_json=as_json)
+    print_answer(session, answer, files, taken, as_json=as_json)
 
 
 def run_sql(
-    session: Session,
     statement: str,
     accuracy: AccuracyOptions,
     run: RunOptions,
     files: FileOptions,
-    command: Callable[[str], str],
+    analyst: AnalystOptions,
     *,
     as_json: bool,
 ) -> None:
-    """Answers a statement, or shows the preview of one that begins with EXPLAIN; `command` writes how one is asked."""
-    with heard_steps(quiet=as_json) as (heard, report):
-        outcome = session.sql(statement, **keywords(accuracy), key=run.key, progress=report, deadline=run.deadline)
-    if isinstance(outcome, Answer):
-        print_answer(session, outcome, files, heard, as_json=as_json)
-        return
-    print_preview(outcome.run_by(""), as_json=as_json)
-    if not as_json:
-        text = outcome.statement
-        say_next(outcome, command(text), lambda epsilon: command(explained(text, epsilon)))
+    """Answers a statement, or shows the preview of one that begins with EXPLAIN."""
+    with analyst.session() as session:
+        with steps("asking", quiet=as_json) as (taken, report):
+            outcome = session.sql(statement, **keywords(accuracy), key=run.key, progress=report, deadline=run.deadline)
+        if isinstance(outcome, Answer):
+            print_answer(session, outcome, files, taken, as_json=as_json)
+            return
+    text, options = outcome.statement, option_words(analyst)
+    command = ["sql", text, *options]
+    print_preview(
+        outcome.run_by(""), command, lambda epsilon: ["sql", explained(text, epsilon), *options], as_json=as_json
+    )
 
 
 def explained(statement: str, epsilon: str) -> str:
@@ -222,9 +213,9 @@ def explained(statement: str, epsilon: str) -> str:
     return f"EXPLAIN {parsed.text} {write_options(options)}"
 
 
-def print_answer(session: Session, answer: Answer, files: FileOptions, heard: Sequence[str], *, as_json: bool) -> None:
-    """Prints an answer and what is left of the budget, and writes its files; `heard` lists the steps of its release."""
-    again = "" if "charge" in heard else "You asked this before: the same answer again, free."
+def print_answer(session: Session, answer: Answer, files: FileOptions, taken: Sequence[str], *, as_json: bool) -> None:
+    """Prints an answer and what is left of the budget, and writes its files; `taken` are the steps of its release."""
+    again = "" if "charge" in taken else "You asked this before: the same answer again, free."
     show_answer(answer, files, caveat=again, as_json=as_json)
     if not as_json:
         show_remaining(session, answer.dataset)
@@ -272,28 +263,16 @@ def _save(answer: Answer, path: Path) -> None:
 
 
 @contextmanager
-def steps(first: str, *, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A spinner that names the current step, in a terminal."""
+def steps(first: str, *, quiet: bool) -> Iterator[tuple[list[str], Callable[[str], None]]]:
+    """The steps taken so far, and what reports one; in a terminal a spinner names the current step."""
     screen = console(error=True)
-    if quiet or not screen.is_terminal:
-        yield lambda _: None
-        return
-    with screen.status(f"{first} ...") as status:
+    status = None if quiet or not screen.is_terminal else screen.status(f"{first} ...")
+    taken: list[str] = []
 
-        def report(step: str) -> None:
+    def report(step: str) -> None:
+        taken.append(step)
+        if status is not None:
             status.update(f"{STEP_WORDS.get(step, step)} ...")
 
-        yield report
-
-
-@contextmanager
-def heard_steps(*, quiet: bool) -> Iterator[tuple[list[str], Callable[[str], None]]]:
-    """A spinner that names the current step, and the list of the steps taken."""
-    heard: list[str] = []
-    with steps("asking", quiet=quiet) as report:
-
-        def listen(step: str) -> None:
-            heard.append(step)
-            report(step)
-
-        yield heard, listen
+    with status or nullcontext():
+        yield taken, report

@@ -91,32 +91,32 @@ def audit(
     plan = AuditPlan(subject, quick, tuple(known), seed)
     processes = jobs or min(4, os.cpu_count() or 1)
     with _bar(quiet=as_json) as progress:
-        found = run_audit(plan, jobs=processes, progress=progress)
-    written = [] if report is None else write_report(found, report)
+        outcome = run_audit(plan, jobs=processes, progress=progress)
+    written = [] if report is None else write_report(outcome, report)
     if as_json:
-        print_json(as_document(found))
+        print_json(as_document(outcome))
     else:
-        _show(found)
+        _show(outcome)
         for path in written:
             say(f"Written: {path}", style="dim")
-    if not found.is_clean:
+    if not outcome.is_clean:
         raise typer.Exit(VIOLATION)
 
 
-def _show(found: Audit) -> None:
+def _show(outcome: Audit) -> None:
     """Prints the summary of an audit and its violations."""
     from blowfishdb.audit.report import summary, verdict_words
 
-    rows = [(name, f"{a:,}", f"{b:,}", f"{c:,}", f"{d:,}") for name, a, b, c, d in summary(found)]
+    rows = [(name, f"{a:,}", f"{b:,}", f"{c:,}", f"{d:,}") for name, a, b, c, d in summary(outcome)]
     columns = ("section", "clean", "violations", "not tested", "tried")
-    say(table(f"Audit of {found.title}", columns, rows, right=columns[1:]))
-    if found.violations:
-        lines = [(line.section, line.subject, line.check, line.found) for line in found.violations[:MOST_SHOWN]]
+    say(table(f"Audit of {outcome.title}", columns, rows, right=columns[1:]))
+    if outcome.violations:
+        lines = [(line.section, line.subject, line.check, line.found) for line in outcome.violations[:MOST_SHOWN]]
         say(table("Violations", ("section", "subject", "check", "found"), lines, folds=("subject", "found")))
-    for said in found.powers:
-        say(said, style="dim")
+    for sentence in outcome.powers:
+        say(sentence, style="dim")
     say("Made-up tables and a scratch ledger: no real row was read, nothing real was charged.", style="dim")
-    say(f"{verdict_words(found)} ({found.seconds:.0f} s)", style="bold" if found.is_clean else "bold red")
+    say(f"{verdict_words(outcome)} ({outcome.seconds:.0f} s)", style="bold" if outcome.is_clean else "bold red")
 
 
 @contextmanager

@@ -226,8 +226,8 @@ def domain(
             attributes = {**{column: dataset.domain[column] for column in dataset.domain}, **new}
             changed, change = list(new), curator.set_domain(name, attributes, reason=reason)
     version = change.next_version
-    said = f"Domain version {version} of {name} is the one in force."
-    print_result({"name": name, "domain_version": version, "attributes": changed}, said, as_json=as_json)
+    message = f"Domain version {version} of {name} is the one in force."
+    print_result({"name": name, "domain_version": version, "attributes": changed}, message, as_json=as_json)
 
 
 @app.command()
@@ -249,8 +249,8 @@ def refreshed(
     """
     with existing(config, by) as curator:
         account = curator.refreshed(name, description, numbers_hold=numbers_hold)
-    said = f"{name} is at snapshot {account.snapshot} now."
-    print_result({"name": name, "snapshot": account.snapshot}, said, as_json=as_json)
+    message = f"{name} is at snapshot {account.snapshot} now."
+    print_result({"name": name, "snapshot": account.snapshot}, message, as_json=as_json)
 
 
 @app.command()
@@ -274,5 +274,5 @@ def remove(
             typer.confirm(f"Remove {name}? Analysts can no longer ask about it", abort=True)
         curator.remove(name)
     spent = exact(account.spent)
-    said = f"{name} is removed; epsilon {spent} stays spent in the ledger."
-    print_result({"removed": name, "spent": spent}, said, as_json=as_json)
+    message = f"{name} is removed; epsilon {spent} stays spent in the ledger."
+    print_result({"removed": name, "spent": spent}, message, as_json=as_json)

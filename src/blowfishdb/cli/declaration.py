@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from blowfishdb.catalog import Curator, Dataset
 from blowfishdb.catalog.dataset import (
@@ -34,9 +35,7 @@ from blowfishdb.model.serialize import write_domain, write_policy
 from blowfishdb.sources.base import ColumnType, Kind
 
 PERSON = re.compile(r"person\s+(?P<at_most>\d+)\s+by\s+(?P<order_by>\S+)")
-Found = TypeVar("Found")
-
-
+Value = TypeVar("Value")
 USUAL_LIMIT = "1"
 SERVERS = ("postgresql", "postgres", "mysql", "mariadb")
 """Schemes whose columns come from a catalogue, so that a failure to get them cannot quote a row."""
@@ -56,7 +55,13 @@ def declare(
     name: str, options: DatasetOptions, columns: Mapping[str, ColumnType], known: Account | None, *, ask: bool
 ) -> Dataset:
     """The dataset that the options, or the answers in the terminal, declare; `known` is the account the data has."""
-    unit = _unit(options)
+    unit: Person | None = None
+    if options.person is not None and options.at_most is not None and options.order_by is not None:
+        unit = Person(options.person, options.at_most, options.order_by)
+    elif options.person is not None:
+        raise CatalogError("a person needs --at-most (how many rows count) and --order-by (a row key that orders them)")
+    elif options.at_most is not None or options.order_by is not None:
+        raise CatalogError("--at-most and --order-by go with --person")
     epsilon, per_analyst = options.epsilon, options.per_analyst
     if known is not None:
         epsilon = show(known.limit) if epsilon is None else epsilon
@@ -73,8 +78,8 @@ def declare(
         words = named(options.policy or [], "--policy")
         families = {column: read_family(text, attributes.get(column)) for column, text in words.items()}
         if ask:
-            answers = ask_columns(name, columns)
-            attributes, families, unit = answers.attributes, {**answers.families, **families}, unit or answers.unit
+            attributes, hidden, person = ask_columns(name, columns)
+            families, unit = {**hidden, **families}, unit or person
         if not attributes:
             first = next(iter(columns), "age")
             raise CatalogError(f"no column has a domain: add --domain '{first}=...' or --document FILE; {HINT}")
@@ -119,16 +124,6 @@ def declared_columns(words: Mapping[str, str], columns: Mapping[str, ColumnType]
         except BlowfishError as error:
             raise CatalogError(f"{name}: {error}") from None
     return attributes
-
-
-def _unit(options: DatasetOptions) -> Person | None:
-    if options.person is None:
-        if options.at_most is not None or options.order_by is not None:
-            raise CatalogError("--at-most and --order-by go with --person")
-        return None
-    if options.at_most is None or options.order_by is None:
-        raise CatalogError("a person needs --at-most (how many rows count) and --order-by (a row key that orders them)")
-    return Person(options.person, options.at_most, options.order_by)
 
 
 def show_added(
@@ -276,8 +271,7 @@ def show_edits(declared: Dataset, in_force: Dataset, account: Account) -> None:
             )
 
 
-@dataclass(frozen=True)
-class Answers:
+class Answers(NamedTuple):
     """Attributes, policies and unit of a table, from answers in the terminal."""
 
     attributes: dict[str, Attribute]
@@ -296,33 +290,28 @@ def ask_columns(name: str, columns: Mapping[str, ColumnType]) -> Answers:
     unit: Person | None = None
     widest = max(map(len, columns))
     for column, kind in columns.items():
-        answer = _ask(f"  {column:<{widest}}  {kind.kind.value:<9}  domain?  ", HINT, _domain_reader(column, kind))
+        prompt = f"  {column:<{widest}}  {kind.kind.value:<9}  domain?  "
+        answer = _ask(prompt, HINT, partial(_read_domain, column, kind))
         if isinstance(answer, Person):
             unit = answer
         elif answer is not None:
             attributes[column] = answer
             hidden = f"  {'':<{widest}}  {'':<9}  hidden?  [everything]  "
-            families[column] = _ask(hidden, POLICY_HINT, _family_reader(column, answer, Full()))
+            families[column] = _ask(hidden, POLICY_HINT, partial(_read_family, column, answer, Full()))
     return Answers(attributes, {column: family for column, family in families.items() if family != Full()}, unit)
 
 
-def _domain_reader(column: str, kind: ColumnType) -> Callable[[str], Attribute | Person | None]:
-    def read(said: str) -> Attribute | Person | None:
-        person = PERSON.fullmatch(said)
-        if person:
-            return Person(column, int(person["at_most"]), person["order_by"])
-        return read_attribute(said, kind.kind) if said else None
-
-    return read
+def _read_domain(column: str, kind: ColumnType, text: str) -> Attribute | Person | None:
+    person = PERSON.fullmatch(text)
+    if person:
+        return Person(column, int(person["at_most"]), person["order_by"])
+    return read_attribute(text, kind.kind) if text else None
 
 
-def _family_reader(name: str, attribute: Attribute, usual: Family) -> Callable[[str], Family]:
-    def read(said: str) -> Family:
-        family = read_family(said, attribute) if said else usual
-        Policy({name: family}).check(Domain(((name, attribute),)))
-        return family
-
-    return read
+def _read_family(name: str, attribute: Attribute, usual: Family, text: str) -> Family:
+    family = read_family(text, attribute) if text else usual
+    Policy({name: family}).check(Domain(((name, attribute),)))
+    return family
 
 
 def ask_budget() -> tuple[Fraction, Fraction | None]:
@@ -330,12 +319,12 @@ def ask_budget() -> tuple[Fraction, Fraction | None]:
     limit = _ask(
         "  budget: epsilon in all?  [1]  ",
         "a number such as 2 or 0.5: the smaller, the better protected",
-        lambda said: short_number(said or "1", "epsilon"),
+        lambda text: short_number(text or "1", "epsilon"),
     )
     share = _ask(
         "  of it, per analyst?  [all]  ",
         "a number such as 0.5; empty: only the budget in all holds",
-        lambda said: short_number(said, "per analyst") if said else None,
+        lambda text: short_number(text, "per analyst") if text else None,
     )
     return limit, share
 
@@ -348,9 +337,8 @@ def ask_policy(domain: Domain, policy: Policy) -> Policy:
     for name in domain:
         if policy.grid_of(name) is None:
             old = policy.family(name)
-            families[name] = _ask(
-                f"  {name:<{widest}}  [{family_words(old)}]  ", POLICY_HINT, _family_reader(name, domain[name], old)
-            )
+            prompt = f"  {name:<{widest}}  [{family_words(old)}]  "
+            families[name] = _ask(prompt, POLICY_HINT, partial(_read_family, name, domain[name], old))
     changed = {name: family for name, family in families.items() if name in policy.attributes or family != Full()}
     return replace(policy, attributes=changed)
 
@@ -363,22 +351,22 @@ def ask_yes(question: str) -> bool:
 def ask_reason() -> str:
     """The reason for a change, for the record."""
 
-    def read(said: str) -> str:
-        if not said:
+    def read(text: str) -> str:
+        if not text:
             raise CatalogError("a reason is kept with every change, for whoever reads the ledger")
-        return said
+        return text
 
     return _ask("  reason, for the record?  ", "a few words, such as: approved in May", read)
 
 
-def _ask(prompt: str, hint: str, read: Callable[[str], Found]) -> Found:
+def _ask(prompt: str, hint: str, read: Callable[[str], Value]) -> Value:
     """The value of an answer; asks again until it can be read."""
     while True:
-        said = console().input(prompt, markup=False).strip()
-        if said == "?":
+        text = console().input(prompt, markup=False).strip()
+        if text == "?":
             say(f"    {hint}")
             continue
         try:
-            return read(said)
+            return read(text)
         except BlowfishError as error:
             say(f"    {error}", style="yellow")

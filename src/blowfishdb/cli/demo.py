@@ -28,7 +28,7 @@ from blowfishdb.errors import CatalogError
 class Stop:
     """One stop of the tour: an explanation, a command, and its expected exit code."""
 
-    said: str
+    words: str
     command: tuple[str, ...]
     code: int = 0
 
@@ -187,13 +187,13 @@ def _command(stop: Stop) -> list[str]:
 def _loud(stop: Stop, command: list[str]) -> int:
     screen = console()
     screen.rule(style="dim")
-    say(stop.said, style="bold")
-    say(f"$ {_written(command, screen.width)}\n", style="green")
+    say(stop.words, style="bold")
+    say(f"$ {_typed(command, screen.width)}\n", style="green")
     sys.stdout.flush()
     return run(command)
 
 
-def _written(command: list[str], width: int) -> str:
+def _typed(command: list[str], width: int) -> str:
     """The command as one would type it, a line for each option where it is long."""
     whole = shlex.join(["blowfish", *command])
     if len(whole) + 2 <= width:

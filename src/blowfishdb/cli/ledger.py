@@ -95,8 +95,8 @@ def accept(
 
     settings = read_config(config)
     head = accept_restored_ledger(settings.ledger_url(), mark=settings.mark_path(), by=by or login(), reason=reason)
-    said = f"Accepted, on record as entry {head.sequence}."
-    print_result({"entries": head.sequence, "head": head.hash}, said, as_json=as_json)
+    message = f"Accepted, on record as entry {head.sequence}."
+    print_result({"entries": head.sequence, "head": head.hash}, message, as_json=as_json)
 
 
 @app.command()
@@ -118,8 +118,8 @@ def export(
     with existing(config) as curator:
         count = write_entries(curator.entries(dataset), file)
     if file is not None:
-        said = f"{count:,} entries written to {file}"
-        print_result({"file": str(file), "entries": count}, said, as_json=as_json)
+        message = f"{count:,} entries written to {file}"
+        print_result({"file": str(file), "entries": count}, message, as_json=as_json)
 
 
 def entry_content(entry: Entry) -> dict[str, object]:

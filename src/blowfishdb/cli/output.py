@@ -12,28 +12,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from blowfishdb.errors import (
-    AccessError,
-    AccountConflict,
-    AllowanceExceeded,
-    BlowfishError,
-    BudgetExceeded,
-    CannotCertify,
-    ChangeRefused,
-    DeadlinePassed,
-    Declined,
-    DigestMismatch,
-    ExtraMissing,
-    InternalError,
-    InvalidInput,
-    LedgerError,
-    LedgerRolledBack,
-    NotInForce,
-    NotRevealed,
-    ReleaseFailed,
-    SourceFailed,
-    TooLarge,
-)
+from blowfishdb import errors
+from blowfishdb.errors import BlowfishError, BudgetExceeded, ExtraMissing
 from blowfishdb.incidents import curator_log
 
 if TYPE_CHECKING:
@@ -93,14 +73,14 @@ def log_to_file() -> Iterator[None]:
 
 SIGNIFICANT = 3
 COMMANDS: tuple[tuple[type[BlowfishError], str], ...] = (
-    (LedgerRolledBack, "blowfish ledger accept --reason TEXT"),
-    (NotInForce, "blowfish policy set NAME --document FILE --reason TEXT"),
+    (errors.LedgerRolledBack, "blowfish ledger accept --reason TEXT"),
+    (errors.NotInForce, "blowfish policy set NAME --document FILE --reason TEXT"),
     (
-        AccountConflict,
+        errors.AccountConflict,
         "blowfish dataset add NAME --source ADDRESS takes it as it was declared; then change it with "
         "blowfish dataset domain, blowfish policy set or blowfish dataset budget",
     ),
-    (ChangeRefused, "blowfish policy set NAME ... --dry-run shows what a change would do"),
+    (errors.ChangeRefused, "blowfish policy set NAME ... --dry-run shows what a change would do"),
 )
 """Errors whose remedy is a command."""
 
@@ -150,25 +130,25 @@ def print_error(error: BlowfishError, *, as_json: bool) -> None:
 
     # What is printed may hold names that somebody chose: signs that move the cursor are spelled out.
     message = _budget_words(error) if isinstance(error, BudgetExceeded) else error.message
-    said = "".join(sign if sign.isprintable() or sign == "\n" else ascii(sign)[1:-1] for sign in message)
+    text = "".join(sign if sign.isprintable() or sign == "\n" else ascii(sign)[1:-1] for sign in message)
     # A message that starts with a name keeps it as it is written.
-    first = said.partition(" ")[0]
+    first = text.partition(" ")[0]
     named = first.endswith(":") or "_" in first or "." in first[:-1]
-    said = (said if named else said[:1].upper() + said[1:]) + ("" if said.endswith((".", "?", "!")) else ".")
+    text = (text if named else text[:1].upper() + text[1:]) + ("" if text.endswith((".", "?", "!")) else ".")
     style = "yellow" if isinstance(error, BudgetExceeded) else "red"
-    say(Text(said, style=style), error=True)
+    say(Text(text, style=style), error=True)
     for kind, command in COMMANDS:
         if isinstance(error, kind):
             say(f"On the command line: {command}", style="dim", error=True)
-    if isinstance(error, SourceFailed | ReleaseFailed | InternalError):
+    if isinstance(error, errors.SourceFailed | errors.ReleaseFailed | errors.InternalError):
         say(f"Curators: what it said is in {LOG_NAME}, beside the configuration.", style="dim", error=True)
 
 
 def _budget_words(error: BudgetExceeded) -> str:
     """The refusal with numbers that people read; exact ones are in --json."""
-    own = error.remaining_dataset if error.remaining_analyst is None else error.remaining_analyst
-    left = min(own, error.remaining_dataset)
-    whose = "you have" if left == own else "the data has"
+    share = error.remaining_dataset if error.remaining_analyst is None else error.remaining_analyst
+    left = min(share, error.remaining_dataset)
+    whose = "you have" if left == share else "the data has"
     lines = ["Not run, nothing charged.", f"This needs epsilon {short(error.requested)}; {whose} {short(left)} left."]
     if error.instead:
         lines.append(f"\nWith {short(left)} you can have: {', or '.join(error.instead)}.")
@@ -199,13 +179,13 @@ def table(
     from rich.table import Table
     from rich.text import Text
 
-    found = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    body = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         stays = folds is not None and column not in folds
-        found.add_column(column, justify="right" if column in right else "left", overflow="fold", no_wrap=stays)
+        body.add_column(column, justify="right" if column in right else "left", overflow="fold", no_wrap=stays)
     for row in rows:
-        found.add_row(*(Text(cell) for cell in row))
-    return Group(Text(title, style="bold"), found) if title else found
+        body.add_row(*map(Text, row))
+    return Group(Text(title, style="bold"), body) if title else body
 
 
 def bullets(sentences: Sequence[str]) -> RenderableType:
@@ -213,10 +193,10 @@ def bullets(sentences: Sequence[str]) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    found = Table.grid(padding=(0, 1))
+    grid = Table.grid(padding=(0, 1))
     for sentence in sentences:
-        found.add_row(Text(" -"), Text(sentence))
-    return found
+        grid.add_row(Text(" -"), Text(sentence))
+    return grid
 
 
 def exact(number: Fraction | None) -> str | None:
@@ -250,21 +230,21 @@ EXIT_CODES = {
 """Exit codes and their meaning."""
 
 KINDS: tuple[tuple[type[BlowfishError], int], ...] = (
-    (AccessError, 3),
+    (errors.AccessError, 3),
     (BudgetExceeded, 4),
-    (AllowanceExceeded, 4),
-    (LedgerError, 5),
-    (DigestMismatch, 5),
-    (SourceFailed, 6),
-    (ReleaseFailed, 6),
-    (DeadlinePassed, 6),
-    (Declined, 7),
-    (CannotCertify, 7),
-    (TooLarge, 3),
+    (errors.AllowanceExceeded, 4),
+    (errors.LedgerError, 5),
+    (errors.DigestMismatch, 5),
+    (errors.SourceFailed, 6),
+    (errors.ReleaseFailed, 6),
+    (errors.DeadlinePassed, 6),
+    (errors.Declined, 7),
+    (errors.CannotCertify, 7),
+    (errors.TooLarge, 3),
     (ExtraMissing, 3),
-    (NotRevealed, 3),
-    (InvalidInput, 3),
-    (InternalError, 1),
+    (errors.NotRevealed, 3),
+    (errors.InvalidInput, 3),
+    (errors.InternalError, 1),
 )
 """Errors and their exit codes; the first kind that fits counts."""
 
@@ -299,8 +279,4 @@ ACTIVE = set('"$`\\!')
 
 def shell_line(words: Sequence[str]) -> str:
     """The words as one command; a word with single quotes in it stands between double ones where that is safe."""
-    return " ".join(_quoted(word) for word in words)
-
-
-def _quoted(word: str) -> str:
-    return f'"{word}"' if "'" in word and ACTIVE.isdisjoint(word) else shlex.quote(word)
+    return " ".join(f'"{word}"' if "'" in word and ACTIVE.isdisjoint(word) else shlex.quote(word) for word in words)

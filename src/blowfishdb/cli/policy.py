@@ -137,8 +137,8 @@ def draw(
         "warnings": list(view.warnings()),
     }
     shown = f"all {view.size:,} values" if view.is_whole else f"{len(view.labels):,} of {view.size:,} values"
-    said = f"{path}: {shown} of {attribute}, {len(view.pairs):,} hidden moves among them."
-    print_result(content, said, as_json=as_json)
+    message = f"{path}: {shown} of {attribute}, {len(view.pairs):,} hidden moves among them."
+    print_result(content, message, as_json=as_json)
     if not as_json:
         say(*(f"Mind: {warning}" for warning in view.warnings()), style="yellow")
 

@@ -14,10 +14,8 @@ from blowfishdb.cli.options import (
     Name,
     QueryOptions,
     RunOptions,
-    option_words,
     spread,
 )
-from blowfishdb.cli.output import shell_line
 
 
 @spread
@@ -35,11 +33,7 @@ def preview(
     """
     from blowfishdb.cli.answers import show_preview
 
-    def command(verb: str, at: AccuracyOptions) -> str:
-        return shell_line(["blowfish", verb, name, *option_words(query, at, analyst)])
-
-    with analyst.session() as session:
-        show_preview(session[name], query, accuracy, command, as_json=as_json)
+    show_preview(name, query, accuracy, analyst, as_json=as_json)
 
 
 @spread
@@ -90,8 +84,4 @@ def sql(
     """
     from blowfishdb.cli.answers import run_sql
 
-    def command(text: str) -> str:
-        return shell_line(["blowfish", "sql", text, *option_words(analyst)])
-
-    with analyst.session() as session:
-        run_sql(session, statement, accuracy, run, files, command, as_json=as_json)
+    run_sql(statement, accuracy, run, files, analyst, as_json=as_json)

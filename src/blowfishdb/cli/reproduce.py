@@ -45,11 +45,12 @@ def reproduce(
     from papers.command import ReproduceOptions, print_list, run
     from papers.experiments import chosen
 
-    found = chosen(tuple(names or ()))
+    experiments = chosen(tuple(names or ()))
     if list_:
-        print_list(found, as_json=as_json)
+        print_list(experiments, as_json=as_json)
         return
-    run(ReproduceOptions(found, "quick" if quick else "full", data, out, seed, processes, restart), as_json=as_json)
+    size = "quick" if quick else "full"
+    run(ReproduceOptions(experiments, size, data, out, seed, processes, restart), as_json=as_json)
 
 
 def _find_papers() -> None:

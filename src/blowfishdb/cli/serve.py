@@ -166,8 +166,10 @@ def check_port(host: str, port: int) -> None:
         why = "this machine does not let it"
     else:
         return
-    said = f"the server cannot listen on port {port} of {host}: {why}"
-    raise CatalogError(f"{said}. Name another with --port or --host, or in [server] of the configuration.")
+    raise CatalogError(
+        f"the server cannot listen on port {port} of {host}: {why}. Name another with --port or --host, or in [server] "
+        "of the configuration."
+    )
 
 
 def _bound(family: int, place: tuple[Any, ...]) -> int:

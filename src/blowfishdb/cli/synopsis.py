@@ -21,7 +21,7 @@ from blowfishdb.cli.options import (
     option_words,
     spread,
 )
-from blowfishdb.cli.output import print_result, shell_line, table
+from blowfishdb.cli.output import print_result, table
 
 if TYPE_CHECKING:
     from blowfishdb.engine.synopsis import Synopsis
@@ -77,8 +77,7 @@ def preview(name: Name, synopsis: SynopsisOptions, analyst: AnalystOptions, as_j
     errors = table(preview.head(), COLUMNS, preview.rows(), right=COLUMNS[1:]) if preview.errors else preview.head()
     print_result(preview.to_dict(), errors, *preview.notes(), as_json=as_json)
     if preview.is_affordable and not as_json:
-        command = ["blowfish", "synopsis", "make", name, *option_words(synopsis, analyst)]
-        say_command("Run it with", shell_line(command))
+        say_command("Run it with", ["synopsis", "make", name, *option_words(synopsis, analyst)])
 
 
 @app.command()
@@ -107,17 +106,17 @@ def make(
     check_file(path, (".parquet",), "--output")
     with analyst.session() as session:
         question = synopsis.question(session, name)
-        with steps("publishing", quiet=as_json) as report:
-            made = question.publish(
+        with steps("publishing", quiet=as_json) as (_, report):
+            published = question.publish(
                 epsilon=synopsis.epsilon,
                 mechanism=synopsis.mechanism,
                 key=run.key,
                 progress=report,
                 deadline=run.deadline,
             )
-        made.save(path)
-        written = f"Written: {path}. Ask it for ever: blowfish synopsis ask {path} --help"
-        print_result(_description(made) | {"file": str(path)}, *_lines(made), written, as_json=as_json)
+        published.save(path)
+        advice = f"Written: {path}. Ask it for ever: blowfish synopsis ask {path} --help"
+        print_result(_description(published) | {"file": str(path)}, *_lines(published), advice, as_json=as_json)
         if not as_json:
             show_remaining(session, name)
 
@@ -170,21 +169,19 @@ def rows(
     Example
       blowfish synopsis rows visits.parquet --output visits-synthetic.csv
     """
+    from pyarrow import csv, parquet
+
     from blowfishdb.analysis.synthetic_rows import synthetic_rows
     from blowfishdb.engine.synopsis import open_synopsis
 
     check_file(output, ROW_FILES, "--output")
-    drawn = synthetic_rows(open_synopsis(file), rows=rows, seed=seed)
+    synthetic = synthetic_rows(open_synopsis(file), rows=rows, seed=seed).to_arrow()
     if output.suffix.lower() == ".parquet":
-        from pyarrow import parquet
-
-        parquet.write_table(drawn.to_arrow(), output)
+        parquet.write_table(synthetic, output)
     else:
-        from pyarrow import csv
-
-        csv.write_csv(drawn.to_arrow(), output)
-    said = f"Written: {output}, {drawn.size:,} synthetic rows."
-    print_result({"file": str(output), "rows": drawn.size}, said, as_json=as_json)
+        csv.write_csv(synthetic, output)
+    message = f"Written: {output}, {synthetic.num_rows:,} synthetic rows."
+    print_result({"file": str(output), "rows": synthetic.num_rows}, message, as_json=as_json)
 
 
 def _description(synopsis: Synopsis) -> dict[str, object]:

@@ -81,8 +81,8 @@ def disable(
     with server_state(config) as state:
         user = state.users.disable(person, disabled=not enable)
         state.audit_log.note(CONSOLE, "enabled a person" if enable else "disabled a person", person)
-    said = f"{user.name} {'may sign in again' if enable else 'is shut out'}."
-    print_result({"name": user.name, "disabled": user.is_disabled}, said, as_json=as_json)
+    message = f"{user.name} {'may sign in again' if enable else 'is shut out'}."
+    print_result({"name": user.name, "disabled": user.is_disabled}, message, as_json=as_json)
 
 
 @app.command()
@@ -104,7 +104,7 @@ def password(person: Person, config: Config = USUAL_CONFIG, as_json: AsJson = Fa
 
 
 def _show_password(person: str, password: str | None, *, as_json: bool) -> None:
-    said = f"{person} signs in with {password}, shown this once, and changes it then."
+    message = f"{person} signs in with {password}, shown this once, and changes it then."
     if password is None:
-        said = f"{person} signs in with the OpenID provider."
-    print_result({"name": person, "password": password}, said, as_json=as_json)
+        message = f"{person} signs in with the OpenID provider."
+    print_result({"name": person, "password": password}, message, as_json=as_json)

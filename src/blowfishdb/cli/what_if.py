@@ -53,11 +53,11 @@ def compare(
         family_words(family): replace(dataset.policy, attributes={**dataset.policy.attributes, name: family})
         for family in families
     }
-    looked_at = read_pairs(name, pairs, attribute)
+    chosen_pairs = read_pairs(name, pairs, attribute)
     kind: Kind = "cdf" if attribute.ordered else "histogram"
-    prices = what_if(dataset.domain, named, query(kind, name), target, looked_at)
+    prices = what_if(dataset.domain, named, query(kind, name), target, chosen_pairs)
     ranked = sorted(prices, key=lambda price: math.inf if price.epsilon is None else price.epsilon, reverse=True)
-    return Comparison(name, target, tuple(ranked), looked_at, family_words(current))
+    return Comparison(name, target, tuple(ranked), chosen_pairs, family_words(current))
 
 
 def usual_families(attribute: Attribute) -> list[Family]:
@@ -75,8 +75,8 @@ def _thetas(attribute: Attribute) -> list[Fraction | str]:
     step = attribute.width if isinstance(attribute, Bins) and attribute.width is not None else Fraction(1)
     span = attribute.size * step
     power = Fraction(10) ** math.floor(math.log10(span / 2)) if span > 2 else Fraction(1)
-    found = [power / 10**place for place in range(MOST_THRESHOLDS) if power / 10**place > step]
-    return [*found, power / 2] if len(found) == 1 and power / 2 > step else list(found)
+    thetas = [power / 10**place for place in range(MOST_THRESHOLDS) if power / 10**place > step]
+    return [*thetas, power / 2] if len(thetas) == 1 and power / 2 > step else list(thetas)
 
 
 def read_pairs(name: str, texts: Sequence[str], attribute: Attribute) -> tuple[Pair, ...]:
@@ -99,41 +99,41 @@ def read_pair(text: str, attribute: Attribute) -> tuple[object, object]:
     return values
 
 
-def show_comparison(dataset: Dataset, found: Comparison, *, as_json: bool) -> None:
+def show_comparison(dataset: Dataset, comparison: Comparison, *, as_json: bool) -> None:
     """Prints the comparison."""
     if as_json:
-        print_json([_content(price, found) for price in found.prices])
+        print_json([_content(price, comparison) for price in comparison.prices])
         return
-    attribute = dataset.domain[found.attribute]
+    attribute = dataset.domain[comparison.attribute]
     kind = "Cumulative histogram" if attribute.ordered else "Histogram"
     title = (
-        f"{kind} of {found.attribute} ({attribute.size:,} values), every count within {short(found.target.alpha)} with "
-        f"probability {found.target.confidence}"
+        f"{kind} of {comparison.attribute} ({attribute.size:,} values), every count within "
+        f"{short(comparison.target.alpha)} with probability {comparison.target.confidence}"
     )
-    questions = [f"odds on “{_shown(pair.one)} or {_shown(pair.two)}?”" for pair in found.pairs]
+    questions = [f"odds on “{_shown(pair.one)} or {_shown(pair.two)}?”" for pair in comparison.pairs]
     rows = [
         (
-            price.name + (" (in force)" if price.name == found.in_force else ""),
+            price.name + (" (in force)" if price.name == comparison.in_force else ""),
             "none" if price.epsilon is None else short(price.epsilon),
             price.mechanism or price.refusal,
-            *(odds_words(price, place) for place in range(len(found.pairs))),
+            *(odds_words(price, place) for place in range(len(comparison.pairs))),
         )
-        for price in found.prices
+        for price in comparison.prices
     ]
     columns = ("policy", "epsilon", "mechanism", *questions)
     say(table(title, columns, rows, right=("epsilon",), folds=("policy", *questions)))
     say("No data was read. Odds: how much likelier one value may come to look than the other.", style="dim")
-    say(closing_words(dataset, found.attribute))
+    say(closing_words(dataset, comparison.attribute))
 
 
 def closing_words(dataset: Dataset, name: str) -> str:
     """What the policy in force protects and does not protect, as far as it concerns one attribute."""
     domain, policy = Domain(((name, dataset.domain[name]),)), dataset.policy
-    own = replace(policy, attributes={name: policy.family(name)}, joint=())
+    alone = replace(policy, attributes={name: policy.family(name)}, joint=())
     # What is said first of an attribute is what its policy hides; the rest explains it.
-    hidden = explain(domain, own)[0].removeprefix(f"{name}: ").partition(". ")[0].rstrip(".")
-    told = " ".join(not_protected(domain, own)) or ALWAYS_UNPROTECTED
-    return f"The policy in force protects: {name}, {hidden}. Does not protect: {told}"
+    hidden = explain(domain, alone)[0].removeprefix(f"{name}: ").partition(". ")[0].rstrip(".")
+    open_facts = " ".join(not_protected(domain, alone)) or ALWAYS_UNPROTECTED
+    return f"The policy in force protects: {name}, {hidden}. Does not protect: {open_facts}"
 
 
 def odds_words(price: PolicyPrice, place: int) -> str:
@@ -151,16 +151,16 @@ def odds_words(price: PolicyPrice, place: int) -> str:
     return f"× {odds:.2g} ({apart})" if steps > 1 else f"× {odds:.2g}"
 
 
-def _content(price: PolicyPrice, found: Comparison) -> dict[str, object]:
+def _content(price: PolicyPrice, comparison: Comparison) -> dict[str, object]:
     return {
         "policy": price.name,
-        "in_force": price.name == found.in_force,
+        "in_force": price.name == comparison.in_force,
         "epsilon": exact(price.epsilon),
         "mechanism": price.mechanism or None,
         "refusal": price.refusal or None,
         "pairs": [
             {"values": [_shown(pair.one), _shown(pair.two)], "steps": price.steps[place], "odds": price.odds(place)}
-            for place, pair in enumerate(found.pairs)
+            for place, pair in enumerate(comparison.pairs)
         ],
     }
 
@@ -178,8 +178,11 @@ def show_risk(dataset: Dataset, attribute: str, options: RiskOptions, *, as_json
     if bool(options.epsilon) == wants_bound:
         raise AccuracyError("say what is spent with --epsilon, or which bound is wanted with --odds or --posterior")
     if options.epsilon:
-        found = risk(dataset, options.epsilon, *values, attribute=attribute, records=options.records)
-        _show_found(found, options, as_json=as_json)
+        _print_risk(
+            risk(dataset, options.epsilon, *values, attribute=attribute, records=options.records),
+            options,
+            as_json=as_json,
+        )
         return
     budget = sufficient_budget(
         dataset,
@@ -208,20 +211,20 @@ def show_risk(dataset: Dataset, attribute: str, options: RiskOptions, *, as_json
     )
 
 
-def _show_found(found: Risk, options: RiskOptions, *, as_json: bool) -> None:
+def _print_risk(measured: Risk, options: RiskOptions, *, as_json: bool) -> None:
     if options.plot is not None:
         figure = needed("matplotlib.figure", "plot").Figure(figsize=(5.6, 5.2), layout="constrained")
-        found.plot(figure.add_subplot())
+        measured.plot(figure.add_subplot())
         try:
             figure.savefig(options.plot, dpi=160)
         except (OSError, ValueError):
             raise InvalidInput(f"{options.plot} cannot be written; its name ends in png, svg or pdf") from None
     content = {
-        "steps": found.steps,
-        "epsilon": exact(found.epsilon),
-        "odds": None if found.steps is None else found.odds,
+        "steps": measured.steps,
+        "epsilon": exact(measured.epsilon),
+        "odds": None if measured.steps is None else measured.odds,
         "prior": options.prior,
-        "posterior": list(found.posterior(options.prior)),
-        "words": list(found.words(options.prior)),
+        "posterior": list(measured.posterior(options.prior)),
+        "words": list(measured.words(options.prior)),
     }
-    print_result(content, *found.words(options.prior), as_json=as_json)
+    print_result(content, *measured.words(options.prior), as_json=as_json)

@@ -93,7 +93,9 @@ def open_ledger(
     try:
         high_water = HighWaterMark(mark if mark is not None else default_mark(url))
         seen = high_water.read()
-        head = _check(store, seen)
+        with store.read() as cursor:
+            head = cursor.head()
+            check_not_rolled_back(seen, head, cursor.hash_at)
         high_water.advance(head)
         return Ledger(store, high_water, head.ledger, LedgerWatch(high_water.checkpoint_path), clock, reached)
     except BaseException:
@@ -138,13 +140,6 @@ def default_mark(url: str | Path) -> Path:
     """Where the mark of this ledger is kept unless told otherwise: in the user's state folder."""
     base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(base) / "blowfishdb" / "marks" / f"{digest(_place(str(url)))[:32]}.mark"
-
-
-def _check(store: Store[Any], seen: Head | None) -> Head:
-    with store.read() as cursor:
-        head = cursor.head()
-        check_not_rolled_back(seen, head, cursor.hash_at)
-        return head
 
 
 def _open_store(url: str, patience: float) -> Store[Any]:

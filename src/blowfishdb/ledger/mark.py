@@ -28,7 +28,10 @@ class Held:
 
 def acquire(path: Path, seconds: float) -> Held:
     """The exclusive lock of the file, made where it does not exist; LedgerUnavailable after the deadline."""
-    descriptor = _open(path)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as problem:
+        raise LedgerUnavailable(f"cannot open the lock {path.name}: {problem.strerror}") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return Held(descriptor, was_busy=False)
@@ -49,13 +52,6 @@ def in_turn(path: Path, seconds: float) -> Iterator[None]:
         yield
     finally:
         os.close(held.descriptor)
-
-
-def _open(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as problem:
-        raise LedgerUnavailable(f"cannot open the lock {path.name}: {problem.strerror}") from None
 
 
 class _Waiting:
@@ -155,24 +151,22 @@ class HighWaterMark:
 def check_not_rolled_back(mark: Head | None, head: Head, hash_of: Callable[[int], str | None]) -> None:
     """Refuses a ledger that ends before its mark, went another way, or has entries but lost its mark."""
     if mark is None:
-        if head.sequence > 0:
-            reason = "this ledger has entries but no high-water mark here, so its age cannot be told."
-            raise LedgerRolledBack(reason, found=head.sequence, expected=0)
-        return
-    if head.ledger != mark.ledger:
+        if head.sequence == 0:
+            return
+        reason = "this ledger has entries but no high-water mark here, so its age cannot be told."
+    elif head.ledger != mark.ledger:
         reason = "the high-water mark belongs to another ledger: this one was created anew or exchanged."
-        raise LedgerRolledBack(reason, found=head.sequence, expected=mark.sequence)
-    if head.sequence < mark.sequence:
+    elif head.sequence < mark.sequence:
         reason = f"this ledger ends at entry {head.sequence}, but entry {mark.sequence} had been written."
-        raise LedgerRolledBack(reason, found=head.sequence, expected=mark.sequence)
-    if mark.sequence > 0 and hash_of(mark.sequence) != mark.hash:
+    elif mark.sequence > 0 and hash_of(mark.sequence) != mark.hash:
         reason = f"entry {mark.sequence} of this ledger is not the one that had been written."
-        raise LedgerRolledBack(reason, found=head.sequence, expected=mark.sequence)
+    else:
+        return
+    raise LedgerRolledBack(reason, found=head.sequence, expected=0 if mark is None else mark.sequence)
 
 
 def _check_same_history(known: Head, head: Head) -> None:
-    differs = head.ledger != known.ledger or (head.sequence == known.sequence and head.hash != known.hash)
-    if differs:
+    if head.ledger != known.ledger or (head.sequence == known.sequence and head.hash != known.hash):
         reason = "the ledger and its high-water mark tell different histories."
         raise LedgerRolledBack(reason, found=head.sequence, expected=known.sequence)
 
@@ -180,7 +174,7 @@ def _check_same_history(known: Head, head: Head) -> None:
 def _furthest(content: bytes) -> Head | None:
     if not content:
         return None
-    heads = [head for head in (_slot(content[:SLOT]), _slot(content[SLOT : 2 * SLOT])) if head is not None]
+    heads = list(filter(None, (_slot(content[:SLOT]), _slot(content[SLOT : 2 * SLOT]))))
     if not heads:
         raise LedgerRolledBack("the high-water mark cannot be read.", found=0, expected=0)
     return max(heads, key=lambda head: head.sequence)
