@@ -26,7 +26,7 @@ from blowfishdb.plan import certificate, program
 from blowfishdb.plan import loss as edge_noise
 from blowfishdb.plan import loss as product_loss
 from blowfishdb.plan.program import RefinementNoise
-from blowfishdb.sources.pushdown import statement
+from blowfishdb.sources import statement
 from tests.audit.test_planted_faults import replayed
 
 pytestmark = pytest.mark.audit

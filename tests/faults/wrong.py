@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from blowfishdb.ledger import Charge, Ledger, Receipt, charging
+from blowfishdb.ledger import Account, Charge, Ledger, Receipt, charging
 from blowfishdb.ledger import ledger as ledger_module
 from blowfishdb.ledger.records import Cursor
 from blowfishdb.ledger.sqlite import SqliteCursor, SqliteStore
@@ -74,9 +74,13 @@ def second_draw(number: int) -> None:
 
 def no_limits(number: int) -> None:
     """Forgets to look at the limits when it charges."""
-    load_account, load_analyst = SqliteCursor.account, charging.ensure_analyst
-    endless = Fraction(10**6)
-    SqliteCursor.account = lambda *values: replace(load_account(*values), limit=endless)
+    post_charge, load_analyst = charging.post_charge, charging.ensure_analyst
+
+    class Endless(SqliteCursor):
+        def account(self, account: str) -> Account:
+            return replace(super().account(account), limit=Fraction(10**6))
+
+    charging.post_charge = lambda cursor, *values: post_charge(Endless(cursor.connection), *values)
     charging.ensure_analyst = lambda *values: replace(load_analyst(*values), limit=None)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from blowfishdb.sources import keys, number_keys, statement
 from blowfishdb.sources.mysql import MySQL
-from blowfishdb.sources.pushdown import calendar, numeric, statement
 from tests.sources import stores
 from tests.sources.cases import CASES
 from tests.sources.tables import SAMPLES, WORDS
@@ -41,15 +41,15 @@ def test_keys_that_occur_twice(url: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_clock_that_never_changes(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calendar, "zone_changes", lambda zone, begin, end: ((), (3600,)))
+    monkeypatch.setattr(keys, "zone_changes", lambda zone, begin, end: ((), (3600,)))
     fails(url, "summer time")
     fails(url, "change 0 of Europe/Berlin by minute")
     fails(url, "change 1 of Australia/Lord_Howe by minute")
 
 
 def test_edges_that_are_one_off(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    edge = numeric._edge
-    monkeypatch.setattr(numeric, "_edge", lambda attribute, index: edge(attribute, index) + 1)
+    edge = number_keys._edge
+    monkeypatch.setattr(number_keys, "_edge", lambda attribute, index: edge(attribute, index) + 1)
     fails(url, "irregular")
 
 
@@ -59,5 +59,5 @@ def test_collations_that_ignore_case(mariadb_server: str, monkeypatch: pytest.Mo
         cursor.execute("CREATE DATABASE other")
     other = f"{mariadb_server.rsplit('/', 1)[0]}/other"
     stores.load_mariadb(other, (WORDS,))
-    monkeypatch.setattr(MySQL, "text", lambda engine, column: column)
+    monkeypatch.setattr(MySQL, "comparable", lambda engine, column, kind: column)
     fails(other, "odd words", finite=True)

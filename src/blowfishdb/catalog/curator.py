@@ -361,7 +361,7 @@ def curate(config: str | Path = USUAL_CONFIG, *, by: str = "curator") -> Curator
 def _check_columns(dataset: Dataset, columns: Mapping[str, ColumnType]) -> None:
     """Every declared attribute is a column that can hold it, and so is whatever tells people apart; from the schema."""
     # Loads the query builder, which the source has done by now; analysts' sessions need not.
-    from blowfishdb.sources.pushdown.filters import check_type
+    from blowfishdb.sources.statement import check_type
 
     needed = list(dataset.domain)
     if isinstance(dataset.policy.unit, Person):

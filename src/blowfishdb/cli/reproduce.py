@@ -49,8 +49,8 @@ def reproduce(
     if list_:
         print_list(experiments, as_json=as_json)
         return
-    size = "quick" if quick else "full"
-    run(ReproduceOptions(experiments, size, data, out, seed, processes, restart), as_json=as_json)
+    options = ReproduceOptions(experiments, "quick" if quick else "full", data, out, seed, processes, restart)
+    run(options, as_json=as_json)
 
 
 def _find_papers() -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType, ModuleType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from blowfishdb.errors import DriverMissing, SourceError
 from blowfishdb.model.cells import Cells, Points
@@ -46,6 +46,9 @@ class ColumnType:
     digits: int | None = None
 
 
+Counts = TypeVar("Counts", covariant=True)
+
+
 @dataclass(frozen=True)
 class Join:
     """A dimension table, joined by a foreign key of the main table to its own key; many rows to one.
@@ -67,24 +70,17 @@ class Join:
             raise SourceError(f"the join with {self.table} gives no attribute; name at least one")
 
 
-class Counting(Protocol):
-    """A count that is written down and checked; only running it reads rows."""
+class Count(Protocol[Counts]):
+    """A count that is ready and checked; only running it reads rows."""
 
-    def run(self, deadline: float | None = None) -> Ints:
-        """How many rows fall into each cell, row-major.
-
-        SourceFailed when the engine fails or does not answer within `deadline` seconds.
-        """
+    def run(self, deadline: float | None = None) -> Counts:
+        """What was counted; SourceFailed when the engine fails or does not answer within `deadline` seconds."""
 
 
-class Tally(Protocol):
-    """A count of points that is written down and checked; only running it reads rows."""
-
-    def run(self, deadline: float | None = None) -> tuple[Ints, Ints]:
-        """The different points that occur (values by column) and how many rows each has, in no order.
-
-        SourceFailed when the engine fails or does not answer within `deadline` seconds.
-        """
+Counting: TypeAlias = Count[Ints]
+"""How many rows fall into each cell, row-major."""
+Tally: TypeAlias = Count[tuple[Ints, Ints]]
+"""The different points that occur (values by column) and how many rows each has, in no order."""
 
 
 class Source(Protocol):
@@ -126,14 +122,8 @@ def function(name: str, result: str, arguments: int = 1) -> Callable[..., Expr]:
     """An engine's own function of one or two arguments, called by name; it gets no casts around it."""
     import ibis
 
-    def of_one(argument: Expr) -> Expr:
-        return argument
-
-    def of_two(first: Expr, second: Expr) -> Expr:
-        return first, second
-
-    signature = ((None,) * arguments, result)
-    call: Callable[..., Expr] = ibis.udf.scalar.builtin((of_one, of_two)[arguments - 1], name=name, signature=signature)
+    shape = (lambda one: one) if arguments == 1 else (lambda one, two: (one, two))
+    call: Callable[..., Expr] = ibis.udf.scalar.builtin(shape, name=name, signature=((None,) * arguments, result))
     return call
 
 
@@ -169,9 +159,9 @@ class Engine(ABC):
     def fetch(self, sql: str, deadline: float | None) -> list[tuple[object, ...]]:
         """The rows of one statement."""
 
-    def text(self, column: Expr) -> Expr:
-        """The column so that it compares and groups byte by byte."""
-        return function(TEXT_MARK, "string")(column) if self.byte_text else column
+    def comparable(self, column: Expr, kind: Kind) -> Expr:
+        """The column so that texts compare and group byte by byte."""
+        return function(TEXT_MARK, "string")(column) if self.byte_text and kind == Kind.TEXT else column
 
     def seconds(self, column: Expr, kind: Kind) -> Expr:
         """Whole seconds since 1970 (in UTC for an instant), rounded down; only asked about declared moments."""

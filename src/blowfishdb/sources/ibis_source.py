@@ -18,7 +18,7 @@ from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.sources.base import ColumnType, Counting, Engine, Join, Kind, Source, Tally
 from blowfishdb.sources.location import Location, TableName, parse_location, parse_table
-from blowfishdb.sources.pushdown.statement import IBIS_TYPES, Asked, Statement, Table, Tables, make_statement
+from blowfishdb.sources.statement import IBIS_TYPES, Places, Statement, Table, Tables, make_statement
 
 Result = TypeVar("Result")
 
@@ -84,28 +84,28 @@ class IbisSource:
         return self._prepared(points, unit, _point_counts)
 
     def _prepared(
-        self, asked: Asked, unit: Row | Person, read: Callable[[Asked, Mapping[str, Ints], Ints], Result]
-    ) -> IbisCount[Asked, Result]:
-        statement = make_statement(self._tables(), asked, unit, self._engine)
+        self, places: Places, unit: Row | Person, read: Callable[[Places, Mapping[str, Ints], Ints], Result]
+    ) -> IbisCount[Places, Result]:
+        statement = make_statement(self._tables(), places, unit, self._engine)
         return IbisCount(self._engine, self._identity, statement, self._engine.write(statement.expression), read)
 
 
 @dataclass(frozen=True, eq=False)
-class IbisCount(Generic[Asked, Result]):
+class IbisCount(Generic[Places, Result]):
     """One statement, and what its groups become."""
 
     engine: Engine = field(repr=False)
     source: str
-    statement: Statement[Asked] = field(repr=False)
+    statement: Statement[Places] = field(repr=False)
     sql: str
-    read: Callable[[Asked, Mapping[str, Ints], Ints], Result] = field(repr=False)
+    read: Callable[[Places, Mapping[str, Ints], Ints], Result] = field(repr=False)
 
     def run(self, deadline: float | None = None) -> Result:
         """What was counted; SourceFailed when the engine fails or is too slow."""
 
         def count() -> Result:
             codes, numbers = self.statement.codes(self.engine.fetch(self.sql, deadline))
-            return self.read(self.statement.asked, codes, numbers)
+            return self.read(self.statement.places, codes, numbers)
 
         return redact_errors(count, SourceFailed, self.source)
 

@@ -13,13 +13,14 @@ from blowfishdb.model.domain import Bins, Integers
 from blowfishdb.model.groups import Segments
 from blowfishdb.model.numbers import LARGEST, Floats, Ints
 from blowfishdb.sources.base import ColumnType, Engine, Expr, Kind, function
-from blowfishdb.sources.pushdown.keys import (
+from blowfishdb.sources.keys import (
     CHOICE_LIMIT,
     STEP_LIMIT,
     Fetched,
     Key,
     Line,
     choice,
+    common_step,
     exact_double,
     floor,
     raw_key,
@@ -56,11 +57,6 @@ def grid_of(attribute: Integers | Bins, step: int) -> Grid:
     width = attribute.width if attribute.width is not None else Fraction(1)
     scale = math.lcm(attribute.start.denominator, width.denominator)
     return Grid(int(attribute.start * scale), int(width * scale) * step, scale, -(-attribute.size // step))
-
-
-def common_step(starts: Ints, size: int) -> int:
-    """The largest number of declared values that divides every cut; the last step may be cut short by the end."""
-    return int(np.gcd.reduce(starts[1:])) if starts.size > 1 else size
 
 
 Formula = Callable[[Floats], Floats]
@@ -205,9 +201,10 @@ def number_key(attribute: Integers | Bins, cut: Segments, column: Expr, kind: Co
         return _dynamic_key(attribute, cut, column, engine)
     if kind.kind == Kind.BOOLEAN or _is_read_by_proxy(attribute, kind, engine):
         return raw_key(attribute, column)
-    if kind.kind == Kind.INTEGER and isinstance(attribute, Integers) and _by_value(cut):
-        return _integer_key(attribute, column)
     if kind.kind == Kind.INTEGER and isinstance(attribute, Integers):
+        few = min(STEP_LIMIT, max(1024, 4 * int(cut.starts.size)))
+        if attribute.size <= few:
+            return _integer_key(attribute, column)
         return _double_key(attribute, cut, _whole(attribute, column), engine)
     return _double_key(attribute, cut, _real(attribute, column.cast("float64"), _may_be_nan(kind, engine)), engine)
 
@@ -232,11 +229,6 @@ def _is_read_by_proxy(attribute: Integers | Bins, kind: ColumnType, engine: Engi
     """Whether a decimal has too many digits for the double to lie where the decimal lies."""
     limit = min(EXACT_DIGITS, engine.decimal_digits) if isinstance(attribute, Integers) else engine.decimal_digits
     return kind.kind == Kind.DECIMAL and (kind.digits is None or kind.digits > limit)
-
-
-def _by_value(cut: Segments) -> bool:
-    size, segments = cut.attribute.size, int(cut.starts.size)
-    return size <= STEP_LIMIT and (size <= 1024 or size <= 4 * segments)
 
 
 def _integer_key(attribute: Integers, column: Expr) -> Key:
@@ -294,15 +286,16 @@ def _whole(attribute: Integers, column: Expr) -> Number:
 
 
 def _double_key(attribute: Integers | Bins, cut: Segments, number: Number, engine: Engine) -> Key:
-    segments = int(cut.starts.size)
-    search = engine.bucket(number.value, _edge_doubles(attribute, cut.starts[1:]))
+    segments, inner = int(cut.starts.size), cut.starts[1:]
+    doubles = attribute.edge_doubles(inner) if isinstance(attribute, Bins) else attribute.low + inner
+    search = engine.bucket(number.value, doubles.astype(np.float64))
     if search is not None:
         return Key((number.guarded(search, 0, segments),), segment_decoder(cut))
     by_steps = _step_key(attribute, cut, number, engine)
     if by_steps is not None:
         return by_steps
     if segments <= CHOICE_LIMIT:
-        edges = [exact_double(_edge(attribute, int(start))) for start in cut.starts[1:]]
+        edges = [exact_double(_edge(attribute, int(start))) for start in inner]
         inside = choice(number.value, edges, range(segments))
         return Key((number.guarded(inside, 0, segments),), segment_decoder(cut))
     return raw_key(attribute, number.value)
@@ -341,20 +334,13 @@ def _edge(attribute: Integers | Bins, index: int) -> Fraction:
     return Fraction(number if number <= LARGEST else LARGEST + 2)
 
 
-def _edge_doubles(attribute: Integers | Bins, index: Ints) -> Floats:
-    """The left edges of declared values, each the nearest double."""
-    if isinstance(attribute, Bins):
-        return attribute.edge_doubles(index)
-    return (attribute.low + index).astype(np.float64)
-
-
 def _dynamic_key(attribute: Integers | Bins, cut: Segments, column: Expr, engine: Engine) -> Key:
     """Numbers by arithmetic, and texts that stand in a numeric column as they are."""
     import ibis
 
     stored = function("typeof", "string")(column)
     number = ibis.cases((stored.isin(["integer", "real"]), column))
-    text = ibis.cases((stored == "text", engine.text(column.cast("string"))))
+    text = ibis.cases((stored == "text", engine.comparable(column.cast("string"), Kind.TEXT)))
     if isinstance(attribute, Integers):
         numbers = _double_key(attribute, cut, _whole(attribute, number), engine)
     else:
@@ -363,9 +349,6 @@ def _dynamic_key(attribute: Integers | Bins, cut: Segments, column: Expr, engine
 
     def decode(fetched: Fetched) -> Ints:
         codes, others = numbers.decode(fetched[:1]), texts.decode(fetched[1:])
-        for row, value in enumerate(fetched[1]):
-            if value is not None:
-                codes[row] = others[row]
-        return codes
+        return np.where([value is None for value in fetched[1]], codes, others)
 
     return Key((*numbers.columns, *texts.columns), decode, fetched=2)

@@ -1,0 +1,388 @@
+"""The one statement of a count: bound each person's rows, join dimensions, filter, group, put groups together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from operator import itemgetter
+from typing import Generic, TypeAlias, TypeVar
+
+import numpy as np
+
+from blowfishdb.errors import SourceError
+from blowfishdb.model.calendar import Dates, Timestamps
+from blowfishdb.model.cells import Cells, Points
+from blowfishdb.model.domain import Attribute, Bins, Categorical, Integers
+from blowfishdb.model.groups import Segments
+from blowfishdb.model.numbers import Bools, Ints
+from blowfishdb.model.policy import Person, Row
+from blowfishdb.model.predicate import Both, Either, Negation, Predicate, atoms
+from blowfishdb.model.projection import passing
+from blowfishdb.sources.base import ColumnType, Engine, Expr, Join, Kind
+from blowfishdb.sources.keys import (
+    LIST_LIMIT,
+    Key,
+    Line,
+    Work,
+    category_key,
+    date_key,
+    day_literal,
+    null_flag,
+    raw_key,
+    segment_decoder,
+    timestamp_key,
+)
+from blowfishdb.sources.location import TableName
+from blowfishdb.sources.number_keys import number_key, number_line
+
+IBIS_TYPES = {
+    Kind.INTEGER: "int64",
+    # Written down as single precision, so that Ibis casts every real to double before anything is done with it.
+    Kind.REAL: "float32",
+    Kind.DECIMAL: "decimal(38, 9)",
+    Kind.BOOLEAN: "boolean",
+    Kind.TEXT: "string",
+    Kind.DATE: "date",
+    Kind.TIMESTAMP: "timestamp",
+    Kind.INSTANT: "timestamp",
+}
+ORDERED = (Kind.INTEGER, Kind.REAL, Kind.DECIMAL, Kind.TEXT, Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT)
+Places = TypeVar("Places", Cells, Points)
+MATCHED = (Kind.INTEGER, Kind.DECIMAL, Kind.TEXT, Kind.DATE)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's name and the types of its columns."""
+
+    name: TableName
+    columns: Mapping[str, ColumnType]
+
+    def find(self, column: str, allowed: Sequence[Kind], use: str) -> ColumnType:
+        """The type of a column, or SourceError when it is missing or cannot be used so."""
+        if column not in self.columns:
+            raise SourceError(f"the table {self.name.name} has no column {column!r}, which is {use}")
+        kind = self.columns[column]
+        if kind.kind not in allowed:
+            raise SourceError(f"the column {column!r} is {use}; {kind.native} cannot serve as that")
+        return kind
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The main table and its joined dimension tables."""
+
+    main: Table
+    joined: tuple[tuple[Join, Table], ...] = ()
+
+    def home(self, attribute: str) -> tuple[Join | None, str, ColumnType]:
+        """The join (None for the main table), the column and the type behind an attribute of the domain."""
+        for join, table in self.joined:
+            if attribute in join.attributes:
+                column = join.attributes[attribute]
+                return join, column, table.find(column, tuple(Kind), f"the attribute {attribute}")
+        return None, attribute, self.main.find(attribute, tuple(Kind), "an attribute of the domain")
+
+
+@dataclass(frozen=True)
+class Statement(Generic[Places]):
+    """An expression ready to be written, and the keys that read its columns."""
+
+    expression: Expr
+    keys: Mapping[str, Key]
+    places: Places
+    """The question without what the statement has filtered already."""
+
+    def codes(self, rows: Sequence[tuple[object, ...]]) -> tuple[dict[str, Ints], Ints]:
+        """The value codes of each fetched group by attribute, and its number of rows."""
+        columns = [list(map(itemgetter(place), rows)) for place in range(len(rows[0]))] if rows else []
+        numbers = _whole_numbers(columns[-1] if rows else [])
+        codes, place = {}, 0
+        for name, key in self.keys.items():
+            codes[name] = key.decode(columns[place : place + key.fetched]) if rows else np.empty(0, dtype=np.int64)
+            place += key.fetched
+        return codes, numbers
+
+
+def _whole_numbers(values: Sequence[object]) -> Ints:
+    if not set(map(type, values)) <= {int}:
+        values = [int(value) if isinstance(value, int | Decimal) else 0 for value in values]
+    return np.array(values, dtype=np.int64)
+
+
+def make_statement(tables: Tables, places: Places, unit: Row | Person, engine: Engine) -> Statement[Places]:
+    """The statement that counts the rows of the tables in the cells, or at the points, of a query."""
+    homes = {name: tables.home(name) for name in places.attributes}
+    for name, (_, _, kind) in homes.items():
+        check_type(name, places.cuts[name].attribute, kind)
+    rows, column = _rows(tables, homes, unit, engine)
+
+    def condition_of(name: str, accepted: Bools) -> Expr | None:
+        return condition(places.cuts[name], accepted, rows[column[name]], homes[name][2], engine)
+
+    undecided: Predicate | None
+    conditions, undecided = push(places.where, condition_of, places.cuts)
+    rows = rows.filter(conditions) if conditions else rows
+    needed = {*places.axes, *(atom.attribute for atom in atoms(undecided))}
+    left = replace(places, where=undecided, attributes=tuple(name for name in places.attributes if name in needed))
+    keys = {name: make_key(places.cuts[name], rows[column[name]], homes[name][2], engine) for name in left.attributes}
+    return Statement(_counted(rows, list(keys.values())) if keys else rows.aggregate(n=rows.count()), keys, left)
+
+
+def _counted(rows: Expr, keys: Sequence[Key]) -> Expr:
+    """The rows placed and grouped; groups that become equal by each key's finishing touch are put together."""
+    columns = [key.columns for key in keys]
+    placed = rows.select(**_named(columns))
+    if any(key.place for key in keys):
+        columns = _worked_out(placed, columns, [key.place for key in keys])
+        placed = placed.select(**_named(columns))
+    counted = placed.group_by(list(_named(columns))).aggregate(n=placed.count())
+    if not any(key.finish for key in keys):
+        return counted
+    columns = _worked_out(counted, columns, [key.finish for key in keys])
+    final = counted.select(**_named(columns), n=counted.n)
+    return final.group_by(list(_named(columns))).aggregate(n=final.n.sum())
+
+
+def _named(columns: Iterable[tuple[Expr, ...]]) -> dict[str, Expr]:
+    return {f"k{number}": column for number, column in enumerate(itertools.chain(*columns))}
+
+
+def _worked_out(
+    table: Expr, columns: Iterable[tuple[Expr, ...]], work: Iterable[Work | None]
+) -> list[tuple[Expr, ...]]:
+    """The expressions that each key makes of its columns, which stand in the table in their order."""
+    names = iter(_named(columns))
+    groups = [tuple(table[name] for name in itertools.islice(names, len(group))) for group in columns]
+    return [made(group) if made is not None else group for group, made in zip(groups, work, strict=True)]
+
+
+def _rows(
+    tables: Tables, homes: Mapping[str, tuple[Join | None, str, ColumnType]], unit: Row | Person, engine: Engine
+) -> tuple[Expr, dict[str, str]]:
+    """The rows that may count, and the column of each attribute among them."""
+    used = [(join, table) for join, table in tables.joined if any(home[0] is join for home in homes.values())]
+    of_main = {name: column for name, (join, column, _) in homes.items() if join is None}
+    bounding = (unit.id, unit.order_by) if isinstance(unit, Person) else ()
+    main = _ibis_table(tables.main, {*of_main.values(), *(join.foreign_key for join, _ in used), *bounding})
+    columns_of_rows = {f"a{place}": main[column] for place, column in enumerate(of_main.values())}
+    where = {name: f"a{place}" for place, name in enumerate(of_main)}
+    for place, (join, table) in enumerate(used):
+        foreign = tables.main.find(join.foreign_key, MATCHED, f"the foreign key to {join.table}")
+        key = table.find(join.key, MATCHED, "the key of a join")
+        if foreign.kind != key.kind:
+            raise SourceError(f"{join.foreign_key} is {foreign.native}, but {join.key} is {key.native}")
+        columns_of_rows[f"f{place}"] = engine.comparable(main[join.foreign_key], foreign.kind)
+    rows = _bounded(main, columns_of_rows, tables.main, unit, engine)
+    for place, (join, table) in enumerate(used):
+        wanted = {name: column for name, (home, column, _) in homes.items() if home is join}
+        dimension = _dimension(table, join, wanted.values(), engine)
+        joined = rows.left_join(dimension, rows[f"f{place}"] == dimension["key"])
+        names = {name: f"d{place}_{number}" for number, name in enumerate(wanted)}
+        columns = {names[name]: dimension[f"c{number}"] for number, name in enumerate(wanted)}
+        rows = joined.select(**{name: rows[name] for name in rows.columns}, **columns)
+        where |= names
+    return rows, where
+
+
+def _bounded(main: Expr, kept: Mapping[str, Expr], table: Table, unit: Row | Person, engine: Engine) -> Expr:
+    """Of each person the first rows in the order of the key; a tie that does not fit whole is left out.
+
+    The running count includes all rows with an equal key, so which rows stay never depends on anything but the keys.
+    Rows without an id belong to nobody whose rows could be bounded: they do not count.
+    """
+    import ibis
+
+    if isinstance(unit, Row):
+        return main.select(**kept) if kept else main
+    id_kind = table.find(unit.id, MATCHED, "the id of a person").kind
+    order_kind = table.find(unit.order_by, ORDERED, "the order of rows").kind
+    person, order = engine.comparable(main[unit.id], id_kind), engine.comparable(main[unit.order_by], order_kind)
+    keyed = main.select(**kept, person=person, key=order, keyless=null_flag(order))
+    window = ibis.window(group_by=keyed.person, order_by=[keyed.keyless, keyed.key], range=(None, 0))
+    ranked = keyed.select(*kept, "person", rank=keyed.count().over(window))
+    return ranked.filter((ranked["rank"] <= unit.at_most) & ranked.person.notnull())
+
+
+def _dimension(table: Table, join: Join, columns: Iterable[str], engine: Engine) -> Expr:
+    """The dimension table by key, without keys that occur twice: they could multiply rows."""
+    import ibis
+
+    wanted = list(columns)
+    raw = _ibis_table(table, {join.key, *wanted})
+    key = engine.comparable(raw[join.key], table.columns[join.key].kind)
+    keyed = raw.select(key=key, **{f"c{number}": raw[column] for number, column in enumerate(wanted)})
+    names = [f"c{number}" for number in range(len(wanted))]
+    counted = keyed.select("key", *names, same=keyed.count().over(ibis.window(group_by=keyed["key"])))
+    return counted.filter((counted.same == 1) & counted["key"].notnull())
+
+
+def _ibis_table(table: Table, wanted: Iterable[str]) -> Expr:
+    import ibis
+
+    needed = {name: IBIS_TYPES[kind.kind] for name, kind in table.columns.items() if name in set(wanted)}
+    # Ibis wants a column even where none is looked at.
+    needed = needed or {next(iter(table.columns)): "int64"}
+    return ibis.table(needed, name=table.name.name, database=table.name.schema)
+
+
+NUMBER_KINDS = (Kind.INTEGER, Kind.REAL, Kind.DECIMAL, Kind.BOOLEAN, Kind.TEXT)
+ALLOWED: dict[type[Attribute], tuple[Kind, ...]] = {
+    Integers: NUMBER_KINDS,
+    Bins: NUMBER_KINDS,
+    Dates: (Kind.DATE, Kind.TIMESTAMP, Kind.TEXT),
+    Timestamps: (Kind.DATE, Kind.TIMESTAMP, Kind.INSTANT, Kind.TEXT),
+}
+
+
+def check_type(name: str, attribute: Attribute, column: ColumnType) -> None:
+    """Refuses a column that cannot hold what is declared; looks at types only."""
+    if isinstance(attribute, Categorical):
+        text = isinstance(attribute.values[0], str)
+        allowed: tuple[Kind, ...] = (Kind.TEXT,) if text else (Kind.INTEGER, Kind.BOOLEAN, Kind.DECIMAL, Kind.REAL)
+    else:
+        allowed = ALLOWED[type(attribute)]
+    if column.kind not in allowed:
+        declared = "listed values" if isinstance(attribute, Categorical) else type(attribute).__name__.lower()
+        wanted = ", ".join(allowed)
+        zoned = column.kind == Kind.INSTANT and Kind.TIMESTAMP in allowed
+        advice = "; declare timestamps in a time zone" if zoned else ""
+        raise SourceError(f"{name}: {declared} are read from {wanted}, not from {column.native}{advice}")
+
+
+def make_key(cut: Segments, column: Expr, kind: ColumnType, engine: Engine) -> Key:
+    """The key of one attribute for one column of the given type."""
+    attribute = cut.attribute
+    if isinstance(attribute, Categorical):
+        return category_key(attribute, column, kind, engine)
+    if kind.kind == Kind.TEXT or (not engine.typed and isinstance(attribute, Dates | Timestamps)):
+        return raw_key(attribute, engine.comparable(column, kind.kind))
+    if isinstance(attribute, Dates):
+        return date_key(attribute, cut, column, kind)
+    if isinstance(attribute, Timestamps):
+        return timestamp_key(attribute, cut, column, kind, engine)
+    if isinstance(attribute, Integers | Bins):
+        return number_key(attribute, cut, column, kind, engine)
+    raise SourceError(f"{type(attribute).__name__} attributes cannot be counted by a data source")
+
+
+Cuts: TypeAlias = Mapping[str, Segments]
+ATOM_LIMIT = 64
+"""Comparisons of several attributes in one bracket; longer ones are left to the proxy."""
+RUN_LIMIT = 8
+"""Segments of accepted values beyond which the values are grouped and the proxy decides."""
+
+
+def push(
+    where: Predicate | None, condition_of: Callable[[str, Bools], Expr | None], cuts: Cuts
+) -> tuple[list[Expr], Predicate | None]:
+    """The conditions that the engine can decide, which need not be grouped by, and the rest of the filter."""
+    conditions, left = list[Expr](), None
+    for part in _conjuncts(where):
+        condition = _holds(part, True, condition_of, cuts)
+        if condition is not None:
+            conditions.append(condition)
+        else:
+            left = part if left is None else Both(left, part)
+    return conditions, left
+
+
+def _conjuncts(where: Predicate | None) -> Iterator[Predicate]:
+    waiting = [] if where is None else [where]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Both):
+            waiting += [part.second, part.first]
+        else:
+            yield part
+
+
+def _holds(part: Predicate, wanted: bool, condition_of: Callable[[str, Bools], Expr | None], cuts: Cuts) -> Expr | None:
+    """An expression that is true exactly where the part is true, or false if that is wanted; unknown is neither."""
+    while isinstance(part, Negation):
+        part, wanted = part.inner, not wanted
+    conditions = atoms(part)
+    names = {atom.attribute for atom in conditions}
+    if len(names) == 1:
+        name = names.pop()
+        places = np.arange(cuts[name].count)
+        predicate = part if wanted else Negation(part)
+        return condition_of(name, passing(predicate, cuts, {name: places}))
+    if not isinstance(part, Both | Either) or len(conditions) > ATOM_LIMIT:
+        return None
+    first, second = (_holds(side, wanted, condition_of, cuts) for side in (part.first, part.second))
+    if first is None or second is None:
+        return None
+    return first & second if isinstance(part, Both) == wanted else first | second
+
+
+def condition(cut: Segments, accepted: Bools, column: Expr, kind: ColumnType, engine: Engine) -> Expr | None:
+    """True on exactly the rows whose value lies in an accepted segment; None where the engine is not asked."""
+    attribute = cut.attribute
+    if not accepted.any() or not engine.typed:
+        return None
+    if isinstance(attribute, Categorical):
+        return _listed(attribute, cut, accepted, column, kind, engine)
+    if isinstance(attribute, Integers | Bins):
+        line = number_line(attribute, column, kind, engine)
+        return None if line is None else _union(cut, accepted, line)
+    if isinstance(attribute, Dates) and kind.kind in (Kind.DATE, Kind.TIMESTAMP):
+        return _union(cut, accepted, Line(column, day_literal(attribute, kind)))
+    return None
+
+
+def _listed(
+    attribute: Categorical, cut: Segments, accepted: Bools, column: Expr, kind: ColumnType, engine: Engine
+) -> Expr | None:
+    if kind.kind not in (Kind.TEXT, Kind.INTEGER) or attribute.size > LIST_LIMIT:
+        return None
+    is_text = kind.kind == Kind.TEXT
+    value = engine.comparable(column, kind.kind)
+    taken = accepted[cut.of(np.arange(attribute.size))]
+    # NULL, and a value that is not listed.
+    special = np.zeros(2, dtype=np.int64), np.array([True, False]), np.array([False, True])
+    takes_null, takes_others = accepted[cut.of(attribute.place(special))].tolist()
+    wanted = [
+        v if is_text else int(v)
+        for v, is_taken in zip(attribute.values, taken, strict=True)
+        if is_taken != takes_others
+    ]
+    if not all(isinstance(v, str) or -(2**63) <= v < 2**63 for v in wanted):
+        return None
+    holds = value.isin(wanted) if wanted else value != value
+    if takes_others:
+        holds = ~holds if wanted else value.notnull()
+    return holds | value.isnull() if takes_null else holds
+
+
+def _union(cut: Segments, accepted: Bools, line: Line) -> Expr | None:
+    """A union of segments of the line, in the order below, each segment, above."""
+    segments = int(cut.starts.size)
+    numbers: Sequence[object] = [*range(-1, segments + 1), None]
+    taken = accepted[cut.of(segment_decoder(cut)([numbers]))]
+    takes_null, taken = bool(taken[-1]), taken[:-1]
+    changes = np.flatnonzero(np.diff(np.concatenate([[False], taken, [False]]).astype(np.int8)))
+    runs = list(zip(changes[::2] - 1, changes[1::2] - 1, strict=True))
+    if len(runs) > RUN_LIMIT:
+        return None
+    edges = [*(int(start) for start in cut.starts), cut.attribute.size]
+    parts = [_segment(line, edges, int(first), int(after), segments) for first, after in runs]
+    if takes_null:
+        parts += [line.value.isnull()] + ([line.value.isnan()] if line.nan else [])
+    union = parts[0]
+    for other in parts[1:]:
+        union |= other
+    return union
+
+
+def _segment(line: Line, edges: Sequence[int], first: int, after: int, segments: int) -> Expr:
+    """Places `first` up to, not including, `after`: -1 lies below the first edge, `segments` above the last."""
+    low = None if first < 0 else line.value >= line.edge(edges[first])
+    if after <= segments:
+        high = line.value < line.edge(edges[after])
+        return high if low is None else low & high
+    # What has no upper end would take NaN in, which engines hold to be the largest number.
+    low = line.value.notnull() if low is None else low
+    return low & ~line.value.isnan() if line.nan else low
