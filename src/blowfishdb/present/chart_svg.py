@@ -100,14 +100,10 @@ class Frame:
         tall = 17.0 * len(shown) + 8.0
         at = min(max(x + wide / 2 - box / 2, 2.0), self.width - box - 2.0)
         above = min(max(y - tall - 6.0, 2.0), self.height - tall - 2.0)
-        spans = [
-            element(
-                "text",
-                {"x": at + 8.0, "y": above + 16.0 + 17.0 * row, "class": "b" if row == 0 else "t"},
-                escaped(line),
-            )
-            for row, line in enumerate(shown)
-        ]
+        spans = []
+        for row, line in enumerate(shown):
+            place = {"x": at + 8.0, "y": above + 16.0 + 17.0 * row, "class": "t" if row else "b"}
+            spans.append(element("text", place, escaped(line)))
         back = element("rect", {"x": at, "y": above, "width": box, "height": tall, "rx": 4, "class": "k"})
         target = element("rect", {"x": x, "y": y, "width": wide, "height": high, "class": "a"})
         return element("g", {"class": "h"}, target, element("g", {"class": "w"}, back, *spans))
@@ -121,14 +117,8 @@ class Frame:
             parts.append(element("line", line))
             parts.append(label(self.left - 7.0, y + 4.0, f"{tick:,.10g}", "end"))
         middle = self.top + self.down / 2
-        turned = {
-            "transform": f"rotate(-90 14 {middle:.1f})",
-            "x": 14,
-            "y": middle,
-            "text-anchor": "middle",
-            "class": "q",
-        }
-        return "".join(parts) + element("text", turned, escaped(name))
+        turned = {"transform": f"rotate(-90 14 {middle:.1f})", "x": 14, "y": middle}
+        return "".join(parts) + element("text", {**turned, "text-anchor": "middle", "class": "q"}, escaped(name))
 
     def with_room_for(self, labels: Sequence[str]) -> Frame:
         """The same sheet, taller where names have to be tilted."""
@@ -151,12 +141,8 @@ class Frame:
         tilts = self._tilts(labels)
         parts = []
         for place in regular(labels, len(labels) if tilts else self._fit(labels)):
-            x, y = self.left + self.across * (place + 0.5) / len(labels), self.floor + 18.0
-            about: dict[str, object] = {"x": x, "y": y, "text-anchor": "middle"}
-            if tilts:
-                x, y = x + 4.0, y - 4.0
-                about = {"x": x, "y": y, "text-anchor": "end", "transform": f"rotate(-38 {x:.1f} {y:.1f})"}
-            parts.append(element("text", about, escaped(shortened(labels[place], NAME))))
+            x = self.left + self.across * (place + 0.5) / len(labels)
+            parts.append(name_label(x, self.floor + 18.0, shortened(labels[place], NAME), tilts=tilts))
         return "".join(parts) + self._below(name)
 
     def number_axis(self, low: float, high: float, name: str) -> str:
@@ -200,6 +186,15 @@ class Frame:
 def label(x: float, y: float, text: str, anchor: str) -> str:
     """A few words at a place."""
     return element("text", {"x": x, "y": y, "text-anchor": anchor}, escaped(text))
+
+
+def name_label(x: float, y: float, text: str, *, tilts: bool) -> str:
+    """A name with its middle at a place, or tilted with its end there."""
+    if not tilts:
+        return label(x, y, text, "middle")
+    x, y = x + 4.0, y - 4.0
+    turned = {"x": x, "y": y, "text-anchor": "end", "transform": f"rotate(-38 {x:.1f} {y:.1f})"}
+    return element("text", turned, escaped(text))
 
 
 DETAIL = Detail(bars=600, points=1_500, dots=40, squares=(36, 48))

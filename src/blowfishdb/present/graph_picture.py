@@ -7,7 +7,7 @@ import math
 
 from blowfishdb.model.explain import GraphView
 from blowfishdb.present.chart import BAR, GRID, PAPER
-from blowfishdb.present.chart_svg import LETTER, Frame, element, escaped, label
+from blowfishdb.present.chart_svg import LETTER, Frame, element, escaped, label, name_label
 from blowfishdb.present.words import shortened
 
 PARTS = (BAR, "#c8553d", "#4f7d3a", "#8a5a9e", "#b5862b", "#2f8f83", "#a3466c", "#5b6470")
@@ -103,15 +103,7 @@ def _arcs(view: GraphView) -> str:
     for place, text in enumerate(view.labels):
         x = left + GAP * place
         parts.append(_dot(view, place, x, base))
-        about: dict[str, object] = {"x": x, "y": base + 22.0, "text-anchor": "middle"}
-        if tilts:
-            about = {
-                "x": x + 4,
-                "y": base + 18,
-                "text-anchor": "end",
-                "transform": f"rotate(-38 {x + 4:.1f} {base + 18:.1f})",
-            }
-        parts.append(element("text", about, escaped(shortened(text, NAME))))
+        parts.append(name_label(x, base + 22.0, shortened(text, NAME), tilts=tilts))
     if view.first > 0:
         parts.append(label(left - 40.0, base + 4.0, "…", "middle"))
     if view.first + count < view.size:
