@@ -198,15 +198,14 @@ def what_if(
           --theta 1000 --theta 5000 --policy "cuts 10000" \\
           --pair 900,1000 --pair 900,20000
     """
-    from blowfishdb.cli.what_if import compare, show_comparison
+    from blowfishdb.cli.what_if import show_comparison
     from blowfishdb.engine.target import accuracy_target
 
     target = accuracy_target(within, beta, confidence=confidence)
     policies = [*(policy or []), *(f"within {one}" for one in theta or [])]
     with existing(config) as curator:
         dataset = curator.dataset(name)
-    comparison = compare(dataset, attribute, target, policies, pair or [])
-    show_comparison(dataset, comparison, as_json=as_json)
+    show_comparison(dataset, attribute, target, policies, pair or [], as_json=as_json)
 
 
 @app.command("set")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from blowfishdb.analysis.risk import Risk, risk, sufficient_budget
@@ -29,21 +29,16 @@ HARDLY, NOT_AT_ALL = 100.0, 1e6
 MOST_THRESHOLDS = 3
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Prices of one accuracy under each policy of an attribute, most expensive first; the policy in force in words."""
-
-    attribute: str
-    target: AccuracyTarget
-    prices: tuple[PolicyPrice, ...]
-    pairs: tuple[Pair, ...]
-    in_force: str
-
-
-def compare(
-    dataset: Dataset, name: str, target: AccuracyTarget, policies: Sequence[str], pairs: Sequence[str]
-) -> Comparison:
-    """The price of each policy in words, or of the usual ones; the one in force is among them."""
+def show_comparison(
+    dataset: Dataset,
+    name: str,
+    target: AccuracyTarget,
+    policies: Sequence[str],
+    pair_texts: Sequence[str],
+    *,
+    as_json: bool,
+) -> None:
+    """Prints the price of each policy, or of the usual ones, most expensive first; the one in force is among them."""
     attribute = dataset.domain.find(name, PolicyError)
     if dataset.policy.grid_of(name) is not None:
         raise PolicyError(f"{name} belongs to a joint threshold; its own policy cannot be compared")
@@ -53,11 +48,31 @@ def compare(
         family_words(family): replace(dataset.policy, attributes={**dataset.policy.attributes, name: family})
         for family in families
     }
-    chosen_pairs = read_pairs(name, pairs, attribute)
+    pairs = read_pairs(name, pair_texts, attribute)
     kind: Kind = "cdf" if attribute.ordered else "histogram"
-    prices = what_if(dataset.domain, named, query(kind, name), target, chosen_pairs)
+    prices = what_if(dataset.domain, named, query(kind, name), target, pairs)
     ranked = sorted(prices, key=lambda price: math.inf if price.epsilon is None else price.epsilon, reverse=True)
-    return Comparison(name, target, tuple(ranked), chosen_pairs, family_words(current))
+    if as_json:
+        print_json([_content(price, pairs, family_words(current)) for price in ranked])
+        return
+    title = (
+        f"{'Cumulative histogram' if attribute.ordered else 'Histogram'} of {name} ({attribute.size:,} values), every "
+        f"count within {short(target.alpha)} with probability {target.confidence}"
+    )
+    questions = [f"odds on “{_shown(pair.one)} or {_shown(pair.two)}?”" for pair in pairs]
+    rows = [
+        (
+            price.name + (" (in force)" if price.name == family_words(current) else ""),
+            "none" if price.epsilon is None else short(price.epsilon),
+            price.mechanism or price.refusal,
+            *(odds_words(price, place) for place in range(len(pairs))),
+        )
+        for price in ranked
+    ]
+    columns = ("policy", "epsilon", "mechanism", *questions)
+    say(table(title, columns, rows, right=("epsilon",), folds=("policy", *questions)))
+    say("No data was read. Odds: how much likelier one value may come to look than the other.", style="dim")
+    say(closing_words(dataset, name))
 
 
 def usual_families(attribute: Attribute) -> list[Family]:
@@ -99,33 +114,6 @@ def read_pair(text: str, attribute: Attribute) -> tuple[object, object]:
     return values
 
 
-def show_comparison(dataset: Dataset, comparison: Comparison, *, as_json: bool) -> None:
-    """Prints the comparison."""
-    if as_json:
-        print_json([_content(price, comparison) for price in comparison.prices])
-        return
-    attribute = dataset.domain[comparison.attribute]
-    kind = "Cumulative histogram" if attribute.ordered else "Histogram"
-    title = (
-        f"{kind} of {comparison.attribute} ({attribute.size:,} values), every count within "
-        f"{short(comparison.target.alpha)} with probability {comparison.target.confidence}"
-    )
-    questions = [f"odds on “{_shown(pair.one)} or {_shown(pair.two)}?”" for pair in comparison.pairs]
-    rows = [
-        (
-            price.name + (" (in force)" if price.name == comparison.in_force else ""),
-            "none" if price.epsilon is None else short(price.epsilon),
-            price.mechanism or price.refusal,
-            *(odds_words(price, place) for place in range(len(comparison.pairs))),
-        )
-        for price in comparison.prices
-    ]
-    columns = ("policy", "epsilon", "mechanism", *questions)
-    say(table(title, columns, rows, right=("epsilon",), folds=("policy", *questions)))
-    say("No data was read. Odds: how much likelier one value may come to look than the other.", style="dim")
-    say(closing_words(dataset, comparison.attribute))
-
-
 def closing_words(dataset: Dataset, name: str) -> str:
     """What the policy in force protects and does not protect, as far as it concerns one attribute."""
     domain, policy = Domain(((name, dataset.domain[name]),)), dataset.policy
@@ -151,16 +139,16 @@ def odds_words(price: PolicyPrice, place: int) -> str:
     return f"× {odds:.2g} ({apart})" if steps > 1 else f"× {odds:.2g}"
 
 
-def _content(price: PolicyPrice, comparison: Comparison) -> dict[str, object]:
+def _content(price: PolicyPrice, pairs: Sequence[Pair], in_force: str) -> dict[str, object]:
     return {
         "policy": price.name,
-        "in_force": price.name == comparison.in_force,
+        "in_force": price.name == in_force,
         "epsilon": exact(price.epsilon),
         "mechanism": price.mechanism or None,
         "refusal": price.refusal or None,
         "pairs": [
             {"values": [_shown(pair.one), _shown(pair.two)], "steps": price.steps[place], "odds": price.odds(place)}
-            for place, pair in enumerate(comparison.pairs)
+            for place, pair in enumerate(pairs)
         ],
     }
 
