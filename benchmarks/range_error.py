@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.harness import Row, measure
 from blowfishdb.mechanisms import hierarchy, identity, optimized
 from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
-from blowfishdb.mechanisms.identity import IdentityStrategy
+from blowfishdb.mechanisms.forest import LineStrategy
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.noise.distribution import variance
 from blowfishdb.noise.sampler import sample
@@ -35,7 +35,7 @@ def run(data: Path | None) -> Iterator[Row]:
     """Expected errors of three plans, then the optimised one with noise really drawn."""
     del data
     problem = Problem(one_record(CELLS), AllRanges(CELLS))
-    proposals: tuple[Callable[[Problem], EstimatingStrategy | IdentityStrategy], ...] = (
+    proposals: tuple[Callable[[Problem], EstimatingStrategy | LineStrategy], ...] = (
         optimized.propose,
         hierarchy.propose,
         identity.propose,
@@ -51,7 +51,7 @@ def run(data: Path | None) -> Iterator[Row]:
     yield Row(f"all ranges, n={CELLS}, optimized", ours, HDMM, ours / HDMM, seconds, peak_mb, note)
 
 
-def _expected_error(strategy: EstimatingStrategy | IdentityStrategy) -> float:
+def _expected_error(strategy: EstimatingStrategy | LineStrategy) -> float:
     plan, _ = calibrate(strategy.plan(Fraction(1)), strategy.problem.graph, EPSILON)
     total = strategy.total_variance(variance(float(plan.unit) / plan.weights))
     return math.sqrt(total / strategy.problem.workload.shape[0])

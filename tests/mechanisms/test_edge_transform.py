@@ -17,8 +17,8 @@ from blowfishdb.mechanisms.edge_transform import (
     on_single_edges,
     unit_steps,
 )
+from blowfishdb.mechanisms.forest import ForestStrategy
 from blowfishdb.mechanisms.products import as_boxes
-from blowfishdb.mechanisms.spanning_tree import TreeStrategy
 from blowfishdb.model.graphs import EdgeGraph
 from blowfishdb.model.workload import AllRanges, Identity, Kronecker, Prefix, Sparse, Stacked, all_marginals, total
 from blowfishdb.plan.certificate import certify
@@ -104,13 +104,14 @@ def test_routes_add_up_to_their_edge(rows, columns, seed):
 
 def test_trees_are_ordinary_measurements():
     line = edge_transform.propose(Problem(policy([window(12, 1)]), AllRanges(12)))
-    assert isinstance(line, TreeStrategy)
-    assert (line.mechanism, line.stretch) == ("edge-transform", 1)
+    assert isinstance(line, ForestStrategy)
+    assert line.mechanism == "edge-transform"
+    assert certify(line.plan(Fraction(1)), line.problem.graph).epsilon == 1
     assert line.answer_variances(np.ones(11)).max() == 2
     star = EdgeGraph(5, np.array([[0, v] for v in range(1, 5)]))
-    assert isinstance(edge_transform.propose(Problem(policy([star]), Identity(5))), TreeStrategy)
+    assert isinstance(edge_transform.propose(Problem(policy([star]), Identity(5))), ForestStrategy)
     gone = edge_transform.propose(Problem(policy([window(5, 1)], presence="only"), Identity(5)))
-    assert isinstance(gone, TreeStrategy)
+    assert isinstance(gone, ForestStrategy)
 
 
 def test_cycles_publish_answers_only():

@@ -48,10 +48,10 @@ def test_cells_without_edges_are_exact_and_free():
     reach = np.array([0, 2, 2, 3])
     graph = CellGraph((WindowGraph(reach, np.array([], dtype=np.int64)),), "record", np.array(False), "public")
     strategy = identity.propose(Problem(graph, Identity(4)))
-    assert strategy.alone.tolist() == [0, 3]
+    assert strategy.roots.tolist() == [0, 3]
     assert strategy.direct.tolist() == [-1, 0, 1, -1]
     joined = CellGraph(graph.factors, "record", np.array([True, False, False, False]), "public")
-    assert identity.propose(Problem(joined, Identity(4))).alone.tolist() == [3]
+    assert identity.propose(Problem(joined, Identity(4))).roots.tolist() == [3]
     public = CellGraph((WindowGraph(np.arange(4), np.array([], dtype=np.int64)),), "record", np.array(False), "public")
     plan = identity.propose(Problem(public, Identity(4))).plan(Fraction(1))
     assert plan.parts == () and certify(plan, public).epsilon == 0

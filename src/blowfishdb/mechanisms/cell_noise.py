@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from blowfishdb.mechanisms import identity
 from blowfishdb.mechanisms.axis_estimate import LEAST_VARIANCE, EstimatingStrategy, answer_variances
-from blowfishdb.mechanisms.identity import IdentityStrategy
+from blowfishdb.mechanisms.forest import LineStrategy
 from blowfishdb.mechanisms.kronecker import KroneckerStrategy
-from blowfishdb.mechanisms.ordered import OrderedStrategy
 from blowfishdb.mechanisms.strategy import Strategy
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.workload import Prefix, as_intervals
@@ -25,7 +25,7 @@ def own_variances(strategy: Strategy, plan: Plan | EdgePlan, variances: Floats) 
         return cells
     if isinstance(strategy, KroneckerStrategy):
         return np.asarray(variances) if all(_is_cell_by_cell(axis.measurement) for axis in strategy.axes) else cells
-    if not isinstance(strategy, IdentityStrategy | EstimatingStrategy):
+    if not isinstance(strategy, EstimatingStrategy) and strategy.mechanism != identity.NAME:
         return cells
     first = 0
     for part in plan.parts:
@@ -58,7 +58,7 @@ AT_ONCE = 256
 def running_variances(strategy: Strategy, plan: Plan | EdgePlan, variances: Floats) -> Floats | None:
     """The variance of the total of the first 1, 2, ... cells where every cell is counted; None if it is not known."""
     cells = plan.cells if isinstance(plan, Plan) else plan.workload.shape[1]
-    if isinstance(strategy, OrderedStrategy):
+    if isinstance(strategy, LineStrategy):
         return strategy.variances_of(Prefix(cells), variances)
     if isinstance(strategy, EstimatingStrategy):
         return answer_variances(strategy.estimator, Prefix(cells), np.maximum(variances, LEAST_VARIANCE))

@@ -11,8 +11,9 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array, eye_array, hstack
 
 from blowfishdb.errors import Declined, TooLarge
+from blowfishdb.mechanisms.forest import ForestStrategy
 from blowfishdb.mechanisms.products import as_boxes
-from blowfishdb.mechanisms.spanning_tree import TreeStrategy, best_forest, listed_edges, tree_strategy
+from blowfishdb.mechanisms.spanning_tree import best_forest, listed_edges, tree_strategy
 from blowfishdb.model.graphs import ZERO
 from blowfishdb.model.numbers import Floats, Ints, as_ints, consecutive
 from blowfishdb.model.workload import Rectangles
@@ -295,14 +296,14 @@ class EdgeStrategy:
         return np.asarray(self.decoder[queries].toarray(), dtype=np.float64)
 
 
-def propose(problem: Problem) -> EdgeStrategy | TreeStrategy:
+def propose(problem: Problem) -> EdgeStrategy | ForestStrategy:
     """Serves any policy whose edges can be listed; for a forest it measures the flow over every edge as a row."""
     edges = listed_edges(NAME, problem)
     cells = problem.graph.cells
     if edges.shape[0] <= cells:
         forest = best_forest(cells, edges)
         if edges.shape[0] == int((~forest.is_root).sum()):
-            return tree_strategy(NAME, problem, edges, forest)
+            return tree_strategy(NAME, problem, forest)
     compared = problem.workload.shape[0] * edges.shape[0]
     if compared > PROOF_ENTRIES:
         raise Declined(NAME, f"its proof would compare {compared:,} entries, more than {PROOF_ENTRIES:,}")

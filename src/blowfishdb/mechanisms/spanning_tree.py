@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -11,11 +10,11 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.strategy import chosen_rows
+from blowfishdb.mechanisms.forest import ForestStrategy
 from blowfishdb.model.graphs import ZERO, WindowGraph
-from blowfishdb.model.numbers import Bools, Floats, Ints
+from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.workload import Intervals, Rows, Sparse
-from blowfishdb.plan.plan import Measurement, Plan, Problem
+from blowfishdb.plan.plan import Problem
 
 NAME = "spanning-tree"
 EDGES = 4_000_000
@@ -23,7 +22,6 @@ CELLS = 250_000
 LINE_CELLS = 4096
 """Longer ordered axes belong to the mechanisms that never list edges."""
 ENTRIES = 20_000_000
-CHUNK = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +94,10 @@ def grow(vertices: int, edges: Ints, first_roots: Ints) -> Forest:
     return Forest(parent.astype(np.int64), np.concatenate(orders).astype(np.int64))
 
 
-def propose(problem: Problem) -> TreeStrategy:
+def propose(problem: Problem) -> ForestStrategy:
     """Serves any policy whose edges can be listed, with the tree of least stretch among a few."""
     edges = listed_edges(NAME, problem)
-    return tree_strategy(NAME, problem, edges, best_forest(problem.graph.cells, edges))
+    return tree_strategy(NAME, problem, best_forest(problem.graph.cells, edges))
 
 
 def listed_edges(mechanism: str, problem: Problem) -> Ints:
@@ -137,103 +135,33 @@ def best_forest(cells: int, edges: Ints) -> Forest:
     return min(candidates, key=lambda forest: (int(forest.distances(edges).max()), int(forest.depth.sum())))
 
 
-def tree_strategy(mechanism: str, problem: Problem, edges: Ints, forest: Forest) -> TreeStrategy:
+def tree_strategy(mechanism: str, problem: Problem, forest: Forest) -> ForestStrategy:
     """The strategy that measures the cells below every edge of the forest, all with the same weight."""
-    cells = problem.graph.cells
     if forest.runs is None and int(forest.depth.sum()) > ENTRIES:
         raise Declined(mechanism, "the sums below the edges of the tree have too many entries")
-    noisy = np.flatnonzero(~forest.is_root)
-    noisy = noisy[noisy != cells]
-    roots = np.flatnonzero(forest.is_root[:cells])
-    return TreeStrategy(mechanism, problem, forest, noisy, roots, int(forest.distances(edges).max()))
+    is_root = forest.is_root[:-1]
+    rows, totals = (subtrees(forest, np.flatnonzero(chosen)) for chosen in (~is_root, is_root))
+    return ForestStrategy(mechanism, problem, forest.parent[:-1], rows, totals)
 
 
-@dataclass(frozen=True, eq=False)
-class TreeStrategy:
-    """One noise variable per cell of `noisy`: the sum of its subtree; trees rooted at a cell have exact totals.
-
-    `stretch` is the largest number of tree steps that one edge of the policy takes: the plan's loss at unit 1.
-    """
-
-    mechanism: str
-    problem: Problem
-    forest: Forest
-    noisy: Ints
-    roots: Ints
-    stretch: int
-
-    @property
-    def direct(self) -> None:
+def subtrees(forest: Forest, tops: Ints) -> Rows | None:
+    """Rows that count the cells below the given ones, plain intervals where all subtrees are runs; None for none."""
+    cells = forest.parent.size - 1
+    if not tops.size:
         return None
-
-    @property
-    def has_fixed_coefficients(self) -> bool:
-        """The answers combine the noise in one way, whatever its variances."""
-        return True
-
-    def plan(self, unit: Fraction) -> Plan:
-        exact = self._subtrees(self.roots) if self.roots.size else None
-        return Plan(unit, (Measurement(self._subtrees(self.noisy), np.ones(1, dtype=np.int64)),), exact)
-
-    def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
-        """Each cell as its subtree minus the subtrees of its children; takes vectors or column matrices."""
-        del variances
-        cells = np.asarray(self._differences @ measured, dtype=np.float64)
-        cells[self.roots] += exact
-        return cells
-
-    def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
-        return np.asarray(self.problem.workload.dot(self.estimate_cells(measured, exact, variances)))
-
-    def answer_variances(self, variances: Floats) -> Floats:
-        """An answer's coefficient on a subtree is the step of its row along the tree edge above it."""
-        workload = self.problem.workload
-        answers = np.zeros(workload.shape[0])
-        step = max(1, CHUNK // max(workload.shape))
-        for start in range(0, self.noisy.size, step):
-            chosen = slice(start, start + step)
-            steps = workload.dot(self._differences[:, chosen].toarray())
-            answers += (steps * steps).astype(np.float64) @ variances[chosen]
-        return answers
-
-    def total_variance(self, variances: Floats) -> float:
-        """The summed expected squared error of all answers."""
-        return float(self.answer_variances(variances).sum())
-
-    def coefficients(self, queries: Ints, variances: Floats) -> Floats:
-        """For each of the given answers its coefficient on every noise variable."""
-        del variances
-        rows = chosen_rows(self.problem.workload, queries)
-        return np.asarray((self._differences.T @ rows.T).T, dtype=np.float64)
-
-    @cached_property
-    def _differences(self) -> csr_array:
-        """Cells by noise variables: 1 at the top of the subtree, -1 at the parent of that."""
-        cells, column = self.problem.graph.cells, np.arange(self.noisy.size)
-        above = self.forest.parent[self.noisy]
-        counted = above != cells
-        row = np.concatenate([self.noisy, above[counted]])
-        value = np.concatenate([np.ones(column.size), np.full(int(counted.sum()), -1)]).astype(np.int64)
-        place = (row, np.concatenate([column, column[counted]]))
-        return csr_array(coo_array((value, place), shape=(cells, column.size)))
-
-    def _subtrees(self, tops: Ints) -> Rows:
-        """Rows that count the cells below the given ones; plain intervals where all subtrees are runs of cells."""
-        cells = self.problem.graph.cells
-        if self.forest.runs is not None:
-            low, high = self.forest.runs
-            return Intervals(cells, low[tops], high[tops])
-        parent = self.forest.parent
-        member, above = np.arange(cells), np.arange(cells)
-        rows, columns = [above], [member]
-        while member.size:
-            climbs = parent[above] != above
-            member, above = member[climbs], parent[above[climbs]]
-            rows.append(above)
-            columns.append(member)
-        row, column = np.concatenate(rows), np.concatenate(columns)
-        place = np.full(cells + 1, -1)
-        place[tops] = np.arange(tops.size)
-        kept = place[row] >= 0
-        ones = np.ones(int(kept.sum()), dtype=np.int64)
-        return Sparse(csr_array(coo_array((ones, (place[row[kept]], column[kept])), shape=(tops.size, cells))))
+    if forest.runs is not None:
+        low, high = forest.runs
+        return Intervals(cells, low[tops], high[tops])
+    member, above = np.arange(cells), np.arange(cells)
+    rows, columns = [above], [member]
+    while member.size:
+        climbs = forest.parent[above] != above
+        member, above = member[climbs], forest.parent[above[climbs]]
+        rows.append(above)
+        columns.append(member)
+    row, column = np.concatenate(rows), np.concatenate(columns)
+    place = np.full(cells + 1, -1)
+    place[tops] = np.arange(tops.size)
+    inside = place[row] >= 0
+    ones = np.ones(int(inside.sum()), dtype=np.int64)
+    return Sparse(csr_array(coo_array((ones, (place[row[inside]], column[inside])), shape=(tops.size, cells))))

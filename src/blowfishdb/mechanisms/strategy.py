@@ -57,6 +57,37 @@ class Strategy(Protocol):
         ...
 
 
+class CellStrategy:
+    """What strategies that estimate the count of every cell have in common; a strategy of its own has a plan."""
+
+    mechanism: str
+    problem: Problem
+
+    has_fixed_coefficients = False
+    """Whether answers combine the noise in one way, whatever its variances."""
+
+    @property
+    def direct(self) -> Ints | None:
+        """None: answers mix several noise variables."""
+        return None
+
+    def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """The count of every cell; takes vectors or column matrices."""
+        raise NotImplementedError
+
+    def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """The answer to every query."""
+        return np.asarray(self.problem.workload.dot(self.estimate_cells(measured, exact, variances)))
+
+    def answer_variances(self, variances: Floats) -> Floats:
+        """The expected squared error of each answer."""
+        raise NotImplementedError
+
+    def total_variance(self, variances: Floats) -> float:
+        """The summed expected squared error of all answers."""
+        return float(np.sum(self.answer_variances(variances)))
+
+
 class Mechanism(Protocol):
     """Proposes a strategy for a problem, or raises Declined with the reason."""
 
@@ -132,7 +163,7 @@ def spread_choice(size: int, count: int) -> Ints:
     return np.minimum((place + place * GOLDEN % 1.0) * (size / count), size - 1).astype(np.int64)
 
 
-def distinct(terms: Ints) -> tuple[Ints, Ints]:
+def value_counts(terms: Ints) -> tuple[Ints, Ints]:
     """The different numbers of terms, and how often each occurs."""
     counts = np.bincount(terms)
     values = np.flatnonzero(counts)

@@ -16,7 +16,7 @@ from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, Estimator, T
 from blowfishdb.mechanisms.cell_noise import own_variances
 from blowfishdb.mechanisms.data_aware.hats import HatSolver
 from blowfishdb.mechanisms.data_aware.script import Finding, Script, hides_anything, measured_rows
-from blowfishdb.mechanisms.identity import IdentityStrategy
+from blowfishdb.mechanisms.forest import LineStrategy
 from blowfishdb.mechanisms.optimized import SmoothShape, TreeShape, choose, level_plans
 from blowfishdb.mechanisms.strategy import Mechanism, Strategy, chosen_rows, row_variances
 from blowfishdb.model.graphs import CellGraph, WindowGraph
@@ -334,7 +334,7 @@ CLEARLY = 0.98
 class BucketPlan:
     """A calibrated plan over buckets, the strategy that reads it, and the variance of each answer's noise."""
 
-    strategy: EstimatingStrategy | IdentityStrategy
+    strategy: EstimatingStrategy | LineStrategy
     plan: Plan
     answer_variances: Floats
 
@@ -345,14 +345,14 @@ class BucketPlan:
 
     def running(self, buckets: Buckets) -> Floats:
         """The variance of the total of the first 1, 2, ... cells of the buckets."""
-        if isinstance(self.strategy, IdentityStrategy):
+        if isinstance(self.strategy, LineStrategy):
             return np.zeros(buckets.cells)
         return answer_variances(buckets, self.strategy.estimator, Prefix(buckets.cells), row_variances(self.plan))
 
     def totals(self, noisy: Ints, exact: Ints) -> Floats:
         """The least-squares count of each bucket, by the variances that those of the answers come from."""
         measured, free, spread = noisy.astype(np.float64), exact.astype(np.float64), row_variances(self.plan)
-        if isinstance(self.strategy, IdentityStrategy):
+        if isinstance(self.strategy, LineStrategy):
             return self.strategy.estimate_cells(measured, free, spread)
         return self.strategy.estimator.estimate(measured, free, spread)
 

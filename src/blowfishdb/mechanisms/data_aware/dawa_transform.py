@@ -249,7 +249,7 @@ def _from_sums(problem: Problem, epsilon: Fraction) -> Script:
     measured = measured_rows((yield Ask(SUMS, MeasurementStage(plan))))
     spread = row_variances(plan)
     cells, buckets, before = [], [], 0
-    ends = np.flatnonzero(strategy.exact)
+    ends = strategy.roots
     # Runs that no record crosses have exact totals and are read one by one.
     for run, sums in enumerate(np.split(measured.noisy, ends[:-1] - np.arange(ends.size - 1))):
         levels = even_runs(sums.astype(np.float64), float(measured.exact[run]), float(spread[0]))

@@ -398,7 +398,7 @@ def bucket_counts(
     """
     merged = graph if buckets is None else merge_graph(graph, buckets)
     strategy = identity.propose(Problem(merged, Identity(merged.cells)))
-    noisy, alone = strategy.noisy, strategy.alone
+    noisy, alone = strategy.noisy, strategy.roots
     low, high = alone, alone + 1
     if has_total := bool(np.all(merged.components() == 0)):
         low, high = np.append(low, 0), np.append(high, merged.cells)
