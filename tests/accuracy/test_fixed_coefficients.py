@@ -13,8 +13,7 @@ from blowfishdb.accuracy.candidates import CertifiedCandidate
 from blowfishdb.accuracy.tails import LaplaceSums
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.mechanisms import identity, kronecker, marginals, spanning_tree
-from blowfishdb.mechanisms.kronecker import KroneckerStrategy
-from blowfishdb.mechanisms.product_levels import LevelTableStrategy
+from blowfishdb.mechanisms.kronecker import KroneckerStrategy, LevelTableStrategy
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.policy import Policy, full, threshold

@@ -8,9 +8,11 @@ from scipy.sparse import csr_array
 
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms import kronecker
+from blowfishdb.mechanisms.kronecker import KroneckerStrategy
+from blowfishdb.mechanisms.product_choice import Choices
 from blowfishdb.mechanisms.products import (
     AxisChoice,
-    DenseRows,
+    AxisRows,
     axis_rows,
     candidate_levels,
     component_level,
@@ -64,7 +66,7 @@ def test_any_choice_of_levels_is_decoded_without_bias(graph, data):
         choices.append(AxisChoice(size, level, data.draw(st.floats(0.05, 0.95)) if level else 0.0))
     problem = Problem(graph, random_boxes(graph.shape, 6, 3))
     parts = product_parts(problem.workload, graph.shape)
-    check_cells_strategy(kronecker.kronecker_strategy(problem, parts, tuple(choices)), problem, 1)
+    check_cells_strategy(KroneckerStrategy(problem, parts, Choices.of(graph).totals, tuple(choices)), problem, 1)
 
 
 @settings(max_examples=60)
@@ -149,11 +151,11 @@ def test_runs_compute_what_written_out_rows_do(cells, seed):
     rng = np.random.default_rng(seed)
     ends = np.sort(rng.integers(0, cells + 1, (2, rng.integers(1, 20))), axis=0)
     rows = Intervals(cells, ends[0], ends[1])
-    runs, dense = axis_rows(rows), DenseRows(rows.dense().astype(float))
+    runs, dense = axis_rows(rows), AxisRows(rows.dense().astype(float))
     matrix, counts = rng.normal(size=(cells, 4)), rng.uniform(size=rows.shape[0])
     np.testing.assert_allclose(runs.times(matrix), dense.times(matrix), atol=1e-9)
     np.testing.assert_allclose(runs.quadratic(matrix @ matrix.T), dense.quadratic(matrix @ matrix.T), atol=1e-9)
-    np.testing.assert_allclose(runs.squares(), dense.squares())
+    np.testing.assert_allclose(runs.squares, dense.squares)
     np.testing.assert_allclose(runs.energies(counts)(matrix), dense.energies(counts)(matrix), atol=1e-9)
     places = np.array([0, rows.shape[0] - 1])
     np.testing.assert_allclose(runs.chosen(places).times(matrix), dense.chosen(places).times(matrix), atol=1e-9)

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.mechanisms import kronecker
-from blowfishdb.mechanisms.product_choice import Choices, axis_components, choose_axes, choose_table, with_wide_rows
-from blowfishdb.mechanisms.product_levels import LevelTableStrategy, ProductRows
-from blowfishdb.mechanisms.products import AxisModes, product_parts, smooth_level
+from blowfishdb.mechanisms.kronecker import KroneckerStrategy, LevelTableStrategy
+from blowfishdb.mechanisms.product_choice import Choices, choose_axes, choose_table, with_wide_rows
+from blowfishdb.mechanisms.products import AxisModes, ProductRows, product_parts, smooth_level
 from blowfishdb.model.workload import AllRanges, Kronecker
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan.certificate import calibrate
@@ -33,14 +33,12 @@ def drawn_table(problem: Problem, data: st.DataObject) -> LevelTableStrategy:
     for levels in np.ndindex(*(len(axis.grams) for axis in axes)):
         if any(levels) and data.draw(st.booleans()):
             weights[levels] = data.draw(st.integers(1, 9))
-    is_closed = graph.has_value_edges and not graph.to_zero.any()
-    components = tuple(axis_components(graph)) if is_closed else None
     wide = None
     if data.draw(st.booleans()):
         rows = tuple(smooth_level(size, data.draw(st.integers(1, 4)), 3).blocks for size in graph.shape)
         wide = ProductRows(rows, data.draw(st.integers(1, 9)))
     parts = product_parts(problem.workload, graph.shape)
-    return LevelTableStrategy(problem, parts, tuple(axes), weights, components, wide)
+    return LevelTableStrategy(problem, parts, Choices.of(graph).totals, tuple(axes), weights, wide)
 
 
 @settings(max_examples=60)
@@ -58,7 +56,8 @@ def squared_error(strategy, problem: Problem) -> float:
 def test_a_table_beats_the_best_product(theta):
     problem = Problem(policy([window(32, theta)] * 2), random_boxes((32, 32), 200, 1))
     parts = product_parts(problem.workload, (32, 32))
-    product = kronecker.kronecker_strategy(problem, parts, choose_axes(parts, Choices.of(problem.graph)))
+    choices = Choices.of(problem.graph)
+    product = KroneckerStrategy(problem, parts, choices.totals, choose_axes(parts, choices))
     table = kronecker.propose(problem)
     assert isinstance(table, LevelTableStrategy)
     assert squared_error(table, problem) < 0.9 * squared_error(product, problem)
@@ -69,11 +68,10 @@ def test_wide_rows_help_where_cells_and_coarse_rows_are_mixed():
     graph = policy([window(128, 8)] * 2)
     problem = Problem(graph, random_boxes((128, 128), 200, 1))
     parts, choices = product_parts(problem.workload, graph.shape), Choices.of(graph)
-    exact = tuple(axis_components(graph))
-    table = choose_table(parts, graph, choices, choose_axes(parts, choices))
-    wider = with_wide_rows(parts, choices, table, exact)
-    before = LevelTableStrategy(problem, parts, table.axes, table.weights, exact)
-    after = LevelTableStrategy(problem, parts, wider.axes, wider.weights, exact, wider.wide)
+    table = choose_table(parts, choices, choose_axes(parts, choices))
+    wider = with_wide_rows(parts, choices, table)
+    before = LevelTableStrategy(problem, parts, choices.totals, table.axes, table.weights)
+    after = LevelTableStrategy(problem, parts, choices.totals, wider.axes, wider.weights, wider.wide)
     ratio = squared_error(after, problem) / squared_error(before, problem)
     assert ratio < 0.97
     assert ratio == pytest.approx(wider.ratio / table.ratio, rel=0.03)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -12,21 +12,27 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.product_choice import Choices, axis_components, choose_axes, choose_table, with_wide_rows
-from blowfishdb.mechanisms.product_levels import LevelTableStrategy
+from blowfishdb.mechanisms.product_choice import Choices, choose_axes, choose_table, with_wide_rows
 from blowfishdb.mechanisms.products import (
+    CHUNK,
     AxisChoice,
+    AxisModes,
     AxisRows,
+    Corrections,
+    Levels,
     ProductPart,
+    ProductRows,
     along_axes,
-    component_level,
+    covariance_table,
+    gram_table,
     product_parts,
     summed_by_query,
+    summed_over_queries,
 )
-from blowfishdb.model.graphs import CellGraph
+from blowfishdb.mechanisms.strategy import CellStrategy
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.workload import Kronecker, Sparse
-from blowfishdb.plan.plan import KroneckerMeasurement, Plan, Problem
+from blowfishdb.model.workload import Identity, Kronecker, Sparse
+from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan, Problem
 
 NAME = "kronecker"
 AXIS_CELLS = 2048
@@ -50,69 +56,58 @@ def propose(problem: Problem) -> KroneckerStrategy | LevelTableStrategy:
         raise Declined(NAME, "the queries are not products of one row per axis")
     choices = Choices.of(problem.graph)
     product = choose_axes(parts, choices)
-    exact = _exact_components(problem.graph)
-    table = choose_table(parts, problem.graph, choices, product)
+    table = choose_table(parts, choices, product)
     if table is not None:
-        table = with_wide_rows(parts, choices, table, exact)
-    if table is None or table.ratio > WORTH:
-        return kronecker_strategy(problem, parts, product)
-    return LevelTableStrategy(problem, parts, table.axes, table.weights, exact, table.wide)
-
-
-def kronecker_strategy(
-    problem: Problem, parts: tuple[ProductPart, ...], axes: tuple[AxisChoice, ...]
-) -> KroneckerStrategy:
-    """The strategy with the given rows on each axis; component totals are exact where no record can leave."""
-    rows = math.prod(axis.measurement.rows.shape[0] for axis in axes)
+        table = with_wide_rows(parts, choices, table)
+    if table is not None and table.ratio <= WORTH:
+        return LevelTableStrategy(problem, parts, choices.totals, table.axes, table.weights, table.wide)
+    rows = math.prod(axis.measurement.rows.shape[0] for axis in product)
     if rows > ROWS:
         raise Declined(NAME, f"it would measure {rows:,} rows, more than {ROWS:,}")
-    return KroneckerStrategy(problem, parts, axes, _exact_components(problem.graph))
-
-
-def _exact_components(graph: CellGraph) -> tuple[Ints, ...] | None:
-    """Component labels of each axis where no record can leave its component; None where one can."""
-    is_closed = graph.has_value_edges and not graph.to_zero.any()
-    return tuple(axis_components(graph)) if is_closed else None
+    return KroneckerStrategy(problem, parts, choices.totals, product)
 
 
 @dataclass(frozen=True, eq=False)
-class KroneckerStrategy:
-    """One measurement on each axis; `components` are labels per axis whose products have exact totals."""
+class ProductStrategy(CellStrategy):
+    """Queries that are products; `totals` are rows per axis whose products are exact, if any."""
 
     problem: Problem
     parts: tuple[ProductPart, ...]
+    totals: tuple[Ints, ...]
+
+    mechanism = NAME
+    has_fixed_coefficients = True
+
+    @property
+    def _exact(self) -> Kronecker | None:
+        """The exact totals as rows."""
+        return Kronecker(tuple(Sparse(csr_array(rows)) for rows in self.totals)) if self.totals else None
+
+    def _rows_of(self, queries: Ints) -> Iterator[list[AxisRows]]:
+        """For each of the given answers its row on every axis."""
+        ends = np.cumsum([part.count for part in self.parts])
+        for query, place in zip(queries, np.searchsorted(ends, queries, side="right"), strict=True):
+            part = self.parts[place]
+            (row,) = part.rows_of(np.array([query - (ends[place] - part.count)]))
+            yield [own.chosen(np.array([at])) for own, at in zip(part.rows, row, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class KroneckerStrategy(ProductStrategy):
+    """One measurement on each axis."""
+
     axes: tuple[AxisChoice, ...]
-    components: tuple[Ints, ...] | None
-
-    @property
-    def mechanism(self) -> str:
-        return NAME
-
-    @property
-    def direct(self) -> None:
-        return None
-
-    @property
-    def has_fixed_coefficients(self) -> bool:
-        """The answers combine the noise in one way, whatever its variances."""
-        return True
 
     def plan(self, unit: Fraction) -> Plan:
-        exact = None
-        if self.components is not None:
-            exact = Kronecker(tuple(Sparse(csr_array(totals)) for totals in self._totals))
-        return Plan(unit, (KroneckerMeasurement(tuple(axis.measurement for axis in self.axes)),), exact)
+        return Plan(unit, (KroneckerMeasurement(tuple(axis.measurement for axis in self.axes)),), self._exact)
 
     def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         """Least-squares counts of all cells that meet the exact totals; takes vectors or column matrices."""
         del variances
         cells = along_axes([axis.estimator for axis in self.axes], measured)
-        if self.components is None:
+        if not self.totals:
             return cells
-        return cells + along_axes(self._lifts, exact - along_axes(self._totals, cells))
-
-    def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
-        return np.asarray(self.problem.workload.dot(self.estimate_cells(measured, exact, variances)))
+        return cells + along_axes(self._lifts, exact - along_axes(self.totals, cells))
 
     def answer_variances(self, variances: Floats) -> Floats:
         """Exact: all products of rows of the same levels have the same variance, so squares are summed by level."""
@@ -128,38 +123,28 @@ class KroneckerStrategy:
     def coefficients(self, queries: Ints, variances: Floats) -> Floats:
         """For each of the given answers its coefficient on every noise variable."""
         del variances
-        ends = np.cumsum([part.count for part in self.parts])
-        home = np.searchsorted(ends, queries, side="right")
         rows = []
-        for query, place in zip(queries, home, strict=True):
-            part = self.parts[place]
-            (row,) = part.rows_of(np.array([query - (ends[place] - part.count)]))
-            direct, met = zip(
-                *(self._terms(axis, part.rows[axis].chosen(np.array([at]))) for axis, at in enumerate(row)), strict=True
-            )
+        for query in self._rows_of(queries):
+            direct, met = zip(*(self._terms(axis, own) for axis, own in enumerate(query)), strict=True)
             rows.append(_outer([one[0] for one in direct]) - _outer([one[0] for one in met]))
         return np.array(rows)
 
     @cached_property
-    def _totals(self) -> list[Ints]:
-        return [component_level(labels).blocks for labels in self.components or ()]
-
-    @cached_property
     def _lifts(self) -> list[Floats]:
         """How a gap in the exact totals is shared out to the cells: S E' (E S E')^-1 on each axis."""
-        spread = [axis.covariance @ totals.T for axis, totals in zip(self.axes, self._totals, strict=True)]
+        spread = [axis.covariance @ totals.T for axis, totals in zip(self.axes, self.totals, strict=True)]
         return [
             np.asarray(np.linalg.solve(totals @ s, s.T).T, dtype=np.float64)
-            for s, totals in zip(spread, self._totals, strict=True)
+            for s, totals in zip(spread, self.totals, strict=True)
         ]
 
     def _terms(self, axis: int, rows: AxisRows) -> tuple[Floats, Floats]:
         """Coefficients on one axis' measured rows: of the plain estimate, and of what the exact totals take back."""
         estimator = self.axes[axis].estimator
         plain = rows.times(estimator)
-        if self.components is None:
+        if not self.totals:
             return plain, np.zeros_like(plain)
-        return plain, rows.times(self._lifts[axis]) @ (self._totals[axis] @ estimator)
+        return plain, rows.times(self._lifts[axis]) @ (self.totals[axis] @ estimator)
 
     def _by_level(self, variances: Floats) -> Floats:
         """The variance of a product of rows for every combination of levels."""
@@ -181,6 +166,174 @@ class KroneckerStrategy:
                 sums[place].append(by_level.sum(axis=0, keepdims=True) if is_summed else by_level)
         terms = [summed_by_query(table, each, part.index) for each in sums]
         return terms[0] - 2 * terms[1] + terms[2]
+
+
+@dataclass(frozen=True, eq=False)
+class LevelTableStrategy(ProductStrategy):
+    """Measures the products of rows of the levels in `weights`, each with its whole weight a row.
+
+    All grams share the modes of the axes, so least squares is one number per combination of modes. `wide` are products
+    of other coarse rows, which correct the estimate afterwards, as do the exact totals; of either there should be few.
+    """
+
+    axes: tuple[AxisModes, ...]
+    weights: dict[Levels, int]
+    wide: ProductRows | None = None
+
+    def plan(self, unit: Fraction) -> Plan:
+        parts = [self._measurement(levels) for levels in self.weights]
+        if self.wide is not None and self.wide.weight is not None:
+            weights = [np.array([self.wide.weight]), np.array([1])]
+            factors = [Measurement(Sparse(csr_array(r)), w) for r, w in zip(self.wide.rows, weights, strict=True)]
+            parts.append(KroneckerMeasurement(tuple(factors)))
+        return Plan(unit, tuple(parts), self._exact)
+
+    def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """Least-squares counts of all cells that meet the exact totals; takes vectors or column matrices."""
+        del variances
+        *tables, wide = np.split(measured, np.cumsum(self._sizes))
+        pulled = sum(
+            self._along(levels, part, transposed=True) * float(weight) ** 2
+            for (levels, weight), part in zip(self.weights.items(), tables, strict=True)
+        )
+        cells = self._spread(np.asarray(pulled))
+        if not self._corrections.groups:
+            return cells
+        gap = np.concatenate([exact, wide], axis=0, dtype=np.float64) - self._corrections.measure(cells)
+        return np.asarray(cells + self._spread(self._corrections.give_back(self._solved(gap))))
+
+    def answer_variances(self, variances: Floats) -> Floats:
+        """Exact for any variance of each combination of levels: a sum over modes for every answer."""
+        table, noise = self._noise_table(variances), self._noise_of_corrections(variances)
+        return np.concatenate([np.maximum(self._part_variances(part, table, noise), 0.0) for part in self.parts])
+
+    def total_variance(self, variances: Floats) -> float:
+        """The summed expected squared error of all answers; all combinations of rows are never listed."""
+        table, noise = self._noise_table(variances), self._noise_of_corrections(variances)
+        return float(
+            sum(
+                self._summed_variance(part, table, noise)
+                if part.index is None
+                else self._part_variances(part, table, noise).sum()
+                for part in self.parts
+            )
+        )
+
+    def coefficients(self, queries: Ints, variances: Floats) -> Floats:
+        """For each of the given answers its coefficient on every noise variable."""
+        del variances
+        cells = [np.eye(axis.cells) for axis in self.axes]
+        products = [
+            _outer([own.times(every)[0] for own, every in zip(query, cells, strict=True)])
+            for query in self._rows_of(queries)
+        ]
+        rows = np.array(products).reshape(queries.size, -1).T
+        pulled = self._spread(rows)
+        taken: Floats = np.empty((0, queries.size))
+        if self._corrections.groups:
+            taken = self._solved(self._corrections.measure(pulled))
+            pulled = pulled - self._spread(self._corrections.give_back(taken))
+        measured = [self._along(levels, pulled) * float(w) ** 2 for levels, w in self.weights.items()]
+        return np.concatenate([*measured, taken[self._exact_count :]]).T
+
+    def _measurement(self, levels: Levels) -> KroneckerMeasurement:
+        factors = []
+        for place, (axis, chosen) in enumerate(zip(self.axes, levels, strict=True)):
+            rows = Sparse(csr_array(axis.level.blocks)) if chosen and axis.level is not None else Identity(axis.cells)
+            factors.append(Measurement(rows, np.array([1 if place else self.weights[levels]])))
+        return KroneckerMeasurement(tuple(factors))
+
+    def _along(self, levels: Levels, values: Floats, transposed: bool = False) -> Floats:
+        """The rows of a combination of levels, or their transpose, times columns; cells are left as they are."""
+        rows = [axis.level_rows[chosen] for axis, chosen in zip(self.axes, levels, strict=True)]
+        maps = [None if not chosen else own.T if transposed else own for chosen, own in zip(levels, rows, strict=True)]
+        return along_axes(maps, values, [own.shape[0 if transposed else 1] for own in rows])
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        return [
+            math.prod(len(axis.level_rows[chosen]) for axis, chosen in zip(self.axes, levels, strict=True))
+            for levels in self.weights
+        ]
+
+    @cached_property
+    def _covariance_table(self) -> Floats:
+        return covariance_table(self.axes, self.weights)
+
+    def _noise_table(self, variances: Floats) -> Floats:
+        """The variance of the estimate along every combination of modes for the given noise."""
+        starts = np.cumsum([0, *self._sizes[:-1]])
+        each = zip(self.weights.items(), np.asarray(variances)[starts], strict=True)
+        spread = sum(float(weight) ** 4 * float(own) * gram_table(self.axes, levels) for (levels, weight), own in each)
+        return np.asarray(self._covariance_table**2 * spread)
+
+    def _spread(self, values: Floats) -> Floats:
+        """The least-squares covariance times columns: mode 0 for all of them, then by how much other modes differ."""
+        table, (first, second) = self._covariance_table, [axis.vectors for axis in self.axes]
+        rest = values.reshape(len(first), len(second), -1)
+        rows = np.tensordot(first.T, rest, axes=(1, 0))
+        columns = np.einsum("abc,bm->amc", rest, second, optimize=True)
+        both = np.einsum("abc,bm->amc", rows, second, optimize=True)
+        own = table[1:, 1:] - table[1:, :1] - table[:1, 1:] + table[0, 0]
+        along = rows * (table[1:, 0] - table[0, 0])[:, None, None]
+        along += np.einsum("amc,bm->abc", both * own[:, :, None], second, optimize=True)
+        product = rest * table[0, 0] + np.tensordot(first, along, axes=(1, 0))
+        product += np.einsum("amc,bm->abc", columns * (table[0, 1:] - table[0, 0])[:, None], second, optimize=True)
+        return np.asarray(product).reshape(values.shape)
+
+    @cached_property
+    def _corrections(self) -> Corrections:
+        """The exact totals, then the wide rows."""
+        exact = [ProductRows(self.totals, None)] if self.totals else []
+        return Corrections(self.axes, (*exact, *([] if self.wide is None else [self.wide])))
+
+    @cached_property
+    def _system(self) -> Floats:
+        return self._corrections.system(self._covariance_table)
+
+    def _solved(self, values: Floats) -> Floats:
+        return np.asarray(np.linalg.solve(self._system, values), dtype=np.float64)
+
+    @property
+    def _exact_count(self) -> int:
+        return sum(group.count for group in self._corrections.groups if group.weight is None)
+
+    def _noise_of_corrections(self, variances: Floats) -> Floats:
+        """The variance of each correcting row for the given noise: 0 for exact totals."""
+        own = [0.0 if group.weight is None else float(variances[-1]) for group in self._corrections.groups]
+        return self._corrections.measured_variances(own)
+
+    def _part_variances(self, part: ProductPart, table: Floats, noise: Floats) -> Floats:
+        """H(q - R'b) + b'Vb: H the table as a quadratic form, b = (V + R S R')^-1 R S q what corrections take over."""
+        energies, corrections = self._own(part.rows), self._corrections
+        crossed = corrections.crossed(part.rows)
+        form = corrections.between(table) + np.diag(noise) if crossed else np.empty((0, 0))
+        variances = [np.empty(0)]
+        step = CHUNK // max(corrections.count, *table.shape)
+        for start in range(0, part.count, step):
+            index = part.rows_of(np.arange(start, min(start + step, part.count)))
+            variances.append(summed_by_query(table, energies, index))
+            if crossed:
+                seen = corrections.seen(self._covariance_table, crossed, index)
+                taken = self._solved(seen)
+                noisy = corrections.seen(table, crossed, index)
+                variances[-1] = variances[-1] + np.einsum("rq,rq->q", taken, form @ taken - 2 * noisy)
+        return np.concatenate(variances)
+
+    def _summed_variance(self, part: ProductPart, table: Floats, noise: Floats) -> float:
+        """The same summed over all combinations of rows, of which every term is a product of sums."""
+        plain = float(np.sum(table * summed_over_queries(self._own(part.rows), None)))
+        if not self._corrections.groups:
+            return plain
+        crossed, own = self._corrections.crossed(part.rows), self._covariance_table
+        inverse = np.linalg.inv(self._system)
+        taken = inverse @ self._corrections.squares(own, own, crossed) @ inverse
+        form = self._corrections.between(table) + np.diag(noise)
+        mixed = self._corrections.squares(own, table, crossed)
+        return plain + float(np.sum(taken * form) - 2 * np.sum(inverse * mixed))
+
+    def _own(self, rows: tuple[AxisRows, ...]) -> list[Floats]:
+        return [axis.energies(own) for axis, own in zip(self.axes, rows, strict=True)]
 
 
 def _outer(factors: Sequence[Floats]) -> Floats:

@@ -14,6 +14,7 @@ import numpy as np
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.product_choice import ways_to_move
 from blowfishdb.mechanisms.products import SHARPNESS, improved_weights
+from blowfishdb.mechanisms.strategy import CellStrategy
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import Identity, Kronecker, Rows, Stacked, as_intervals, marginals, total
@@ -152,7 +153,7 @@ def _rest(shape: tuple[int, ...], outer: Axes, inner: Axes) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class MarginalStrategy:
+class MarginalStrategy(CellStrategy):
     """Marginals over `measured` with whole weights; the marginal over `free` is exact (None: nothing is).
 
     Every marginal is a sum of residuals, one for each set of axes inside it: residual S is what the marginal over S
@@ -165,13 +166,7 @@ class MarginalStrategy:
     weights: tuple[int, ...]
     free: Axes | None
 
-    @property
-    def mechanism(self) -> str:
-        return NAME
-
-    @property
-    def direct(self) -> None:
-        return None
+    mechanism = NAME
 
     @property
     def has_fixed_coefficients(self) -> bool:
@@ -209,49 +204,28 @@ class MarginalStrategy:
             answers.append(np.full(_rest(self._shape, axes, ()), spread))
         return np.concatenate(answers)
 
-    def total_variance(self, variances: Floats) -> float:
-        """The summed expected squared error of all answers."""
-        return float(self.answer_variances(variances).sum())
-
     def coefficients(self, queries: Ints, variances: Floats) -> Floats:
         """For each of the given answers its coefficient on every noise variable."""
-        ends = np.cumsum([_rest(self._shape, axes, ()) for axes in self.requested])
+        sizes = [_rest(self._shape, axes, ()) for axes in self.requested]
+        ends = np.cumsum(sizes)
         home = np.searchsorted(ends, queries, side="right")
-        rows = np.empty((queries.size, int(self._starts[-1])))
+        rows = np.zeros((queries.size, int(self._starts[-1])))
         for place, axes in enumerate(self.requested):
-            own = np.flatnonzero(home == place)
-            flat = queries[own] - ends[place] + _rest(self._shape, axes, ())
-            cells = np.unravel_index(flat, self._sizes(axes)) if axes else ()
-            for number, start in enumerate(self._starts[:-1]):
-                shares = self._shares(axes, own.size, cells, number, variances)
-                rows[own, start : self._starts[number + 1]] = shares
+            asked = np.flatnonzero(home == place)
+            units = np.zeros((sizes[place], asked.size))
+            units[queries[asked] - ends[place] + sizes[place], np.arange(asked.size)] = 1.0
+            units = units.reshape((*self._sizes(axes), asked.size))
+            for inner in self._noisy_below(axes):
+                precisions = self._precisions(inner, variances)
+                shares = precisions / precisions.sum() / _rest(self._shape, axes, inner)
+                for number in np.flatnonzero(shares):
+                    outer = self.measured[number]
+                    along = np.broadcast_to(
+                        _expanded(_residual(units, axes, inner), outer, inner), (*self._sizes(outer), asked.size)
+                    )
+                    chosen = slice(self._starts[number], self._starts[number + 1])
+                    rows[asked, chosen] += shares[number] * along.reshape(-1, asked.size).T
         return rows
-
-    def _shares(self, axes: Axes, answers: int, cells: Sequence[Ints], number: int, variances: Floats) -> Floats:
-        """The coefficients of answers, one by their cells along each axis, on the cells of one measured marginal."""
-        outer = self.measured[number]
-        shares = np.zeros((answers, _rest(self._shape, outer, ())))
-        for inner in self._noisy_below(axes):
-            if not set(inner) <= set(outer):
-                continue
-            precisions = self._precisions(inner, variances)
-            product = np.ones((answers, 1))
-            for axis in outer:
-                along = self._factor(axis, answers, cells[axes.index(axis)] if axis in inner else None)
-                product = (product[:, :, None] * along[:, None, :]).reshape(
-                    answers, product.shape[1] * self._shape[axis]
-                )
-            shares += precisions[number] / precisions.sum() / _rest(self._shape, axes, inner) * product
-        return shares
-
-    def _factor(self, axis: int, answers: int, cells: Ints | None) -> Floats:
-        """Along one axis: the cell minus the mean where the residual has it, else the sum."""
-        size = self._shape[axis]
-        if cells is None:
-            return np.ones((answers, size))
-        centred = np.full((answers, size), -1 / size)
-        centred[np.arange(answers), cells] += 1
-        return centred
 
     @cached_property
     def _shape(self) -> tuple[int, ...]:
@@ -298,8 +272,7 @@ class MarginalStrategy:
         whole = np.zeros((*self._sizes(axes), *rest))
         for inner in below([axes]):
             if inner in residuals:
-                spread = np.expand_dims(residuals[inner], [k for k, axis in enumerate(axes) if axis not in inner])
-                whole += spread / _rest(self._shape, axes, inner)
+                whole += _expanded(residuals[inner], axes, inner) / _rest(self._shape, axes, inner)
         return whole.reshape((-1, *rest))
 
 
@@ -309,3 +282,8 @@ def _residual(block: Floats, outer: Axes, inner: Axes) -> Floats:
     for place in range(len(inner)):
         kept = kept - kept.mean(axis=place, keepdims=True)
     return np.asarray(kept)
+
+
+def _expanded(residual: Floats, outer: Axes, inner: Axes) -> Floats:
+    """The residual with an axis of length 1 for each outer axis that is not inner."""
+    return np.expand_dims(residual, [place for place, axis in enumerate(outer) if axis not in inner])

@@ -10,16 +10,19 @@ from functools import reduce
 
 import numpy as np
 
-from blowfishdb.mechanisms.product_levels import Corrections, Levels, ProductRows, covariance_table
 from blowfishdb.mechanisms.products import (
     SHARPNESS,
     AxisChoice,
     AxisModes,
     AxisRows,
     CoarseLevel,
+    Corrections,
+    Levels,
     ProductPart,
+    ProductRows,
     candidate_levels,
     component_level,
+    covariance_table,
     improved_weights,
     smooth_level,
     summed_by_query,
@@ -86,13 +89,17 @@ class AxisOption:
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """What may be chosen on each axis, and how records move: `moves[way, axis]` is 1 where a way moves an axis."""
+    """What may be chosen on each axis, and how records move: `moves[way, axis]` is 1 where a way moves an axis.
+
+    `totals` are rows per axis whose products are exact: its components, or nothing where a record can leave its own.
+    """
 
     options: Sequence[Sequence[AxisOption]]
     ways: Sequence[Way]
     moves: Floats
     leaves: bool
     shape: tuple[int, ...]
+    totals: tuple[Ints, ...]
 
     def moved(self, axis: int, level: CoarseLevel | None) -> Floats:
         """The share of the weight of a level (None: the cells) that each way moves."""
@@ -100,10 +107,11 @@ class Choices:
 
     @staticmethod
     def of(graph: CellGraph) -> Choices:
-        ways = ways_to_move(graph)
+        ways, shape, leaves = ways_to_move(graph), graph.shape, bool(graph.to_zero.any())
         moves = np.array([[g is not None and g.edge_count > 0 for g in way] for way in ways], dtype=np.float64)
-        shape = graph.shape
-        return Choices(_options(graph, ways), ways, moves.reshape(-1, len(shape)), bool(graph.to_zero.any()), shape)
+        closed = axis_components(graph) if graph.has_value_edges and not leaves else []
+        totals = tuple(component_level(labels).blocks for labels in closed)
+        return Choices(_options(graph, ways), ways, moves.reshape(-1, len(shape)), leaves, shape, totals)
 
 
 def choose_axes(parts: Sequence[ProductPart], choices: Choices) -> tuple[AxisChoice, ...]:
@@ -159,7 +167,7 @@ class _AxisSearch:
         """The error, the choice for one axis and what it loses; each row counts by its queries' other variances."""
         rows = [part.rows[axis] for part in self.parts]
         counts = [part.shares(known, axis) for part, known in zip(self.parts, values, strict=True)]
-        trace = float(sum(count @ own.squares() for own, count in zip(rows, counts, strict=True)))
+        trace = float(sum(count @ own.squares for own, count in zip(rows, counts, strict=True)))
         energies = [own.energies(count) for own, count in zip(rows, counts, strict=True)]
         kept = np.prod(1 - np.delete(lost, axis, axis=1), axis=1)[:, None]
         # Products over many axes must stay below the limit of exact sums.
@@ -234,28 +242,23 @@ class _AxisCase:
     seen: list[list[Floats]]
 
 
-def choose_table(
-    parts: Sequence[ProductPart], graph: CellGraph, choices: Choices, product: tuple[AxisChoice, ...]
-) -> LevelTable | None:
+def choose_table(parts: Sequence[ProductPart], choices: Choices, product: tuple[AxisChoice, ...]) -> LevelTable | None:
     """The best table found in the neighbourhood of a product; None where tables do not apply."""
-    components = axis_components(graph)
-    is_closed = graph.has_value_edges and not choices.leaves
-    totals = math.prod(int(labels.max()) + 1 for labels in components)
-    if len(choices.shape) != AXES or (is_closed and totals > MOST_TOTALS):
+    if len(choices.shape) != AXES or math.prod(map(len, choices.totals)) > MOST_TOTALS:
         return None
-    samples = [part.sample(TABLE_QUERIES) for part in parts]
-    shown = [part.count / max(sample.count, 1) for part, sample in zip(parts, samples, strict=True)]
-    search = _TableSearch(samples, shown, choices)
+    search = _TableSearch(_samples(parts, TABLE_QUERIES), choices)
     cases = []
     for axis, options in enumerate(choices.options):
-        rows = [_QueryRows.of(part.rows[axis], components[axis] if is_closed else None) for part in samples]
+        totals = choices.totals[axis] if choices.totals else None
+        rows = [_QueryRows.of(part.rows[axis], totals) for part, _ in search.samples]
         cases.append([search.case(axis, option, rows) for option in options])
-    at = [_place(options, choice.level) for options, choice in zip(choices.options, product, strict=True)]
-    return search.best(cases, at, [choice.share for choice in product])
+    return search.best(cases, product)
 
 
-def _place(options: Sequence[AxisOption], level: CoarseLevel | None) -> int:
-    return next(place for place, option in enumerate(options) if option.level is level)
+def _samples(parts: Sequence[ProductPart], most: int, listed: bool = False) -> list[tuple[ProductPart, float]]:
+    """An even choice of at most `most` queries of each part, and how many queries each of them stands for."""
+    samples = [part.sample(most, listed) for part in parts]
+    return [(sample, part.count / max(sample.count, 1)) for part, sample in zip(parts, samples, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,10 +270,10 @@ class _QueryRows:
     known: Floats | None
 
     @staticmethod
-    def of(rows: AxisRows, labels: Ints | None) -> _QueryRows:
-        if labels is None:
+    def of(rows: AxisRows, totals: Ints | None) -> _QueryRows:
+        if totals is None:
             return _QueryRows(rows, None, None)
-        blocks = component_level(labels).blocks.astype(np.float64)
+        blocks = totals.astype(np.float64)
         averages = blocks.T @ (blocks / blocks.sum(axis=1, keepdims=True))
         return _QueryRows(rows, averages, rows.quadratic(averages)[:, None])
 
@@ -286,10 +289,9 @@ class _QueryRows:
 
 @dataclass(frozen=True, eq=False)
 class _TableSearch:
-    """Descent over the axes' options; each query of part i stands for `shown[i]` queries."""
+    """Descent over the axes' options for the sampled queries, each of which stands for several."""
 
-    parts: Sequence[ProductPart]
-    shown: Sequence[float]
+    samples: Sequence[tuple[ProductPart, float]]
     given: Choices
 
     def case(self, axis: int, option: AxisOption, rows: Sequence[_QueryRows]) -> _AxisCase:
@@ -298,14 +300,17 @@ class _TableSearch:
         lost = np.stack([self.given.moves[:, axis], option.moved][: len(modes.grams)], axis=1)
         return _AxisCase(modes, lost, [own.energies(modes) for own in rows])
 
-    def best(
-        self, cases: Sequence[Sequence[_AxisCase]], at: Sequence[int], shares: Sequence[float]
-    ) -> LevelTable | None:
-        """Improves each axis in turn from the product with options `at` and these shares, then the weights together."""
-        chosen = [own[place] for own, place in zip(cases, at, strict=True)]
-        pairs = zip(chosen, shares, strict=True)
-        product = _row_products([np.array([[1 - share, share][: len(case.modes.grams)]]) for case, share in pairs])
-        known = float(self._errors(chosen, product)[0])
+    def best(self, cases: Sequence[Sequence[_AxisCase]], product: Sequence[AxisChoice]) -> LevelTable | None:
+        """Improves each axis in turn from the product, then the weights together."""
+        chosen = [
+            next(case for case in own if case.modes.level is choice.level)
+            for own, choice in zip(cases, product, strict=True)
+        ]
+        shares = [
+            [1 - choice.share, choice.share][: len(c.modes.grams)] for c, choice in zip(chosen, product, strict=True)
+        ]
+        weights = _row_products([np.array([own]) for own in shares])
+        known = float(self._errors(chosen, weights)[0])
         if known == 0.0:
             return None
         for _ in range(TABLE_SWEEPS):
@@ -344,7 +349,7 @@ class _TableSearch:
         Queries are taken less their averages over the components, whose totals are exact.
         """
         sizes = np.zeros(math.prod(case.modes.grams.shape[1] for case in chosen))
-        for place, (part, shown) in enumerate(zip(self.parts, self.shown, strict=True)):
+        for place, (part, shown) in enumerate(self.samples):
             terms = zip(*(case.seen[place] for case in chosen), strict=True)
             for sign, term in zip((1.0, -2.0, 1.0), terms, strict=False):
                 sizes += sign * shown * summed_over_queries(term, part.index).reshape(-1)
@@ -394,18 +399,13 @@ WIDE_SHARES = np.geomspace(0.3, 3.0, 10)
 
 WORTH = 0.995
 
-Found = tuple[float, LevelTable]
 
-
-def with_wide_rows(
-    parts: Sequence[ProductPart], choices: Choices, table: LevelTable, components: tuple[Ints, ...] | None
-) -> LevelTable:
+def with_wide_rows(parts: Sequence[ProductPart], choices: Choices, table: LevelTable) -> LevelTable:
     """The table as it is, or with wide rows for its products of coarse rows; tables without mixed products stay."""
     levels = [axis.level for axis in table.axes if axis.level is not None]
     if not {(0, 1), (1, 0), (1, 1)} <= table.weights.keys():
         return table
-    totals = None if components is None else tuple(component_level(labels).blocks for labels in components)
-    search = _WideSearch(choices, [_Sample.of(part) for part in parts], totals)
+    search = _WideSearch(_samples(parts, WIDE_QUERIES, listed=True), choices)
     norm = table.weights[1, 1] * math.prod(level.height for level in levels)
     known = search.error(table)
     if known <= 0.0:
@@ -415,16 +415,12 @@ def with_wide_rows(
     if not tried:
         return table
     bare = min((_mixed(table, size) for size in MIXED_SIZES), key=lambda one: search.widened(one, tried[0], norm)[0])
-    best, levels = min(((search.widened(bare, wide, norm), wide) for wide in tried), key=lambda one: _error(one[0]))
+    best, levels = min(((search.widened(bare, wide, norm), wide) for wide in tried), key=lambda one: one[0][0])
     for scale in SCALES:
         whole = {at: round(weight * (scale if any(at) else 1.0)) for at, weight in bare.weights.items()}
-        best = min(best, search.widened(replace(bare, weights=whole), levels, norm), key=_error)
+        best = min(best, search.widened(replace(bare, weights=whole), levels, norm), key=lambda one: one[0])
     error, chosen = best
     return replace(chosen, ratio=table.ratio * error / known) if error < WORTH * known else table
-
-
-def _error(result: Found) -> float:
-    return result[0]
 
 
 def _mixed(table: LevelTable, size: float) -> LevelTable:
@@ -446,73 +442,62 @@ def _resized(axis: AxisModes, size: float, ramp: float) -> CoarseLevel:
 
 
 @dataclass(frozen=True, eq=False)
-class _Sample:
-    """Some queries of a part, each of which stands for `shown` queries."""
-
-    rows: tuple[AxisRows, ...]
-    index: Ints
-    shown: float
-
-    @staticmethod
-    def of(part: ProductPart) -> _Sample:
-        rows, index = part.listed(WIDE_QUERIES)
-        return _Sample(rows, index, part.count / max(len(index), 1))
-
-
-@dataclass(frozen=True, eq=False)
 class _WideSearch:
     """Expected errors of tables over the sampled queries, at loss 1."""
 
-    choices: Choices
-    samples: Sequence[_Sample]
-    totals: tuple[Ints, ...] | None
+    samples: Sequence[tuple[ProductPart, float]]
+    given: Choices
+
+    @property
+    def exact(self) -> list[ProductRows]:
+        """The exact totals as one group of products, or nothing."""
+        return [ProductRows(self.given.totals, None)] if self.given.totals else []
 
     def error(self, table: LevelTable) -> float:
         """Without wide rows."""
-        groups = () if self.totals is None else (ProductRows(self.totals, None),)
-        plain, system, squares = self._terms(table, groups)
-        taken = float(np.sum(np.linalg.inv(system) * squares)) if groups else 0.0
+        plain, system, squares = self._terms(table, self.exact)
+        taken = float(np.sum(np.linalg.inv(system) * squares)) if self.exact else 0.0
         return (plain - taken) * float(self._losses(table).max()) ** 2
 
     def widened(self, bare: LevelTable, wide: Sequence[CoarseLevel], norm: float) -> tuple[float, LevelTable]:
         """The least error with the given wide levels over their weight, and that table."""
         height = math.prod(level.height for level in wide)
         rows = tuple(level.blocks for level in wide)
-        exact = [] if self.totals is None else [ProductRows(self.totals, None)]
-        plain, system, squares = self._terms(bare, (*exact, ProductRows(rows, 1)))
+        plain, system, squares = self._terms(bare, [*self.exact, ProductRows(rows, 1)])
         base, lost = self._losses(bare), self._lost(wide)
-        measured = np.arange(len(system)) >= sum(group.count for group in exact)
+        measured = np.arange(len(system)) >= sum(group.count for group in self.exact)
         best, best_weight = math.inf, 1
         for weight in sorted({max(1, round(share * norm / height)) for share in WIDE_SHARES}):
             own = system + np.diag(np.where(measured, weight**-2.0 - 1.0, 0.0))
             error = plain - float(np.sum(np.linalg.inv(own) * squares))
-            error *= float((base + weight * height * lost).max()) ** 2
+            error *= float((base + weight * lost).max()) ** 2
             best, best_weight = min((best, best_weight), (error, weight))
         return best, replace(bare, wide=ProductRows(rows, best_weight))
 
-    def _terms(self, table: LevelTable, groups: tuple[ProductRows, ...]) -> tuple[float, Floats, Floats]:
+    def _terms(self, table: LevelTable, groups: Sequence[ProductRows]) -> tuple[float, Floats, Floats]:
         """The summed variance without corrections, their system, and the summed squares of what they see."""
         own = covariance_table(table.axes, table.weights)
-        corrections = Corrections(table.axes, groups)
+        corrections = Corrections(table.axes, tuple(groups))
         plain, squares = 0.0, np.zeros((corrections.count,) * 2)
-        for sample in self.samples:
+        for sample, shown in self.samples:
             energies = [axis.energies(rows) for axis, rows in zip(table.axes, sample.rows, strict=True)]
-            plain += sample.shown * float(summed_by_query(own, energies, sample.index).sum())
-            if groups:
+            plain += shown * float(summed_by_query(own, energies, sample.index).sum())
+            if groups and sample.index is not None:
                 seen = corrections.seen(own, corrections.crossed(sample.rows), sample.index)
-                squares += sample.shown * (seen @ seen.T)
+                squares += shown * (seen @ seen.T)
         return plain, corrections.system(own) if groups else squares, squares
 
     def _losses(self, table: LevelTable) -> Floats:
         """What each way loses of the table, and what leaving does where a record can."""
-        each = [self._loss(table, levels) * weight for levels, weight in table.weights.items()]
-        return np.asarray(np.sum(each, axis=0))
-
-    def _loss(self, table: LevelTable, levels: Levels) -> Floats:
-        chosen = [axis.level if at else None for axis, at in zip(table.axes, levels, strict=True)]
-        return self._lost(chosen) * math.prod(1 if level is None else level.height for level in chosen)
+        return np.asarray(
+            sum(
+                weight * self._lost([axis.level if at else None for axis, at in zip(table.axes, levels, strict=True)])
+                for levels, weight in table.weights.items()
+            )
+        )
 
     def _lost(self, levels: Sequence[CoarseLevel | None]) -> Floats:
-        """For rows of columns with norm 1: the loss of each way, then that of leaving."""
-        kept = np.prod([1 - self.choices.moved(axis, level) for axis, level in enumerate(levels)], axis=0)
-        return np.append(2 * (1 - kept), 1.0 if self.choices.leaves else 0.0)
+        """For products of rows of these levels, of weight 1: the loss of each way, then that of leaving."""
+        kept = np.prod([1 - self.given.moved(axis, level) for axis, level in enumerate(levels)], axis=0)
+        height = math.prod(1 if level is None else level.height for level in levels)
+        return np.append(2 * (1 - kept), 1.0 if self.given.leaves else 0.0) * height

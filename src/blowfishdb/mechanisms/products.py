@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from scipy.optimize import minimize
@@ -25,6 +24,7 @@ from blowfishdb.model.workload import (
     Sparse,
     Stacked,
     as_intervals,
+    sums_before,
 )
 from blowfishdb.plan.plan import Measurement
 
@@ -165,113 +165,61 @@ ROWS = 2**21
 ENTRIES = 2**24
 
 
-class AxisRows(Protocol):
-    """Rows over the cells of one axis."""
-
-    @property
-    def count(self) -> int: ...
-
-    def chosen(self, places: Ints) -> AxisRows:
-        """The rows at the given places."""
-        ...
-
-    def times(self, matrix: Floats) -> Floats:
-        """Every row times a matrix over the cells."""
-        ...
-
-    def quadratic(self, matrix: Floats) -> Floats:
-        """row M row' for each row and a symmetric matrix M."""
-        ...
-
-    def squares(self) -> Floats:
-        """The sum of squared entries of each row."""
-        ...
-
-    def energies(self, weights: Floats) -> Callable[[Floats], Floats]:
-        """What gives, for each column v of a matrix, the weighted sum over the rows of (row v)^2."""
-        ...
-
-
 def axis_rows(rows: Rows) -> AxisRows | None:
     """The rows in a form that computes fast; None when there are too many."""
     if rows.shape[0] > ROWS:
         return None
     spans = rows.intervals() if isinstance(rows, AllRanges) else as_intervals(rows)
     if spans is not None:
-        return RunRows(spans)
-    return DenseRows(rows.dense().astype(np.float64)) if rows.shape[0] * rows.shape[1] <= ENTRIES else None
+        return AxisRows(spans)
+    return AxisRows(rows.dense().astype(np.float64)) if rows.shape[0] * rows.shape[1] <= ENTRIES else None
 
 
 @dataclass(frozen=True, eq=False)
-class RunRows:
-    """Each row counts a run of cells, so sums over a row are differences of running sums."""
+class AxisRows:
+    """Rows over the cells of one axis: runs of cells, whose sums are differences of running sums, or written out."""
 
-    spans: Intervals
+    rows: Intervals | Floats
 
     @property
     def count(self) -> int:
-        return self.spans.shape[0]
+        return int(self.rows.shape[0])
 
-    def chosen(self, places: Ints) -> RunRows:
-        return RunRows(Intervals(self.spans.cells, self.spans.low[places], self.spans.high[places]))
+    def chosen(self, places: Ints) -> AxisRows:
+        """The rows at the given places."""
+        if isinstance(self.rows, Intervals):
+            return AxisRows(Intervals(self.rows.cells, self.rows.low[places], self.rows.high[places]))
+        return AxisRows(self.rows[places])
 
     def times(self, matrix: Floats) -> Floats:
-        sums = np.zeros((matrix.shape[0] + 1, matrix.shape[1]))
-        np.cumsum(matrix, axis=0, out=sums[1:])
-        return np.asarray(sums[self.spans.high] - sums[self.spans.low])
+        """Every row times a matrix over the cells."""
+        return self.rows.dot(matrix)
 
     def quadratic(self, matrix: Floats) -> Floats:
-        sums = np.zeros((self.spans.cells + 1, self.spans.cells + 1))
-        np.cumsum(np.cumsum(matrix, axis=0), axis=1, out=sums[1:, 1:])
-        low, high = self.spans.low, self.spans.high
+        """row M row' for each row and a symmetric matrix M."""
+        if not isinstance(self.rows, Intervals):
+            return np.asarray(np.einsum("ij,ij->i", self.rows @ matrix, self.rows))
+        sums = sums_before(sums_before(matrix).T).T
+        low, high = self.rows.low, self.rows.high
         return np.asarray(sums[high, high] + sums[low, low] - 2 * sums[low, high])
 
-    def squares(self) -> Floats:
-        return (self.spans.high - self.spans.low).astype(np.float64)
-
-    def energies(self, weights: Floats) -> Callable[[Floats], Floats]:
-        if 8 * self.count <= self.spans.cells**2:
-            return lambda vectors: np.asarray(weights @ self.times(vectors) ** 2)
-        gram = self._gram(weights)
-        return lambda vectors: np.asarray(np.einsum("ij,ij->j", vectors, gram @ vectors))
-
-    def _gram(self, weights: Floats) -> Floats:
-        """Entry (a, b) with a <= b is the weight of the runs that begin at or before a and end after b."""
-        cells = self.spans.cells
-        keys = self.spans.low * (cells + 1) + self.spans.high
-        begun = np.cumsum(np.bincount(keys, weights, (cells + 1) ** 2).reshape(cells + 1, cells + 1), axis=0)
-        upper = np.triu(np.cumsum(begun[:, ::-1], axis=1)[:-1, ::-1][:, 1:])
-        return np.asarray(upper + np.triu(upper, 1).T)
-
-
-@dataclass(frozen=True, eq=False)
-class DenseRows:
-    """Rows written out."""
-
-    matrix: Floats
-
-    @property
-    def count(self) -> int:
-        return int(self.matrix.shape[0])
-
-    def chosen(self, places: Ints) -> DenseRows:
-        return DenseRows(self.matrix[places])
-
-    def times(self, matrix: Floats) -> Floats:
-        return np.asarray(self.matrix @ matrix)
-
-    def quadratic(self, matrix: Floats) -> Floats:
-        return np.asarray(np.einsum("ij,ij->i", self.matrix @ matrix, self.matrix))
-
-    def squares(self) -> Floats:
-        return self._squares
-
-    def energies(self, weights: Floats) -> Callable[[Floats], Floats]:
-        return lambda vectors: np.asarray(weights @ self.times(vectors) ** 2)
-
     @cached_property
-    def _squares(self) -> Floats:
-        return np.asarray((self.matrix**2).sum(axis=1))
+    def squares(self) -> Floats:
+        """The sum of squared entries of each row."""
+        if isinstance(self.rows, Intervals):
+            return (self.rows.high - self.rows.low).astype(np.float64)
+        return np.asarray((self.rows**2).sum(axis=1))
+
+    def energies(self, weights: Floats) -> Callable[[Floats], Floats]:
+        """What gives, for each column v of a matrix, the weighted sum over the rows of (row v)^2."""
+        if not isinstance(self.rows, Intervals) or 8 * self.count <= self.rows.cells**2:
+            return lambda vectors: np.asarray(weights @ self.times(vectors) ** 2)
+        # Entry (a, b) of the Gram matrix, a <= b, is the weight of the runs that begin at or before a and end after b.
+        ends = self.rows.cells + 1
+        pairs = np.bincount(self.rows.low * ends + self.rows.high, weights, ends**2).reshape(ends, ends)
+        upper = np.triu(np.cumsum(np.cumsum(pairs, axis=0)[:, ::-1], axis=1)[:-1, ::-1][:, 1:])
+        gram = upper + np.triu(upper, 1).T
+        return lambda vectors: np.asarray(np.einsum("ij,ij->j", vectors, gram @ vectors))
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,7 +254,7 @@ class AxisModes:
     def energies(self, rows: AxisRows) -> Floats:
         """Rows by modes: the squared length of each row within every mode."""
         seen = rows.times(self.vectors) ** 2
-        return np.concatenate([(rows.squares() - seen.sum(axis=1))[:, None], seen], axis=1)
+        return np.concatenate([(rows.squares - seen.sum(axis=1))[:, None], seen], axis=1)
 
     def with_rows(self, rows: AxisRows, others: Ints) -> Floats:
         """Rows by others by modes: their inner products within every mode."""
@@ -316,20 +264,21 @@ class AxisModes:
 
     def between(self, one: Ints, other: Ints) -> Floats:
         """The same for two written out sets of rows."""
-        return self.with_rows(DenseRows(one.astype(np.float64)), other)
+        return self.with_rows(AxisRows(one.astype(np.float64)), other)
 
 
-def along_axes(maps: Sequence[Floats | Ints], values: Floats) -> Floats:
-    """The Kronecker product of the maps times a vector or a matrix of columns."""
+def along_axes(maps: Sequence[Floats | Ints | None], values: Floats, shape: Sequence[int] | None = None) -> Floats:
+    """The Kronecker product of the maps times a vector or a matrix of columns; None leaves an axis of `shape` alone."""
     rest = values.shape[1:]
-    block = values.reshape(*(each.shape[1] for each in maps), *rest)
-    return np.ascontiguousarray(mapped(block, maps)).reshape(-1, *rest)
+    sizes = [each.shape[1] for each in maps if each is not None] if shape is None else shape
+    return np.ascontiguousarray(mapped(values.reshape(*sizes, *rest), maps)).reshape(-1, *rest)
 
 
-def mapped(table: Floats, maps: Sequence[Floats | Ints]) -> Floats:
-    """The table with each of its first axes mapped by its own matrix."""
+def mapped(table: Floats, maps: Sequence[Floats | Ints | None]) -> Floats:
+    """The table with each of its first axes mapped by its own matrix, or left alone."""
     for axis, each in enumerate(maps):
-        table = np.moveaxis(np.tensordot(each, table, axes=(1, axis)), 0, axis)
+        if each is not None:
+            table = np.moveaxis(np.tensordot(each, table, axes=(1, axis)), 0, axis)
     return table
 
 
@@ -379,19 +328,15 @@ class ProductPart:
         places = np.unravel_index(queries, tuple(axis.count for axis in self.rows))
         return np.stack(places, axis=1).astype(np.int64)
 
-    def sample(self, most: int) -> ProductPart:
-        """An even choice of at most `most` queries, or of as many rows per axis where all combinations are asked."""
-        if self.index is None:
+    def sample(self, most: int, listed: bool) -> ProductPart:
+        """An even choice of at most `most` queries; of rows per axis for all combinations that need not be listed."""
+        if self.index is None and not listed:
             return ProductPart(tuple(axis.chosen(spread_choice(axis.count, most)) for axis in self.rows), None)
-        return ProductPart(*self.listed(most))
-
-    def listed(self, most: int) -> tuple[tuple[AxisRows, ...], Ints]:
-        """An even choice of at most `most` queries: the rows that they need on each axis, and which ones each needs."""
         index, rows = self.rows_of(spread_choice(self.count, most)).copy(), []
         for axis, own in enumerate(self.rows):
             used, index[:, axis] = np.unique(index[:, axis], return_inverse=True)
             rows.append(own.chosen(used))
-        return tuple(rows), index
+        return ProductPart(tuple(rows), index)
 
     def shares(self, values: Sequence[Floats], axis: int) -> Floats:
         """For each row of one axis, the summed product over its queries of the other axes' values."""
@@ -429,32 +374,142 @@ def _from_boxes(boxes: Rectangles) -> tuple[ProductPart, ...]:
     rows, index = [], []
     for axis, size in enumerate(boxes.grid):
         keys, places = np.unique(boxes.low[:, axis] * (size + 1) + boxes.high[:, axis], return_inverse=True)
-        rows.append(RunRows(Intervals(size, keys // (size + 1), keys % (size + 1))))
+        rows.append(AxisRows(Intervals(size, keys // (size + 1), keys % (size + 1))))
         index.append(places.reshape(-1))
     return (ProductPart(tuple(rows), np.stack(index, axis=1)),)
 
 
 def as_boxes(workload: Rows, shape: tuple[int, ...]) -> Rectangles | None:
     """The workload as axis-parallel boxes, in its own order; None where some row is not a box."""
-    if isinstance(workload, Identity):
-        workload = Kronecker(tuple(Identity(size) for size in shape))
     if isinstance(workload, Rectangles):
         return workload if workload.grid == shape else None
-    if isinstance(workload, Stacked):
-        parts = [as_boxes(part, shape) for part in workload.parts]
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
+    lows, highs = [], []
+    for part in product_parts(workload, shape) or ():
+        index, spans = part.rows_of(np.arange(part.count)), [axis.rows for axis in part.rows]
+        runs = [(own, places) for own, places in zip(spans, index.T, strict=True) if isinstance(own, Intervals)]
+        if len(runs) < len(spans):
             return None
-        return Rectangles(shape, np.concatenate([p.low for p in known]), np.concatenate([p.high for p in known]))
-    if not isinstance(workload, Kronecker) or tuple(f.shape[1] for f in workload.factors) != shape:
-        return None
-    spans = [as_intervals(factor) for factor in workload.factors]
-    sizes = tuple(factor.shape[0] for factor in workload.factors)
-    places = np.unravel_index(np.arange(math.prod(sizes)), sizes)
-    bounds = [(span.low[p], span.high[p]) for span, p in zip(spans, places, strict=True) if span is not None]
-    if len(bounds) < len(spans):
-        return None
-    return Rectangles(shape, np.stack([low for low, _ in bounds], 1), np.stack([high for _, high in bounds], 1))
+        lows.append(np.stack([own.low[places] for own, places in runs], axis=1))
+        highs.append(np.stack([own.high[places] for own, places in runs], axis=1))
+    return Rectangles(shape, np.concatenate(lows), np.concatenate(highs)) if lows else None
+
+
+CHUNK = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class ProductRows:
+    """All products of one row per axis, each measured with the same weight; None: exact."""
+
+    rows: tuple[Ints, ...]
+    weight: int | None
+
+    @property
+    def count(self) -> int:
+        return math.prod(len(rows) for rows in self.rows)
+
+
+Crossed = list[tuple[Floats, ...]]
+"""For each group and axis: queries' rows by the group's rows by modes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Corrections:
+    """Groups of product rows R in order. With S the covariance before, they add S R'(V + R S R')^-1 (h - R x) to x.
+
+    S is a table over pairs of modes, and so is every other quadratic form here. V is 1 / weight^2.
+    """
+
+    axes: tuple[AxisModes, ...]
+    groups: tuple[ProductRows, ...]
+
+    @property
+    def count(self) -> int:
+        return sum(group.count for group in self.groups)
+
+    def measured_variances(self, values: Sequence[float]) -> Floats:
+        """One value for each row from one for each group."""
+        return np.repeat(np.asarray(values, dtype=np.float64), [group.count for group in self.groups])
+
+    def system(self, table: Floats) -> Floats:
+        """V + R S R' for weights as they are and S the given table."""
+        own = [0.0 if group.weight is None else float(group.weight) ** -2 for group in self.groups]
+        return self.between(table) + np.diag(self.measured_variances(own))
+
+    def between(self, table: Floats) -> Floats:
+        """R T R' for the quadratic form T with the given table."""
+        blocks = []
+        for one in self.groups:
+            line = []
+            for other in self.groups:
+                first, second = (axis.between(a, b) for axis, a, b in zip(self.axes, one.rows, other.rows, strict=True))
+                both = np.einsum("aAn,bBn->abAB", np.tensordot(first, table, axes=(2, 0)), second, optimize=True)
+                line.append(both.reshape(one.count, other.count))
+            blocks.append(line)
+        return np.block(blocks)
+
+    def crossed(self, rows: Sequence[AxisRows]) -> Crossed:
+        """What queries with the given rows on each axis share with every row, mode by mode."""
+        return [
+            tuple(axis.with_rows(own, each) for axis, own, each in zip(self.axes, rows, group.rows, strict=True))
+            for group in self.groups
+        ]
+
+    def seen(self, table: Floats, crossed: Crossed, index: Ints) -> Floats:
+        """R T q for each query q, given as its row on each axis: corrections by queries."""
+        groups = []
+        for first, second in crossed:
+            step = max(1, CHUNK // (first.shape[1] * max(second.shape[1], table.shape[1])))
+            pieces = [np.empty((0, first.shape[1] * second.shape[1]))]
+            for start in range(0, len(index), step):
+                own, other = index[start : start + step].T
+                half = first[own] @ table
+                pieces.append(np.matmul(half, second[other].transpose(0, 2, 1)).reshape(len(own), -1))
+            groups.append(np.concatenate(pieces))
+        return np.concatenate(groups, axis=1).T
+
+    def squares(self, one: Floats, other: Floats, crossed: Crossed) -> Floats:
+        """The sum over all combinations of the queries' rows of (R T q)(R T' q)', T and T' given by their tables."""
+        blocks = []
+        for first in crossed:
+            line = []
+            for second in crossed:
+                left, right = (
+                    np.einsum("qam,qAM->amAM", a, b, optimize=True) for a, b in zip(first, second, strict=True)
+                )
+                half = np.einsum("mn,amAM,MN->aAnN", one, left, other, optimize=True)
+                both = np.einsum("aAnN,bnBN->abAB", half, right, optimize=True)
+                line.append(both.reshape(both.shape[0] * both.shape[1], -1))
+            blocks.append(line)
+        return np.block(blocks)
+
+    def measure(self, cells: Floats) -> Floats:
+        """R times a vector or a matrix of columns."""
+        return np.concatenate([along_axes(group.rows, cells) for group in self.groups])
+
+    def give_back(self, values: Floats) -> Floats:
+        """R' times a vector or a matrix of columns."""
+        starts = np.cumsum([group.count for group in self.groups])[:-1]
+        pieces = zip(self.groups, np.split(values, starts), strict=True)
+        return np.asarray(sum(along_axes([rows.T for rows in group.rows], piece) for group, piece in pieces))
+
+
+Levels = tuple[int, ...]
+"""For each axis 0 (its cells) or 1 (its coarse level)."""
+
+
+def gram_table(axes: Sequence[AxisModes], levels: Levels) -> Floats:
+    """The value of the Gram matrix of these levels' rows on every combination of modes."""
+    table = np.ones(())
+    for axis, chosen in zip(axes, levels, strict=True):
+        height = axis.level.height if chosen and axis.level is not None else 1
+        table = np.multiply.outer(table, axis.grams[chosen] * float(height) ** 2)
+    return table
+
+
+def covariance_table(axes: Sequence[AxisModes], weights: dict[Levels, int]) -> Floats:
+    """1 over the precision of every combination of modes when a row of weight w has variance 1 / w^2."""
+    return np.asarray(1.0 / sum(float(weight) ** 2 * gram_table(axes, levels) for levels, weight in weights.items()))
 
 
 SHARPNESS = (20.0, 400.0)

@@ -63,8 +63,10 @@ class CellStrategy:
     mechanism: str
     problem: Problem
 
-    has_fixed_coefficients = False
-    """Whether answers combine the noise in one way, whatever its variances."""
+    @property
+    def has_fixed_coefficients(self) -> bool:
+        """Whether answers combine the noise in one way, whatever its variances."""
+        return False
 
     @property
     def direct(self) -> Ints | None:
