@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import isotonic_regression
 
 from blowfishdb.errors import InvalidInput
 from blowfishdb.inference import consistent as module
-from blowfishdb.inference.consistent import fill_to_total, isotonic, isotonic_in_band, nonnegative
+from blowfishdb.inference.consistent import fill_to_total, isotonic_in_band, nonnegative
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 numbers = st.integers(-8, 8).map(float)
-weights_of = st.sampled_from([0.25, 1.0, 3.0])
 
 
-def best_by_blocks(values: Vector, weights: Vector, low: Vector, high: Vector) -> float:
+def best_by_blocks(values: Vector, low: Vector, high: Vector) -> float:
     """The least cost over all ways to cut the sequence into constant blocks."""
     size, best = len(values), np.inf
     for cuts in range(2 ** (size - 1)):
@@ -29,8 +29,8 @@ def best_by_blocks(values: Vector, weights: Vector, low: Vector, high: Vector) -
             floor, ceiling = low[a:b].max(), high[a:b].min()
             if floor > ceiling:
                 break
-            level = min(max(float(np.average(values[a:b], weights=weights[a:b])), floor), ceiling)
-            cost += float((weights[a:b] * (level - values[a:b]) ** 2).sum())
+            level = min(max(float(np.average(values[a:b])), floor), ceiling)
+            cost += float(((level - values[a:b]) ** 2).sum())
             levels.append(level)
         else:
             if np.all(np.diff(levels[1:]) >= 0):
@@ -39,37 +39,36 @@ def best_by_blocks(values: Vector, weights: Vector, low: Vector, high: Vector) -
 
 
 @st.composite
-def bands(draw: Any) -> tuple[Vector, Vector, Vector, Vector]:
+def bands(draw: Any) -> tuple[Vector, Vector, Vector]:
     size = draw(st.integers(1, 7))
     values = np.array(draw(st.lists(numbers, min_size=size, max_size=size)))
-    weights = np.array(draw(st.lists(weights_of, min_size=size, max_size=size)))
     low = np.sort(draw(st.lists(numbers, min_size=size, max_size=size)))
     rise = np.array(draw(st.lists(st.integers(0, 4).map(float), min_size=size, max_size=size)))
-    return values, weights, low, np.maximum.accumulate(low + rise)
+    return values, low, np.maximum.accumulate(low + rise)
 
 
 @settings(max_examples=200)
 @given(bands())
-def test_regression_in_a_band_has_the_least_cost(band: tuple[Vector, Vector, Vector, Vector]) -> None:
-    values, weights, low, high = band
-    found = isotonic_in_band(values, low, high, weights)
+def test_regression_in_a_band_has_the_least_cost(band: tuple[Vector, Vector, Vector]) -> None:
+    values, low, high = band
+    found = isotonic_in_band(values, low, high)
     assert np.all(np.diff(found) >= 0)
     assert np.all(found >= low)
     assert np.all(found <= high)
-    cost = float((weights * (found - values) ** 2).sum())
-    assert cost == pytest.approx(best_by_blocks(values, weights, low, high), abs=1e-9)
+    cost = float(((found - values) ** 2).sum())
+    assert cost == pytest.approx(best_by_blocks(values, low, high), abs=1e-9)
 
 
 @given(bands(), numbers, st.integers(0, 6))
 def test_one_bound_for_all_is_a_special_band(band: Any, low: float, width: int) -> None:
-    values, weights, _, _ = band
-    free = isotonic(values, weights, low, low + width)
-    assert np.allclose(free, isotonic_in_band(values, low, low + width, weights), atol=1e-9)
+    values, _, _ = band
+    free = np.clip(isotonic_regression(values).x, low, low + width)
+    assert np.allclose(free, isotonic_in_band(values, low, low + width), atol=1e-9)
 
 
 def test_clipping_the_free_solution_would_not_be_optimal() -> None:
     values, low, high = np.array([10.0, 0.0]), np.array([-np.inf, 6.0]), np.full(2, np.inf)
-    assert isotonic(values).tolist() == [5.0, 5.0]
+    assert isotonic_regression(values).x.tolist() == [5.0, 5.0]
     assert isotonic_in_band(values, low, high).tolist() == [6.0, 6.0]
 
 
@@ -82,7 +81,7 @@ def test_the_compiled_loop_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = isotonic_in_band(values, low, high)
     monkeypatch.setattr(module, "COMPILE_ABOVE", 0)
     assert np.array_equal(isotonic_in_band(values, low, high), plain)
-    assert not np.array_equal(isotonic(values), plain)
+    assert not np.array_equal(isotonic_regression(values).x, plain)
 
 
 @pytest.mark.parametrize(
@@ -94,21 +93,18 @@ def test_a_band_that_is_none_is_refused(low: list[float], high: list[float]) -> 
         isotonic_in_band([0.0, 1.0], low, high)
 
 
-def test_bad_vectors_and_weights_are_refused() -> None:
+def test_bad_vectors_and_bounds_are_refused() -> None:
     for values in ([np.nan], [[1.0]], [np.inf]):
         with pytest.raises(InvalidInput):
-            isotonic(values)
-    for weights in ([0.0], [-1.0], [np.nan], [1.0, 1.0]):
+            isotonic_in_band(values, -np.inf, np.inf)
+    for low in ([1.0, 1.0], [2.0]):
         with pytest.raises(InvalidInput):
-            isotonic([1.0], weights)
-    with pytest.raises(InvalidInput):
-        isotonic([1.0], low=2.0, high=1.0)
-    assert isotonic([]).size == 0
+            isotonic_in_band([1.0], low, [1.0])
     assert isotonic_in_band([], [], []).size == 0
 
 
 @st.composite
-def boxes(draw: Any) -> tuple[Vector, Vector, Vector, float, Vector]:
+def boxes(draw: Any) -> tuple[Vector, Vector, Vector, float]:
     size = draw(st.integers(1, 7))
     values = np.array(draw(st.lists(numbers, min_size=size, max_size=size)))
     below = draw(st.lists(st.sampled_from([0.0, 1.0, 2.5, 6.0, np.inf]), min_size=size, max_size=size))
@@ -116,25 +112,24 @@ def boxes(draw: Any) -> tuple[Vector, Vector, Vector, float, Vector]:
     low, high = values - np.array(below), values + np.array(above)
     place = draw(st.floats(0.0, 1.0))
     least, most = max(float(low.sum()), -60.0), min(float(high.sum()), 60.0)
-    weights = np.array(draw(st.lists(weights_of, min_size=size, max_size=size)))
-    return values, low, high, min(max(least + place * (most - least), least), most), weights
+    return values, low, high, min(max(least + place * (most - least), least), most)
 
 
-def by_bisection(values: Vector, low: Vector, high: Vector, total: float, weights: Vector) -> Vector:
+def by_bisection(values: Vector, low: Vector, high: Vector, total: float) -> Vector:
     under, over = -1e4, 1e4
     for _ in range(200):
         middle = (under + over) / 2
-        if np.clip(values - middle / weights, low, high).sum() > total:
+        if np.clip(values - middle, low, high).sum() > total:
             under = middle
         else:
             over = middle
-    return np.clip(values - over / weights, low, high)
+    return np.clip(values - over, low, high)
 
 
 @settings(max_examples=300)
 @given(boxes())
-def test_filling_equals_bisection(box: tuple[Vector, Vector, Vector, float, Vector]) -> None:
-    _, low, high, total, _ = box
+def test_filling_equals_bisection(box: tuple[Vector, Vector, Vector, float]) -> None:
+    _, low, high, total = box
     found = fill_to_total(*box)
     assert np.all(found >= low)
     assert np.all(found <= high)
@@ -146,9 +141,9 @@ def test_a_total_out_of_reach_is_refused() -> None:
     one = np.ones(2)
     for total in (-0.1, 2.1):
         with pytest.raises(InvalidInput):
-            fill_to_total(one, 0 * one, one, total, one)
+            fill_to_total(one, 0 * one, one, total)
     with pytest.raises(InvalidInput):
-        fill_to_total(one, one, 0 * one, 1.0, one)
+        fill_to_total(one, one, 0 * one, 1.0)
 
 
 @given(st.lists(numbers, min_size=1, max_size=8), st.integers(0, 30))
@@ -177,4 +172,4 @@ def test_a_million_values() -> None:
     values = draw.normal(size=10**6) * 5
     counts = nonnegative(values, 10**6)
     assert counts.sum() == pytest.approx(10**6, rel=1e-12)
-    assert np.all(np.diff(isotonic(np.cumsum(values))) >= 0)
+    assert np.all(np.diff(isotonic_in_band(np.cumsum(values), -np.inf, np.inf)) >= 0)

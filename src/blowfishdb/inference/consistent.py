@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
 from blowfishdb.errors import InvalidInput
-from blowfishdb.inference.kernels import pool
+from blowfishdb.inference.kernels import compiled, pool
 from blowfishdb.model.numbers import Bools, Floats, Ints
 
 
@@ -21,16 +19,6 @@ def finite_vector(values: ArrayLike, what: str) -> Floats:
     vector = np.asarray(values, dtype=np.float64)
     if vector.ndim != 1 or not np.all(np.isfinite(vector)):
         raise InvalidInput(f"{what} are a vector of finite numbers")
-    return vector
-
-
-def positive_weights(weights: ArrayLike | None, size: int) -> Floats:
-    """One positive finite weight for each value; 1 when none are given."""
-    if weights is None:
-        return np.ones(size)
-    vector = spread(weights, size, "weights")
-    if not np.all(np.isfinite(vector)) or np.any(vector <= 0.0):
-        raise InvalidInput("weights are positive and finite")
     return vector
 
 
@@ -54,47 +42,21 @@ COMPILE_ABOVE = 200_000
 """Values from which compiling the pooling loop (about a second, once) pays."""
 
 
-def isotonic(values: ArrayLike, weights: ArrayLike | None = None, low: float = -np.inf, high: float = np.inf) -> Floats:
-    """The nearest values (weighted squares) that never decrease, all between low and high.
-
-    With the same bounds for all values, clipping the free solution is optimal.
-    """
-    vector = finite_vector(values, "values")
-    if not low <= high:
-        raise InvalidInput(f"the lower bound {low} is above the upper bound {high}")
-    if vector.size == 0:
-        return vector.copy()
-    free: Floats = isotonic_regression(vector, weights=positive_weights(weights, vector.size)).x
-    return np.clip(free, low, high)
-
-
-def isotonic_in_band(values: ArrayLike, low: ArrayLike, high: ArrayLike, weights: ArrayLike | None = None) -> Floats:
+def isotonic_in_band(values: ArrayLike, low: ArrayLike, high: ArrayLike) -> Floats:
     """The nearest values that never decrease with low <= value <= high, the bounds themselves never decreasing.
 
     Here clipping the free solution would not be optimal; see docs/proofs/consistency.md.
     """
     vector = finite_vector(values, "values")
-    weight = positive_weights(weights, vector.size)
     floor, ceiling = spread(low, vector.size, "lower bounds"), spread(high, vector.size, "upper bounds")
-    if not np.all(floor <= ceiling) or not (_never_decreases(floor) and _never_decreases(ceiling)):
+    rises = all(np.all(bounds[1:] >= bounds[:-1]) for bounds in (floor, ceiling))
+    if not np.all(floor <= ceiling) or not rises:
         raise InvalidInput("the bounds of a band never decrease, and the lower one is never above the upper one")
-    free = isotonic(vector, weight)
+    free: Floats = isotonic_regression(vector).x if vector.size else vector.copy()
     if np.all(free >= floor) and np.all(free <= ceiling):
         return free
-    work = _compiled_pool() if vector.size > COMPILE_ABOVE else pool
-    return np.clip(work(vector, weight, floor, ceiling), floor, ceiling)
-
-
-def _never_decreases(bounds: Floats) -> bool:
-    return bool(np.all(bounds[1:] >= bounds[:-1]))
-
-
-@cache
-def _compiled_pool() -> Callable[[Floats, Floats, Floats, Floats], Floats]:
-    from numba import njit
-
-    compiled: Callable[[Floats, Floats, Floats, Floats], Floats] = njit(cache=True)(pool)
-    return compiled
+    work = compiled(pool) if vector.size > COMPILE_ABOVE else pool
+    return np.clip(work(vector, floor, ceiling), floor, ceiling)
 
 
 SUM_ROUNDING = 1e-12
@@ -107,44 +69,40 @@ def reaches(values: Floats, low: Floats, high: Floats, total: float) -> bool:
     return bool(low.sum() - slack <= total <= high.sum() + slack)
 
 
-def fill_to_total(values: Floats, low: Floats, high: Floats, total: float, weights: Floats) -> Floats:
-    """The minimiser of sum weight (x - value)^2 with low <= x <= high and the given sum.
+def fill_to_total(values: Floats, low: Floats, high: Floats, total: float) -> Floats:
+    """The minimiser of sum (x - value)^2 with low <= x <= high and the given sum.
 
-    It is x_i = clip(value_i - level / weight_i), and its sum never grows with the level, so the level is found exactly
-    between two neighbouring break points. Bounds may be infinite. Never leaves the box, not even by rounding.
+    It is x_i = clip(value_i - level), and its sum never grows with the level, so the level is found exactly between two
+    neighbouring break points. Bounds may be infinite. Never leaves the box, not even by rounding.
     """
     if np.any(low > high) or not reaches(values, low, high, total):
         raise InvalidInput(f"no point of the box has the total {total}")
-    level = _level(values, low, high, total, weights)
-    filled = np.clip(values - level / weights, low, high)
+    filled = np.clip(values - _level(values, low, high, total), low, high)
     inner = (filled > low) & (filled < high)
     if np.any(inner):
-        share = np.where(inner, 1.0 / weights, 0.0)
-        filled = np.clip(filled + (total - filled.sum()) * (share / share.sum()), low, high)
+        filled = np.clip(filled + (total - filled.sum()) * (inner / np.count_nonzero(inner)), low, high)
     return filled
 
 
-def _level(values: Floats, low: Floats, high: Floats, total: float, weights: Floats) -> float:
+def _level(values: Floats, low: Floats, high: Floats, total: float) -> float:
     """Where the clipped sum crosses the total. Cell i moves while level is between its two break points."""
-    enter, leave = weights * (values - high), weights * (values - low)
-    points = np.concatenate([enter, leave])
-    slopes = np.concatenate([-1.0 / weights, 1.0 / weights])
+    points = np.concatenate([values - high, values - low])
+    slopes = np.repeat([-1.0, 1.0], values.size)
     finite = np.isfinite(points)
-    always = float((-1.0 / weights[np.isneginf(enter)]).sum())
+    always = -float(np.count_nonzero(np.isneginf(values - high)))
     order = np.argsort(points[finite], kind="stable")
     breaks = points[finite][order]
     if breaks.size == 0:
-        return float((values.sum() - total) / (1.0 / weights).sum())
+        return float((values.sum() - total) / values.size)
     slope = always + np.cumsum(slopes[finite][order])
-    first = float(np.clip(values - breaks[0] / weights, low, high).sum())
+    first = float(np.clip(values - breaks[0], low, high).sum())
     sums = first + np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(breaks))])
     if total >= sums[0]:
         return float(breaks[0] + (total - sums[0]) / always) if always < 0.0 else float(breaks[0])
     place = int(np.searchsorted(-sums, -total, side="left"))
     if place == sums.size:
         return float(breaks[-1] + (total - sums[-1]) / slope[-1]) if slope[-1] < 0.0 else float(breaks[-1])
-    before = place - 1
-    return float(breaks[before] + (total - sums[before]) / slope[before])
+    return float(breaks[place - 1] + (total - sums[place - 1]) / slope[place - 1])
 
 
 HALVINGS = 200
@@ -209,9 +167,9 @@ def fill_parts(parts: Parts, values: Floats, low: Floats, high: Floats) -> Float
     inner = ((filled > floor) & (filled < ceiling)).astype(np.float64)
     share = inner / np.maximum(parts.sums(inner), 1.0)[part]
     filled = np.clip(filled + (parts.totals - parts.sums(filled))[part] * share, floor, ceiling)
-    found = values.copy()
-    found[parts.order] = filled
-    return found
+    cells = values.copy()
+    cells[parts.order] = filled
+    return cells
 
 
 ROUNDING = 1e-9
@@ -267,9 +225,7 @@ def consistent_parts(raw: ArrayLike, widths: ArrayLike, labels: Ints, totals: Fl
     clipped = consistent_counts(raw, widths)
     if not clipped.feasible:
         return clipped
-    vector = finite_vector(raw, "raw answers")
-    width = half_widths(widths, vector.size)
-    low, high = np.maximum(vector - width, 0.0), vector + width
+    vector, low, high = _box(raw, widths)
     parts = Parts.of(labels, totals)
     missed = unreachable(parts, vector, low, high)
     if np.any(missed):
@@ -283,12 +239,10 @@ def consistent_histogram(raw: ArrayLike, widths: ArrayLike, total: float | None 
     clipped = consistent_counts(raw, widths)
     if total is None or not clipped.feasible:
         return clipped
-    vector, aim = finite_vector(raw, "raw answers"), _known_total(total)
-    width = half_widths(widths, vector.size)
-    low, high = np.maximum(vector - width, 0.0), vector + width
+    (vector, low, high), aim = _box(raw, widths), _known_total(total)
     if not reaches(vector, low, high, aim):
         return _raw(vector, f"no counts inside the intervals add up to the known total {aim:g}")
-    return Consistent(fill_to_total(vector, low, high, aim, np.ones(vector.size)), True, "")
+    return Consistent(fill_to_total(vector, low, high, aim), True, "")
 
 
 def consistent_cdf(
@@ -298,10 +252,8 @@ def consistent_cdf(
 
     Known cumulative counts are met exactly.
     """
-    vector = finite_vector(raw, "raw answers")
-    width = half_widths(widths, vector.size)
-    top = math.inf if total is None else _known_total(total)
-    floor, ceiling = np.maximum(vector - width, 0.0), np.minimum(vector + width, top)
+    vector, floor, high = _box(raw, widths)
+    ceiling = np.minimum(high, math.inf if total is None else _known_total(total))
     slack = ROUNDING * (1.0 + np.abs(known.values))
     if np.any(floor[known.places] > known.values + slack) or np.any(ceiling[known.places] < known.values - slack):
         return _raw(vector, "the interval of a cumulative count misses a public constraint")
@@ -313,6 +265,13 @@ def consistent_cdf(
         place = int(np.argmax(crossed))
         return _raw(vector, f"no cumulative counts lie inside the intervals: they contradict at answer {place}")
     return Consistent(isotonic_in_band(vector, low, high), True, "")
+
+
+def _box(raw: ArrayLike, widths: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """The raw answers, and the ends of their intervals, the lower ones not below 0."""
+    vector = finite_vector(raw, "raw answers")
+    width = half_widths(widths, vector.size)
+    return vector, np.maximum(vector - width, 0.0), vector + width
 
 
 def _known_total(total: float) -> float:
@@ -340,5 +299,4 @@ def nonnegative(values: ArrayLike, total: float | None = None) -> Floats:
         if aim != 0.0:
             raise InvalidInput("no counts can only have the total 0")
         return vector.copy()
-    none, ones = np.zeros(vector.size), np.ones(vector.size)
-    return fill_to_total(vector, none, np.inf * ones, aim, ones)
+    return fill_to_total(vector, np.zeros(vector.size), np.full(vector.size, np.inf), aim)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,16 @@ import numpy as np
 from blowfishdb.model.numbers import Floats
 
 
-def pool(values: Floats, weights: Floats, low: Floats, high: Floats) -> Floats:
+@cache
+def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """The loop through the compiler, which takes about a second to load and once to compile."""
+    from numba import njit
+
+    made: Callable[..., Any] = njit(cache=True)(loop)
+    return made
+
+
+def pool(values: Floats, low: Floats, high: Floats) -> Floats:
     """Isotonic regression with bounds that never decrease, by pooling adjacent violators.
 
     A block's best level is its mean, clipped between the low of its last and the high of its first value: the only
@@ -21,7 +32,7 @@ def pool(values: Floats, weights: Floats, low: Floats, high: Floats) -> Floats:
     blocks = 0
     for i in range(size):
         start[blocks] = i
-        weight[blocks], mean[blocks] = weights[i], values[i]
+        weight[blocks], mean[blocks] = 1.0, values[i]
         level[blocks] = min(max(values[i], low[i]), high[i])
         while blocks > 0 and level[blocks - 1] > level[blocks]:
             blocks -= 1

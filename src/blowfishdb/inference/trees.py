@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import solveh_banded
 
-from blowfishdb.inference.kernels import filter_and_smooth
+from blowfishdb.inference.kernels import compiled, filter_and_smooth
 from blowfishdb.model.numbers import Bools, Floats, Ints, consecutive
 
 COMPILED = 5_000
@@ -262,53 +262,42 @@ class Chain:
         return np.asarray(solved)
 
     @cached_property
-    def covariance(self) -> SumCovariance:
-        """Variances by a forward filter and a backward smoother; no step subtracts nearly equal numbers."""
+    def _spreads(self) -> tuple[Floats, Floats]:
+        """The variance of each running sum, and summed logarithms of how much of each one the next one explains.
+
+        A forward filter and a backward smoother: no step subtracts nearly equal numbers.
+        """
         size = self.below.size
         arrays = [self.below, 1.0 / self.noise, self.opens, self.pinned, self.links, np.zeros(size), np.ones(size)]
         if size > COMPILED:
-            _compiled_filter()(*(np.array(part) for part in arrays[:-2]), *arrays[-2:])
+            compiled(filter_and_smooth)(*(np.array(part) for part in arrays[:-2]), *arrays[-2:])
             variance, gain = arrays[-2:]
         else:
             lists = [part.tolist() for part in arrays]
             filter_and_smooth(*lists)
             variance, gain = lists[-2:]
-        log_gain = np.concatenate([[0.0], np.cumsum(np.log(gain))[:-1]])
-        return SumCovariance(np.asarray(variance), log_gain, self.opens)
-
-
-@cache
-def _compiled_filter() -> Callable[..., None]:
-    from numba import njit
-
-    compiled: Callable[..., None] = njit(cache=True)(filter_and_smooth)
-    return compiled
-
-
-@dataclass(frozen=True, eq=False)
-class SumCovariance:
-    """Covariances of the estimated running sums: for i <= j in one span, variance(j) times the gains from i to j."""
-
-    variance: Floats
-    log_gain: Floats
-    opens: Bools
+        return np.asarray(variance), np.concatenate([[0.0], np.cumsum(np.log(gain))[:-1]])
 
     def at(self, root: Ints, share: Floats) -> list[tuple[Ints, Floats]]:
         """The place a `share` of the way through a root, as the running sums around it with coefficients."""
         before = np.where(self.opens[root], 0.0, 1.0 - share)
         return [(np.maximum(root - 1, 0), before), (root, share)]
 
-    def of_difference(self, low: list[tuple[Ints, Floats]], high: list[tuple[Ints, Floats]]) -> Floats:
-        """The variance of the running sum at `high` minus that at `low`; one place may serve many."""
+    def difference_variance(self, low: list[tuple[Ints, Floats]], high: list[tuple[Ints, Floats]]) -> Floats:
+        """The variance of the running sum at `high` minus that at `low`; one place may serve many.
+
+        The covariance of running sums i <= j of one span is variance(j) times the gains from i to j.
+        """
+        variance, log_gain = self._spreads
         terms = [*((root, -weight) for root, weight in low), *high]
         terms = [(root, weight) for root, weight in terms if np.any(weight)]
         total = np.zeros(1)
         for place, (root, weight) in enumerate(terms):
-            total = total + weight**2 * self.variance[root]
+            total = total + weight**2 * variance[root]
             for other, other_weight in terms[:place]:
                 first, last = np.minimum(root, other), np.maximum(root, other)
-                fade = np.exp(np.minimum(self.log_gain[last] - self.log_gain[first], 0.0))
-                total = total + 2 * weight * other_weight * self.variance[last] * fade
+                fade = np.exp(np.minimum(log_gain[last] - log_gain[first], 0.0))
+                total = total + 2 * weight * other_weight * variance[last] * fade
         return total
 
 
@@ -363,13 +352,13 @@ def range_variances(solver: TreeSolver, chain: Chain, low: Ints, high: Ints, clo
         rest = np.where(meet, whole - inner**2 * total[new_left.node], 0.0)
         left, right = new_left, new_right
     # Both ends meet in one root, or are joined through the running sums of the roots.
-    last, covariance = solver.tree.roots - 1, chain.covariance
+    last = solver.tree.roots - 1
     root_left = np.minimum(left.node, last)
     root_right = np.minimum(np.where(closes, right.node - 1, right.node), last)
-    start = covariance.at(root_left, left.slope)
-    stop = covariance.at(root_right, np.where(closes, 1.0, right.slope))
-    apart = covariance.of_difference(start, stop) + left.rest + np.where(closes, 0.0, right.rest)
+    start = chain.at(root_left, left.slope)
+    stop = chain.at(root_right, np.where(closes, 1.0, right.slope))
+    apart = chain.difference_variance(start, stop) + left.rest + np.where(closes, 0.0, right.rest)
     one = np.ones(low.size)
-    root = covariance.of_difference(covariance.at(root_left, 0.0 * one), covariance.at(root_left, one))
+    root = chain.difference_variance(chain.at(root_left, 0.0 * one), chain.at(root_left, one))
     variances = np.where((left.node == right.node) & ~closes, slope**2 * root + rest, apart)
     return np.where(low < high, np.maximum(variances, 0.0), 0.0)

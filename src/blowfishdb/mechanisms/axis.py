@@ -157,19 +157,16 @@ def spread_places(axis: Axis, run: int, ratio: float) -> Ints:
     return np.unique(np.round(places).astype(np.int64))
 
 
-def even_axis(cells: int, window: int) -> Axis:
-    """A stand-in: one run with constant windows and a free total."""
-    reach = np.minimum(np.arange(cells) + window, cells - 1)
-    zero = np.zeros(1, dtype=np.int64)
-    none = np.empty(0, dtype=np.int64)
-    return Axis(cells, zero, np.ones(1, np.bool_), zero, reach, none, np.zeros(cells, np.bool_))
+def stand_in(axis: Axis, workload: Rows, window: int, cells: int) -> tuple[Axis, Rows]:
+    """An axis of at most so many cells, one run with constant windows where it is longer, and a workload like this one.
 
-
-def like(workload: Rows, cells: int) -> Rows:
-    """A workload of the same kind over another number of cells; all ranges for kinds that do not scale."""
-    if isinstance(workload, (Identity, Prefix)):
-        return type(workload)(cells)
-    return AllRanges(cells)
+    Errors hardly depend on the length. Workloads that do not scale are replaced by all ranges.
+    """
+    if axis.cells <= cells:
+        return axis, workload
+    reach, zero = np.minimum(np.arange(cells) + window, cells - 1), np.zeros(1, dtype=np.int64)
+    even = Axis(cells, zero, np.ones(1, np.bool_), zero, reach, np.empty(0, dtype=np.int64), np.zeros(cells, np.bool_))
+    return even, type(workload)(cells) if isinstance(workload, Identity | Prefix) else AllRanges(cells)
 
 
 GRID = 2**24
@@ -377,14 +374,10 @@ def coarse_error(axis: Axis, workload: Rows, groups: list[Group]) -> Callable[[F
     With cells of variance v and coarse rows H of variances D (0 for free totals) the least-squares covariance is
     v I - v^2 H'(D + v H H')^-1 H; every product with W'W is computed once, so an evaluation costs (rows of H)^3.
     """
-    noisy, totals = axis.noise_mask, free_totals(axis)
-    rows = vstack([*(group.unit_rows for group in groups), totals], format="csr").toarray() * noisy
-    group_of = np.repeat(np.arange(len(groups) + 1), [*(g.matrix.shape[0] for g in groups), totals.shape[0]])
-    kept = rows.any(axis=1)
-    rows, group_of = rows[kept], group_of[kept]
+    rows, group_of = coarse_rows(axis, groups)
     overlap = rows @ rows.T
     seen = rows @ gram_dot(workload, rows.T)
-    whole = float(column_energies(workload) @ noisy)
+    whole = float(column_energies(workload) @ axis.noise_mask)
 
     def error(shares: Floats) -> tuple[float, Floats]:
         relative = np.append((shares[0] / shares[1:]) ** 2, 0.0)
@@ -402,39 +395,24 @@ def coarse_error(axis: Axis, workload: Rows, groups: list[Group]) -> Callable[[F
     return error
 
 
-def free_totals(axis: Axis) -> csr_array:
-    """One row for each free total."""
-    return boxes(axis.cells, axis.spans[axis.free], axis.span_ends[axis.free])
+def coarse_rows(axis: Axis, groups: list[Group]) -> tuple[Floats, Ints]:
+    """The rows of the groups (heights 1) and the free totals over the noisy cells, and the group of each of them."""
+    totals = boxes(axis.cells, axis.spans[axis.free], axis.span_ends[axis.free])
+    rows = vstack([*(group.unit_rows for group in groups), totals], format="csr").toarray() * axis.noise_mask
+    group_of = np.repeat(np.arange(len(groups) + 1), [*(g.matrix.shape[0] for g in groups), totals.shape[0]])
+    is_seen = rows.any(axis=1)
+    return rows[is_seen], group_of[is_seen]
 
 
-@dataclass(frozen=True, eq=False)
-class Spare:
-    """Loss of the groups per unit of their shares at each cell: on its worst move, and when a record vanishes.
+def spare_loss(axis: Axis, groups: list[Group]) -> Callable[[Floats], Floats]:
+    """What gives the share of each cell: the common one (the first of the given shares), or more where loss is spare.
 
     On a move u to v the groups lose at most hats(u) + hats(v) + |falling(u) - falling(v)|. If no cell takes more
     than half of what any of its moves leaves, and no more than a vanishing record leaves, no loss exceeds 1.
     """
-
-    moved: Floats
-    vanished: Floats
-    moves: Bools
-    leaves: Bools
-    has_universal: bool
-
-    def cells(self, shares: Floats) -> Floats:
-        """The share of each cell: the common one (first of `shares`), or more where there is loss to spare."""
-        common = np.full(self.moves.size, shares[0])
-        if self.has_universal:
-            return common
-        by_moves = np.where(self.moves, (1 - self.moved @ shares[1:]) / 2, np.inf)
-        room = np.minimum(by_moves, np.where(self.leaves, 1 - self.vanished @ shares[1:], np.inf))
-        return np.where(np.isfinite(room), np.maximum(common, room), common)
-
-
-def spare_loss(axis: Axis, groups: list[Group]) -> Spare:
-    """The spare loss of each cell beside the given groups."""
     cell = np.arange(axis.cells)
     back = np.searchsorted(axis.reach, cell)
+    # The loss of each group per unit of its share: on the worst move of each cell, and when a record vanishes from it.
     moved, vanished = np.zeros((2, axis.cells, len(groups)))
     for place, group in enumerate(groups):
         over = group.column_sums
@@ -444,7 +422,16 @@ def spare_loss(axis: Axis, groups: list[Group]) -> Spare:
         else:
             moved[:, place] = over + window_maxima(over, back, axis.reach)
     moves = (axis.reach > cell) | (back < cell)
-    return Spare(moved, vanished, moves, axis.leaves, axis.universal.size > 0)
+
+    def cells(shares: Floats) -> Floats:
+        common = np.full(axis.cells, shares[0])
+        if axis.universal.size:
+            return common
+        by_moves = np.where(moves, (1 - moved @ shares[1:]) / 2, np.inf)
+        room = np.minimum(by_moves, np.where(axis.leaves, 1 - vanished @ shares[1:], np.inf))
+        return np.where(np.isfinite(room), np.maximum(common, room), common)
+
+    return cells
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,11 +1,12 @@
-"""What a one-dimensional strategy needs from least squares, and the answers it makes of it."""
+"""Least squares on one axis, by a dense system of coarse rows or on a tree, and the strategy that answers with it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
-from typing import Protocol, TypeVar
+from functools import cached_property, lru_cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from scipy.sparse import csc_array, csr_array, vstack
 
 from blowfishdb.inference.trees import Chain, TreeSolver, range_variances
 from blowfishdb.mechanisms.axis import Axis, BlockTree, boxes
-from blowfishdb.mechanisms.strategy import chosen_rows, spread_choice
+from blowfishdb.mechanisms.strategy import CellStrategy, chosen_rows, spread_choice
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.workload import AllRanges, Intervals, Rows, Sparse, are_most_pairs, as_intervals
 from blowfishdb.plan.plan import Measurement, Plan, Problem
@@ -32,44 +33,79 @@ CHUNK = 256
 Number = TypeVar("Number", np.float64, np.int64)
 
 
-class Estimator(Protocol):
-    """Weighted least squares for one set of noisy and free rows, in which every noisy cell is measured on its own.
+class Estimator:
+    """Weighted least squares for noisy rows, of which the noisy cells come first, and the free totals of an axis."""
 
-    The plan's first part is the noisy cells in increasing order.
-    """
-
-    @property
-    def parts(self) -> tuple[Measurement, ...]: ...
+    axis: Axis
 
     @property
-    def exact(self) -> Intervals | None: ...
+    def parts(self) -> tuple[Measurement, ...]:
+        """The noisy rows: the noisy cells in increasing order, then others."""
+        raise NotImplementedError
+
+    @property
+    def exact(self) -> Intervals | None:
+        """The free totals."""
+        return self.axis.totals
 
     @property
     def noisy(self) -> Ints:
         """The cells of the first part."""
-        ...
+        return self.axis.noisy
 
     def estimate(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         """The best linear unbiased estimate of every cell, for vectors or column matrices."""
-        ...
+        raise NotImplementedError
 
     def range_variances(self, low: Ints, high: Ints, variances: Floats) -> Floats:
         """The variance of the estimated sum of the cells low <= c < high, for each pair."""
-        ...
+        raise NotImplementedError
+
+    def covariance_dot(self, rows: Floats | Ints, variances: Floats) -> Floats:
+        """The covariance of the cell estimates times the given column(s).
+
+        Least squares returns covariance x A' R^-1 y; with y = R row on the noisy cells alone, A' R^-1 y is the row.
+        """
+        noisy = self.noisy
+        spread = variances[: noisy.size].reshape(-1, *(1,) * (rows.ndim - 1))
+        measured = np.zeros((variances.size, *rows.shape[1:]))
+        measured[: noisy.size] = rows[noisy] * spread
+        free = np.zeros((0 if self.exact is None else self.exact.shape[0], *rows.shape[1:]))
+        return self.estimate(measured, free, variances)
+
+    def answer_variances(self, workload: Rows, variances: Floats) -> Floats:
+        """The expected squared error of each answer, exact."""
+        spans = as_intervals(workload)
+        if spans is not None:
+            return self.range_variances(spans.low, spans.high, variances)
+        answers = np.empty(workload.shape[0])
+        for start in range(0, answers.size, CHUNK):
+            chosen = np.arange(start, min(start + CHUNK, answers.size))
+            rows = chosen_rows(workload, chosen).T
+            answers[chosen] = np.einsum("ij,ij->j", rows, self.covariance_dot(rows, variances))
+        return answers
+
+    def total_variance(self, workload: Rows, variances: Floats) -> float:
+        """The summed expected squared error of all answers; all ranges are never listed.
+
+        The sum of (F_j - F_i)^2 over i < j is (n + 1) sum F_j^2 - (sum F_j)^2, F the n + 1 running sums.
+        """
+        if not isinstance(workload, AllRanges):
+            return float(np.sum(self.answer_variances(workload, variances)))
+        place = np.arange(workload.cells + 1)
+        each = self.range_variances(np.zeros_like(place), place, variances)
+        times = (workload.cells - place[:-1]).astype(np.float64)
+        together = float(times @ self.covariance_dot(times, variances))
+        return float(place.size * np.sum(each) - together)
 
 
 @dataclass(frozen=True, eq=False)
-class EstimatingStrategy:
+class EstimatingStrategy(CellStrategy):
     """Answers every query from the least-squares estimate of the cells."""
 
     mechanism: str
     problem: Problem
     estimator: Estimator
-
-    @property
-    def direct(self) -> Ints | None:
-        """None: answers mix many noise variables."""
-        return None
 
     @property
     def steady_scale(self) -> int:
@@ -84,17 +120,13 @@ class EstimatingStrategy:
         """The count of every cell; takes vectors or column matrices."""
         return self.estimator.estimate(measured, exact, self._steady(variances))
 
-    def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
-        """The answer to every query."""
-        return np.asarray(self.problem.workload.dot(self.estimate_cells(measured, exact, variances)))
-
     def answer_variances(self, variances: Floats) -> Floats:
         """The expected squared error of each answer, exact."""
-        return answer_variances(self.estimator, self.problem.workload, np.maximum(variances, LEAST_VARIANCE))
+        return self.estimator.answer_variances(self.problem.workload, np.maximum(variances, LEAST_VARIANCE))
 
     def total_variance(self, variances: Floats) -> float:
         """The summed expected squared error of all answers; all ranges are never listed."""
-        return total_variance(self.estimator, self.problem.workload, np.maximum(variances, LEAST_VARIANCE))
+        return self.estimator.total_variance(self.problem.workload, np.maximum(variances, LEAST_VARIANCE))
 
     def some_variances(self, count: int, variances: Floats) -> tuple[Ints, Floats]:
         """About so many answers spread over the workload, and the expected squared error of each."""
@@ -109,7 +141,7 @@ class EstimatingStrategy:
     def coefficients(self, queries: Ints, variances: Floats) -> Floats:
         """For each of the given answers its coefficient on every noise variable."""
         spread = np.maximum(variances, LEAST_VARIANCE)
-        towards = covariance_dot(self.estimator, chosen_rows(self.problem.workload, queries).T, spread)
+        towards = self.estimator.covariance_dot(chosen_rows(self.problem.workload, queries).T, spread)
         none = np.empty((0, queries.size))
         seen = np.concatenate([none, *(part.rows.dot(towards) for part in self.estimator.parts)])
         return np.asarray((seen / spread[:, None]).T)
@@ -127,48 +159,8 @@ class EstimatingStrategy:
         return np.maximum(variances, LEAST_VARIANCE)
 
 
-def covariance_dot(estimator: Estimator, rows: Floats | Ints, variances: Floats) -> Floats:
-    """The covariance of the cell estimates times the given column(s).
-
-    Least squares returns covariance x A' R^-1 y; with y = R row on the noisy cells alone, A' R^-1 y is the row.
-    """
-    noisy = estimator.noisy
-    spread = variances[: noisy.size].reshape(-1, *(1,) * (rows.ndim - 1))
-    measured = np.zeros((variances.size, *rows.shape[1:]))
-    measured[: noisy.size] = rows[noisy] * spread
-    free = np.zeros((0 if estimator.exact is None else estimator.exact.shape[0], *rows.shape[1:]))
-    return estimator.estimate(measured, free, variances)
-
-
-def answer_variances(estimator: Estimator, workload: Rows, variances: Floats) -> Floats:
-    """The expected squared error of each answer, exact."""
-    spans = as_intervals(workload)
-    if spans is not None:
-        return estimator.range_variances(spans.low, spans.high, variances)
-    answers = np.empty(workload.shape[0])
-    for start in range(0, answers.size, CHUNK):
-        chosen = np.arange(start, min(start + CHUNK, answers.size))
-        rows = chosen_rows(workload, chosen).T
-        answers[chosen] = np.einsum("ij,ij->j", rows, covariance_dot(estimator, rows, variances))
-    return answers
-
-
-def total_variance(estimator: Estimator, workload: Rows, variances: Floats) -> float:
-    """The summed expected squared error of all answers; all ranges are never listed.
-
-    The sum of (F_j - F_i)^2 over i < j is (n + 1) sum F_j^2 - (sum F_j)^2, F the n + 1 running sums.
-    """
-    if not isinstance(workload, AllRanges):
-        return float(np.sum(answer_variances(estimator, workload, variances)))
-    place = np.arange(workload.cells + 1)
-    each = estimator.range_variances(np.zeros_like(place), place, variances)
-    times = (workload.cells - place[:-1]).astype(np.float64)
-    together = float(times @ covariance_dot(estimator, times, variances))
-    return float(place.size * np.sum(each) - together)
-
-
 @dataclass(frozen=True, eq=False)
-class CoarseCorrection:
+class CoarseCorrection(Estimator):
     """Noisy cells y with variances V, coarse rows H with variances D, free totals as rows of variance 0.
 
     The estimate is y + V H'(D + H V H')^-1 (h - H y), h what the coarse rows gave (Woodbury's identity).
@@ -184,16 +176,6 @@ class CoarseCorrection:
         """The noisy cells, then the coarse rows; groups without rows are left out."""
         groups = ((self.axis.noisy_rows, self.cell_weights), (Sparse(self.coarse), self.coarse_weights))
         return tuple(Measurement(rows, weights) for rows, weights in groups if weights.size)
-
-    @cached_property
-    def exact(self) -> Intervals | None:
-        """The free totals."""
-        return self.axis.totals
-
-    @cached_property
-    def noisy(self) -> Ints:
-        """The cells of the first part."""
-        return self.axis.noisy
 
     @cached_property
     def _rows(self) -> csr_array:
@@ -219,12 +201,7 @@ class CoarseCorrection:
         long, single = np.flatnonzero(length > 1), np.flatnonzero(length == 1)
         return boxes(self.axis.cells, exact.low[long], exact.high[long]), long, single
 
-    @cached_property
-    def _last_whitened(self) -> dict[bytes, tuple[Floats, Floats]]:
-        return {}
-
     def estimate(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
-        """The best linear unbiased estimate of every cell."""
         cells, missed = self._first_look(measured, exact)
         if not self._rows.shape[0]:
             return cells
@@ -254,7 +231,6 @@ class CoarseCorrection:
         return spread, noise
 
     def range_variances(self, low: Ints, high: Ints, variances: Floats) -> Floats:
-        """The variance of the estimated sum of each range."""
         spread, whitener = self._whitened(variances)
         alone = np.concatenate([[0.0], np.cumsum(spread)])
         before = np.zeros((self._rows.shape[0], self.axis.cells + 1))
@@ -274,21 +250,22 @@ class CoarseCorrection:
 
     def _whitened(self, variances: Floats) -> tuple[Floats, Floats]:
         """The variance of each cell (0 where it is exact), and K with K'K = (D + H V H')^-1; the last is remembered."""
-        key = variances.tobytes()
-        known = self._last_whitened.get(key)
-        if known is not None:
-            return known
-        spread, noise = self._spreads(variances)
-        system = (self._dense_rows * spread) @ self._dense_rows.T
-        system[np.diag_indices_from(system)] += noise
-        whitened = spread, np.linalg.inv(np.linalg.cholesky(system))
-        self._last_whitened.clear()
-        self._last_whitened[key] = whitened
+        return self._last_whitened(variances.tobytes())
+
+    @cached_property
+    def _last_whitened(self) -> Callable[[bytes], tuple[Floats, Floats]]:
+        @lru_cache(maxsize=1)
+        def whitened(variances: bytes) -> tuple[Floats, Floats]:
+            spread, noise = self._spreads(np.frombuffer(variances))
+            system = (self._dense_rows * spread) @ self._dense_rows.T
+            system[np.diag_indices_from(system)] += noise
+            return spread, np.linalg.inv(np.linalg.cholesky(system))
+
         return whitened
 
 
 @dataclass(frozen=True, eq=False)
-class TreeCorrection:
+class TreeCorrection(Estimator):
     """Noisy cells under a measured tree of blocks, with running sums between blocks.
 
     `shares` holds the part of the loss that the cells, each level and the running sums take.
@@ -303,17 +280,10 @@ class TreeCorrection:
         return self.tree.parts(self.shares)
 
     @cached_property
-    def exact(self) -> Intervals | None:
-        """The free totals."""
-        return self.tree.axis.totals
-
-    @cached_property
-    def noisy(self) -> Ints:
-        """The cells of the first part."""
-        return self.tree.axis.noisy
+    def axis(self) -> Axis:
+        return self.tree.axis
 
     def estimate(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
-        """The best linear unbiased estimate of every cell."""
         *values, sums = self.split(measured)
         solver = self.solver(variances)
         chain = self.chain(solver, variances)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from blowfishdb.mechanisms import identity
-from blowfishdb.mechanisms.axis_estimate import LEAST_VARIANCE, EstimatingStrategy, answer_variances
+from blowfishdb.mechanisms.axis_estimate import LEAST_VARIANCE, EstimatingStrategy
 from blowfishdb.mechanisms.forest import LineStrategy
 from blowfishdb.mechanisms.kronecker import KroneckerStrategy
 from blowfishdb.mechanisms.strategy import Strategy
@@ -61,7 +61,7 @@ def running_variances(strategy: Strategy, plan: Plan | EdgePlan, variances: Floa
     if isinstance(strategy, LineStrategy):
         return strategy.variances_of(Prefix(cells), variances)
     if isinstance(strategy, EstimatingStrategy):
-        return answer_variances(strategy.estimator, Prefix(cells), np.maximum(variances, LEAST_VARIANCE))
+        return strategy.estimator.answer_variances(Prefix(cells), np.maximum(variances, LEAST_VARIANCE))
     if max(cells, variances.size) > MOST_WRITTEN_OUT:
         return None
     exact = plan.exact.shape[0] if isinstance(plan, Plan) and plan.exact is not None else 0

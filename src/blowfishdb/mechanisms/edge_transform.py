@@ -55,7 +55,7 @@ class LineTree:
         """
         levels = len(self.sizes)
         cost = np.zeros(int(self.counts[-1]) + 1)
-        goes_up: list[Ints] = [np.zeros(0, dtype=np.int64)] * levels
+        goes_up = [np.zeros(0, dtype=np.bool_)] * levels
         for level in range(levels - 2, -1, -1):
             fan = self.sizes[level + 1] // self.sizes[level]
             at = np.arange(int(self.counts[level]) + 1)
@@ -63,18 +63,14 @@ class LineTree:
             after = np.minimum(-(-at // fan), self.counts[level + 1])
             end = np.minimum(after * fan, self.counts[level])
             down, up = cost[before] + (at - before * fan) * costs[level], cost[after] + (end - at) * costs[level]
-            goes_up[level] = np.where(up < down, 1, 0)
+            goes_up[level] = up < down
             cost = np.minimum(up, down)
-        return self._written(goes_up)
-
-    def _written(self, goes_up: Sequence[Ints]) -> csr_array:
         prefix, at = np.arange(self.length + 1), np.arange(self.length + 1)
         rows, columns, signs = [], [], []
-        for level in range(len(self.sizes)):
-            if level + 1 < len(self.sizes):
+        for level in range(levels):
+            if level + 1 < levels:
                 fan = self.sizes[level + 1] // self.sizes[level]
-                up = goes_up[level][at] == 1
-                target = np.where(up, -(-at // fan), at // fan)
+                target = np.where(goes_up[level][at], -(-at // fan), at // fan)
                 border = np.minimum(target * fan, self.counts[level])
             else:
                 target = border = np.zeros_like(at)
@@ -118,7 +114,10 @@ def sides_across(boxes: Rectangles, axis: int) -> Sides:
 
 @dataclass(frozen=True, eq=False)
 class LineFamily:
-    """One tree, with whole level weights, on every line that moves along `axis` cross, and the boxes' decoder."""
+    """One tree, with whole level weights, on every line that moves along an axis cross, and the boxes' decoder.
+
+    `error` is the summed error of the sides when each edge may lose 1.
+    """
 
     lines: int
     tree: LineTree
@@ -126,27 +125,19 @@ class LineFamily:
     decoder: csr_array
     error: float
 
-    @property
-    def variables(self) -> int:
-        return self.lines * int(self.tree.counts.sum())
-
-    @property
-    def row_weights(self) -> Ints:
-        return np.tile(np.repeat(self.weights, self.tree.counts), self.lines)
-
 
 def choose_family(boxes: Rectangles, axis: int) -> LineFamily:
     """The tree and weights with the least summed error of the sides when each edge may lose 1."""
     length, sides = boxes.grid[1 - axis], sides_across(boxes, axis)
     fits = [_fitted(LineTree(length, sizes), sides) for sizes in candidate_sizes(length)]
-    best = min(fits, key=lambda fit: fit.error)
-    lines, width = max(boxes.grid[axis] - 1, 0), int(best.tree.counts.sum())
-    per_side = np.diff(best.runs.indptr)
+    error, tree, weights, runs = min(fits, key=lambda fit: fit[0])
+    lines, width = max(boxes.grid[axis] - 1, 0), int(tree.counts.sum())
+    per_side = np.diff(runs.indptr)
     row = np.repeat(sides.box, per_side)
-    column = np.repeat(sides.line * width, per_side) + best.runs.indices
-    value = np.repeat(sides.sign, per_side) * best.runs.data
+    column = np.repeat(sides.line * width, per_side) + runs.indices
+    value = np.repeat(sides.sign, per_side) * runs.data
     decoder = csr_array(coo_array((value, (row, column)), shape=(boxes.shape[0], lines * width)), dtype=np.int64)
-    return LineFamily(lines, best.tree, best.weights, decoder, best.error)
+    return LineFamily(lines, tree, weights, decoder, error)
 
 
 def candidate_sizes(length: int) -> list[tuple[int, ...]]:
@@ -156,17 +147,8 @@ def candidate_sizes(length: int) -> list[tuple[int, ...]]:
     return [(1,), *two, *(three if length > 128 else [])]
 
 
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """A tree with whole level weights, every side as a signed sum of its blocks, and the summed error at loss 1."""
-
-    tree: LineTree
-    weights: Ints
-    runs: csr_array
-    error: float
-
-
-def _fitted(tree: LineTree, sides: Sides) -> _Fit:
+def _fitted(tree: LineTree, sides: Sides) -> tuple[float, LineTree, Ints, csr_array]:
+    """The summed error at loss 1, the tree, whole level weights, and every side as a signed sum of its blocks."""
     levels = np.repeat(np.arange(len(tree.sizes)), tree.counts)
     used: Floats = np.ones(len(tree.sizes))
     for _ in range(ROUNDS):
@@ -178,7 +160,7 @@ def _fitted(tree: LineTree, sides: Sides) -> _Fit:
     shares = _shares(used)
     weights = np.maximum(1, np.round(FINE_WEIGHT * shares / shares.max())).astype(np.int64)
     error = float((used / weights.astype(np.float64) ** 2).sum() * float(weights.sum()) ** 2)
-    return _Fit(tree, weights, runs, error)
+    return error, tree, weights, runs
 
 
 def _shares(used: Floats) -> Floats:
@@ -198,7 +180,7 @@ def line_strategy(families: Sequence[LineFamily], shape: tuple[int, ...], steps:
         unit = starts[axis] + line[:, None] * shape[1 - axis] + place[None, :]
         column = np.broadcast_to(unit[:, :, None], row.shape)
         ones = np.ones(row.size, dtype=np.int64)
-        size = (family.variables, steps.shape[0])
+        size = (family.lines * width, steps.shape[0])
         parts.append(csr_array(coo_array((ones, (row.reshape(-1), column.reshape(-1))), shape=size)) @ steps)
     return csr_array(hstack([csr_array(part).T for part in parts]).T)
 
@@ -258,23 +240,15 @@ class EdgeStrategy:
     decoder: csr_array
     weights: Ints
 
-    @property
-    def mechanism(self) -> str:
-        return NAME
-
-    @property
-    def direct(self) -> None:
-        return None
+    mechanism = NAME
+    direct = None
+    steady_scale = 0
+    """The answers combine the noise in one way at every level."""
 
     @property
     def loss(self) -> int:
         """The largest weighted column norm of the strategy: the plan's loss at unit 1."""
         return int((abs(self.strategy).T @ self.weights).max(initial=0))
-
-    @property
-    def steady_scale(self) -> int:
-        """The answers combine the noise in one way at every level."""
-        return 0
 
     def plan(self, unit: Fraction) -> EdgePlan:
         return EdgePlan(unit, self.problem.workload, self.edges, self.strategy, self.decoder, self.weights)
@@ -363,7 +337,12 @@ def on_lines(problem: Problem) -> EdgeStrategy | None:
         return None
     families = [choose_family(boxes, axis) for axis in (0, 1)]
     scales = _balance([family.error for family in families], [int(f.weights.sum()) for f in families], steps, shape)
-    weights = np.concatenate([family.row_weights * scale for family, scale in zip(families, scales, strict=True)])
+    weights = np.concatenate(
+        [
+            np.tile(np.repeat(family.weights * scale, family.tree.counts), family.lines)
+            for family, scale in zip(families, scales, strict=True)
+        ]
+    )
     decoder = csr_array(hstack([family.decoder for family in families]), dtype=np.int64)
     return EdgeStrategy(problem, edges, line_strategy(families, shape, steps), decoder, as_ints(weights))
 

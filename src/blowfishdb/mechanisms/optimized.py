@@ -21,17 +21,16 @@ from blowfishdb.mechanisms.axis import (
     best_shares,
     boxes,
     coarse_error,
-    even_axis,
-    free_totals,
+    coarse_rows,
     gram_dot,
     grow,
     hats,
-    like,
     ramps,
     reach_losses,
     read_axis,
     spare_loss,
     spread_places,
+    stand_in,
     step_starts,
     typical_window,
     whole_weights,
@@ -178,7 +177,7 @@ class SmoothShape:
         groups = self.groups(axis)
         used = np.flatnonzero(shares[1:] > NEGLIGIBLE)
         groups, shares = [groups[k] for k in used], np.append(shares[0], shares[1:][used])
-        cells = spare_loss(axis, groups).cells(shares)[axis.noisy]
+        cells = spare_loss(axis, groups)(shares)[axis.noisy]
         none = csr_array((0, axis.cells), dtype=np.int64)
         weights = [
             whole_weights(float(share), group.height, group.matrix.shape[0])
@@ -290,22 +289,17 @@ def choose(axis: Axis, workload: Rows) -> Choice:
     smooth = [sizes for sizes in inner[:MOST_TRIED] if _fits(axis, sizes, window)]
     shapes: list[SmoothShape | TreeShape] = []
     if smooth and window > SHORT_WINDOW:
-        shown = _stand_in(axis, workload, window, max(2 * POLISHED_CELLS, 24 * window))
+        shown = stand_in(axis, workload, window, max(2 * POLISHED_CELLS, 24 * window))
         within = {smooth[0]} | ({()} if axis.cells <= POLISHED_CELLS else set())
         shapes += [SmoothShape(sizes, ramp) for sizes in sorted(within) for ramp in RAMPS]
         shapes.append(SmoothShape(_whole(*shown)))
     else:
         few = max(POLISHED_CELLS // 2, min(24 * window, max(1024, 4 * window)))
-        shown = _stand_in(axis, workload, window, few)
+        shown = stand_in(axis, workload, window, few)
         shapes += [TreeShape((), "cells")] if window <= SHORT_WINDOW else []
         shapes += [TreeShape(inner[0], "steps")] if window > 1 else []
         shapes.append(TreeShape(_whole(*shown)))
     return min((_tuned(*shown, shape) for shape in shapes), key=lambda choice: choice.error)
-
-
-def _stand_in(axis: Axis, workload: Rows, window: int, cells: int) -> tuple[Axis, Rows]:
-    """An axis of at most so many cells with the same windows: errors hardly depend on its length."""
-    return (axis, workload) if axis.cells <= cells else (even_axis(cells, window), like(workload, cells))
 
 
 def _choose_without_sums(axis: Axis, workload: Rows) -> Choice:
@@ -357,20 +351,16 @@ def _filled(axis: Axis, workload: Rows, groups: list[Group]) -> tuple[float, Flo
     from scipy.optimize import minimize  # takes a while to load, and many questions do without
 
     gram = gram_dot(workload, np.eye(axis.cells))
-    rows = vstack([*(group.unit_rows for group in groups), free_totals(axis)], format="csr").toarray()
-    counts = [*(group.matrix.shape[0] for group in groups), int(axis.free.sum())]
-    noisy = axis.noise_mask
-    kept = (rows * noisy).any(axis=1)
-    rows = rows[kept]
+    rows, group_of = coarse_rows(axis, groups)
     spare = spare_loss(axis, groups)
 
     def log_error(logs: Floats) -> float:
         coarse = np.exp(np.clip(logs, LEAST_LOG, 0.0))
-        cells = spare.cells(np.append(0.0, coarse))
+        cells = spare(np.append(0.0, coarse))
         if float(cells.min()) <= 0.0:
             return IMPOSSIBLE
-        spread = noisy * 2 / cells**2
-        noise = np.repeat(np.append(2 / coarse**2, 0.0), counts)[kept]
+        spread = axis.noise_mask * 2 / cells**2
+        noise = np.append(2 / coarse**2, 0.0)[group_of]
         seen = rows * spread
         solved = np.linalg.solve(np.diag(noise) + seen @ rows.T, seen)
         left = float(gram.diagonal() @ spread) - float(np.sum((seen @ gram) * solved))

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.axis import Axis, even_axis, like, read_axis, typical_window
-from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, TreeCorrection, total_variance
+from blowfishdb.mechanisms.axis import Axis, read_axis, stand_in, typical_window
+from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, TreeCorrection
 from blowfishdb.mechanisms.optimized import TreeShape
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.workload import Rows
@@ -39,10 +39,7 @@ def propose(problem: Problem) -> EstimatingStrategy:
     window = typical_window(axis)
     if window == 1:
         raise Declined(NAME, "windows of one step leave no tree between running sums: use 'ordered'")
-    cells = max(STAND_IN, 4 * window)
-    shown = (axis, problem.workload)
-    if axis.cells > cells:
-        shown = (even_axis(cells, window), like(problem.workload, cells))
+    shown = stand_in(axis, problem.workload, window, max(STAND_IN, 4 * window))
     fan_outs = [fan_out for fan_out in FAN_OUTS if fan_out < window] or [window]
     shapes = [TreeShape(_sizes(fan_out, window), "steps") for fan_out in fan_outs]
     errors = [_split_error(*shown, shape) for shape in shapes]
@@ -74,11 +71,8 @@ def _split_error(axis: Axis, workload: Rows, shape: TreeShape) -> Callable[[floa
 
     def error(split: float) -> float:
         correction = TreeCorrection(tree, _shares(shape, split))
-        return total_variance(correction, workload, _laplace_variances(correction))
+        # The variances of continuous noise with one over the weight as its scale.
+        variances = np.concatenate([2.0 / part.weights.astype(np.float64) ** 2 for part in correction.parts])
+        return correction.total_variance(workload, variances)
 
     return error
-
-
-def _laplace_variances(correction: TreeCorrection) -> Floats:
-    """Variances of continuous noise with one over the weight as its scale."""
-    return np.concatenate([2.0 / part.weights.astype(np.float64) ** 2 for part in correction.parts])

@@ -12,7 +12,7 @@ import numpy as np
 from blowfishdb.errors import CannotCertify, Declined, PlanError, TooLarge
 from blowfishdb.mechanisms import edge_transform, identity, optimized, ordered, spanning_tree
 from blowfishdb.mechanisms.axis import GRID, Axis, grow, read_axis
-from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, Estimator, TreeCorrection, covariance_dot
+from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, Estimator, TreeCorrection
 from blowfishdb.mechanisms.cell_noise import own_variances
 from blowfishdb.mechanisms.data_aware.hats import HatSolver
 from blowfishdb.mechanisms.data_aware.script import Finding, Script, hides_anything, measured_rows
@@ -260,7 +260,7 @@ def _by_whole_buckets(
 
 def _variances_of_rows(buckets: Buckets, estimator: Estimator, workload: Rows, variances: Floats) -> Floats:
     parts = [
-        np.einsum("ij,ji->i", rows, covariance_dot(estimator, rows.T, variances))
+        np.einsum("ij,ji->i", rows, estimator.covariance_dot(rows.T, variances))
         for rows in _bucket_rows(workload, buckets.of_cells, buckets.cells)
     ]
     return np.asarray(np.maximum(np.concatenate([np.empty(0), *parts]), 0.0))
