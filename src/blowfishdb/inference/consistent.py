@@ -150,20 +150,20 @@ def fill_parts(parts: Parts, values: Floats, low: Floats, high: Floats) -> Float
     In each part x_i = clip(value_i - level), whose sum never grows with the level: the level is found by halving.
     """
     part = parts.part_of
-    own, floor = values[parts.order], low[parts.order]
+    cells, floor = values[parts.order], low[parts.order]
     # Nothing below 0 makes up for a cell above the part's total, so the upper ends may be taken to be finite.
     ceiling = np.maximum(np.minimum(high[parts.order], parts.totals[part]), floor)
     least = np.full(parts.totals.size, np.inf)
     most = np.full(parts.totals.size, -np.inf)
-    np.minimum.at(least, part, own - ceiling)
-    np.maximum.at(most, part, own - floor)
+    np.minimum.at(least, part, cells - ceiling)
+    np.maximum.at(most, part, cells - floor)
     for _ in range(HALVINGS):
         middle = least + (most - least) / 2.0
         if np.all((middle == least) | (middle == most)):
             break
-        is_high = parts.sums(np.clip(own - middle[part], floor, ceiling)) > parts.totals
+        is_high = parts.sums(np.clip(cells - middle[part], floor, ceiling)) > parts.totals
         least, most = np.where(is_high, middle, least), np.where(is_high, most, middle)
-    filled = np.clip(own - most[part], floor, ceiling)
+    filled = np.clip(cells - most[part], floor, ceiling)
     inner = ((filled > floor) & (filled < ceiling)).astype(np.float64)
     share = inner / np.maximum(parts.sums(inner), 1.0)[part]
     filled = np.clip(filled + (parts.totals - parts.sums(filled))[part] * share, floor, ceiling)

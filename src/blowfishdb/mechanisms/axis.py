@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array, vstack
@@ -436,10 +437,9 @@ def spare_loss(axis: Axis, groups: list[Group]) -> Callable[[Floats], Floats]:
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """Nodes that tile the axis: where each starts, its first node one level below, and which ones are measured."""
+    """Nodes that tile the axis: where each starts, and which ones are measured."""
 
     starts: Ints
-    first_child: Ints
     measured: Bools
 
 
@@ -458,12 +458,9 @@ class BlockTree:
     @cached_property
     def nodes(self) -> Tree:
         """The cells and nodes as levels of parents."""
-        below = [self.axis.cells, *(level.starts.size for level in self.levels)]
-        parents = (
-            np.repeat(np.arange(level.first_child.size), np.diff(np.append(level.first_child, size)))
-            for level, size in zip(self.levels, below, strict=False)
-        )
-        return Tree(tuple(parents), below[-1])
+        starts = [np.arange(self.axis.cells), *(level.starts for level in self.levels)]
+        above = pairwise(starts)
+        return Tree(tuple(np.searchsorted(tops, nodes, side="right") - 1 for nodes, tops in above), starts[-1].size)
 
     @property
     def blocks(self) -> Ints:
@@ -520,12 +517,11 @@ def grow(axis: Axis, blocks: Ints, sizes: tuple[int, ...], *, roots: bool = Fals
     levels = []
     for size in [*sizes, axis.cells]:
         starts = np.flatnonzero(place % size == 0)
-        first_child = np.searchsorted(below, starts)
-        children = np.diff(np.append(first_child, below.size))
+        children = np.diff(np.append(np.searchsorted(below, starts), below.size))
         is_span = (starts == span_start[starts]) & (np.append(starts[1:], axis.cells) == span_end[starts])
         is_total = is_span & axis.free[axis.span_of[starts]]
         wanted = (children > 1) & ~is_total if roots or size < axis.cells else np.zeros(starts.size, dtype=np.bool_)
-        levels.append(Level(starts, first_child, wanted))
+        levels.append(Level(starts, wanted))
         below = starts
     goes_on = np.append(~np.isin(blocks[1:], axis.spans), False)
     return BlockTree(axis, tuple(levels), goes_on if sums else np.zeros_like(goes_on))

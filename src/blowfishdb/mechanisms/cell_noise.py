@@ -29,12 +29,12 @@ def own_variances(strategy: Strategy, plan: Plan | EdgePlan, variances: Floats) 
         return cells
     first = 0
     for part in plan.parts:
-        own = variances[first : first + part.weights.size]
+        spread = variances[first : first + part.weights.size]
         first += part.weights.size
         spans = as_intervals(part.rows) if isinstance(part, Measurement) else None
         if spans is not None:
             single = spans.high - spans.low == 1
-            np.minimum.at(cells, spans.low[single], own[single])
+            np.minimum.at(cells, spans.low[single], spread[single])
     exact = None if plan.exact is None else as_intervals(plan.exact)
     if exact is not None:
         cells[exact.low[exact.high - exact.low == 1]] = 0.0

@@ -40,9 +40,9 @@ def propose(problem: Problem) -> DirectStrategy:
 
 def _unchanged(rows: Ints, labels: Ints) -> Bools:
     """The rows that are constant on every component, and 0 where a record can leave or be absent."""
-    kept = np.flatnonzero(labels != ZERO)
-    _, first, inverse = np.unique(labels[kept], return_index=True, return_inverse=True)
-    is_constant = np.all(rows[:, kept] == rows[:, kept[first[inverse]]], axis=1)
+    counted = np.flatnonzero(labels != ZERO)
+    _, first, inverse = np.unique(labels[counted], return_index=True, return_inverse=True)
+    is_constant = np.all(rows[:, counted] == rows[:, counted[first[inverse]]], axis=1)
     return np.asarray(is_constant & ~np.any(rows[:, labels == ZERO], axis=1), dtype=np.bool_)
 
 

@@ -28,6 +28,7 @@ def _best_sizes(workload: Rows, length: int, *, free: bool) -> tuple[int, ...]:
     levels = [(*tree, *(() if free or length == tree[-1] else (length,))) for tree in trees]
     energies = level_energies(workload, levels, length, free=free)
     errors = [
-        float(np.sum(own * len(sizes) ** 2 / np.cumsum(sizes))) for own, sizes in zip(energies, levels, strict=True)
+        float(np.sum(energy * len(sizes) ** 2 / np.cumsum(sizes)))
+        for energy, sizes in zip(energies, levels, strict=True)
     ]
     return trees[int(np.argmin(errors))][1:]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -89,7 +89,7 @@ class ProductStrategy(CellStrategy):
         for query, place in zip(queries, np.searchsorted(ends, queries, side="right"), strict=True):
             part = self.parts[place]
             (row,) = part.rows_of(np.array([query - (ends[place] - part.count)]))
-            yield [own.chosen(np.array([at])) for own, at in zip(part.rows, row, strict=True)]
+            yield [rows.chosen(np.array([at])) for rows, at in zip(part.rows, row, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,8 +125,8 @@ class KroneckerStrategy(ProductStrategy):
         del variances
         rows = []
         for query in self._rows_of(queries):
-            direct, met = zip(*(self._terms(axis, own) for axis, own in enumerate(query)), strict=True)
-            rows.append(_outer([one[0] for one in direct]) - _outer([one[0] for one in met]))
+            direct, met = zip(*(self._terms(axis, row) for axis, row in enumerate(query)), strict=True)
+            rows.append(reduce(np.kron, [one[0] for one in direct]) - reduce(np.kron, [one[0] for one in met]))
         return np.array(rows)
 
     @cached_property
@@ -224,7 +224,7 @@ class LevelTableStrategy(ProductStrategy):
         del variances
         cells = [np.eye(axis.cells) for axis in self.axes]
         products = [
-            _outer([own.times(every)[0] for own, every in zip(query, cells, strict=True)])
+            reduce(np.kron, [row.times(every)[0] for row, every in zip(query, cells, strict=True)])
             for query in self._rows_of(queries)
         ]
         rows = np.array(products).reshape(queries.size, -1).T
@@ -246,8 +246,10 @@ class LevelTableStrategy(ProductStrategy):
     def _along(self, levels: Levels, values: Floats, transposed: bool = False) -> Floats:
         """The rows of a combination of levels, or their transpose, times columns; cells are left as they are."""
         rows = [axis.level_rows[chosen] for axis, chosen in zip(self.axes, levels, strict=True)]
-        maps = [None if not chosen else own.T if transposed else own for chosen, own in zip(levels, rows, strict=True)]
-        return along_axes(maps, values, [own.shape[0 if transposed else 1] for own in rows])
+        if transposed:
+            rows = [level_rows.T for level_rows in rows]
+        maps = [level_rows if chosen else None for chosen, level_rows in zip(levels, rows, strict=True)]
+        return along_axes(maps, values, [level_rows.shape[1] for level_rows in rows])
 
     @cached_property
     def _sizes(self) -> list[int]:
@@ -264,7 +266,7 @@ class LevelTableStrategy(ProductStrategy):
         """The variance of the estimate along every combination of modes for the given noise."""
         starts = np.cumsum([0, *self._sizes[:-1]])
         each = zip(self.weights.items(), np.asarray(variances)[starts], strict=True)
-        spread = sum(float(weight) ** 4 * float(own) * gram_table(self.axes, levels) for (levels, weight), own in each)
+        spread = sum(float(weight) ** 4 * float(v) * gram_table(self.axes, levels) for (levels, weight), v in each)
         return np.asarray(self._covariance_table**2 * spread)
 
     def _spread(self, values: Floats) -> Floats:
@@ -274,9 +276,9 @@ class LevelTableStrategy(ProductStrategy):
         rows = np.tensordot(first.T, rest, axes=(1, 0))
         columns = np.einsum("abc,bm->amc", rest, second, optimize=True)
         both = np.einsum("abc,bm->amc", rows, second, optimize=True)
-        own = table[1:, 1:] - table[1:, :1] - table[:1, 1:] + table[0, 0]
+        mixed = table[1:, 1:] - table[1:, :1] - table[:1, 1:] + table[0, 0]
         along = rows * (table[1:, 0] - table[0, 0])[:, None, None]
-        along += np.einsum("amc,bm->abc", both * own[:, :, None], second, optimize=True)
+        along += np.einsum("amc,bm->abc", both * mixed[:, :, None], second, optimize=True)
         product = rest * table[0, 0] + np.tensordot(first, along, axes=(1, 0))
         product += np.einsum("amc,bm->abc", columns * (table[0, 1:] - table[0, 0])[:, None], second, optimize=True)
         return np.asarray(product).reshape(values.shape)
@@ -300,8 +302,8 @@ class LevelTableStrategy(ProductStrategy):
 
     def _noise_of_corrections(self, variances: Floats) -> Floats:
         """The variance of each correcting row for the given noise: 0 for exact totals."""
-        own = [0.0 if group.weight is None else float(variances[-1]) for group in self._corrections.groups]
-        return self._corrections.measured_variances(own)
+        values = [0.0 if group.weight is None else float(variances[-1]) for group in self._corrections.groups]
+        return self._corrections.measured_variances(values)
 
     def _part_variances(self, part: ProductPart, table: Floats, noise: Floats) -> Floats:
         """H(q - R'b) + b'Vb: H the table as a quadratic form, b = (V + R S R')^-1 R S q what corrections take over."""
@@ -325,16 +327,12 @@ class LevelTableStrategy(ProductStrategy):
         plain = float(np.sum(table * summed_over_queries(self._own(part.rows), None)))
         if not self._corrections.groups:
             return plain
-        crossed, own = self._corrections.crossed(part.rows), self._covariance_table
+        crossed, covariance = self._corrections.crossed(part.rows), self._covariance_table
         inverse = np.linalg.inv(self._system)
-        taken = inverse @ self._corrections.squares(own, own, crossed) @ inverse
+        taken = inverse @ self._corrections.squares(covariance, covariance, crossed) @ inverse
         form = self._corrections.between(table) + np.diag(noise)
-        mixed = self._corrections.squares(own, table, crossed)
+        mixed = self._corrections.squares(covariance, table, crossed)
         return plain + float(np.sum(taken * form) - 2 * np.sum(inverse * mixed))
 
     def _own(self, rows: tuple[AxisRows, ...]) -> list[Floats]:
-        return [axis.energies(own) for axis, own in zip(self.axes, rows, strict=True)]
-
-
-def _outer(factors: Sequence[Floats]) -> Floats:
-    return reduce(lambda a, b: np.multiply.outer(a, b).reshape(-1), factors)
+        return [axis.energies(axis_rows) for axis, axis_rows in zip(self.axes, rows, strict=True)]

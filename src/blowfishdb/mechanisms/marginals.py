@@ -43,8 +43,8 @@ def propose(problem: Problem) -> MarginalStrategy:
     candidates = _candidates(requested, len(shape), noisy)
     sizes = _residual_sizes(shape, requested, noisy)
     weights = _best_weights(shape, noisy, sizes, candidates, _losses(problem.graph, candidates))
-    kept = tuple(axes for axes, weight in zip(candidates, weights, strict=True) if weight)
-    return MarginalStrategy(problem, requested, kept, tuple(weight for weight in weights if weight), free)
+    measured = tuple(axes for axes, weight in zip(candidates, weights, strict=True) if weight)
+    return MarginalStrategy(problem, requested, measured, tuple(weight for weight in weights if weight), free)
 
 
 def requested_marginals(workload: Rows, shape: tuple[int, ...]) -> tuple[Axes, ...] | None:
@@ -109,9 +109,9 @@ def _residual_sizes(shape: tuple[int, ...], requested: Sequence[Axes], inner: Se
     """For each residual the total error of the requested marginals when it is known with variance 1 a cell."""
     sizes = []
     for axes in inner:
-        own = math.prod(1 - 1 / shape[axis] for axis in axes)
+        centred = math.prod(1 - 1 / shape[axis] for axis in axes)
         cells = math.prod(shape[axis] for axis in axes)
-        sizes.append(sum(own * cells / _rest(shape, outer, axes) for outer in requested if set(axes) <= set(outer)))
+        sizes.append(sum(centred * cells / _rest(shape, outer, axes) for outer in requested if set(axes) <= set(outer)))
     return np.array(sizes)
 
 
@@ -199,8 +199,8 @@ class MarginalStrategy(CellStrategy):
         for axes in self.requested:
             spread = 0.0
             for inner in self._noisy_below(axes):
-                own = math.prod(1 - 1 / self._shape[axis] for axis in inner)
-                spread += own / (self._precisions(inner, variances).sum() * _rest(self._shape, axes, inner) ** 2)
+                centred = math.prod(1 - 1 / self._shape[axis] for axis in inner)
+                spread += centred / (self._precisions(inner, variances).sum() * _rest(self._shape, axes, inner) ** 2)
             answers.append(np.full(_rest(self._shape, axes, ()), spread))
         return np.concatenate(answers)
 
@@ -211,20 +211,19 @@ class MarginalStrategy(CellStrategy):
         home = np.searchsorted(ends, queries, side="right")
         rows = np.zeros((queries.size, int(self._starts[-1])))
         for place, axes in enumerate(self.requested):
-            asked = np.flatnonzero(home == place)
-            units = np.zeros((sizes[place], asked.size))
-            units[queries[asked] - ends[place] + sizes[place], np.arange(asked.size)] = 1.0
-            units = units.reshape((*self._sizes(axes), asked.size))
+            answers = np.flatnonzero(home == place)
+            units = np.zeros((sizes[place], answers.size))
+            units[queries[answers] - ends[place] + sizes[place], np.arange(answers.size)] = 1.0
+            units = units.reshape((*self._sizes(axes), answers.size))
             for inner in self._noisy_below(axes):
                 precisions = self._precisions(inner, variances)
                 shares = precisions / precisions.sum() / _rest(self._shape, axes, inner)
+                residual = _residual(units, axes, inner)
                 for number in np.flatnonzero(shares):
-                    outer = self.measured[number]
-                    along = np.broadcast_to(
-                        _expanded(_residual(units, axes, inner), outer, inner), (*self._sizes(outer), asked.size)
-                    )
-                    chosen = slice(self._starts[number], self._starts[number + 1])
-                    rows[asked, chosen] += shares[number] * along.reshape(-1, asked.size).T
+                    outer, first = self.measured[number], self._starts[number]
+                    shape = (*self._sizes(outer), answers.size)
+                    along = np.broadcast_to(_expanded(residual, outer, inner), shape).reshape(-1, answers.size)
+                    rows[answers, first : first + len(along)] += shares[number] * along.T
         return rows
 
     @cached_property
@@ -278,10 +277,10 @@ class MarginalStrategy(CellStrategy):
 
 def _residual(block: Floats, outer: Axes, inner: Axes) -> Floats:
     """Sums out the axes that are not inner, then takes the mean off along those that are."""
-    kept = block.sum(axis=tuple(k for k, axis in enumerate(outer) if axis not in inner))
+    residual = block.sum(axis=tuple(k for k, axis in enumerate(outer) if axis not in inner))
     for place in range(len(inner)):
-        kept = kept - kept.mean(axis=place, keepdims=True)
-    return np.asarray(kept)
+        residual = residual - residual.mean(axis=place, keepdims=True)
+    return np.asarray(residual)
 
 
 def _expanded(residual: Floats, outer: Axes, inner: Axes) -> Floats:

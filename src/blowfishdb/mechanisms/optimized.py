@@ -130,8 +130,8 @@ def level_plans(workload: Rows, length: int, *, free: bool, fan_outs: Sequence[i
     trees = list(dict.fromkeys([(1,), *(part for tree in whole for part in (tree, tree[:-1]) if part)]))
     sizes = np.zeros((len(trees), max(map(len, trees))))
     energies = np.zeros_like(sizes)
-    for row, (tree, own) in enumerate(zip(trees, level_energies(workload, trees, length, free=free), strict=True)):
-        sizes[row, : len(tree)], energies[row, : len(tree)] = tree, own
+    for row, (tree, energy) in enumerate(zip(trees, level_energies(workload, trees, length, free=free), strict=True)):
+        sizes[row, : len(tree)], energies[row, : len(tree)] = tree, energy
     shares = balanced_shares(energies, sizes)
     errors = 2 * np.sum(energies / np.cumsum(shares**2 * sizes, axis=1), axis=1)
     plans = [LevelPlan(tree[1:], shares[row, : len(tree)], float(errors[row])) for row, tree in enumerate(trees)]

@@ -9,7 +9,7 @@ import numpy as np
 from blowfishdb.errors import Declined
 from blowfishdb.mechanisms.axis import Axis, read_axis, stand_in, typical_window
 from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, TreeCorrection
-from blowfishdb.mechanisms.optimized import TreeShape
+from blowfishdb.mechanisms.optimized import TreeShape, tree_sizes
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.workload import Rows
 from blowfishdb.plan.plan import Problem
@@ -41,22 +41,12 @@ def propose(problem: Problem) -> EstimatingStrategy:
         raise Declined(NAME, "windows of one step leave no tree between running sums: use 'ordered'")
     shown = stand_in(axis, problem.workload, window, max(STAND_IN, 4 * window))
     fan_outs = [fan_out for fan_out in FAN_OUTS if fan_out < window] or [window]
-    shapes = [TreeShape(_sizes(fan_out, window), "steps") for fan_out in fan_outs]
+    shapes = [TreeShape(tree_sizes(fan_out, window)[1:], "steps") for fan_out in fan_outs]
     errors = [_split_error(*shown, shape) for shape in shapes]
     best = min(range(len(shapes)), key=lambda k: min(errors[k](split) for split in FIRST_SPLITS))
     minimum = minimize_scalar(errors[best], bounds=(0.02, 0.98), method="bounded", options={"xatol": 0.03})
     shape, split = shapes[best], float(minimum.x)
     return EstimatingStrategy(NAME, problem, TreeCorrection(shape.tree(axis), _shares(shape, split)))
-
-
-def _sizes(fan_out: int, window: int) -> tuple[int, ...]:
-    """Node sizes above the cells and below the steps."""
-    sizes = []
-    size = fan_out
-    while 1 < size < window:
-        sizes.append(size)
-        size *= fan_out
-    return tuple(sizes)
 
 
 def _shares(shape: TreeShape, split: float) -> Floats:

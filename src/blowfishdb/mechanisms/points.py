@@ -56,17 +56,17 @@ def _make_axis(
     positions, owners, offset, widest = [], [], 0, 0.0
     starts = np.flatnonzero(np.diff(labels, prepend=-1))
     for start, stop in zip(starts, [*starts[1:], values.size], strict=True):
-        own = values[start:stop]
-        length = float(own[-1] - own[0])
+        block = values[start:stop]
+        length = float(block[-1] - block[0])
         count = node_count(length, kind, spacing)
-        part = (own - own[0]) / length if length > 0.0 else np.zeros(own.size)
+        part = (block - block[0]) / length if length > 0.0 else np.zeros(block.size)
         if kind == "cells":
             places[start:stop] = offset + np.minimum(np.floor(part * count), count - 1).astype(np.int64)
-            where = own[0] + (np.arange(count) + 0.5) * (length / count)
+            where = block[0] + (np.arange(count) + 0.5) * (length / count)
         else:
             gaps = count - 1
             places[start:stop] = offset * steps + np.floor(part * (gaps * steps) + 0.5).astype(np.int64)
-            where = np.linspace(own[0], own[-1], count) if gaps else np.array([(own[0] + own[-1]) / 2])
+            where = np.linspace(block[0], block[-1], count) if gaps else np.array([(block[0] + block[-1]) / 2])
         positions.append(where)
         owners.append(np.full(count, labels[start]))
         offset += count

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -80,117 +80,98 @@ def axis_components(graph: CellGraph) -> list[Ints]:
 
 
 @dataclass(frozen=True, eq=False)
-class AxisOption:
-    """One coarse level of an axis (None: cells alone), and the share of it that each way moves."""
-
-    level: CoarseLevel | None
-    moved: Floats
-
-
-@dataclass(frozen=True, eq=False)
 class Choices:
-    """What may be chosen on each axis, and how records move: `moves[way, axis]` is 1 where a way moves an axis.
+    """The coarse levels that may be chosen on each axis (None: cells alone), and how records move.
 
-    `totals` are rows per axis whose products are exact: its components, or nothing where a record can leave its own.
+    `moves[way, axis]` is 1 where a way moves an axis. `totals` are rows per axis whose products are exact: its
+    components, or nothing where a record can leave its own.
     """
 
-    options: Sequence[Sequence[AxisOption]]
+    levels: Sequence[Sequence[CoarseLevel | None]]
     ways: Sequence[Way]
     moves: Floats
     leaves: bool
     shape: tuple[int, ...]
     totals: tuple[Ints, ...]
 
-    def moved(self, axis: int, level: CoarseLevel | None) -> Floats:
-        """The share of the weight of a level (None: the cells) that each way moves."""
-        return self.moves[:, axis] if level is None else _moved(axis, level, self.ways)
-
     @staticmethod
     def of(graph: CellGraph) -> Choices:
+        """Axes alike share their levels, whose spectra are costly."""
         ways, shape, leaves = ways_to_move(graph), graph.shape, bool(graph.to_zero.any())
         moves = np.array([[g is not None and g.edge_count > 0 for g in way] for way in ways], dtype=np.float64)
-        closed = axis_components(graph) if graph.has_value_edges and not leaves else []
-        totals = tuple(component_level(labels).blocks for labels in closed)
-        return Choices(_options(graph, ways), ways, moves.reshape(-1, len(shape)), leaves, shape, totals)
+        components = axis_components(graph)
+        levels: dict[tuple[int, bytes], list[CoarseLevel | None]] = {}
+        for size, labels in zip(shape, components, strict=True):
+            if (size, labels.tobytes()) not in levels:
+                levels[size, labels.tobytes()] = [None, *(candidate_levels(size, labels) if size > 1 else [])]
+        listed = [levels[size, labels.tobytes()] for size, labels in zip(shape, components, strict=True)]
+        is_closed = graph.has_value_edges and not leaves
+        totals = tuple(component_level(labels).blocks for labels in components) if is_closed else ()
+        return Choices(listed, ways, moves.reshape(-1, len(shape)), leaves, shape, totals)
+
+    def moved(self, axis: int, level: CoarseLevel | None) -> Floats:
+        """The share of the weight of a level (None: the cells) that each way moves; 0 where the axis stays."""
+        if level is None:
+            return self.moves[:, axis]
+        if (axis, level) not in self._moved:
+            graphs = {id(way[axis]): way[axis] for way in self.ways}
+            shares = {name: 0.0 if graph is None else level.edge_share(graph) for name, graph in graphs.items()}
+            self._moved[axis, level] = np.array([shares[id(way[axis])] for way in self.ways])
+        return self._moved[axis, level]
+
+    @cached_property
+    def _moved(self) -> dict[tuple[int, CoarseLevel], Floats]:
+        return {}
 
 
 def choose_axes(parts: Sequence[ProductPart], choices: Choices) -> tuple[AxisChoice, ...]:
     """The cells and a coarse level for each axis, weights included, with the least expected error found."""
-    search = _AxisSearch(parts, choices)
-    return min((search.descend(start) for start in STARTS), key=lambda result: result[0])[1]
+    return min((_descend(parts, choices, start) for start in STARTS), key=lambda result: result[0])[1]
 
 
-def _options(graph: CellGraph, ways: Sequence[Way]) -> list[list[AxisOption]]:
-    """The options of every axis; axes alike share their levels, whose spectra are costly."""
-    levels: dict[tuple[int, bytes], list[CoarseLevel]] = {}
-    result = []
-    for axis, (size, labels) in enumerate(zip(graph.shape, axis_components(graph), strict=True)):
-        key = (size, labels.tobytes())
-        if key not in levels:
-            levels[key] = candidate_levels(size, labels) if size > 1 else []
-        options = [AxisOption(None, np.zeros(len(ways)))]
-        result.append(options + [AxisOption(level, _moved(axis, level, ways)) for level in levels[key]])
-    return result
+def _descend(parts: Sequence[ProductPart], choices: Choices, start: float) -> tuple[float, tuple[AxisChoice, ...]]:
+    """The summed variance for unit 1 at epsilon 1, and the choice on each axis; others lose `start` at first."""
+    chosen = [AxisChoice(size, None, 0.0) for size in choices.shape]
+    lost = choices.moves * start
+    values = [[_row_variances(c, rows) for c, rows in zip(chosen, part.rows, strict=True)] for part in parts]
+    error = math.inf
+    for _ in range(AXIS_SWEEPS):
+        before = error
+        for axis in range(len(choices.shape)):
+            counts = [part.shares(variances, axis) for part, variances in zip(parts, values, strict=True)]
+            weighted = [(part.rows[axis], count) for part, count in zip(parts, counts, strict=True)]
+            error, chosen[axis], lost[:, axis] = _best_on(axis, weighted, choices, lost)
+            for part, variances in zip(parts, values, strict=True):
+                variances[axis] = _row_variances(chosen[axis], part.rows[axis])
+        if error > 0.999 * before:
+            break
+    return error, tuple(chosen)
 
 
-def _moved(axis: int, level: CoarseLevel, ways: Sequence[Way]) -> Floats:
-    """The share of a level that each way moves; 0 where the axis stays."""
-    known = {id(own): own for own in (way[axis] for way in ways) if own is not None}
-    shares = {name: level.edge_share(own) for name, own in known.items()}
-    return np.array([shares.get(id(way[axis]), 0.0) for way in ways])
-
-
-@dataclass(frozen=True, eq=False)
-class _AxisSearch:
-    """Coordinate descent over the axes."""
-
-    parts: Sequence[ProductPart]
-    given: Choices
-
-    def descend(self, start: float) -> tuple[float, tuple[AxisChoice, ...]]:
-        """The summed variance for unit 1 at epsilon 1, and the choices; `start` is what other axes lose at first."""
-        choices = [AxisChoice(size, None, 0.0) for size in self.given.shape]
-        lost = self.given.moves * start
-        values = [[_row_variances(c, rows) for c, rows in zip(choices, p.rows, strict=True)] for p in self.parts]
-        error = math.inf
-        for _ in range(AXIS_SWEEPS):
-            before = error
-            for axis in range(len(self.given.shape)):
-                error, choices[axis], lost[:, axis] = self._best_on(axis, values, lost)
-                for part, known in zip(self.parts, values, strict=True):
-                    known[axis] = _row_variances(choices[axis], part.rows[axis])
-            if error > 0.999 * before:
-                break
-        return error, tuple(choices)
-
-    def _best_on(self, axis: int, values: list[list[Floats]], lost: Floats) -> tuple[float, AxisChoice, Floats]:
-        """The error, the choice for one axis and what it loses; each row counts by its queries' other variances."""
-        rows = [part.rows[axis] for part in self.parts]
-        counts = [part.shares(known, axis) for part, known in zip(self.parts, values, strict=True)]
-        trace = float(sum(count @ own.squares for own, count in zip(rows, counts, strict=True)))
-        energies = [own.energies(count) for own, count in zip(rows, counts, strict=True)]
-        kept = np.prod(1 - np.delete(lost, axis, axis=1), axis=1)[:, None]
-        # Products over many axes must stay below the limit of exact sums.
-        grain = 2 ** min(6, 18 // len(self.given.shape))
-        tried = []
-        for option in self.given.options[axis]:
-            level, shares, spread = option.level, np.zeros(1), np.array([trace])
-            if level is not None:
-                vectors = level.spectrum[1]
-                summed = np.sum([energy(vectors) for energy in energies], axis=0)
-                shares, spread = AXIS_SHARES, level.total_variances(summed, trace, AXIS_SHARES)
-            own_loss = self.given.moves[:, axis, None] * (1 - shares * (1 - option.moved[:, None]))
-            error = _loss(kept * (1 - own_loss), self.given.leaves) ** 2 * spread
-            place = int(np.argmin(error))
-            choice = AxisChoice(self.given.shape[axis], level, float(shares[place]), grain)
-            tried.append((float(error[place]), choice, own_loss[:, place]))
-        return min(tried, key=lambda one: one[0])
-
-
-def _loss(kept: Floats, leaves: bool) -> Floats:
-    """The worst loss when all column norms are 1 and each way keeps the given part of the weight."""
-    value: Floats = 2 * (1 - kept).max(axis=0, initial=0.0)
-    return np.maximum(value, 1.0) if leaves else value
+def _best_on(
+    axis: int, weighted: Sequence[tuple[AxisRows, Floats]], choices: Choices, lost: Floats
+) -> tuple[float, AxisChoice, Floats]:
+    """The error, the choice for one axis and what it loses; each row counts by its queries' other variances."""
+    trace = float(sum(count @ rows.squares for rows, count in weighted))
+    energies = [rows.energies(count) for rows, count in weighted]
+    others = np.prod(1 - np.delete(lost, axis, axis=1), axis=1)[:, None]
+    # Products over many axes must stay below the limit of exact sums.
+    grain = 2 ** min(6, 18 // len(choices.shape))
+    tried = []
+    for level in choices.levels[axis]:
+        shares, spread = np.zeros(1), np.array([trace])
+        if level is not None:
+            vectors = level.spectrum[1]
+            summed = np.sum([energy(vectors) for energy in energies], axis=0)
+            shares, spread = AXIS_SHARES, level.total_variances(summed, trace, AXIS_SHARES)
+        losses = choices.moves[:, axis, None] * (1 - shares * (1 - choices.moved(axis, level)[:, None]))
+        # The worst loss when all column norms are 1 and each way keeps these parts of the weight.
+        worst: Floats = 2 * (1 - others * (1 - losses)).max(axis=0, initial=0.0)
+        error = (np.maximum(worst, 1.0) if choices.leaves else worst) ** 2 * spread
+        place = int(np.argmin(error))
+        choice = AxisChoice(choices.shape[axis], level, float(shares[place]), grain)
+        tried.append((float(error[place]), choice, losses[:, place]))
+    return min(tried, key=lambda one: one[0])
 
 
 def _row_variances(choice: AxisChoice, rows: AxisRows) -> Floats:
@@ -235,7 +216,7 @@ class LevelTable:
 
 @dataclass(frozen=True, eq=False)
 class _AxisCase:
-    """One option of an axis with what its rows lose and what the queries weigh on its modes."""
+    """One choice for an axis with what its rows lose and what the queries weigh on its modes."""
 
     modes: AxisModes
     lost: Floats
@@ -248,10 +229,13 @@ def choose_table(parts: Sequence[ProductPart], choices: Choices, product: tuple[
         return None
     search = _TableSearch(_samples(parts, TABLE_QUERIES), choices)
     cases = []
-    for axis, options in enumerate(choices.options):
+    for axis, levels in enumerate(choices.levels):
         totals = choices.totals[axis] if choices.totals else None
-        rows = [_QueryRows.of(part.rows[axis], totals) for part, _ in search.samples]
-        cases.append([search.case(axis, option, rows) for option in options])
+        energies = [_query_energies(part.rows[axis], totals) for part, _ in search.samples]
+        cases.append([])
+        for modes in (AxisModes(choices.shape[axis], level) for level in levels):
+            lost = [choices.moved(axis, level) for level in (None, modes.level)][: len(modes.grams)]
+            cases[-1].append(_AxisCase(modes, np.stack(lost, axis=1), [energy(modes) for energy in energies]))
     return search.best(cases, product)
 
 
@@ -261,62 +245,49 @@ def _samples(parts: Sequence[ProductPart], most: int, listed: bool = False) -> l
     return [(sample, part.count / max(sample.count, 1)) for part, sample in zip(parts, samples, strict=True)]
 
 
-@dataclass(frozen=True, eq=False)
-class _QueryRows:
-    """Rows of queries along one axis, and their averages over its components, which the exact totals tell."""
+def _query_energies(rows: AxisRows, totals: Ints | None) -> Callable[[AxisModes], list[Floats]]:
+    """What gives the products within every mode of each row with itself, with its averages, and of these alone.
 
-    rows: AxisRows
-    averages: Floats | None
-    known: Floats | None
+    Averages are those over the components of the axis, which the exact totals tell.
+    """
+    if totals is None:
+        return lambda modes: [modes.energies(rows)]
+    blocks = totals.astype(np.float64)
+    averages = blocks.T @ (blocks / blocks.sum(axis=1, keepdims=True))
+    whole = rows.quadratic(averages)[:, None]
 
-    @staticmethod
-    def of(rows: AxisRows, totals: Ints | None) -> _QueryRows:
-        if totals is None:
-            return _QueryRows(rows, None, None)
-        blocks = totals.astype(np.float64)
-        averages = blocks.T @ (blocks / blocks.sum(axis=1, keepdims=True))
-        return _QueryRows(rows, averages, rows.quadratic(averages)[:, None])
+    def energies(modes: AxisModes) -> list[Floats]:
+        plain, averaged = rows.times(modes.vectors), rows.times(averages @ modes.vectors)
+        crossed = (plain * averaged, averaged * averaged)
+        return [modes.energies(rows), *(np.hstack([whole - c.sum(axis=1, keepdims=True), c]) for c in crossed)]
 
-    def energies(self, modes: AxisModes) -> list[Floats]:
-        """Products within every mode of each row with itself, with its averages, and of these with themselves."""
-        own = modes.energies(self.rows)
-        if self.averages is None or self.known is None:
-            return [own]
-        seen, kept = self.rows.times(modes.vectors), self.rows.times(self.averages @ modes.vectors)
-        crossed = (seen * kept, kept * kept)
-        return [own, *(np.hstack([self.known - both.sum(axis=1, keepdims=True), both]) for both in crossed)]
+    return energies
 
 
 @dataclass(frozen=True, eq=False)
 class _TableSearch:
-    """Descent over the axes' options for the sampled queries, each of which stands for several."""
+    """Descent over the axes' levels for the sampled queries, each of which stands for several."""
 
     samples: Sequence[tuple[ProductPart, float]]
     given: Choices
 
-    def case(self, axis: int, option: AxisOption, rows: Sequence[_QueryRows]) -> _AxisCase:
-        """What one option of an axis means for the queries of every part."""
-        modes = AxisModes(self.given.shape[axis], option.level)
-        lost = np.stack([self.given.moves[:, axis], option.moved][: len(modes.grams)], axis=1)
-        return _AxisCase(modes, lost, [own.energies(modes) for own in rows])
-
     def best(self, cases: Sequence[Sequence[_AxisCase]], product: Sequence[AxisChoice]) -> LevelTable | None:
         """Improves each axis in turn from the product, then the weights together."""
         chosen = [
-            next(case for case in own if case.modes.level is choice.level)
-            for own, choice in zip(cases, product, strict=True)
+            next(case for case in options if case.modes.level is choice.level)
+            for options, choice in zip(cases, product, strict=True)
         ]
         shares = [
             [1 - choice.share, choice.share][: len(c.modes.grams)] for c, choice in zip(chosen, product, strict=True)
         ]
-        weights = _row_products([np.array([own]) for own in shares])
+        weights = _row_products([np.array([share]) for share in shares])
         known = float(self._errors(chosen, weights)[0])
         if known == 0.0:
             return None
         for _ in range(TABLE_SWEEPS):
             before = chosen
-            for axis, own in enumerate(cases):
-                tried = [[*chosen[:axis], case, *chosen[axis + 1 :]] for case in own]
+            for axis, options in enumerate(cases):
+                tried = [[*chosen[:axis], case, *chosen[axis + 1 :]] for case in options]
                 chosen = min(tried, key=lambda some: float(self._errors(some, _patterns(some)).min()))
             if chosen == before:
                 break
@@ -371,14 +342,16 @@ def _patterns(chosen: Sequence[_AxisCase]) -> Floats:
     counts = [len(case.modes.grams) for case in chosen]
     products = _row_products([shares[:, :count] for count in counts])
     is_pure = np.array([len(set(levels)) == 1 for levels in itertools.product(*map(range, counts))])
-    return np.concatenate([products * np.where(is_pure, 1.0, kept) for kept in MIXED])
+    return np.concatenate([products * np.where(is_pure, 1.0, part) for part in MIXED])
 
 
 def _whole(chosen: Sequence[_AxisCase], weights: Floats) -> dict[Levels, int]:
     """Whole weights of the rows of each combination; a coarse row is `height` times as high as a cell."""
     heights = [[1, *([] if case.modes.level is None else [case.modes.level.height])] for case in chosen]
-    combinations = list(itertools.product(*(range(len(own)) for own in heights)))
-    each = weights / [math.prod(own[at] for own, at in zip(heights, levels, strict=True)) for levels in combinations]
+    combinations = list(itertools.product(*(range(len(height)) for height in heights)))
+    each = weights / [
+        math.prod(height[at] for height, at in zip(heights, levels, strict=True)) for levels in combinations
+    ]
     scaled = np.round(GRAIN * each / each[each > 0].min())
     return {levels: int(weight) for levels, weight in zip(combinations, scaled, strict=True) if weight > 0}
 
@@ -468,24 +441,24 @@ class _WideSearch:
         measured = np.arange(len(system)) >= sum(group.count for group in self.exact)
         best, best_weight = math.inf, 1
         for weight in sorted({max(1, round(share * norm / height)) for share in WIDE_SHARES}):
-            own = system + np.diag(np.where(measured, weight**-2.0 - 1.0, 0.0))
-            error = plain - float(np.sum(np.linalg.inv(own) * squares))
+            weighted = system + np.diag(np.where(measured, weight**-2.0 - 1.0, 0.0))
+            error = plain - float(np.sum(np.linalg.inv(weighted) * squares))
             error *= float((base + weight * lost).max()) ** 2
             best, best_weight = min((best, best_weight), (error, weight))
         return best, replace(bare, wide=ProductRows(rows, best_weight))
 
     def _terms(self, table: LevelTable, groups: Sequence[ProductRows]) -> tuple[float, Floats, Floats]:
         """The summed variance without corrections, their system, and the summed squares of what they see."""
-        own = covariance_table(table.axes, table.weights)
+        covariance = covariance_table(table.axes, table.weights)
         corrections = Corrections(table.axes, tuple(groups))
         plain, squares = 0.0, np.zeros((corrections.count,) * 2)
         for sample, shown in self.samples:
             energies = [axis.energies(rows) for axis, rows in zip(table.axes, sample.rows, strict=True)]
-            plain += shown * float(summed_by_query(own, energies, sample.index).sum())
+            plain += shown * float(summed_by_query(covariance, energies, sample.index).sum())
             if groups and sample.index is not None:
-                seen = corrections.seen(own, corrections.crossed(sample.rows), sample.index)
+                seen = corrections.seen(covariance, corrections.crossed(sample.rows), sample.index)
                 squares += shown * (seen @ seen.T)
-        return plain, corrections.system(own) if groups else squares, squares
+        return plain, corrections.system(covariance) if groups else squares, squares
 
     def _losses(self, table: LevelTable) -> Floats:
         """What each way loses of the table, and what leaving does where a record can."""
@@ -498,6 +471,6 @@ class _WideSearch:
 
     def _lost(self, levels: Sequence[CoarseLevel | None]) -> Floats:
         """For products of rows of these levels, of weight 1: the loss of each way, then that of leaving."""
-        kept = np.prod([1 - self.given.moved(axis, level) for axis, level in enumerate(levels)], axis=0)
+        stays = np.prod([1 - self.given.moved(axis, level) for axis, level in enumerate(levels)], axis=0)
         height = math.prod(1 if level is None else level.height for level in levels)
-        return np.append(2 * (1 - kept), 1.0 if self.given.leaves else 0.0) * height
+        return np.append(2 * (1 - stays), 1.0 if self.given.leaves else 0.0) * height

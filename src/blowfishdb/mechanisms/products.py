@@ -45,8 +45,8 @@ class CoarseLevel:
         """Eigenvalues and orthonormal eigenvectors of the level's Gram matrix over the cells, zero ones left out."""
         scaled = self.blocks / self.height
         values, vectors = np.linalg.eigh(scaled @ scaled.T)
-        kept = values > 1e-9 * values[-1]
-        return values[kept], scaled.T @ (vectors[:, kept] / np.sqrt(values[kept]))
+        nonzero = values > 1e-9 * values[-1]
+        return values[nonzero], scaled.T @ (vectors[:, nonzero] / np.sqrt(values[nonzero]))
 
     def total_variances(self, energies: Floats, trace: float, shares: Floats) -> Floats:
         """tr(G X^-1) for X = (1 - share)^2 I + share^2 level'level, for each share of the coarse level.
@@ -155,10 +155,10 @@ class AxisChoice:
     def estimator(self) -> Floats:
         """Cells by rows: the least-squares estimate of the cells from the measured rows."""
         fine, coarse = self.weights
-        own = self.covariance * fine**2
+        cells = self.covariance * fine**2
         if self.level is None:
-            return own
-        return np.hstack([own, self.covariance @ self.level.blocks.T * coarse**2])
+            return cells
+        return np.hstack([cells, self.covariance @ self.level.blocks.T * coarse**2])
 
 
 ROWS = 2**21
@@ -333,9 +333,9 @@ class ProductPart:
         if self.index is None and not listed:
             return ProductPart(tuple(axis.chosen(spread_choice(axis.count, most)) for axis in self.rows), None)
         index, rows = self.rows_of(spread_choice(self.count, most)).copy(), []
-        for axis, own in enumerate(self.rows):
+        for axis, along in enumerate(self.rows):
             used, index[:, axis] = np.unique(index[:, axis], return_inverse=True)
-            rows.append(own.chosen(used))
+            rows.append(along.chosen(used))
         return ProductPart(tuple(rows), index)
 
     def shares(self, values: Sequence[Floats], axis: int) -> Floats:
@@ -386,11 +386,11 @@ def as_boxes(workload: Rows, shape: tuple[int, ...]) -> Rectangles | None:
     lows, highs = [], []
     for part in product_parts(workload, shape) or ():
         index, spans = part.rows_of(np.arange(part.count)), [axis.rows for axis in part.rows]
-        runs = [(own, places) for own, places in zip(spans, index.T, strict=True) if isinstance(own, Intervals)]
+        runs = [(span, places) for span, places in zip(spans, index.T, strict=True) if isinstance(span, Intervals)]
         if len(runs) < len(spans):
             return None
-        lows.append(np.stack([own.low[places] for own, places in runs], axis=1))
-        highs.append(np.stack([own.high[places] for own, places in runs], axis=1))
+        lows.append(np.stack([span.low[places] for span, places in runs], axis=1))
+        highs.append(np.stack([span.high[places] for span, places in runs], axis=1))
     return Rectangles(shape, np.concatenate(lows), np.concatenate(highs)) if lows else None
 
 
@@ -433,8 +433,8 @@ class Corrections:
 
     def system(self, table: Floats) -> Floats:
         """V + R S R' for weights as they are and S the given table."""
-        own = [0.0 if group.weight is None else float(group.weight) ** -2 for group in self.groups]
-        return self.between(table) + np.diag(self.measured_variances(own))
+        variances = [0.0 if group.weight is None else float(group.weight) ** -2 for group in self.groups]
+        return self.between(table) + np.diag(self.measured_variances(variances))
 
     def between(self, table: Floats) -> Floats:
         """R T R' for the quadratic form T with the given table."""
@@ -451,7 +451,9 @@ class Corrections:
     def crossed(self, rows: Sequence[AxisRows]) -> Crossed:
         """What queries with the given rows on each axis share with every row, mode by mode."""
         return [
-            tuple(axis.with_rows(own, each) for axis, own, each in zip(self.axes, rows, group.rows, strict=True))
+            tuple(
+                axis.with_rows(queries, each) for axis, queries, each in zip(self.axes, rows, group.rows, strict=True)
+            )
             for group in self.groups
         ]
 
@@ -462,9 +464,9 @@ class Corrections:
             step = max(1, CHUNK // (first.shape[1] * max(second.shape[1], table.shape[1])))
             pieces = [np.empty((0, first.shape[1] * second.shape[1]))]
             for start in range(0, len(index), step):
-                own, other = index[start : start + step].T
-                half = first[own] @ table
-                pieces.append(np.matmul(half, second[other].transpose(0, 2, 1)).reshape(len(own), -1))
+                query, other = index[start : start + step].T
+                half = first[query] @ table
+                pieces.append(np.matmul(half, second[other].transpose(0, 2, 1)).reshape(len(query), -1))
             groups.append(np.concatenate(pieces))
         return np.concatenate(groups, axis=1).T
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from functools import reduce
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -90,11 +91,8 @@ class CellStrategy:
         return float(np.sum(self.answer_variances(variances)))
 
 
-class Mechanism(Protocol):
-    """Proposes a strategy for a problem, or raises Declined with the reason."""
-
-    def __call__(self, problem: Problem) -> Strategy: ...
-
+Mechanism: TypeAlias = Callable[[Problem], Strategy]
+"""Proposes a strategy for a problem, or raises Declined with the reason."""
 
 GOLDEN = (5**0.5 - 1) / 2
 
