@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TypeVar
@@ -273,15 +273,15 @@ class TreeCorrection(Estimator):
 
     tree: BlockTree
     shares: Floats
+    axis: Axis = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "axis", self.tree.axis)
 
     @cached_property
     def parts(self) -> tuple[Measurement, ...]:
         """The noisy cells, each level, the running sums."""
         return self.tree.parts(self.shares)
-
-    @cached_property
-    def axis(self) -> Axis:
-        return self.tree.axis
 
     def estimate(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         *values, sums = self.split(measured)

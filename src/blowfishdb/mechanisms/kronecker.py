@@ -234,7 +234,7 @@ class LevelTableStrategy(ProductStrategy):
             taken = self._solved(self._corrections.measure(pulled))
             pulled = pulled - self._spread(self._corrections.give_back(taken))
         measured = [self._along(levels, pulled) * float(w) ** 2 for levels, w in self.weights.items()]
-        return np.concatenate([*measured, taken[self._exact_count :]]).T
+        return np.concatenate([*measured, taken[self._corrections.is_noisy]]).T
 
     def _measurement(self, levels: Levels) -> KroneckerMeasurement:
         factors = []
@@ -296,18 +296,13 @@ class LevelTableStrategy(ProductStrategy):
     def _solved(self, values: Floats) -> Floats:
         return np.asarray(np.linalg.solve(self._system, values), dtype=np.float64)
 
-    @property
-    def _exact_count(self) -> int:
-        return sum(group.count for group in self._corrections.groups if group.weight is None)
-
     def _noise_of_corrections(self, variances: Floats) -> Floats:
         """The variance of each correcting row for the given noise: 0 for exact totals."""
-        values = [0.0 if group.weight is None else float(variances[-1]) for group in self._corrections.groups]
-        return self._corrections.measured_variances(values)
+        return self._corrections.is_noisy * float(variances[-1])
 
     def _part_variances(self, part: ProductPart, table: Floats, noise: Floats) -> Floats:
         """H(q - R'b) + b'Vb: H the table as a quadratic form, b = (V + R S R')^-1 R S q what corrections take over."""
-        energies, corrections = self._own(part.rows), self._corrections
+        energies, corrections = self._energies(part.rows), self._corrections
         crossed = corrections.crossed(part.rows)
         form = corrections.between(table) + np.diag(noise) if crossed else np.empty((0, 0))
         variances = [np.empty(0)]
@@ -324,7 +319,7 @@ class LevelTableStrategy(ProductStrategy):
 
     def _summed_variance(self, part: ProductPart, table: Floats, noise: Floats) -> float:
         """The same summed over all combinations of rows, of which every term is a product of sums."""
-        plain = float(np.sum(table * summed_over_queries(self._own(part.rows), None)))
+        plain = float(np.sum(table * summed_over_queries(self._energies(part.rows), None)))
         if not self._corrections.groups:
             return plain
         crossed, covariance = self._corrections.crossed(part.rows), self._covariance_table
@@ -334,5 +329,5 @@ class LevelTableStrategy(ProductStrategy):
         mixed = self._corrections.squares(covariance, table, crossed)
         return plain + float(np.sum(taken * form) - 2 * np.sum(inverse * mixed))
 
-    def _own(self, rows: tuple[AxisRows, ...]) -> list[Floats]:
+    def _energies(self, rows: tuple[AxisRows, ...]) -> list[Floats]:
         return [axis.energies(axis_rows) for axis, axis_rows in zip(self.axes, rows, strict=True)]

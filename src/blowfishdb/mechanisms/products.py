@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from blowfishdb.mechanisms.strategy import spread_choice
 from blowfishdb.model.graphs import AxisGraph, WindowGraph
-from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.numbers import Bools, Floats, Ints
 from blowfishdb.model.workload import (
     AllRanges,
     Identity,
@@ -427,14 +427,16 @@ class Corrections:
     def count(self) -> int:
         return sum(group.count for group in self.groups)
 
-    def measured_variances(self, values: Sequence[float]) -> Floats:
-        """One value for each row from one for each group."""
-        return np.repeat(np.asarray(values, dtype=np.float64), [group.count for group in self.groups])
+    @cached_property
+    def is_noisy(self) -> Bools:
+        """Which rows are measured, and not exact."""
+        measured = np.array([group.weight is not None for group in self.groups], dtype=np.bool_)
+        return np.repeat(measured, [group.count for group in self.groups])
 
     def system(self, table: Floats) -> Floats:
         """V + R S R' for weights as they are and S the given table."""
         variances = [0.0 if group.weight is None else float(group.weight) ** -2 for group in self.groups]
-        return self.between(table) + np.diag(self.measured_variances(variances))
+        return self.between(table) + np.diag(np.repeat(variances, [group.count for group in self.groups]))
 
     def between(self, table: Floats) -> Floats:
         """R T R' for the quadratic form T with the given table."""
