@@ -298,7 +298,7 @@ class LevelTableStrategy(ProductStrategy):
 
     def _noise_of_corrections(self, variances: Floats) -> Floats:
         """The variance of each correcting row for the given noise: 0 for exact totals."""
-        return self._corrections.is_noisy * float(variances[-1])
+        return np.where(self._corrections.is_noisy, variances[-1], 0.0)
 
     def _part_variances(self, part: ProductPart, table: Floats, noise: Floats) -> Floats:
         """H(q - R'b) + b'Vb: H the table as a quadratic form, b = (V + R S R')^-1 R S q what corrections take over."""

@@ -228,7 +228,7 @@ def choose_table(parts: Sequence[ProductPart], choices: Choices, product: tuple[
     if len(choices.shape) != AXES or math.prod(map(len, choices.totals)) > MOST_TOTALS:
         return None
     search = _TableSearch(_samples(parts, TABLE_QUERIES), choices)
-    cases = []
+    cases: list[list[_AxisCase]] = []
     for axis, levels in enumerate(choices.levels):
         totals = choices.totals[axis] if choices.totals else None
         energies = [_query_energies(part.rows[axis], totals) for part, _ in search.samples]
