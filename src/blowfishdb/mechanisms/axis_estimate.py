@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csc_array, csr_array, vstack
+from scipy.sparse import csr_array, vstack
 
 from blowfishdb.inference.trees import Chain, TreeSolver, range_variances
 from blowfishdb.mechanisms.axis import Axis, BlockTree, boxes
@@ -183,10 +183,6 @@ class CoarseCorrection(Estimator):
         return csr_array(vstack([self.coarse, self._totals[0]], format="csr"), dtype=np.float64)
 
     @cached_property
-    def _columns(self) -> csc_array:
-        return self._rows.T
-
-    @cached_property
     def _dense_rows(self) -> Floats:
         return np.asarray(self._rows.toarray())
 
@@ -206,7 +202,7 @@ class CoarseCorrection(Estimator):
         if not self._rows.shape[0]:
             return cells
         spread, whitener = self._whitened(variances)
-        step = self._columns @ (whitener.T @ (whitener @ missed))
+        step = self._rows.T @ (whitener.T @ (whitener @ missed))
         step *= spread.reshape(-1, *(1,) * (measured.ndim - 1))
         cells += step
         return cells

@@ -20,11 +20,11 @@ def own_variances(strategy: Strategy, plan: Plan | EdgePlan, variances: Floats) 
     `variances` are those of the noisy rows. Where answers are least squares they vary no more than the same answers
     from these measurements alone (Gauss and Markov); strategies that are not have infinite ones.
     """
-    cells = np.full(plan.cells if isinstance(plan, Plan) else plan.workload.shape[1], np.inf)
+    cells = np.full(plan.cells, np.inf)
     if not isinstance(plan, Plan):
         return cells
     if isinstance(strategy, KroneckerStrategy):
-        return np.asarray(variances) if all(_is_cell_by_cell(axis.measurement) for axis in strategy.axes) else cells
+        return np.asarray(variances) if all(axis.level is None for axis in strategy.axes) else cells
     if not isinstance(strategy, EstimatingStrategy) and strategy.mechanism != identity.NAME:
         return cells
     first = 0
@@ -41,15 +41,6 @@ def own_variances(strategy: Strategy, plan: Plan | EdgePlan, variances: Floats) 
     return cells
 
 
-def _is_cell_by_cell(axis: Measurement) -> bool:
-    """Whether just the cells of an axis are measured, in their order and all alike."""
-    spans = as_intervals(axis.rows)
-    if spans is None or spans.shape[0] != spans.cells or np.ptp(axis.weights):
-        return False
-    cell = np.arange(spans.cells)
-    return bool(np.all(spans.low == cell) and np.all(spans.high == cell + 1))
-
-
 MOST_WRITTEN_OUT = 2048
 """Up to this many answers and noise variables it is written out how each depends on each."""
 AT_ONCE = 256
@@ -57,7 +48,7 @@ AT_ONCE = 256
 
 def running_variances(strategy: Strategy, plan: Plan | EdgePlan, variances: Floats) -> Floats | None:
     """The variance of the total of the first 1, 2, ... cells where every cell is counted; None if it is not known."""
-    cells = plan.cells if isinstance(plan, Plan) else plan.workload.shape[1]
+    cells = plan.cells
     if isinstance(strategy, LineStrategy):
         return strategy.variances_of(Prefix(cells), variances)
     if isinstance(strategy, EstimatingStrategy):

@@ -134,25 +134,20 @@ def column_energies(rows: Rows) -> Floats:
 
 def chosen_rows(rows: Rows, queries: Ints) -> Ints:
     """The given rows of the workload, written out."""
-    spans = chosen_intervals(rows, queries)
+    spans = None if isinstance(rows, AllRanges) else as_intervals(rows)
     if spans is not None:
-        low, high = spans
-        cell = np.arange(rows.shape[1])
-        return ((low[:, None] <= cell) & (cell < high[:, None])).astype(np.int64)
-    picks = np.zeros((rows.shape[0], queries.size), dtype=np.int64)
-    picks[queries, np.arange(queries.size)] = 1
-    return np.asarray(rows.transpose_dot(picks)).T
-
-
-def chosen_intervals(rows: Rows, queries: Ints) -> tuple[Ints, Ints] | None:
-    """Lower and upper bounds of the given rows, or None when the rows are not intervals."""
-    if isinstance(rows, AllRanges):
+        low, high = spans.low[queries], spans.high[queries]
+    elif isinstance(rows, AllRanges):
         start = np.arange(rows.cells)
         before = start * rows.cells - start * (start - 1) // 2
         low = np.searchsorted(before, queries, side="right") - 1
-        return low, low + 1 + queries - before[low]
-    listed = as_intervals(rows)
-    return None if listed is None else (listed.low[queries], listed.high[queries])
+        high = low + 1 + queries - before[low]
+    else:
+        picks = np.zeros((rows.shape[0], queries.size), dtype=np.int64)
+        picks[queries, np.arange(queries.size)] = 1
+        return np.asarray(rows.transpose_dot(picks)).T
+    cell = np.arange(rows.shape[1])
+    return ((low[:, None] <= cell) & (cell < high[:, None])).astype(np.int64)
 
 
 def spread_choice(size: int, count: int) -> Ints:
