@@ -262,10 +262,6 @@ class AxisModes:
         whole = rows.times(others.T.astype(np.float64))
         return np.concatenate([(whole - seen.sum(axis=2))[:, :, None], seen], axis=2)
 
-    def between(self, one: Ints, other: Ints) -> Floats:
-        """The same for two written out sets of rows."""
-        return self.with_rows(AxisRows(one.astype(np.float64)), other)
-
 
 def along_axes(maps: Sequence[Floats | Ints | None], values: Floats, shape: Sequence[int] | None = None) -> Floats:
     """The Kronecker product of the maps times a vector or a matrix of columns; None leaves an axis of `shape` alone."""
@@ -440,15 +436,10 @@ class Corrections:
 
     def between(self, table: Floats) -> Floats:
         """R T R' for the quadratic form T with the given table."""
-        blocks = []
-        for one in self.groups:
-            line = []
-            for other in self.groups:
-                first, second = (axis.between(a, b) for axis, a, b in zip(self.axes, one.rows, other.rows, strict=True))
-                both = np.einsum("aAn,bBn->abAB", np.tensordot(first, table, axes=(2, 0)), second, optimize=True)
-                line.append(both.reshape(one.count, other.count))
-            blocks.append(line)
-        return np.block(blocks)
+        groups = [ProductPart(tuple(AxisRows(rows.astype(np.float64)) for rows in g.rows), None) for g in self.groups]
+        indices = [group.rows_of(np.arange(group.count)) for group in groups]
+        seen = [self.seen(table, self.crossed(g.rows), index) for g, index in zip(groups, indices, strict=True)]
+        return np.concatenate(seen, axis=1)
 
     def crossed(self, rows: Sequence[AxisRows]) -> Crossed:
         """What queries with the given rows on each axis share with every row, mode by mode."""
