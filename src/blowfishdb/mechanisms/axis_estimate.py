@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -33,15 +34,15 @@ CHUNK = 256
 Number = TypeVar("Number", np.float64, np.int64)
 
 
-class Estimator:
+class Estimator(ABC):
     """Weighted least squares for noisy rows, of which the noisy cells come first, and the free totals of an axis."""
 
     axis: Axis
 
     @property
+    @abstractmethod
     def parts(self) -> tuple[Measurement, ...]:
         """The noisy rows: the noisy cells in increasing order, then others."""
-        raise NotImplementedError
 
     @property
     def exact(self) -> Intervals | None:
@@ -53,13 +54,13 @@ class Estimator:
         """The cells of the first part."""
         return self.axis.noisy
 
+    @abstractmethod
     def estimate(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         """The best linear unbiased estimate of every cell, for vectors or column matrices."""
-        raise NotImplementedError
 
+    @abstractmethod
     def range_variances(self, low: Ints, high: Ints, variances: Floats) -> Floats:
         """The variance of the estimated sum of the cells low <= c < high, for each pair."""
-        raise NotImplementedError
 
     def covariance_dot(self, rows: Floats | Ints, variances: Floats) -> Floats:
         """The covariance of the cell estimates times the given column(s).

@@ -55,9 +55,7 @@ class DirectStrategy:
     shifts: Ints
     is_exact: Bools
 
-    @property
-    def mechanism(self) -> str:
-        return NAME
+    mechanism = NAME
 
     @cached_property
     def direct(self) -> Ints:

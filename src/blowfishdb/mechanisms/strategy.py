@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from fractions import Fraction
 from functools import reduce
@@ -58,8 +59,8 @@ class Strategy(Protocol):
         ...
 
 
-class CellStrategy:
-    """What strategies that estimate the count of every cell have in common; a strategy of its own has a plan."""
+class CellStrategy(ABC):
+    """A strategy that estimates the count of every cell: its answers are the workload over the estimate."""
 
     mechanism: str
     problem: Problem
@@ -74,17 +75,17 @@ class CellStrategy:
         """None: answers mix several noise variables."""
         return None
 
+    @abstractmethod
     def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         """The count of every cell; takes vectors or column matrices."""
-        raise NotImplementedError
 
     def decode(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         """The answer to every query."""
         return np.asarray(self.problem.workload.dot(self.estimate_cells(measured, exact, variances)))
 
+    @abstractmethod
     def answer_variances(self, variances: Floats) -> Floats:
         """The expected squared error of each answer."""
-        raise NotImplementedError
 
     def total_variance(self, variances: Floats) -> float:
         """The summed expected squared error of all answers."""
