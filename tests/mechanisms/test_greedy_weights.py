@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
+from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, TreeCorrection
 from blowfishdb.mechanisms.data_aware.buckets import (
     SHARES,
     Buckets,
     GreedyTree,
     PartialRanges,
-    WeightedTree,
     greedy_weights,
     one_run,
     plan_buckets,
@@ -84,7 +83,7 @@ def test_queries_in_one_corner_draw_the_weight_there() -> None:
     workload = Intervals(cells, np.append(ends[:, 0], 24), np.append(ends[:, 1] + 1, cells))
     planned = plan_buckets(graph, Buckets(cells, np.arange(cells)), workload, Fraction(1))
     assert isinstance(planned.strategy, EstimatingStrategy)
-    assert isinstance(planned.strategy.estimator, WeightedTree)
+    assert isinstance(planned.strategy.estimator, TreeCorrection)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 12, 33])

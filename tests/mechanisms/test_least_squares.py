@@ -21,7 +21,9 @@ def tree_strategies(draw):
     sizes = draw(st.sampled_from([(), (2,), (3,), (2, 4), (3, 6), (2, 4, 12)]))
     sizes = tuple(size for size in sizes if size < axis.cells)
     tree = grow(axis, blocks, sizes, roots=draw(st.booleans()), sums=draw(st.booleans()))
-    return EstimatingStrategy("tree", problem, TreeCorrection(tree, np.linspace(1.0, 0.5, len(sizes) + 3)))
+    return EstimatingStrategy(
+        "tree", problem, TreeCorrection(tree, tree.weights(np.linspace(1.0, 0.5, len(sizes) + 3)))
+    )
 
 
 @st.composite
@@ -75,7 +77,7 @@ def test_exact_rows_come_back_unchanged():
     problem = threshold(30, 4)
     axis = read_axis("tree", problem)
     tree = grow(axis, np.arange(0, 30, 4), (2,), sums=True)
-    strategy = EstimatingStrategy("tree", problem, TreeCorrection(tree, np.ones(4)))
+    strategy = EstimatingStrategy("tree", problem, TreeCorrection(tree, tree.weights(np.ones(4))))
     spread = noise_variances(strategy, 1)
     cells = strategy.estimate_cells(np.random.default_rng(2).normal(size=spread.size), np.array([77.0]), spread)
     assert cells.sum() == pytest.approx(77.0)
@@ -84,7 +86,8 @@ def test_exact_rows_come_back_unchanged():
 def test_noise_of_vanishing_scale_is_no_trouble():
     problem = threshold(40, 40, "only")
     axis = read_axis("tree", problem)
-    strategy = EstimatingStrategy("tree", problem, TreeCorrection(grow(axis, axis.runs, (5,)), np.ones(4)))
+    tree = grow(axis, axis.runs, (5,))
+    strategy = EstimatingStrategy("tree", problem, TreeCorrection(tree, tree.weights(np.ones(4))))
     spread = np.zeros(48)
     counts = np.arange(40.0)
     measured = np.concatenate([part.rows.dot(counts) for part in strategy.estimator.parts])
@@ -97,7 +100,7 @@ def test_a_million_cells_take_linear_time():
     problem = threshold(cells, 1000)
     axis = read_axis("tree", problem)
     tree = grow(axis, np.arange(0, cells, 1000), (16, 256), sums=True)
-    strategy = EstimatingStrategy("tree", problem, TreeCorrection(tree, np.ones(5)))
+    strategy = EstimatingStrategy("tree", problem, TreeCorrection(tree, tree.weights(np.ones(5))))
     spread = noise_variances(strategy, 3)
     counts = np.ones(cells)
     measured = np.concatenate([part.rows.dot(counts) for part in strategy.estimator.parts])

@@ -16,7 +16,7 @@ from blowfishdb.mechanisms.strategy import column_energies
 from blowfishdb.model.graphs import ZERO, WindowGraph
 from blowfishdb.model.numbers import Bools, Floats, Ints, consecutive, distinct
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, are_most_pairs, sums_before
-from blowfishdb.plan.plan import Measurement, Problem
+from blowfishdb.plan.plan import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -493,14 +493,10 @@ class BlockTree:
         ends = np.append(self.blocks[1:], cells)[self.summed]
         return [*groups, Intervals(cells, self.axis.spans[self.span_of_block[self.summed]], ends)]
 
-    def parts(self, shares: Floats) -> tuple[Measurement, ...]:
-        """The plan's parts for a share of each group, cells first; groups without rows are left out."""
+    def weights(self, shares: Floats) -> tuple[Ints, ...]:
+        """Whole weights for a share of each group of rows: the cells, each level, the running sums."""
         rows = [self.axis.noisy_rows, *self.rows()]
-        return tuple(
-            Measurement(group, whole_weights(float(share), 1, group.shape[0]))
-            for group, share in zip(rows, shares, strict=True)
-            if group.shape[0]
-        )
+        return tuple(whole_weights(float(s), 1, group.shape[0]) for group, s in zip(rows, shares, strict=True))
 
 
 def grow(axis: Axis, blocks: Ints, sizes: tuple[int, ...], *, roots: bool = False, sums: bool = False) -> BlockTree:

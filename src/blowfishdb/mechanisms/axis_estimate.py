@@ -265,11 +265,11 @@ class CoarseCorrection(Estimator):
 class TreeCorrection(Estimator):
     """Noisy cells under a measured tree of blocks, with running sums between blocks.
 
-    `shares` holds the part of the loss that the cells, each level and the running sums take.
+    `weights` are those of the cells, of the measured nodes of each level, and of the running sums.
     """
 
     tree: BlockTree
-    shares: Floats
+    weights: tuple[Ints, ...]
     axis: Axis = field(init=False)
 
     def __post_init__(self) -> None:
@@ -278,7 +278,8 @@ class TreeCorrection(Estimator):
     @cached_property
     def parts(self) -> tuple[Measurement, ...]:
         """The noisy cells, each level, the running sums."""
-        return self.tree.parts(self.shares)
+        rows = [self.axis.noisy_rows, *self.tree.rows()]
+        return tuple(Measurement(group, w) for group, w in zip(rows, self.weights, strict=True) if w.size)
 
     def estimate(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
         *values, sums = self.split(measured)

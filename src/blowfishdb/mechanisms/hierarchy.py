@@ -19,7 +19,7 @@ def propose(problem: Problem) -> EstimatingStrategy:
     best = _best_sizes(problem.workload, axis.longest_run, free=axis.has_free_runs)
     tree = grow(axis, axis.runs, best, roots=True)
     shares = np.full(len(tree.levels) + 2, 1.0 / (len(tree.levels) + 1))
-    return EstimatingStrategy(NAME, problem, TreeCorrection(tree, shares))
+    return EstimatingStrategy(NAME, problem, TreeCorrection(tree, tree.weights(shares)))
 
 
 def _best_sizes(workload: Rows, length: int, *, free: bool) -> tuple[int, ...]:

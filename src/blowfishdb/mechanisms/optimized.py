@@ -224,7 +224,8 @@ class TreeShape:
     def build(self, axis: Axis, shares: Floats) -> TreeCorrection:
         """The rows with whole weights; `shares` as for the groups, cells first."""
         total = float(shares[:-1].sum()) if self.totals else 0.0
-        return TreeCorrection(self.tree(axis), np.concatenate([shares[:-1], [total], shares[-1:]]))
+        tree = self.tree(axis)
+        return TreeCorrection(tree, tree.weights(np.concatenate([shares[:-1], [total], shares[-1:]])))
 
 
 def _few_values(weights: Ints) -> Ints:

@@ -46,7 +46,8 @@ def propose(problem: Problem) -> EstimatingStrategy:
     best = min(range(len(shapes)), key=lambda k: min(errors[k](split) for split in FIRST_SPLITS))
     minimum = minimize_scalar(errors[best], bounds=(0.02, 0.98), method="bounded", options={"xatol": 0.03})
     shape, split = shapes[best], float(minimum.x)
-    return EstimatingStrategy(NAME, problem, TreeCorrection(shape.tree(axis), _shares(shape, split)))
+    tree = shape.tree(axis)
+    return EstimatingStrategy(NAME, problem, TreeCorrection(tree, tree.weights(_shares(shape, split))))
 
 
 def _shares(shape: TreeShape, split: float) -> Floats:
@@ -60,7 +61,7 @@ def _split_error(axis: Axis, workload: Rows, shape: TreeShape) -> Callable[[floa
     tree = shape.tree(axis)
 
     def error(split: float) -> float:
-        correction = TreeCorrection(tree, _shares(shape, split))
+        correction = TreeCorrection(tree, tree.weights(_shares(shape, split)))
         # The variances of continuous noise with one over the weight as its scale.
         variances = np.concatenate([2.0 / part.weights.astype(np.float64) ** 2 for part in correction.parts])
         return correction.total_variance(workload, variances)

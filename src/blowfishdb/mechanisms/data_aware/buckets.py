@@ -23,7 +23,7 @@ from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints, as_ints
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, as_intervals
 from blowfishdb.plan.certificate import calibrate
-from blowfishdb.plan.plan import EdgePlan, Measurement, Plan, Problem
+from blowfishdb.plan.plan import EdgePlan, Plan, Problem
 from blowfishdb.plan.program import Allowance, Ask, Measured, MeasurementStage, merge_graph
 
 SHARES = np.linspace(0.0, 0.98, 50)
@@ -286,29 +286,16 @@ STEPS_PER_OCTAVE = 16
 """Each different weight costs the sampler a table, so weights are rounded to this many values per factor of two."""
 
 
-@dataclass(frozen=True, eq=False)
-class WeightedTree(TreeCorrection):
-    """The buckets and the measured nodes of each level, with whole weights."""
-
-    whole: tuple[Ints, ...]
-
-    @cached_property
-    def parts(self) -> tuple[Measurement, ...]:
-        """The buckets, then each level that has a measured node."""
-        rows = [self.tree.axis.noisy_rows, *self.tree.rows()[:-1]]
-        return tuple(Measurement(group, weight) for group, weight in zip(rows, self.whole, strict=True) if weight.size)
-
-
-def weighted_tree(axis: Axis, greedy: GreedyTree) -> WeightedTree:
+def weighted_tree(axis: Axis, greedy: GreedyTree) -> TreeCorrection:
     """The tree with the given weights on an axis that is one run of buckets; nodes of no weight are not measured."""
     sizes = tuple(2**height for height in range(1, max(axis.cells - 1, 0).bit_length()))
     tree = grow(axis, axis.runs, sizes)
     weights = [_whole(weight) for weight in greedy.weights]
     levels = [replace(level, measured=weight > 0) for level, weight in zip(tree.levels, weights[1:], strict=False)]
     measured = [weight[weight > 0] for weight in weights[1:]]
-    alone = [np.empty(0, dtype=np.int64)] * (len(tree.levels) - len(levels))
+    alone = [np.empty(0, dtype=np.int64)] * (1 + len(tree.levels) - len(levels))
     whole = (np.maximum(1, weights[0]), *measured, *alone)
-    return WeightedTree(replace(tree, levels=(*levels, *tree.levels[len(levels) :])), np.empty(0), whole)
+    return TreeCorrection(replace(tree, levels=(*levels, *tree.levels[len(levels) :])), whole)
 
 
 def _whole(weights: Floats) -> Ints:
