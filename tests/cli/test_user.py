@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from blowfishdb.server.auth.database import Clock, open_database
+from blowfishdb.server.auth.database import open_database
 from blowfishdb.server.auth.session import LoginSessions
 from blowfishdb.server.auth.users import Users
 from tests.cli.conftest import Run
@@ -18,8 +18,8 @@ def test_users_are_added_shut_out_and_given_passwords(blowfish: Run, folder: Pat
     assert made.code == 0, made.err
     assert "curator" in blowfish("user", "add", "cora", "--role", "curator").out + blowfish("user", "list").out
     database = open_database(f"sqlite:///{folder}/blowfish.users")
-    users = Users(database, Clock())
-    logins = LoginSessions(users, database, Clock())
+    users = Users(database)
+    logins = LoginSessions(users, database)
     assert logins.sign_in("ana", made.json["password"], "x").identity.must_change
     new = blowfish("user", "password", "ana", "--json").json["password"]
     assert new != made.json["password"]

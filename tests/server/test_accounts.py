@@ -13,8 +13,7 @@ from blowfishdb.errors import AccountsUnavailable, InvalidInput, SignInRefused
 from blowfishdb.server.auth.audit_log import AuditLog
 from blowfishdb.server.auth.database import Clock, Database, open_database
 from blowfishdb.server.auth.session import FREE_TRIES, FREE_TRIES_OF_AN_ADDRESS, IDLE, LONGEST_LOGIN, LoginSessions
-from blowfishdb.server.auth.tokens import Tokens
-from blowfishdb.server.auth.users import Users, hash_password, is_password, new_password
+from blowfishdb.server.auth.users import Tokens, Users, hash_password, is_password, new_password
 
 PASSWORD = "correct horse battery"
 
@@ -25,11 +24,11 @@ class Place:
     time: float = 1_000_000.0
 
     def __post_init__(self) -> None:
-        clock = Clock(lambda: self.time)
-        self.users = Users(self.database, clock)
-        self.logins = LoginSessions(self.users, self.database, clock)
-        self.tokens = Tokens(self.users, self.database, clock)
-        self.audit_log = AuditLog(self.database, clock)
+        self.database.clock = Clock(lambda: self.time)
+        self.users = Users(self.database)
+        self.logins = LoginSessions(self.users, self.database)
+        self.tokens = Tokens(self.users, self.database)
+        self.audit_log = AuditLog(self.database)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

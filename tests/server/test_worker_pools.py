@@ -9,9 +9,8 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from blowfishdb.server.auth.database import Clock, open_database
-from blowfishdb.server.auth.tokens import Tokens
-from blowfishdb.server.auth.users import Users
+from blowfishdb.server.auth.database import open_database
+from blowfishdb.server.auth.users import Tokens, Users
 from blowfishdb.server.worker_pools import RELEASES_AT_ONCE, WorkerPools
 
 PATIENCE = 20.0
@@ -74,9 +73,9 @@ def test_an_error_of_the_work_is_the_error_of_the_lane() -> None:
 
 def test_whoever_reads_does_not_wait_for_whoever_writes(tmp_path: Path) -> None:
     database = open_database(f"sqlite:///{tmp_path}/users.db")
-    users = Users(database, Clock())
+    users = Users(database)
     users.add("ana", "analyst", None)
-    tokens = Tokens(users, database, Clock())
+    tokens = Tokens(users, database)
     secret, _ = tokens.issue("ana", "test", ["ask"], 1)
     found: list[object] = []
     with database.write() as cursor:

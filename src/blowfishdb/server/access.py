@@ -131,7 +131,7 @@ def set_cookie(response: Response, login: LoginSession, app_state: AppState) -> 
     response.set_cookie(
         COOKIE,
         login.secret,
-        max_age=login.ends - app_state.logins.clock.now(),
+        max_age=login.ends - app_state.logins.database.clock.now(),
         httponly=True,
         samesite="lax",
         secure=app_state.settings.is_secure,

@@ -16,8 +16,7 @@ from blowfishdb.model.query import query
 from blowfishdb.server.auth.audit_log import AuditLog, Pauses
 from blowfishdb.server.auth.database import Clock, Database, open_database
 from blowfishdb.server.auth.session import LoginSessions
-from blowfishdb.server.auth.tokens import Tokens
-from blowfishdb.server.auth.users import Users
+from blowfishdb.server.auth.users import Tokens, Users
 from blowfishdb.server.settings import Settings, read_settings
 from blowfishdb.session.backend import Backend
 from blowfishdb.session.local import checked_name, local_backend
@@ -86,17 +85,16 @@ class AppState:
 
 def open_app_state(config: str | Path, clock: Clock | None = None, settings: Settings | None = None) -> AppState:
     """The app state of a configuration file, with the settings that it has or with others."""
-    time = clock or Clock()
     settings = settings or read_settings(read_config(config))
-    database = open_database(settings.users_url())
-    users = Users(database, time)
+    database = open_database(settings.users_url(), clock)
+    users = Users(database)
     return AppState(
         settings=settings,
         users=users,
-        logins=LoginSessions(users, database, time),
-        tokens=Tokens(users, database, time),
-        audit_log=AuditLog(database, time),
-        pauses=Pauses(database, time),
+        logins=LoginSessions(users, database),
+        tokens=Tokens(users, database),
+        audit_log=AuditLog(database),
+        pauses=Pauses(database),
         _live=LiveCatalog(config),
         _database=database,
     )

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from blowfishdb.errors import DatasetPaused
 from blowfishdb.ledger.records import digest
 from blowfishdb.ledger.values import check_text
-from blowfishdb.server.auth.database import Clock, Cursor, Database
+from blowfishdb.server.auth.database import Cursor, Database
 
 START = "blowfish actions"
 NOTHING: Mapping[str, str | int | None] = MappingProxyType({})
@@ -18,7 +18,7 @@ NOTHING: Mapping[str, str | int | None] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class AuditEntry:
-    """One line of the log."""
+    """One line of the audit log."""
 
     number: int
     at: str
@@ -30,23 +30,19 @@ class AuditEntry:
 
 @dataclass(frozen=True, eq=False)
 class AuditLog:
-    """The log."""
+    """All lines, each chained to the one before it."""
 
     database: Database
-    clock: Clock
 
     def note(self, who: str, action: str, target: str = "", detail: Mapping[str, str | int | None] = NOTHING) -> None:
         """Writes a line. Details hold what the user sent or what is public, never a count."""
-        body = {"at": self.clock.text(), "who": who, "action": action, "target": target, "detail": dict(detail)}
+        at = self.database.clock.text()
+        body = {"at": at, "who": who, "action": action, "target": target, "detail": dict(detail)}
         text = json.dumps(body, sort_keys=True, ensure_ascii=False)
         with self.database.write() as cursor:
             number, previous = _end(cursor)
-            cursor.rows(
-                "INSERT INTO audit_log (number, body, hash) VALUES (?, ?, ?)",
-                number + 1,
-                text,
-                digest(f"{previous}:{number + 1}:{text}"),
-            )
+            line_hash = digest(f"{previous}:{number + 1}:{text}")
+            cursor.insert("audit_log", {"number": number + 1, "body": text, "hash": line_hash})
 
     def lines(self, *, after: int = 0, most: int = 200) -> list[AuditEntry]:
         """The lines after a number, newest last."""
@@ -54,7 +50,7 @@ class AuditLog:
             rows = cursor.rows(
                 "SELECT number, body FROM audit_log WHERE number > ? ORDER BY number LIMIT ?", after, min(most, 1000)
             )
-        return [_action(int(row[0] or 0), str(row[1])) for row in rows]
+        return [AuditEntry(number=row["number"], **json.loads(row["body"])) for row in rows]
 
     def last(self, most: int = 200) -> list[AuditEntry]:
         """The newest lines, newest last."""
@@ -67,21 +63,16 @@ class AuditLog:
         with self.database.read() as cursor:
             rows = cursor.rows("SELECT number, body, hash FROM audit_log ORDER BY number")
         previous = START
-        for expected, (number, body, kept) in enumerate(rows, 1):
-            if number != expected or kept != digest(f"{previous}:{number}:{body}"):
+        for expected, row in enumerate(rows, 1):
+            if row["number"] != expected or row["hash"] != digest(f"{previous}:{expected}:{row['body']}"):
                 return expected
-            previous = str(kept)
+            previous = row["hash"]
         return None
 
 
 def _end(cursor: Cursor) -> tuple[int, str]:
-    rows = cursor.rows("SELECT number, hash FROM audit_log ORDER BY number DESC LIMIT 1")
-    return (int(rows[0][0] or 0), str(rows[0][1])) if rows else (0, START)
-
-
-def _action(number: int, body: str) -> AuditEntry:
-    fields = json.loads(body)
-    return AuditEntry(number, fields["at"], fields["who"], fields["action"], fields["target"], fields["detail"])
+    row = cursor.row("SELECT number, hash FROM audit_log ORDER BY number DESC LIMIT 1")
+    return (row["number"], row["hash"]) if row else (0, START)
 
 
 @dataclass(frozen=True)
@@ -99,18 +90,14 @@ class Pauses:
     """All pauses; every server that shares the database of users keeps them."""
 
     database: Database
-    clock: Clock
 
-    def pause(self, dataset: str, *, by: str, reason: str) -> Pause:
+    def pause(self, dataset: str, *, by: str, reason: str) -> None:
         """Pauses a dataset, or gives its pause another reason."""
         check_text(reason, "the reason")
-        made = Pause(dataset, by, self.clock.text(), reason)
+        at = self.database.clock.text()
         with self.database.write() as cursor:
             cursor.rows("DELETE FROM pause WHERE dataset = ?", dataset)
-            cursor.rows(
-                "INSERT INTO pause (dataset, who, at, reason) VALUES (?, ?, ?, ?)", dataset, by, made.at, reason
-            )
-        return made
+            cursor.insert("pause", {"dataset": dataset, "who": by, "at": at, "reason": reason})
 
     def resume(self, dataset: str) -> None:
         """Lets a dataset go on."""
@@ -120,11 +107,11 @@ class Pauses:
     def of(self, dataset: str) -> Pause | None:
         """The pause of a dataset, if it has one."""
         with self.database.read() as cursor:
-            rows = cursor.rows("SELECT dataset, who, at, reason FROM pause WHERE dataset = ?", dataset)
-        return Pause(*(str(value) for value in rows[0])) if rows else None
+            row = cursor.row('SELECT dataset, who AS "by", at, reason FROM pause WHERE dataset = ?', dataset)
+        return Pause(**row) if row else None
 
     def check(self, dataset: str) -> None:
         """DatasetPaused for a dataset that is paused."""
-        found = self.of(dataset)
-        if found is not None:
-            raise DatasetPaused(dataset, found.reason)
+        pause = self.of(dataset)
+        if pause is not None:
+            raise DatasetPaused(dataset, pause.reason)

@@ -6,17 +6,17 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from blowfishdb.errors import AccountsUnavailable, InvalidInput
 
 Value: TypeAlias = str | int | None
-Row: TypeAlias = tuple[Value, ...]
+Row: TypeAlias = dict[str, Any]
 
 TABLES = (
     """CREATE TABLE IF NOT EXISTS users (
@@ -38,25 +38,61 @@ TAKE_TURNS = "SELECT pg_advisory_xact_lock(5204417093)"
 """Waits for other servers on the same database, as SQLite's BEGIN IMMEDIATE does; the number is ours alone."""
 
 
-class Cursor(Protocol):
-    """Runs SQL written with `?` for values."""
-
-    def rows(self, sql: str, *values: Value) -> list[Row]: ...
-
-
 class Outcome(Protocol):
-    """What a statement gives back; without a description it has no rows."""
+    """The result of a statement; one without a description has no rows."""
 
     @property
-    def description(self) -> object: ...
-    def fetchall(self) -> list[Row]: ...
+    def description(self) -> Sequence[Sequence[Any]] | None: ...
+    def fetchall(self) -> list[tuple[Any, ...]]: ...
 
 
 class Connection(Protocol):
-    """What both drivers' connections offer, as far as it is used here."""
+    """A connection of either driver, as far as it is used here."""
 
     def execute(self, sql: str, values: Sequence[Value], /) -> Outcome: ...
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """Statements over one connection, written with `?` for values."""
+
+    connection: Connection
+    mark: str
+
+    def rows(self, sql: str, *values: Value) -> list[Row]:
+        """The rows of a statement by column, none for a change."""
+        # PostgreSQL keeps no such text, and its refusal would look like a database that is gone.
+        if any(isinstance(value, str) and "\0" in value for value in values):
+            raise InvalidInput("a name or a text holds no NUL character")
+        outcome = self.connection.execute(sql.replace("?", self.mark), values)
+        if not outcome.description:
+            return []
+        columns = [column[0] for column in outcome.description]
+        return [dict(zip(columns, row, strict=True)) for row in outcome.fetchall()]
+
+    def row(self, sql: str, *values: Value) -> Row | None:
+        """The first row of a statement, if it has one."""
+        return next(iter(self.rows(sql, *values)), None)
+
+    def insert(self, table: str, row: Mapping[str, Value]) -> None:
+        """Adds a row to a table."""
+        self.rows(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", *row.values())
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Seconds since 1970."""
+
+    seconds: Callable[[], float] = time.time
+
+    def now(self) -> int:
+        """Whole seconds."""
+        return int(self.seconds())
+
+    def text(self) -> str:
+        """The time as people read it."""
+        return datetime.fromtimestamp(self.seconds(), UTC).isoformat(timespec="seconds")
 
 
 @dataclass(eq=False)
@@ -66,6 +102,7 @@ class Database:
     connect: Callable[[], Connection]
     mark: str
     errors: tuple[type[Exception], ...]
+    clock: Clock
     _open: dict[str, Connection] = field(default_factory=dict)
     _writing: threading.RLock = field(default_factory=threading.RLock)
     _reading: threading.RLock = field(default_factory=threading.RLock)
@@ -79,7 +116,7 @@ class Database:
                 # Both databases let one writer in at a time: a line of the log has one line before it.
                 if self.mark != "?":
                     connection.execute(TAKE_TURNS, ())
-                yield Statements(connection, self.mark)
+                yield Cursor(connection, self.mark)
                 connection.execute("COMMIT", ())
             except BaseException:
                 connection.execute("ROLLBACK", ())
@@ -89,7 +126,7 @@ class Database:
     def read(self) -> Iterator[Cursor]:
         """What is committed, each statement by itself: whoever reads does not wait until a line is safely on disk."""
         with self._reading, self._connection("reader") as connection:
-            yield Statements(connection, self.mark)
+            yield Cursor(connection, self.mark)
 
     def close(self) -> None:
         """Lets go of the connections."""
@@ -119,33 +156,17 @@ class Database:
                 connection.close()
 
 
-@dataclass(frozen=True)
-class Statements:
-    """A cursor over one connection."""
-
-    connection: Connection
-    mark: str
-
-    def rows(self, sql: str, *values: Value) -> list[Row]:
-        """The rows of a statement, none for a change."""
-        # PostgreSQL keeps no such text, and its refusal would look like a database that is gone.
-        if any(isinstance(value, str) and "\0" in value for value in values):
-            raise InvalidInput("a name or a text holds no NUL character")
-        found = self.connection.execute(sql.replace("?", self.mark), values)
-        return found.fetchall() if found.description else []
-
-
-def open_database(url: str) -> Database:
+def open_database(url: str, clock: Clock | None = None) -> Database:
     """The database at `sqlite:///path` or `postgresql://...`; made at first use."""
     if url.startswith("sqlite:///"):
         path = Path(url.removeprefix("sqlite:///"))
-        return Database(lambda: _sqlite(path), "?", (sqlite3.Error, OSError))
+        return Database(lambda: _sqlite(path), "?", (sqlite3.Error, OSError), clock or Clock())
     if url.startswith(("postgresql://", "postgres://")):
         try:
             import psycopg
         except ImportError:
             raise InvalidInput("users in PostgreSQL need psycopg: pip install blowfishdb[postgres]") from None
-        return Database(lambda: _postgres(url), "%s", (psycopg.Error, OSError))
+        return Database(lambda: _postgres(url), "%s", (psycopg.Error, OSError), clock or Clock())
     raise InvalidInput("users are kept at sqlite:///path or postgresql://user@host/database")
 
 
@@ -164,18 +185,3 @@ def _postgres(url: str) -> Connection:
     connection.execute("CREATE SCHEMA IF NOT EXISTS blowfish_users")
     connection.execute("SET search_path TO blowfish_users")
     return connection
-
-
-@dataclass(frozen=True)
-class Clock:
-    """Seconds since 1970."""
-
-    seconds: Callable[[], float] = time.time
-
-    def now(self) -> int:
-        """Whole seconds."""
-        return int(self.seconds())
-
-    def text(self) -> str:
-        """The time as people read it."""
-        return datetime.fromtimestamp(self.seconds(), UTC).isoformat(timespec="seconds")

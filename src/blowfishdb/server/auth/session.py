@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from dataclasses import dataclass
 
 from blowfishdb.errors import SignInRefused
-from blowfishdb.server.auth.database import Clock, Cursor, Database
-from blowfishdb.server.auth.users import SCOPES_OF, Identity, Users, is_password, role_of
+from blowfishdb.server.auth.database import Cursor, Database
+from blowfishdb.server.auth.users import SCOPES_OF, Identity, Users, hash_secret, is_password, role_of
 
 FREE_TRIES = 5
 FREE_TRIES_OF_AN_ADDRESS = 50
@@ -35,7 +34,6 @@ class LoginSessions:
 
     users: Users
     database: Database
-    clock: Clock
 
     def sign_in(self, name: str, password: str, address: str) -> LoginSession:
         """A new login session; SignInRefused, which never says whether the name or the password was wrong."""
@@ -47,9 +45,8 @@ class LoginSessions:
         parties = (f"name {name[:100]}", f"address {address[:100]}")
         with self.database.write() as cursor:
             self._check_waiting(cursor, parties)
-            rows = cursor.rows("SELECT password, disabled FROM users WHERE name = ?", name)
-        kept = str(rows[0][0]) if rows and rows[0][0] is not None and not rows[0][1] else None
-        if not is_password(password, kept):
+            row = cursor.row("SELECT password FROM users WHERE name = ? AND disabled = 0", name)
+        if not is_password(password, row and row["password"]):
             with self.database.write() as cursor:
                 for party in parties:
                     self._note_failure(cursor, party)
@@ -64,36 +61,37 @@ class LoginSessions:
         if user.is_disabled:
             raise SignInRefused(0)
         secret, csrf_token = secrets.token_urlsafe(32), secrets.token_urlsafe(24)
-        now = self.clock.now()
+        now = self.database.clock.now()
+        ends = now + LONGEST_LOGIN
         with self.database.write() as cursor:
             cursor.rows("DELETE FROM login_session WHERE ends < ? OR seen < ?", now, now - IDLE)
-            cursor.rows(
-                "INSERT INTO login_session (secret_hash, name, csrf_token, seen, ends) VALUES (?, ?, ?, ?, ?)",
-                hash_secret(secret),
-                name,
-                csrf_token,
-                now,
-                now + LONGEST_LOGIN,
-            )
+            row = {
+                "secret_hash": hash_secret(secret),
+                "name": name,
+                "csrf_token": csrf_token,
+                "seen": now,
+                "ends": ends,
+            }
+            cursor.insert("login_session", row)
         identity = Identity(name, user.role, SCOPES_OF[user.role], csrf_token, user.must_change)
-        return LoginSession(secret, identity, now + LONGEST_LOGIN)
+        return LoginSession(secret, identity, ends)
 
     def resume(self, secret: str) -> Identity | None:
         """Whose login session this is; None when it ended."""
-        now = self.clock.now()
+        now = self.database.clock.now()
         with self.database.read() as cursor:
-            rows = cursor.rows(
-                "SELECT v.name, v.csrf_token, v.seen, v.ends, p.disabled, p.must_change, p.role FROM login_session v"
-                " JOIN users p ON p.name = v.name WHERE v.secret_hash = ?",
+            row = cursor.row(
+                "SELECT v.name, v.csrf_token, v.seen, v.ends, p.must_change, p.role FROM login_session v"
+                " JOIN users p ON p.name = v.name WHERE v.secret_hash = ? AND p.disabled = 0",
                 hash_secret(secret),
             )
-        if not rows or int(rows[0][3] or 0) <= now or int(rows[0][2] or 0) <= now - IDLE or rows[0][4]:
+        if row is None or row["ends"] <= now or row["seen"] <= now - IDLE:
             return None
-        if int(rows[0][2] or 0) < now - STALE:
+        if row["seen"] < now - STALE:
             with self.database.write() as cursor:
                 cursor.rows("UPDATE login_session SET seen = ? WHERE secret_hash = ?", now, hash_secret(secret))
-        role = role_of(str(rows[0][6]))
-        return Identity(str(rows[0][0]), role, SCOPES_OF[role], str(rows[0][1]), bool(rows[0][5]))
+        role = role_of(row["role"])
+        return Identity(row["name"], role, SCOPES_OF[role], row["csrf_token"], bool(row["must_change"]))
 
     def sign_out(self, secret: str) -> None:
         """Ends a login session."""
@@ -101,21 +99,16 @@ class LoginSessions:
             cursor.rows("DELETE FROM login_session WHERE secret_hash = ?", hash_secret(secret))
 
     def _check_waiting(self, cursor: Cursor, parties: tuple[str, ...]) -> None:
-        now = self.clock.now()
+        now = self.database.clock.now()
         for party in parties:
-            rows = cursor.rows("SELECT until FROM failure WHERE who = ?", party)
-            if rows and int(rows[0][0] or 0) > now:
-                raise SignInRefused(int(rows[0][0] or 0) - now)
+            row = cursor.row("SELECT until FROM failure WHERE who = ?", party)
+            if row and row["until"] > now:
+                raise SignInRefused(row["until"] - now)
 
     def _note_failure(self, cursor: Cursor, party: str) -> None:
-        rows = cursor.rows("SELECT times FROM failure WHERE who = ?", party)
-        times = (int(rows[0][0] or 0) if rows else 0) + 1
+        row = cursor.row("SELECT times FROM failure WHERE who = ?", party)
+        times = (row["times"] if row else 0) + 1
         free = FREE_TRIES_OF_AN_ADDRESS if party.startswith("address ") else FREE_TRIES
         wait = 0 if times < free else min(LONGEST_WAIT, 2 ** min(times - free + 1, 20))
         cursor.rows("DELETE FROM failure WHERE who = ?", party)
-        cursor.rows("INSERT INTO failure (who, times, until) VALUES (?, ?, ?)", party, times, self.clock.now() + wait)
-
-
-def hash_secret(secret: str) -> str:
-    """What is kept of a secret: it is long and random, so a plain hash serves."""
-    return hashlib.sha256(secret.encode()).hexdigest()
+        cursor.insert("failure", {"who": party, "times": times, "until": self.database.clock.now() + wait})

@@ -1,9 +1,11 @@
-"""Users: made by a curator, each with one role and a password hashed with argon2."""
+"""Users, made by a curator, each with one role and a password hashed with argon2; and API tokens for their programs."""
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -12,7 +14,7 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 from blowfishdb.errors import InvalidInput
 from blowfishdb.ledger.values import check_text
-from blowfishdb.server.auth.database import Clock, Cursor, Database, Row
+from blowfishdb.server.auth.database import Cursor, Database, Row
 
 SHORTEST, LONGEST = 12, 200
 _hasher = PasswordHasher()
@@ -29,11 +31,11 @@ def hash_password(password: str) -> str:
         return _hasher.hash(password)
 
 
-def is_password(password: str, kept: str | None) -> bool:
+def is_password(password: str, password_hash: str | None) -> bool:
     """Whether the password belongs to the hash; takes as long when there is none."""
     with _turns:
         try:
-            return _hasher.verify(kept or _nobody, password[:LONGEST]) and kept is not None
+            return _hasher.verify(password_hash or _nobody, password[:LONGEST]) and password_hash is not None
         except (VerificationError, InvalidHashError):
             return False
 
@@ -41,6 +43,11 @@ def is_password(password: str, kept: str | None) -> bool:
 def new_password() -> str:
     """A password that nobody guesses."""
     return secrets.token_urlsafe(15)
+
+
+def hash_secret(secret: str) -> str:
+    """What is kept of the secret of a session or a token: it is long and random, so a plain hash serves."""
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 Role = Literal["curator", "analyst", "auditor"]
@@ -86,33 +93,29 @@ class Users:
     """All who have an account."""
 
     database: Database
-    clock: Clock
 
     def add(self, name: str, role: str, password: str | None, *, must_change: bool = True) -> User:
         """A new user; without a password they sign in elsewhere (OIDC)."""
         check_text(name, "a name", 100)
         if name != name.strip() or "/" in name:
             raise InvalidInput("a name begins and ends with no space and holds no /, so that addresses can name it")
-        known = role_of(role)
-        kept = None if password is None else hash_password(password)
+        row = {
+            "name": name,
+            "role": role_of(role),
+            "password": None if password is None else hash_password(password),
+            "must_change": int(must_change and password is not None),
+            "created": self.database.clock.text(),
+        }
         with self.database.write() as cursor:
             if cursor.rows("SELECT 1 FROM users WHERE name = ?", name):
                 raise InvalidInput(f"there is a user {name!r} already")
-            cursor.rows(
-                "INSERT INTO users (name, role, password, must_change, created) VALUES (?, ?, ?, ?, ?)",
-                name,
-                known,
-                kept,
-                int(must_change and password is not None),
-                self.clock.text(),
-            )
+            cursor.insert("users", row)
             return _find(cursor, name)
 
     def all(self) -> list[User]:
         """Everybody, by name."""
         with self.database.read() as cursor:
-            rows = cursor.rows("SELECT name, role, disabled, must_change, created FROM users ORDER BY name")
-        return [_user(row) for row in rows]
+            return [_user(row) for row in cursor.rows("SELECT * FROM users ORDER BY name")]
 
     def find(self, name: str) -> User:
         """One user; InvalidInput when there is none."""
@@ -121,10 +124,11 @@ class Users:
 
     def set_password(self, name: str, password: str, *, must_change: bool = False) -> None:
         """A new password; every login session of the user ends."""
-        kept = hash_password(password)
+        password_hash = hash_password(password)
         with self.database.write() as cursor:
             _find(cursor, name)
-            cursor.rows("UPDATE users SET password = ?, must_change = ? WHERE name = ?", kept, int(must_change), name)
+            change = "UPDATE users SET password = ?, must_change = ? WHERE name = ?"
+            cursor.rows(change, password_hash, int(must_change), name)
             cursor.rows("DELETE FROM login_session WHERE name = ?", name)
 
     def disable(self, name: str, *, disabled: bool = True) -> User:
@@ -147,11 +151,78 @@ def role_of(role: str) -> Role:
 
 
 def _find(cursor: Cursor, name: str) -> User:
-    rows = cursor.rows("SELECT name, role, disabled, must_change, created FROM users WHERE name = ?", name)
-    if not rows:
+    row = cursor.row("SELECT * FROM users WHERE name = ?", name)
+    if row is None:
         raise InvalidInput("there is no user of that name")
-    return _user(rows[0])
+    return _user(row)
 
 
 def _user(row: Row) -> User:
-    return User(str(row[0]), role_of(str(row[1])), bool(row[2]), bool(row[3]), str(row[4]))
+    return User(row["name"], role_of(row["role"]), bool(row["disabled"]), bool(row["must_change"]), row["created"])
+
+
+PREFIX = "bfdb_"
+LONGEST_DAYS = 366
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token as its owner sees it later; the secret itself is gone."""
+
+    id: str
+    name: str
+    label: str
+    scopes: tuple[Scope, ...]
+    created: str
+    ends: int
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """All tokens: shown once, kept as a hash, with scopes no wider than the user's role, and an end."""
+
+    users: Users
+    database: Database
+
+    def issue(self, name: str, label: str, scopes: Iterable[str], days: int) -> tuple[str, Token]:
+        """A new token and its secret, which is shown this once."""
+        check_text(label, "a label", 100)
+        role, clock = self.users.find(name).role, self.database.clock
+        wanted, allowed = set(scopes), SCOPES_OF[role]
+        if not wanted or not wanted <= allowed:
+            raise InvalidInput(f"the role {role} gives tokens some of the scopes {', '.join(sorted(allowed))}")
+        if isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= LONGEST_DAYS:
+            raise InvalidInput(f"a token lasts 1 to {LONGEST_DAYS} days")
+        secret, ends = PREFIX + secrets.token_urlsafe(32), clock.now() + days * 86_400
+        listed = tuple(scope for scope in SCOPES if scope in wanted)
+        token = Token(secrets.token_hex(6), name, label, listed, clock.text(), ends)
+        with self.database.write() as cursor:
+            cursor.insert("token", vars(token) | {"scopes": " ".join(listed), "secret_hash": hash_secret(secret)})
+        return secret, token
+
+    def resume(self, secret: str) -> Identity | None:
+        """Whose token this is; None when it ended or never was."""
+        with self.database.read() as cursor:
+            row = cursor.row(
+                "SELECT t.name, t.scopes, t.ends, p.role FROM token t JOIN users p ON p.name = t.name"
+                " WHERE t.secret_hash = ? AND p.disabled = 0",
+                hash_secret(secret),
+            )
+        if row is None or row["ends"] <= self.database.clock.now():
+            return None
+        role = role_of(row["role"])
+        return Identity(row["name"], role, SCOPES_OF[role].intersection(row["scopes"].split()))
+
+    def of(self, name: str) -> list[Token]:
+        """Somebody's tokens."""
+        columns = "id, name, label, scopes, created, ends"
+        with self.database.read() as cursor:
+            rows = cursor.rows(f"SELECT {columns} FROM token WHERE name = ? ORDER BY created", name)
+        return [Token(**row | {"scopes": tuple(row["scopes"].split())}) for row in rows]
+
+    def revoke(self, name: str, token: str) -> None:
+        """Ends one of somebody's tokens; InvalidInput when they have none such."""
+        with self.database.write() as cursor:
+            if not cursor.rows("SELECT 1 FROM token WHERE id = ? AND name = ?", token, name):
+                raise InvalidInput("there is no such token")
+            cursor.rows("DELETE FROM token WHERE id = ? AND name = ?", token, name)

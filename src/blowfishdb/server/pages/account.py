@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 from nicegui import ui
 
-from blowfishdb.server.auth.tokens import Token
-from blowfishdb.server.auth.users import SCOPES
+from blowfishdb.server.auth.users import SCOPES, Token
 from blowfishdb.server.pages.controls import card, heading, icon_button, in_row, link_button, notice, small, spread
 from blowfishdb.server.pages.layout import PASSWORD, page
 from blowfishdb.server.pages.page_context import PageContext

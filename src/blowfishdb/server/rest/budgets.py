@@ -6,12 +6,13 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from blowfishdb.ledger import AnalystBudget
 from blowfishdb.model.serialize import write
 from blowfishdb.server.access import Analyst, Auditor, DataCurator
-from blowfishdb.server.rest.queries import Strict
+from blowfishdb.server.rest import Strict, fields_of
 
 router = APIRouter(prefix="/datasets/{name}", tags=["budgets"])
+PART = ("analyst", "spent", "limit", "remaining", "is_individual")
+"""What is told of each analyst's budget."""
 
 
 class NewLimit(Strict):
@@ -42,12 +43,9 @@ def all_budgets(name: str, caller: Auditor) -> dict[str, Any]:
     account = curator.account(name)
     return {
         "dataset": name,
-        "limit": str(account.limit),
-        "spent": str(account.spent),
-        "remaining": str(account.remaining),
-        "per_analyst": None if account.analyst_limit is None else str(account.analyst_limit),
-        "charges": account.charges,
-        "analysts": [_analyst(budget) for budget in curator.analysts(name)],
+        **fields_of(account, "limit", "spent", "remaining", "charges"),
+        "per_analyst": write(account.analyst_limit),
+        "analysts": [fields_of(budget, *PART) for budget in curator.analysts(name)],
     }
 
 
@@ -56,7 +54,7 @@ def renew(name: str, sent: NewTotal, caller: DataCurator) -> dict[str, Any]:
     """Raises what the data may lose in all; what was spent stays spent."""
     account = caller.curator().renew(name, sent.epsilon, reason=sent.reason)
     caller.note("renewed a budget", name, {"epsilon": str(account.limit)})
-    return {"dataset": name, "limit": str(account.limit), "remaining": str(account.remaining)}
+    return {"dataset": name, **fields_of(account, "limit", "remaining")}
 
 
 @router.put("/budgets/everyone")
@@ -64,8 +62,7 @@ def limit_everyone(name: str, sent: NewLimit, caller: DataCurator) -> dict[str, 
     """Sets what each analyst without a limit of their own may spend."""
     account = caller.curator().limit_everyone(name, sent.epsilon, reason=sent.reason)
     caller.note("limited every analyst", name, {"epsilon": sent.epsilon})
-    limit = account.analyst_limit
-    return {"dataset": name, "per_analyst": None if limit is None else str(limit)}
+    return {"dataset": name, "per_analyst": write(account.analyst_limit)}
 
 
 @router.put("/budgets/analysts/{analyst}")
@@ -73,14 +70,4 @@ def limit_analyst(name: str, analyst: str, sent: NewLimit, caller: DataCurator) 
     """Gives one analyst a limit of their own, or takes it away."""
     budget = caller.curator().limit_analyst(name, analyst, sent.epsilon, reason=sent.reason)
     caller.note("limited an analyst", name, {"analyst": analyst, "epsilon": sent.epsilon})
-    return _analyst(budget)
-
-
-def _analyst(budget: AnalystBudget) -> dict[str, Any]:
-    return {
-        "analyst": budget.analyst,
-        "spent": str(budget.spent),
-        "limit": None if budget.limit is None else str(budget.limit),
-        "remaining": None if budget.remaining is None else str(budget.remaining),
-        "is_individual": budget.is_individual,
-    }
+    return fields_of(budget, *PART)

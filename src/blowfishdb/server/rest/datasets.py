@@ -16,9 +16,8 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.serialize import write_domain, write_policy
-from blowfishdb.server.access import DataCurator, Member
-from blowfishdb.server.rest.queries import Strict
-from blowfishdb.server.state import AppState
+from blowfishdb.server.access import Caller, DataCurator, Member
+from blowfishdb.server.rest import Strict
 
 
 def plain_document(domain: Mapping[str, Any], policy: Mapping[str, Any]) -> str:
@@ -33,8 +32,8 @@ def read_policy_for(domain: Domain, policy: Mapping[str, Any]) -> Policy:
 
 def policy_tag(policy: Policy) -> str:
     """The entity tag of a policy: the same for the same policy."""
-    written = json.dumps(write_policy(policy), sort_keys=True)
-    return f'"{hashlib.sha256(written.encode()).hexdigest()[:20]}"'
+    text = json.dumps(write_policy(policy), sort_keys=True)
+    return f'"{hashlib.sha256(text.encode()).hexdigest()[:20]}"'
 
 
 router = APIRouter(prefix="/datasets", tags=["datasets"])
@@ -67,10 +66,9 @@ class Description(Strict):
 @router.get("")
 def datasets(caller: Member) -> list[dict[str, Any]]:
     """All datasets with their attributes."""
-    app_state = caller.app_state
     backend = caller.backend()
     return [
-        {"name": name, "attributes": list(backend.declared(name)[0]), "paused": _pause(app_state, name)}
+        {"name": name, "attributes": list(backend.declared(name)[0]), "paused": _pause(caller, name)}
         for name in backend.names()
     ]
 
@@ -78,14 +76,13 @@ def datasets(caller: Member) -> list[dict[str, Any]]:
 @router.get("/{name}")
 def dataset(name: str, caller: Member) -> dict[str, Any]:
     """What is declared of one dataset: domain and policy as documents, and the policy in words."""
-    app_state = caller.app_state
     domain, policy = caller.backend().declared(name)
     return {
         "name": name,
         "domain": write_domain(domain),
         "policy": write_policy(policy),
         "policy_words": list(explain(domain, policy)),
-        "paused": _pause(app_state, name),
+        "paused": _pause(caller, name),
     }
 
 
@@ -93,15 +90,8 @@ def dataset(name: str, caller: Member) -> dict[str, Any]:
 def add(sent: NewDataset, caller: DataCurator) -> dict[str, Any]:
     """Adds a dataset; reads its schema and none of its rows."""
     document = read_document(plain_document(sent.domain, sent.policy), "json")
-    made = Dataset(
-        sent.name,
-        source=sent.source,
-        domain=document.domain,
-        policy=document.policy,
-        epsilon=sent.epsilon,
-        per_analyst=sent.per_analyst,
-    )
-    account = caller.curator().add(made)
+    plain = sent.model_dump(exclude={"domain", "policy"})
+    account = caller.curator().add(Dataset(**plain, domain=document.domain, policy=document.policy))
     caller.note("added a dataset", sent.name)
     return {"name": sent.name, "account": account.id, "epsilon": str(account.limit)}
 
@@ -116,19 +106,17 @@ def remove(name: str, caller: DataCurator) -> None:
 @router.put("/{name}/pause")
 def pause(name: str, sent: Reason, caller: DataCurator) -> dict[str, Any]:
     """Pauses a dataset: no previews and no releases until it goes on."""
-    app_state = caller.app_state
     caller.curator().dataset(name)
-    app_state.pauses.pause(name, by=caller.name, reason=sent.reason)
+    caller.app_state.pauses.pause(name, by=caller.name, reason=sent.reason)
     caller.note("paused a dataset", name, {"reason": sent.reason})
-    return {"name": name, "paused": _pause(app_state, name)}
+    return {"name": name, "paused": _pause(caller, name)}
 
 
 @router.delete("/{name}/pause", status_code=204)
 def go_on(name: str, caller: DataCurator) -> None:
     """Lets a paused dataset go on."""
-    app_state = caller.app_state
     caller.curator().dataset(name)
-    app_state.pauses.resume(name)
+    caller.app_state.pauses.resume(name)
     caller.note("let a dataset go on", name)
 
 
@@ -140,6 +128,6 @@ def refreshed(name: str, sent: Description, caller: DataCurator) -> dict[str, An
     return {"name": name, "snapshot": account.snapshot}
 
 
-def _pause(app_state: AppState, name: str) -> dict[str, str] | None:
-    found = app_state.pauses.of(name)
-    return None if found is None else {"at": found.at, "reason": found.reason}
+def _pause(caller: Caller, name: str) -> dict[str, str] | None:
+    pause = caller.app_state.pauses.of(name)
+    return None if pause is None else {"at": pause.at, "reason": pause.reason}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ from fastapi.responses import StreamingResponse
 
 from blowfishdb.ledger import Entry
 from blowfishdb.server.access import AUDITING, Auditor, app_state_of
+from blowfishdb.server.rest import fields_of
 
 router = APIRouter(prefix="/ledger", tags=["ledger"])
 
@@ -25,42 +25,29 @@ def entries(
     most: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> list[dict[str, Any]]:
     """Entries in order, after a number; all, or those of one dataset."""
-    found = caller.curator().entries(dataset, after=after)
-    return [entry_content(entry) for entry in islice(found, most)]
+    return [entry_content(entry) for entry in islice(caller.curator().entries(dataset, after=after), most)]
 
 
 @router.get("/verification")
 def verification(caller: Auditor) -> dict[str, Any]:
     """Recomputes every hash and every balance."""
-    found = caller.curator().verify()
-    fault = None if found.fault is None else {"sequence": found.fault.sequence, "reason": found.fault.reason}
-    return {"sound": found.is_sound, "entries": found.entries, "head": found.head, "fault": fault}
+    outcome = caller.curator().verify()
+    return {"sound": outcome.is_sound, **fields_of(outcome, "entries", "head", "fault")}
 
 
 @router.get("/export", response_class=StreamingResponse)
 def export(caller: Auditor, dataset: str | None = None) -> StreamingResponse:
     """Every entry with its hashes, one JSON object per line."""
     caller.note("exported the ledger", dataset or "")
-    found = caller.curator().entries(dataset)
-
-    def lines() -> Iterator[str]:
-        for entry in found:
-            yield json.dumps(entry_content(entry), ensure_ascii=False) + "\n"
-
+    entries = caller.curator().entries(dataset)
+    lines = (json.dumps(entry_content(entry), ensure_ascii=False) + "\n" for entry in entries)
     headers = {"Content-Disposition": 'attachment; filename="ledger.jsonl"'}
-    return StreamingResponse(lines(), media_type="application/x-ndjson", headers=headers)
+    return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
 
 
 def entry_content(entry: Entry) -> dict[str, Any]:
     """An entry with its hashes."""
-    return {
-        "sequence": entry.sequence,
-        "kind": entry.kind,
-        "account": entry.account,
-        "body": entry.fields,
-        "previous_hash": entry.previous_hash,
-        "hash": entry.hash,
-    }
+    return {"body": entry.fields, **fields_of(entry, "sequence", "kind", "account", "previous_hash", "hash")}
 
 
 audit_log_router = APIRouter(prefix="/audit-log", tags=["audit log"])

@@ -7,21 +7,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Response
 
 from blowfishdb.errors import InvalidInput, VersionMismatch
-from blowfishdb.ledger import VersionChange
 from blowfishdb.model.explain import explain
 from blowfishdb.model.serialize import write_policy
 from blowfishdb.server.access import DataCurator, Member
+from blowfishdb.server.rest import Strict, fields_of
 from blowfishdb.server.rest.datasets import policy_tag, read_policy_for
-from blowfishdb.server.rest.queries import Strict
 
 router = APIRouter(prefix="/datasets/{name}/policy", tags=["policies"])
-
-
-class NewPolicy(Strict):
-    """A policy to put in force, and why."""
-
-    policy: dict[str, Any]
-    reason: str
+CHANGE = ("current_version", "next_version", "stretch", "charges", "limit", "spent_before", "spent_after", "refusal")
+"""What is told of a change."""
 
 
 class WantedPolicy(Strict):
@@ -30,21 +24,28 @@ class WantedPolicy(Strict):
     policy: dict[str, Any]
 
 
+class NewPolicy(WantedPolicy):
+    """A policy to put in force, and why."""
+
+    reason: str
+
+
 @router.get("")
 def policy(name: str, caller: Member, response: Response) -> dict[str, Any]:
     """The policy in force and what it means; its tag is in the header ETag."""
-    domain, found = caller.backend().declared(name)
-    response.headers["ETag"] = policy_tag(found)
-    return {"policy": write_policy(found), "words": list(explain(domain, found))}
+    domain, in_force = caller.backend().declared(name)
+    response.headers["ETag"] = policy_tag(in_force)
+    return {"policy": write_policy(in_force), "words": list(explain(domain, in_force))}
 
 
 @router.post("/changes")
 def what_would_change(name: str, sent: WantedPolicy, caller: DataCurator) -> dict[str, Any]:
     """What a new policy would do to past loss; changes nothing."""
     curator = caller.curator()
-    wanted = read_policy_for(curator.dataset(name).domain, sent.policy)
+    domain = curator.dataset(name).domain
+    wanted = read_policy_for(domain, sent.policy)
     change, stretch = curator.what_would_change(name, policy=wanted)
-    return {**_change(change), "why": stretch.why, "words": list(explain(curator.dataset(name).domain, wanted))}
+    return {**fields_of(change, *CHANGE), "why": stretch.why, "words": list(explain(domain, wanted))}
 
 
 @router.put("")
@@ -66,18 +67,4 @@ def set_policy(
     change = curator.set_policy(name, wanted, reason=sent.reason, seen=account.policy_version)
     caller.note("changed a policy", name, {"version": change.next_version})
     response.headers["ETag"] = policy_tag(wanted)
-    return _change(change)
-
-
-def _change(change: VersionChange) -> dict[str, Any]:
-    after = change.spent_after
-    return {
-        "current_version": change.current_version,
-        "next_version": change.next_version,
-        "stretch": None if change.stretch is None else str(change.stretch),
-        "charges": change.charges,
-        "limit": str(change.limit),
-        "spent_before": str(change.spent_before),
-        "spent_after": None if after is None else str(after),
-        "refusal": change.refusal,
-    }
+    return fields_of(change, *CHANGE)

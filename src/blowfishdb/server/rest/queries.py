@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from blowfishdb.engine.charge import Run
 from blowfishdb.engine.request import Released
@@ -17,16 +17,11 @@ from blowfishdb.model.domain import Domain
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import write
 from blowfishdb.server.access import Analyst, Caller, Member, worker_pools_of
+from blowfishdb.server.rest import Strict
 from blowfishdb.session.backend import Backend
 from blowfishdb.session.session import Session
 
 LONGEST_SQL = 100_000
-
-
-class Strict(BaseModel):
-    """A body in which unknown keys are mistakes."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class Ask(Strict):

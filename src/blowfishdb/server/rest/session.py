@@ -124,18 +124,12 @@ def change_password(sent: NewPassword, caller: Anybody, request: Request, respon
 
 
 def _provider(app_state: AppState) -> Provider:
-    found = app_state.settings.provider
-    if found is None:
+    provider = app_state.settings.provider
+    if provider is None:
         raise InvalidInput("this server signs nobody in elsewhere; use a name and a password")
-    return found
+    return provider
 
 
 def described(identity: Identity) -> Me:
     """The user as the page sees them."""
-    return Me(
-        name=identity.name,
-        role=identity.role,
-        scopes=[] if identity.must_change else sorted(identity.scopes),
-        csrf_token=identity.csrf_token,
-        must_change=identity.must_change,
-    )
+    return Me.model_validate(vars(identity) | {"scopes": [] if identity.must_change else sorted(identity.scopes)})

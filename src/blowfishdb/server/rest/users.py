@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from blowfishdb.errors import InvalidInput, NotAllowed
 from blowfishdb.server.access import Auditor, Caller, DataCurator, Member
 from blowfishdb.server.auth.users import new_password
-from blowfishdb.server.rest.queries import Strict
+from blowfishdb.server.rest import Strict
 
 router = APIRouter(prefix="/users", tags=["users"])
 

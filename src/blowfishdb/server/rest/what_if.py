@@ -17,8 +17,8 @@ from blowfishdb.errors import PolicyError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
 from blowfishdb.server.access import DataCurator, Member
+from blowfishdb.server.rest import Strict, fields_of
 from blowfishdb.server.rest.datasets import read_policy_for
-from blowfishdb.server.rest.queries import Strict
 
 router = APIRouter(prefix="/datasets/{name}", tags=["what-if"])
 
@@ -40,12 +40,9 @@ class WhatIf(Strict):
     pairs: list[WantedPair] = Field(default_factory=list, max_length=40)
 
 
-class WantedRisk(Strict):
+class WantedRisk(WantedPair):
     """Two values of one attribute, what is spent in all, and what was believed before."""
 
-    attribute: str
-    one: str
-    two: str
     epsilon: str
     prior: str = "0.5"
 
@@ -64,42 +61,36 @@ def what_if(name: str, sent: WhatIf, caller: DataCurator) -> list[dict[str, Any]
     curator = caller.curator()
     domain = curator.dataset(name).domain
     policies = {label: read_policy_for(domain, policy) for label, policy in sent.policies.items()}
-    pairs = [
-        Pair(pair.attribute, _value(domain, pair.attribute, pair.one), _value(domain, pair.attribute, pair.two))
-        for pair in sent.pairs
-    ]
-    found = curator.what_if(name, policies, read_query(sent.query), read_target(sent.accuracy_target), pairs)
-    return [_price(price, len(pairs)) for price in found]
+    pairs = [Pair(pair.attribute, *_values(domain, pair)) for pair in sent.pairs]
+    prices = curator.what_if(name, policies, read_query(sent.query), read_target(sent.accuracy_target), pairs)
+    return [_price(price, len(pairs)) for price in prices]
 
 
 @router.post("/risk")
 def risk_of(name: str, sent: WantedRisk, caller: Member) -> dict[str, Any]:
     """What releases of so much epsilon can add to somebody's belief, at most. Reads no data."""
     domain, policy = caller.backend().declared(name)
-    one, two = (_value(domain, sent.attribute, text) for text in (sent.one, sent.two))
-    found = risk(Declared(domain, policy), sent.epsilon, one, two, attribute=sent.attribute)
-    low, high = found.posterior(sent.prior)
-    odds = found.odds if math.isfinite(found.odds) else None
+    meter = risk(Declared(domain, policy), sent.epsilon, *_values(domain, sent), attribute=sent.attribute)
+    low, high = meter.posterior(sent.prior)
     return {
-        "steps": found.steps,
-        "odds": odds,
+        "steps": meter.steps,
+        "odds": meter.odds if math.isfinite(meter.odds) else None,
         "posterior_low": low,
         "posterior_high": high,
-        "words": list(found.words(sent.prior)),
+        "words": list(meter.words(sent.prior)),
     }
 
 
-def _value(domain: Domain, attribute: str, text: str) -> object:
-    return read_value(text, domain.find(attribute, PolicyError))
+def _values(domain: Domain, pair: WantedPair) -> tuple[object, object]:
+    attribute = domain.find(pair.attribute, PolicyError)
+    return read_value(pair.one, attribute), read_value(pair.two, attribute)
 
 
 def _price(price: PolicyPrice, pairs: int) -> dict[str, Any]:
     return {
+        **fields_of(price, "epsilon", "alpha", "steps"),
         "policy": price.name,
-        "epsilon": None if price.epsilon is None else str(price.epsilon),
-        "alpha": price.alpha,
         "mechanism": price.mechanism or None,
         "refusal": price.refusal or None,
-        "steps": list(price.steps),
         "odds": [price.odds(place) for place in range(pairs)],
     }
