@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Locator, Page, Playwright, TimeoutError
 
 import blowfishdb as bf
 from blowfishdb.catalog.config import read_config
-from blowfishdb.server.app import server_config
+from blowfishdb.server.app import create_app, listening
 from blowfishdb.server.auth.database import Clock
 from blowfishdb.server.settings import read_settings
 from blowfishdb.server.state import AppState, open_app_state
@@ -99,7 +99,7 @@ def serve(config: Path) -> Iterator[Place]:
     app_state = open_app_state(config, Clock(clock.seconds), settings)
     for name, role in PEOPLE.items():
         app_state.users.add(name, role, PASSWORD, must_change=False)
-    server = uvicorn.Server(server_config(app_state, settings))
+    server = uvicorn.Server(listening(create_app(app_state), settings))
     thread = threading.Thread(target=server.run, args=([door],), daemon=True)
     thread.start()
     while not server.started:

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 import blowfishdb as bf
 from blowfishdb.engine.compile import compile_query
 from blowfishdb.engine.preview import quotes_for
-from blowfishdb.engine.target import USUAL_BETA, AccuracyTarget, accuracy_target
+from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.errors import DomainError, InvalidInput, PolicyError, SourceError, TooLarge
 from blowfishdb.ledger import Entry
 from blowfishdb.model.domain import Attribute
 from blowfishdb.model.policy import Family
 from blowfishdb.model.query import query
-from blowfishdb.server.pages.column_form import (
+from blowfishdb.server.pages.dataset_add import (
     DAYS,
     LISTED,
     MOMENTS,
@@ -32,25 +32,17 @@ from blowfishdb.server.pages.column_form import (
     VALUE,
     WHOLE,
     ColumnForm,
+    check_size,
     filled,
+    place_for,
     read_column,
     suggested,
+    without_user,
 )
-from blowfishdb.server.pages.dataset_add import check_size, place_for, without_user
-from blowfishdb.server.pages.family_form import FamilyForm, form_of, kinds_for, read_form
 from blowfishdb.server.pages.ledger import entry_words
-from blowfishdb.server.pages.trade_off_curves import (
-    BLOCKS,
-    NEAR,
-    SECRET,
-    Offers,
-    curves,
-    example,
-    made_up_counts,
-    points_of,
-    thetas_of,
-    with_family,
-)
+from blowfishdb.server.pages.policies import FamilyForm, form_of, kinds_for, read_form
+from blowfishdb.server.pages.trade_off import BLOCKS, NEAR, SECRET, Offers, curves, points_of, thetas_of, with_family
+from blowfishdb.server.pages.trade_off_point import example, made_up_counts
 from blowfishdb.sources.base import ColumnType, Kind
 from blowfishdb.sources.ibis_source import Seen, look_at_column, tables_at
 
@@ -156,10 +148,7 @@ def test_curves_agree_with_exact_quotes() -> None:
     domain, offers = bf.domain({"age": AGE}), Offers()
     asked = query("cdf", bf.col("age").bins(10))
     points = points_of(AGE)
-    found = {
-        point: offers.offer(domain, with_family(bf.Policy(), "age", point.family), asked, USUAL_BETA)
-        for point in points
-    }
+    found = {point: offers.offer(domain, with_family(bf.Policy(), "age", point.family), asked) for point in points}
     lines = curves(points, found, 50.0, wants_epsilon=True)
     assert set(lines) == {SECRET, NEAR, BLOCKS}
     assert all(len(row) == len(thetas_of(AGE)) for row in lines.values())
@@ -173,8 +162,8 @@ def test_curves_agree_with_exact_quotes() -> None:
 def test_curves_tell_policies_apart_and_keep_what_they_quoted() -> None:
     domain, offers = bf.domain({"age": AGE}), Offers()
     asked = query("cdf", "age")
-    one, again = (offers.offer(domain, bf.Policy({"age": bf.threshold(1)}), asked, USUAL_BETA) for _ in range(2))
-    other = offers.offer(domain, bf.Policy(), asked, USUAL_BETA)
+    one, again = (offers.offer(domain, bf.Policy({"age": bf.threshold(1)}), asked) for _ in range(2))
+    other = offers.offer(domain, bf.Policy(), asked)
     assert one is again
     assert one is not None
     assert other is not None
@@ -203,12 +192,13 @@ def test_an_example_is_drawn_on_made_up_counts_that_depend_on_the_question_alone
     domain = bf.domain({"age": AGE})
     asked = query("histogram", bf.col("age").bins(10))
     wanted = AccuracyTarget(None, Fraction(1, 4))
-    found = example(domain, bf.Policy(), asked, wanted)
-    assert np.array_equal(found.exact, made_up_counts(compile_query(domain, bf.Policy(), asked).cells))
-    assert np.abs(found.answer.raw - found.exact).max() > 0
-    assert np.abs(found.answer.raw - found.exact).max() < 200
+    answer, exact = example(domain, bf.Policy(), asked, wanted)
+    assert np.array_equal(exact, made_up_counts(compile_query(domain, bf.Policy(), asked).cells))
+    assert np.abs(answer.raw - exact).max() > 0
+    assert np.abs(answer.raw - exact).max() < 200
     counts = np.arange(10, dtype=np.int64)
-    assert example(domain, bf.Policy(), asked, wanted, counts).exact.tolist() == counts.tolist()
+    _, exact = example(domain, bf.Policy(), asked, wanted, counts)
+    assert exact.tolist() == counts.tolist()
 
 
 def test_a_file_keeps_its_place_whatever_it_is_called(tmp_path: Path) -> None:

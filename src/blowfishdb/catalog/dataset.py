@@ -234,7 +234,7 @@ def read_attribute(words: str, kind: Kind | None = None, folder: Path = Path()) 
             content |= {which: CELL, f"{which}_public": True}
         else:
             listed = content["kind"] == "categorical"
-            content[which] = _typed(value, kind if listed else Kind.INTEGER)
+            content[which] = typed_value(value, kind if listed else Kind.INTEGER)
     return read_content(content)
 
 
@@ -260,7 +260,7 @@ def _listed(plain: str, kind: Kind | None, folder: Path) -> dict[str, Any]:
         texts = _items(plain, ",")
     else:
         raise DomainError(f"{plain[:60]!r} is no domain; {HINT}")
-    return {"kind": "categorical", "values": [_typed(text, kind) for text in texts], "ordered": ordered}
+    return {"kind": "categorical", "values": [typed_value(text, kind) for text in texts], "ordered": ordered}
 
 
 def _items(text: str, separator: str) -> list[str]:
@@ -276,7 +276,8 @@ def _lines(path: Path) -> list[str]:
         raise DomainError(f"the list {path.name} cannot be read; it holds one value per line, in UTF-8") from None
 
 
-def _typed(text: str, kind: Kind | None) -> str | int | bool:
+def typed_value(text: str, kind: Kind | None) -> str | int | bool:
+    """The value that a text stands for in a column of this kind."""
     if kind is Kind.BOOLEAN and text.lower() in ("true", "false"):
         return text.lower() == "true"
     if kind is Kind.INTEGER and re.fullmatch(r"-?\d{1,18}", text):

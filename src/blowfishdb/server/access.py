@@ -40,8 +40,8 @@ def worker_pools_of(request: Request) -> WorkerPools:
 
 def secret_of(request: Request) -> str | None:
     """The secret of the login session that the cookie names."""
-    found = request.cookies.get(COOKIE)
-    return found if found and len(found) <= LONGEST_SECRET else None
+    secret = request.cookies.get(COOKIE)
+    return secret if secret and len(secret) <= LONGEST_SECRET else None
 
 
 def identity_of(request: Request) -> Identity | None:
@@ -90,16 +90,13 @@ def signed_in(request: Request) -> Caller:
     else:
         identity = identity_of(request)
         if identity is not None and request.method not in READING:
-            _check_csrf_token(identity, request.headers.get(CSRF_HEADER, ""))
+            sent = request.headers.get(CSRF_HEADER, "")
+            if identity.csrf_token is None or not hmac.compare_digest(identity.csrf_token.encode(), sent.encode()):
+                raise CsrfTokenMissing
     if identity is None:
         raise NotSignedIn
     request.scope["state"]["who"] = identity.name
     return Caller(identity, app_state)
-
-
-def _check_csrf_token(identity: Identity, sent: str) -> None:
-    if identity.csrf_token is None or not hmac.compare_digest(identity.csrf_token.encode(), sent.encode()):
-        raise CsrfTokenMissing
 
 
 def needs(*scopes: Scope) -> Callable[[Caller], Coroutine[Any, Any, Caller]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -94,23 +93,19 @@ def rest_app(app_state: AppState) -> FastAPI:
     app.include_router(api)
     app.include_router(ledger.health_router, responses={"default": PROBLEM})
 
-    routes = described_routes(app)
+    # Paths without parts to fill in come first.
+    paths = sorted(app.openapi()["paths"].items(), key=lambda item: "{" in item[0])
+    routes = [(compile_path(path)[0], [method.upper() for method in methods]) for path, methods in paths]
 
     @app.api_route("/api/{path:path}", methods=list(HTTPMethod), include_in_schema=False)
     def nowhere(request: Request) -> None:
         """Keeps what is no route of ours away from the pages; a method that a route does not have is told."""
-        found = next((methods for path, methods in routes if path.fullmatch(request.scope["path"])), None)
-        if found is None:
+        allowed = next((methods for path, methods in routes if path.fullmatch(request.scope["path"])), None)
+        if allowed is None:
             raise HTTPException(404)
-        raise HTTPException(405, headers={"Allow": ", ".join(found)})
+        raise HTTPException(405, headers={"Allow": ", ".join(allowed)})
 
     return app
-
-
-def described_routes(app: FastAPI) -> list[tuple[re.Pattern[str], list[str]]]:
-    """The paths of the API as patterns, each with its methods; those without parts to fill in come first."""
-    paths = sorted(app.openapi()["paths"].items(), key=lambda item: "{" in item[0])
-    return [(compile_path(path)[0], [method.upper() for method in methods]) for path, methods in paths]
 
 
 def fault_page(error: Exception) -> HTMLResponse:
@@ -157,19 +152,18 @@ POLL = 0.02
 
 def run_server(app_state: AppState, when_ready: Callable[[], None]) -> None:
     """Serves until a signal; `when_ready` is called once the server answers. The app state is closed at the end."""
-    server = uvicorn.Server(server_config(app_state, app_state.settings))
+    server = uvicorn.Server(listening(create_app(app_state), app_state.settings))
 
-    def ready() -> None:
+    def announce() -> None:
+        while not server.started:
+            if server.should_exit:
+                return
+            time.sleep(POLL)
         when_ready()
         app_state.warm_up()
 
-    threading.Thread(target=_announce, args=(server, ready), daemon=True).start()
+    threading.Thread(target=announce, daemon=True).start()
     server.run()
-
-
-def server_config(app_state: AppState, settings: Settings) -> uvicorn.Config:
-    """How the server of REST and pages listens."""
-    return listening(create_app(app_state), settings)
 
 
 def listening(app: FastAPI, settings: Settings) -> uvicorn.Config:
@@ -189,11 +183,3 @@ def listening(app: FastAPI, settings: Settings) -> uvicorn.Config:
         ws_max_size=LARGEST_MESSAGE,
         timeout_graceful_shutdown=settings.shutdown_seconds,
     )
-
-
-def _announce(server: uvicorn.Server, when_ready: Callable[[], None]) -> None:
-    while not server.started:
-        if server.should_exit:
-            return
-        time.sleep(POLL)
-    when_ready()

@@ -41,16 +41,13 @@ class JsonLines(logging.Formatter):
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage() if record.exc_info is None else _kind(record.exc_info),
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
         }
-        fields = getattr(record, "fields", None)
-        if isinstance(fields, dict):
-            line |= {str(name): value for name, value in fields.items()}
+        if record.exc_info is not None:
+            kind = getattr(record.exc_info[0], "__name__", "an exception")
+            line["message"] = f"{kind}; the curator's log has more"
         return json.dumps(line, ensure_ascii=False)
-
-
-def _kind(raised: tuple[object, ...] | tuple[None, None, None]) -> str:
-    return f"{getattr(raised[0], '__name__', 'an exception')}; the curator's log has more"
 
 
 def log_to_stderr() -> None:
@@ -100,8 +97,8 @@ class Metrics:
         for route in sorted(seconds):
             total = sum(number for (_, named, _), number in requests.items() if named == route)
             for bucket in BUCKETS:
-                found = within.get((route, bucket), 0)
-                lines.append(f'blowfish_request_seconds_bucket{{route="{route}",le="{bucket:g}"}} {found}')
+                count = within.get((route, bucket), 0)
+                lines.append(f'blowfish_request_seconds_bucket{{route="{route}",le="{bucket:g}"}} {count}')
             lines.append(f'blowfish_request_seconds_bucket{{route="{route}",le="+Inf"}} {total}')
             lines.append(f'blowfish_request_seconds_sum{{route="{route}"}} {seconds[route]:.6f}')
             lines.append(f'blowfish_request_seconds_count{{route="{route}"}} {total}')
@@ -132,19 +129,13 @@ HEADERS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
 class ServerMiddleware:
     """Wraps the whole app. Of websockets it sees to the app state and to where they come from."""
 
-    app: ASGIApp
-    app_state: AppState
-    metrics: Metrics
-    requests: RateLimit = field(init=False)
-    sign_ins: RateLimit = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "requests", RateLimit(self.app_state.settings.requests_per_minute))
-        object.__setattr__(self, "sign_ins", RateLimit(self.app_state.settings.sign_ins_per_minute))
+    def __init__(self, app: ASGIApp, app_state: AppState, metrics: Metrics) -> None:
+        self.app, self.app_state, self.metrics = app, app_state, metrics
+        self.requests = RateLimit(app_state.settings.requests_per_minute)
+        self.sign_ins = RateLimit(app_state.settings.sign_ins_per_minute)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -199,8 +190,7 @@ class ServerMiddleware:
         if path == SIGN_IN and scope["method"] == "POST":
             self.sign_ins.check(address_of(request))
         length = request.headers.get("content-length", "0")
-        if not length.isdecimal() or len(length) > 15 or int(length) > self._largest(scope):
-            raise self._too_large(scope, int(length) if length.isdecimal() and len(length) <= 15 else 10**15)
+        self._check_size(scope, int(length) if length.isdecimal() and len(length) <= 15 else 10**15)
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
         """Counts what is received, for requests that do not say how long they are."""
@@ -210,18 +200,16 @@ class ServerMiddleware:
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
-            if seen > self._largest(scope):
-                raise self._too_large(scope, seen)
+            self._check_size(scope, seen)
             return message
 
         return counted
 
-    def _largest(self, scope: Scope) -> int:
+    def _check_size(self, scope: Scope, size: int) -> None:
         settings = self.app_state.settings
-        return settings.largest_body if scope["path"].startswith(API) else settings.largest_upload
-
-    def _too_large(self, scope: Scope, size: int) -> TooLarge:
-        return TooLarge("bytes of a request", size, self._largest(scope), "Send less at once.")
+        largest = settings.largest_body if scope["path"].startswith(API) else settings.largest_upload
+        if size > largest:
+            raise TooLarge("bytes of a request", size, largest, "Send less at once.")
 
     def _add_headers(self, scope: Scope, headers: MutableHeaders, request_id: str) -> None:
         is_api = scope["path"].startswith(API)
@@ -252,8 +240,7 @@ def is_own(scope: Scope, settings: Settings) -> bool:
     """Whether a page of this server sent the request, or no page at all: browsers name the site of the page."""
     headers = Headers(scope=scope)
     origin = headers.get("origin")
-    own = {headers.get("host"), urlsplit(settings.url).netloc}
-    return origin is None or urlsplit(origin).netloc in own
+    return origin is None or urlsplit(origin).netloc in (headers.get("host"), urlsplit(settings.url).netloc)
 
 
 async def _whole(receive: Receive) -> Receive:

@@ -8,7 +8,6 @@ import hmac
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, cast
 from urllib.parse import urlencode, urlsplit
 
@@ -68,7 +67,7 @@ def read_attempt(written: str) -> Attempt:
 def address_to_ask(provider: Provider, attempt: Attempt) -> str:
     """Where the browser goes to sign in."""
     challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest()).rstrip(b"=").decode()
-    asked = {
+    parameters = {
         "response_type": "code",
         "client_id": provider.client,
         "redirect_uri": provider.callback,
@@ -78,7 +77,7 @@ def address_to_ask(provider: Provider, attempt: Attempt) -> str:
         "code_challenge": challenge,
         "code_challenge_method": "S256",
     }
-    return f"{_described(provider)['authorization_endpoint']}?{urlencode(asked)}"
+    return f"{_described(provider)['authorization_endpoint']}?{urlencode(parameters)}"
 
 
 def name_from(provider: Provider, attempt: Attempt, *, state: str, code: str) -> str:
@@ -104,45 +103,38 @@ def name_from(provider: Provider, attempt: Attempt, *, state: str, code: str) ->
 
 
 def _claims(provider: Provider, attempt: Attempt, token: str, keys: Mapping[str, Any]) -> Mapping[str, Any]:
-    jose = _jose()
-    from joserfc.jwk import KeySet
-
     try:
-        found = jose.decode(token, KeySet.import_key_set(cast(Any, keys)), algorithms=list(ALGORITHMS))
-        jose.JWTClaimsRegistry(
+        from joserfc import jwt
+        from joserfc.jwk import KeySet
+    except ImportError:
+        raise ExtraMissing("joserfc", "oidc") from None
+    try:
+        claims = jwt.decode(token, KeySet.import_key_set(cast(Any, keys)), algorithms=list(ALGORITHMS)).claims
+        jwt.JWTClaimsRegistry(
             iss={"essential": True, "value": provider.issuer},
             aud={"essential": True, "value": provider.client},
             exp={"essential": True},
             nonce={"essential": True, "value": attempt.nonce},
-        ).validate(found.claims)
+        ).validate(claims)
     except Exception:  # noqa: BLE001  # whatever is wrong with a token, it opens nothing
         raise SignInRefused(0) from None
-    claims: Mapping[str, Any] = found.claims
     return claims
 
 
 def _described(provider: Provider) -> Mapping[str, Any]:
-    found = _fetched("GET", provider.issuer.rstrip("/") + "/.well-known/openid-configuration")
+    described = _fetched("GET", provider.issuer.rstrip("/") + "/.well-known/openid-configuration")
     needed = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-    if found.get("issuer") != provider.issuer or not all(isinstance(found.get(name), str) for name in needed):
+    if described.get("issuer") != provider.issuer or not all(isinstance(described.get(name), str) for name in needed):
         raise SignInRefused(0)
-    return found
+    return described
 
 
 def _fetched(method: str, address: str, sent: Mapping[str, str] | None = None) -> Mapping[str, Any]:
     try:
         answer = httpx.request(method, address, data=sent, timeout=PATIENCE, follow_redirects=False)
-        found = answer.json() if answer.status_code == 200 and len(answer.content) <= LONGEST_ANSWER else None
+        content = answer.json() if answer.status_code == 200 and len(answer.content) <= LONGEST_ANSWER else None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):
-        found = None
-    if not isinstance(found, dict):
+        content = None
+    if not isinstance(content, dict):
         raise SignInRefused(0)
-    return found
-
-
-def _jose() -> ModuleType:
-    try:
-        from joserfc import jwt
-    except ImportError:
-        raise ExtraMissing("joserfc", "oidc") from None
-    return jwt
+    return content

@@ -46,7 +46,7 @@ class LoginSessions:
         with self.database.write() as cursor:
             self._check_waiting(cursor, parties)
             row = cursor.row("SELECT password FROM users WHERE name = ? AND disabled = 0", name)
-        if not is_password(password, row and row["password"]):
+        if not is_password(password, row["password"] if row else None):
             with self.database.write() as cursor:
                 for party in parties:
                     self._note_failure(cursor, party)
@@ -65,14 +65,10 @@ class LoginSessions:
         ends = now + LONGEST_LOGIN
         with self.database.write() as cursor:
             cursor.rows("DELETE FROM login_session WHERE ends < ? OR seen < ?", now, now - IDLE)
-            row = {
-                "secret_hash": hash_secret(secret),
-                "name": name,
-                "csrf_token": csrf_token,
-                "seen": now,
-                "ends": ends,
-            }
-            cursor.insert("login_session", row)
+            cursor.insert(
+                "login_session",
+                {"secret_hash": hash_secret(secret), "name": name, "csrf_token": csrf_token, "seen": now, "ends": ends},
+            )
         identity = Identity(name, user.role, SCOPES_OF[user.role], csrf_token, user.must_change)
         return LoginSession(secret, identity, ends)
 

@@ -37,10 +37,8 @@ class TokenList:
     def __init__(self, context: PageContext) -> None:
         self._context = context
         with in_row():
-            self._label = ui.input("What for?", placeholder="my notebook").props("outlined dense maxlength=100")
-            self._days = (
-                ui.select(DAYS, value=30, label="For").props("outlined dense options-dense").style("width:130px")
-            )
+            self._label = ui.input("What for?", placeholder="my notebook").props("maxlength=100")
+            self._days = ui.select(DAYS, value=30, label="For").style("width:130px")
             ui.button("Make a token", icon="add", on_click=self._make).props("unelevated")
         self._secret, self._list = ui.element("div"), ui.element("div").style("margin-top:14px")
         self._show()
@@ -62,12 +60,12 @@ class TokenList:
         self._show()
 
     def _show(self) -> None:
-        found = self._context.app_state.tokens.of(self._context.identity.name)
+        tokens = self._context.app_state.tokens.of(self._context.identity.name)
         self._list.clear()
         with self._list:
-            if not found:
+            if not tokens:
                 small("You have no tokens.")
-            for token in found:
+            for token in tokens:
                 self._row(token)
 
     def _row(self, token: Token) -> None:

@@ -29,12 +29,12 @@ from blowfishdb.session.backend import Budget
 from blowfishdb.session.session import Session
 
 MOST_ATTRIBUTES = 8
-COLUMNS = (Column("Question"), Column("Epsilon", is_number=True), Column("Your budget would do", is_number=True))
+COLUMNS = (Column("Question"), Column("Epsilon", "is-number"), Column("Your budget would do", "is-number"))
 TEMPLATES: dict[Template, str] = {"histogram": "Histogram", "cdf": "Cumulative"}
 
 
 @page("/budget", "Budget", "ask", lead="What you may still spend. Answers of the past stay free, whatever is left.")
-async def budget(context: PageContext) -> None:
+async def budgets(context: PageContext) -> None:
     """The page."""
     session = context.session()
     names = await context.run(session.datasets)
@@ -42,37 +42,37 @@ async def budget(context: PageContext) -> None:
         said = "A curator declares one, with a budget for each analyst."
         empty("account_balance_wallet", "There is no dataset yet", said)
     for name in names:
-        found = await context.run(partial(session.budget, name))
+        budget = await context.run(partial(session.budget, name))
         with card():
-            _dataset(context, found)
+            _dataset(context, budget)
 
 
-def _dataset(context: PageContext, found: Budget) -> None:
+def _dataset(context: PageContext, budget: Budget) -> None:
     with spread():
-        heading(found.dataset)
-        link_button("Explore", f"/explore?{urlencode({'dataset': found.dataset})}", "insights", "flat dense")
+        heading(budget.dataset)
+        link_button("Explore", f"/explore?{urlencode({'dataset': budget.dataset})}", "insights", "flat dense")
     with in_row().style("align-items:baseline;gap:10px;margin:8px 0 10px"):
-        ui.label(figure(found.remaining)).classes("bf-big").props('data-testid="left"')
+        ui.label(figure(budget.remaining)).classes("bf-big").props('data-testid="left"')
         ui.label("epsilon left for you").classes("bf-quiet")
-    budget_bar(found)
-    if found.limit is not None:
-        rest, whole = figure(found.dataset_remaining), figure(found.dataset_limit)
+    budget_bar(budget)
+    if budget.limit is not None:
+        rest, whole = figure(budget.dataset_remaining), figure(budget.dataset_limit)
         said = f"All analysts together have {rest} of {whole} left on this data."
         small(said, "margin-top:8px")
-    if found.remaining <= 0:
+    if budget.remaining <= 0:
         said = "Your budget is used up. You can open your answers again, ask synopses, or ask the curator to renew it."
         ui.label(said).classes("bf-small").style("margin-top:8px")
         return
     with in_row().style("margin:18px 0 6px"):
         ui.label("What typical questions would cost, every count within ±").classes("bf-label").style("margin:0")
-        within = ui.input(value="100").props('outlined dense debounce=300 aria-label="Within"').style("width:96px")
+        within = ui.input(value="100").props('debounce=300 aria-label="Within"').style("width:96px")
         small("with 95 % confidence")
     box = ui.element("div").style("min-height:120px").props("aria-live=polite")
     with box:
         small("Working out the prices …")
 
     async def price() -> None:
-        rows = await context.run(lambda: typical(context.session(), found.dataset, within.value))
+        rows = await context.run(lambda: typical(context.session(), budget.dataset, within.value))
         redraw(box, partial(plain_table, COLUMNS, rows, "Typical questions"))
 
     within.on_value_change(price)
@@ -95,11 +95,7 @@ def typical(session: Session, dataset: str, alpha: str) -> list[tuple[str, str, 
                 rows.append((f"{words} of {name}", "not offered", ""))
                 continue
             left, price = preview.left, preview.epsilon
-            times = "" if left is None or not price else often(left // price)
+            times = "" if left is None or not price else f"{left // price:,} times"
+            times = {"0 times": "not once", "1 times": "once"}.get(times, times)
             rows.append((preview.title, figure(price) if price else "free", times))
     return rows
-
-
-def often(times: int) -> str:
-    """How many times, in words."""
-    return {0: "not once", 1: "once"}.get(times, f"{times:,} times")

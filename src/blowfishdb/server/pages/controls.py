@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
@@ -13,6 +14,10 @@ from nicegui import ui
 
 from blowfishdb.present.words import epsilon_words, readable
 from blowfishdb.server.pages.page_context import PageContext
+
+for text_field in (ui.input, ui.textarea):
+    text_field.default_props("outlined dense")
+ui.select.default_props("outlined dense options-dense")
 
 
 def card() -> ui.element:
@@ -51,8 +56,7 @@ def link_button(label: str, target: str, icon: str = "", looks: str = "unelevate
 
 def heading(text: str, level: int = 2) -> ui.element:
     """A heading; its text is never read as markup."""
-    element = ui.element(f"h{level}")
-    with element:
+    with ui.element(f"h{level}") as element:
         ui.label(text).style("display:inline")
     return element
 
@@ -97,43 +101,37 @@ class Tile:
     """What it is for; the page that has the tiles shows it."""
 
 
-def tiles(options: Sequence[Tile], value: str, on_choose: Callable[[str], object], label: str) -> None:
+def tiles(
+    options: Sequence[Tile],
+    value: str,
+    on_choose: Callable[[str], object],
+    label: str,
+    classes: tuple[str, str] = ("bf-tiles", "bf-tile"),
+) -> None:
     """Square buttons with pictures, of which one is chosen."""
-    _group(options, value, on_choose, label, ("bf-tiles", "bf-tile"))
+    buttons: dict[str, ui.element] = {}
+
+    def mark(chosen: str) -> None:
+        for name, button in buttons.items():
+            button.props(f"aria-checked={'true' if name == chosen else 'false'}")
+
+    def choose(chosen: str) -> None:
+        mark(chosen)
+        on_choose(chosen)
+
+    with ui.element("div").classes(classes[0]).props(f'role="radiogroup" aria-label="{label}"'):
+        for tile in options:
+            with ui.element("button").classes(classes[1]).props('type=button role="radio"') as button:
+                if tile.icon:
+                    ui.icon(tile.icon).props("aria-hidden=true")
+                ui.html(tile.label, sanitize=False, tag="span")
+            buttons[tile.value] = button.on("click", partial(choose, tile.value))
+    mark(value)
 
 
 def choice(options: Mapping[str, str], value: str, on_choose: Callable[[str], object], label: str) -> None:
     """A few words side by side of which one is chosen."""
-    _group([Tile(name, words) for name, words in options.items()], value, on_choose, label, ("bf-choice", ""))
-
-
-def _group(
-    options: Sequence[Tile], value: str, on_choose: Callable[[str], object], label: str, classes: tuple[str, str]
-) -> None:
-    buttons: dict[str, ui.element] = {}
-
-    def choose(chosen: str) -> None:
-        for name, button in buttons.items():
-            button.props(f"aria-checked={_truth(name == chosen)}")
-        on_choose(chosen)
-
-    def chooser(chosen: str) -> Callable[[], None]:
-        return lambda: choose(chosen)
-
-    with ui.element("div").classes(classes[0]).props(f'role="radiogroup" aria-label="{label}"'):
-        for tile in options:
-            button = ui.element("button").classes(classes[1])
-            button.props(f'type=button role="radio" aria-checked={_truth(tile.value == value)}')
-            buttons[tile.value] = button
-            with button:
-                if tile.icon:
-                    ui.icon(tile.icon).props("aria-hidden=true")
-                ui.html(tile.label, sanitize=False, tag="span")
-            button.on("click", chooser(tile.value))
-
-
-def _truth(value: bool) -> str:  # an attribute of markup
-    return "true" if value else "false"
+    tiles([Tile(name, words) for name, words in options.items()], value, on_choose, label, ("bf-choice", ""))
 
 
 Element = TypeVar("Element", bound=ui.element)
@@ -152,22 +150,14 @@ def called(element: Element, label: str = "", test_id: str = "") -> Element:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its heading, and whether it holds numbers, times, or short words that are never broken.
+    """A column of a table: its heading and the classes of its cells.
 
-    One that can be done without is not shown on phones.
+    "is-number" and "is-time" say what it holds, "is-short" words are never broken, and "is-spare" ones are not shown on
+    phones.
     """
 
     name: str
-    is_number: bool = False
-    is_short: bool = False
-    is_time: bool = False
-    is_spare: bool = False
-
-    @property
-    def looks(self) -> str:
-        """The classes of its cells."""
-        kinds = {"number": self.is_number, "short": self.is_short, "time": self.is_time, "spare": self.is_spare}
-        return " ".join(f"is-{kind}" for kind, holds in kinds.items() if holds)
+    looks: str = ""
 
 
 def figure(number: Fraction | float | None) -> str:
@@ -219,7 +209,7 @@ def paged_table(
 ) -> ui.table:
     """A long table, page by page; each row has an `id` and a value for every column."""
     listed = [
-        {"name": name, "label": column.name, "field": name, "align": "right" if column.is_number else "left"}
+        {"name": name, "label": column.name, "field": name, "align": "right" if "is-number" in column.looks else "left"}
         for name, column in columns.items()
     ]
     table = ui.table(columns=listed, rows=rows, row_key="id", pagination=per_page).props("flat dense")
@@ -233,8 +223,8 @@ def wanted_dataset(context: PageContext, names: Sequence[str]) -> str | None:
         with card(), empty("storage", "No dataset yet", said):
             link_button("Add a dataset", "/datasets/add", "add").style("margin-top:14px")
         return None
-    asked = context.request.query_params.get("dataset", "")
-    return asked if asked in names else names[0]
+    wanted = context.request.query_params.get("dataset", "")
+    return wanted if wanted in names else names[0]
 
 
 def dataset_choice(path: str, names: Sequence[str], current: str) -> None:
@@ -244,7 +234,7 @@ def dataset_choice(path: str, names: Sequence[str], current: str) -> None:
         value=current,
         label="Dataset",
         on_change=lambda event: ui.navigate.to(f"{path}?dataset={quote(str(event.value))}"),
-    ).props("outlined dense options-dense").style("min-width:190px").mark("dataset")
+    ).style("min-width:190px").mark("dataset")
 
 
 @contextmanager
@@ -270,7 +260,7 @@ def decision(
 
 def reason_field() -> ui.input:
     """Asks why, for the record."""
-    field = ui.input("Why, for the record").props('outlined dense maxlength=200 data-testid="reason"')
+    field = ui.input("Why, for the record").props('maxlength=200 data-testid="reason"')
     return field.classes("w-full").style("margin-top:14px")
 
 

@@ -13,7 +13,7 @@ from blowfishdb.server.pages.controls import card, empty, redraw
 from blowfishdb.server.pages.history import all_past
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext
-from blowfishdb.server.pages.query_form import AccuracyDraft, AccuracyForm, QueryDraft, QueryForm
+from blowfishdb.server.pages.query_form import AccuracyDraft, AccuracyForm, DatasetForm, QueryDraft
 from blowfishdb.server.pages.quote import (
     QuotedQuery,
     RunnableQuery,
@@ -25,25 +25,23 @@ from blowfishdb.server.pages.quote import (
 )
 from blowfishdb.server.pages.result import show_answer
 from blowfishdb.session.backend import Past
-from blowfishdb.session.session import Session
 
 
 @page("/explore", "Explore", "ask", lead="Ask a question and see its price before anything is spent or read.")
 async def explore(context: PageContext) -> None:
     """The page."""
-    session = context.session()
-    names = await context.run(session.datasets)
+    names = await context.run(context.session().datasets)
     if not names:
         empty("storage", "There is no dataset yet", "A curator declares one; then it can be asked here.")
         return
     wanted = context.request.query_params.get("dataset", names[0])
-    Explorer(context, names, wanted if wanted in names else names[0], session)
+    Explorer(context, names, wanted if wanted in names else names[0])
 
 
 class Explorer:
     """The state of one open page."""
 
-    def __init__(self, context: PageContext, names: list[str], dataset: str, session: Session) -> None:
+    def __init__(self, context: PageContext, names: list[str], dataset: str) -> None:
         self._context = context
         self._quoted: QuotedQuery | None = None
         self._past: list[Past] | None = None
@@ -51,29 +49,17 @@ class Explorer:
         with ui.element("div").classes("bf-explore") as self._root:
             self._pricing = Latest(context, self._root, self._requote)
             with card().props('aria-label="Question"'):
-                data = ui.select(names, value=dataset, label="Dataset").props("outlined dense options-dense")
-                data.classes("w-full").style("margin-bottom:14px")
-                data.on_value_change(lambda e: self._build_form(self._context.session(), e.value))
-                self._form_box = ui.element("div")
+                self._form = DatasetForm(context, names, dataset, self._changed)
                 ui.separator().style("margin:16px 0 14px")
                 self._accuracy = AccuracyForm(self._changed)
             with ui.element("div").style("min-width:0"):
                 self._quote_card = card().classes("bf-quote").props('aria-label="Price" aria-live="polite"')
-                with self._quote_card:
-                    self._quote_box = ui.element("div").classes("bf-quote-body")
-                with card().classes("bf-result").props('aria-label="Answer"'):
-                    self._result_box = ui.element("div").props("id=answer")
-        with self._quote_box:
-            empty("hourglass_empty", "Working out the price", "Nothing is read or charged for that.")
-        with self._result_box:
-            said = "Run the question, and it appears here. What you ran before is in the history, free."
-            empty("bar_chart", "No answer yet", said)
-        self._build_form(session, dataset)
-
-    def _build_form(self, session: Session, dataset: str) -> None:
-        self._form_box.clear()
-        with self._form_box:
-            self._form = QueryForm(dataset, session[dataset].domain, self._changed)
+                with self._quote_card, ui.element("div").classes("bf-quote-body") as self._quote_box:
+                    empty("hourglass_empty", "Working out the price", "Nothing is read or charged for that.")
+                answer_card = card().classes("bf-result").props('aria-label="Answer"')
+                with answer_card, ui.element("div").props("id=answer") as self._result_box:
+                    said = "Run the question, and it appears here. What you ran before is in the history, free."
+                    empty("bar_chart", "No answer yet", said)
         self._changed()
 
     def _changed(self) -> None:
@@ -83,7 +69,7 @@ class Explorer:
         self._pricing.changed()
 
     async def _requote(self, is_wanted: IsWanted) -> None:
-        draft, accuracy, sql = self._form.draft, self._accuracy.draft, self._form.sql
+        draft, accuracy, sql = self._form.query.draft, self._accuracy.draft, self._form.query.sql
         try:
             quoted = await self._context.run(partial(self._quote, draft, accuracy, sql))
             draw = partial(show_quote, quoted, self._confirm)
@@ -110,8 +96,8 @@ class Explorer:
             for past in self._past
             if (past.dataset, past.question, past.mechanism, past.epsilon, past.is_current) == alike
         )
-        is_over = preview.left is not None and preview.epsilon > preview.left
-        instead = query.within(preview.left) if is_over and preview.left is not None else None
+        left = preview.left
+        instead = query.within(left) if left is not None and preview.epsilon > left else None
         return QuotedQuery(query, preview, session.budget(preview.dataset), next(before, None), instead)
 
     async def _confirm(self) -> None:

@@ -39,6 +39,13 @@ from blowfishdb.session.session import Session
 
 BOTH = 2
 PER_PAGE = 20
+HEADINGS = {
+    "question": "Question",
+    "dataset": "Dataset",
+    "at": "When (UTC)",
+    "mechanism": "Mechanism",
+    "epsilon": "Epsilon",
+}
 LINKED = (
     '<q-td :props="props"><a :href="props.row.link">{{ props.value }}</a>'
     '<span v-if="!props.row.current" class="bf-pill" style="margin-left:8px">older version</span></q-td>'
@@ -50,64 +57,53 @@ TICKED = """<q-checkbox v-model="props.selected" :aria-label="'Compare ' + props
 async def history(context: PageContext) -> None:
     """The list."""
     session = context.session()
-    found = await context.run(lambda: all_past(session))
-    if not found:
-        with card():
-            empty(
-                "history", "Nothing asked yet", "Your answers will be listed here, to open, compare and download again."
-            )
+    rows = [_row(past) for past in await context.run(lambda: all_past(session))]
+    with card():
+        if not rows:
+            said = "Your answers will be listed here, to open, compare and download again."
+            empty("history", "Nothing asked yet", said)
             with in_row().style("justify-content:center;margin-bottom:20px"):
                 link_button("Ask something", "/explore")
-        return
-    with card():
+            return
         with spread():
-            said = small("Tick two answers to compare them.")
-            button = ui.button("Compare", icon="compare", on_click=lambda: ui.navigate.to(compared(chosen)))
+            label = small("Tick two answers to compare them.")
+            button = ui.button("Compare", icon="compare", on_click=lambda: compare_ticked())
             button.props("unelevated").set_enabled(False)
-        chosen: list[str] = []
 
         def choose(event: TableSelectionEventArguments) -> None:
             table.selected = event.selection[-BOTH:]
-            chosen[:] = [row["name"] for row in table.selected]
-            button.set_enabled(len(chosen) == BOTH)
-            said.text = {0: "Tick two answers to compare them.", 1: "Tick one more."}.get(
-                len(chosen), "Ready to compare."
-            )
+            button.set_enabled(len(table.selected) == BOTH)
+            words = ("Tick two answers to compare them.", "Tick one more.", "Ready to compare.")
+            label.text = words[len(table.selected)]
 
-        table = ui.table(
-            columns=COLUMNS,
-            rows=[_row(past) for past in found],
-            row_key="name",
-            selection="multiple",
-            on_select=choose,
-            pagination=PER_PAGE,
-        )
+        def compare_ticked() -> None:
+            one, two = (row["id"] for row in table.selected)
+            ui.navigate.to(f"/history/compare?{urlencode({'one': one, 'two': two})}")
+
+        columns = [
+            {"name": name, "label": words, "field": name, "align": "right" if name == "epsilon" else "left"}
+            | {"sortable": name not in ("question", "epsilon")}
+            for name, words in HEADINGS.items()
+        ]
+        table = ui.table(columns=columns, rows=rows, row_key="id", selection="multiple", pagination=PER_PAGE)
+        table.on_select(choose)
         table.props('flat hide-selected-banner aria-label="Answers of the past"').classes("w-full bf-wraps")
         table.add_slot("body-cell-question", LINKED)
         table.add_slot("header-selection", '<span class="bf-unseen">To compare</span>')
         table.add_slot("body-selection", TICKED)
-        if len(found) <= PER_PAGE:
+        if len(rows) <= PER_PAGE:
             table.props("hide-bottom")
-
-
-COLUMNS: list[dict[str, object]] = [
-    {"name": "question", "label": "Question", "field": "question", "align": "left"},
-    {"name": "dataset", "label": "Dataset", "field": "dataset", "align": "left", "sortable": True},
-    {"name": "at", "label": "When (UTC)", "field": "at", "align": "left", "sortable": True},
-    {"name": "mechanism", "label": "Mechanism", "field": "mechanism", "align": "left", "sortable": True},
-    {"name": "epsilon", "label": "Epsilon", "field": "epsilon", "align": "right"},
-]
 
 
 def all_past(session: Session) -> list[Past]:
     """The charges of all datasets, newest first."""
-    found = [past for name in session.datasets() for past in session.history(name)]
-    return sorted(found, key=lambda past: past.at, reverse=True)
+    charges = [past for name in session.datasets() for past in session.history(name)]
+    return sorted(charges, key=lambda past: past.at, reverse=True)
 
 
 def _row(past: Past) -> dict[str, object]:
     return {
-        "name": answer_name(past),
+        "id": answer_name(past),
         "link": answer_link(past),
         "question": f"Synopsis: {past.question}" if past.is_synopsis else past.question,
         "dataset": past.dataset,
@@ -118,9 +114,9 @@ def _row(past: Past) -> dict[str, object]:
     }
 
 
-def compared(names: list[str]) -> str:
-    """Where two answers stand side by side."""
-    return f"/history/compare?{urlencode({'one': names[0], 'two': names[1]})}"
+def synopsis_link(dataset: str, number: int) -> str:
+    """Where a synopsis is asked."""
+    return f"/synopses/ask?{urlencode({'of': f'{number} {dataset}'})}"
 
 
 def named(name: str) -> tuple[str, int]:
@@ -136,17 +132,16 @@ async def one_answer(context: PageContext) -> None:
     """One answer, opened again."""
     session = context.session()
     dataset, number = named(context.request.query_params.get("of", ""))
-    found = await context.run(lambda: session.reopen(dataset, number))
+    released = await context.run(lambda: session.reopen(dataset, number))
     ui.link("← All answers", "/history").classes("bf-small")
     with card().style("margin-top:10px"):
         code = reopening(dataset, number, context.app_state.settings.url)
-        if isinstance(found, Answer):
-            show_answer(context, found, code)
-        elif isinstance(found, Synopsis):
-            paragraph(f"A synopsis of {', '.join(found.artefact.names)}. Anybody may ask it, free.")
-            where = f"/synopses/ask?{urlencode({'of': f'{number} {dataset}'})}"
-            link_button("Ask it", where).style("margin-top:12px")
-        elif isinstance(found, PointWeights):
+        if isinstance(released, Answer):
+            show_answer(context, released, code)
+        elif isinstance(released, Synopsis):
+            paragraph(f"A synopsis of {', '.join(released.artefact.names)}. Anybody may ask it, free.")
+            link_button("Ask it", synopsis_link(dataset, number)).style("margin-top:12px")
+        elif isinstance(released, PointWeights):
             paragraph("Weights for k-means. They are used from Python:")
             code_block(code)
 
@@ -159,15 +154,12 @@ async def compare(context: PageContext) -> None:
     """The two that the link names."""
     session = context.session()
     names = [named(context.request.query_params.get(which, "")) for which in ("one", "two")]
-    found = [await context.run(partial(session.reopen, dataset, number)) for dataset, number in names]
-    answers = [one for one in found if isinstance(one, Answer)]
+    reopened = [await context.run(partial(session.reopen, dataset, number)) for dataset, number in names]
+    answers = [one for one in reopened if isinstance(one, Answer)]
     ui.link("← All answers", "/history").classes("bf-small")
     if len(answers) != len(names):
-        empty(
-            "compare",
-            "Only answers can be compared",
-            "One of the two is a synopsis or a set of weights. Choose others in the history.",
-        )
+        said = "One of the two is a synopsis or a set of weights. Choose others in the history."
+        empty("compare", "Only answers can be compared", said)
         return
     first, second = answers
     top = shared_top(first, second) if first.is_counts and second.is_counts else None
@@ -211,11 +203,6 @@ def _together(first: Answer, second: Answer) -> None:
                 "both": f"{digits.low(low)} to {digits.high(high)}" if low <= high else "they disagree",
             }
         )
-    columns = {
-        "label": Column(""),
-        "first": Column("First", is_number=True),
-        "second": Column("Second", is_number=True),
-        "change": Column("Difference", is_number=True),
-        "both": Column("Both intervals", is_number=True),
-    }
+    names = {"first": "First", "second": "Second", "change": "Difference", "both": "Both intervals"}
+    columns = {"label": Column("")} | {name: Column(words, "is-number") for name, words in names.items()}
     paged_table(columns, rows, "Both answers")

@@ -45,17 +45,6 @@ def address(asset: str) -> str:
     return f"{HOME}/{asset}?{software_version()}"
 
 
-def chosen_theme(request: Request) -> bool | None:
-    """Whether this browser chose the dark theme; None while it follows the system."""
-    return {"dark": True, "light": False}.get(request.cookies.get(THEME_COOKIE, ""))
-
-
-def remember_theme(*, dark: bool) -> None:
-    """Keeps the choice of theme in the browser."""
-    word = "dark" if dark else "light"
-    ui.run_javascript(f'document.cookie = "{THEME_COOKIE}={word}; path=/; max-age={YEAR}; SameSite=Lax"')
-
-
 def plain_page(title: str, body: str, status: int = 200) -> HTMLResponse:
     """A whole page of trusted markup around which there is no shell."""
     return HTMLResponse(
@@ -90,39 +79,28 @@ class Place:
     path: str
     label: str
     icon: str
-    scopes: frozenset[Scope]
-
-
-def _place(path: str, label: str, icon: str, *scopes: Scope) -> Place:
-    return Place(path, label, icon, frozenset(scopes))
+    scopes: tuple[Scope, ...]
 
 
 NAVIGATION = (
-    _place("/explore", "Explore", "insights", "ask"),
-    _place("/history", "History", "history", "ask"),
-    _place("/budget", "Budget", "account_balance_wallet", "ask"),
-    _place("/synopses", "Synopses", "auto_awesome_mosaic", "ask"),
-    _place("/datasets", "Datasets", "storage", "curate"),
-    _place("/policies", "Policies", "hub", "curate", "audit"),
-    _place("/trade-off", "Trade-off", "balance", "curate"),
-    _place("/ledger", "Budget and log", "receipt_long", "curate", "audit"),
-    _place("/users", "Users", "group", "curate"),
+    Place("/explore", "Explore", "insights", ("ask",)),
+    Place("/history", "History", "history", ("ask",)),
+    Place("/budget", "Budget", "account_balance_wallet", ("ask",)),
+    Place("/synopses", "Synopses", "auto_awesome_mosaic", ("ask",)),
+    Place("/datasets", "Datasets", "storage", ("curate",)),
+    Place("/policies", "Policies", "hub", ("curate", "audit")),
+    Place("/trade-off", "Trade-off", "balance", ("curate",)),
+    Place("/ledger", "Budget and log", "receipt_long", ("curate", "audit")),
+    Place("/users", "Users", "group", ("curate",)),
 )
 """What each role finds at the side."""
 HOMES = {"analyst": "/explore", "curator": "/datasets", "auditor": "/ledger"}
 """Where each role lands."""
 
 
-def places_of(identity: Identity) -> list[Place]:
-    """The navigation of one user."""
-    return [place for place in NAVIGATION if place.scopes & identity.scopes]
-
-
 def home_of(identity: Identity) -> str:
     """Where somebody lands after signing in."""
-    if identity.must_change:
-        return PASSWORD
-    return HOMES[identity.role]
+    return PASSWORD if identity.must_change else HOMES[identity.role]
 
 
 def page(path: str, title: str, *scopes: Scope, lead: str = "") -> Callable[[Builder], Builder]:
@@ -131,12 +109,12 @@ def page(path: str, title: str, *scopes: Scope, lead: str = "") -> Callable[[Bui
     def register(build: Builder) -> Builder:
         @ui.page(path, title=f"{title} · BlowfishDB", language="en-US", response_timeout=LONGEST_BUILD)
         async def built(request: Request) -> Response | None:
-            found = _entered(request, scopes)
-            if isinstance(found, Response):
-                return found
+            context = _entered(request, scopes)
+            if isinstance(context, Response):
+                return context
             try:
-                with _frame(found, title, lead, is_curators="ask" not in scopes):
-                    working = build(found)
+                with _frame(context, title, lead, is_curators="ask" not in scopes):
+                    working = build(context)
                     if inspect.isawaitable(working):
                         await working
             except NotSignedIn:
@@ -158,7 +136,7 @@ def _entered(request: Request, scopes: tuple[Scope, ...]) -> PageContext | Respo
         return _to_sign_in(request)
     if identity.must_change:
         return RedirectResponse(PASSWORD)
-    if not identity.scopes & set(scopes):
+    if not identity.may(*scopes):
         return refusal_page("Not for you", f"This page is not for the role {identity.role}; ask a curator.", 403)
     request.scope["state"]["who"] = identity.name
     return PageContext(request, app_state_of(request), identity, secret)
@@ -176,7 +154,8 @@ def _frame(context: PageContext, title: str, lead: str, *, is_curators: bool) ->
     ui.add_head_html(f'<link rel="stylesheet" href="{address("theme.css")}">')
     if is_curators:
         ui.add_head_html(f'<link rel="stylesheet" href="{address("curator.css")}">')
-    dark = ui.dark_mode(chosen_theme(context.request))
+    # Until somebody chooses, the theme follows the system.
+    dark = ui.dark_mode({"dark": True, "light": False}.get(context.request.cookies.get(THEME_COOKIE, "")))
     ui.on_exception(context.tell)
     # The framework wraps every page in a main of its own; ours is the one to announce.
     ui.query("main.q-page").props("role=presentation")
@@ -186,8 +165,13 @@ def _frame(context: PageContext, title: str, lead: str, *, is_curators: bool) ->
             with ui.link(target="/").classes("bf-brand").props('aria-label="BlowfishDB, first page"'):
                 ui.html(MARK, sanitize=False, tag="i")
                 ui.html("BlowfishDB", sanitize=False, tag="span")
-            for place in places_of(context.identity):
-                _entry(place, is_current=context.request.url.path.startswith(place.path))
+            for place in NAVIGATION:
+                if context.identity.may(*place.scopes):
+                    with ui.link(target=place.path).classes("bf-nav") as link:
+                        ui.icon(place.icon).props("aria-hidden=true")
+                        ui.html(place.label, sanitize=False, tag="span")
+                    if context.request.url.path.startswith(place.path):
+                        link.props('aria-current="page"')
             ui.element("div").classes("bf-grow")
             _user(context, dark)
         with ui.element("main").classes("bf-main").props('id=page tabindex="-1"'):
@@ -198,21 +182,14 @@ def _frame(context: PageContext, title: str, lead: str, *, is_curators: bool) ->
             yield
 
 
-def _entry(place: Place, *, is_current: bool) -> None:
-    with ui.link(target=place.path).classes("bf-nav") as link:
-        ui.icon(place.icon).props("aria-hidden=true")
-        ui.html(place.label, sanitize=False, tag="span")
-    if is_current:
-        link.props('aria-current="page"')
-
-
 def _user(context: PageContext, dark: ui.dark_mode) -> None:
     """Who is signed in, the theme, and the way out."""
 
     async def change_theme() -> None:
         now = await ui.run_javascript("document.body.classList.contains('body--dark')")
         dark.set_value(not now)
-        remember_theme(dark=not now)
+        theme = f"{THEME_COOKIE}={'light' if now else 'dark'}; path=/; max-age={YEAR}; SameSite=Lax"
+        ui.run_javascript(f'document.cookie = "{theme}"')
 
     def leave() -> None:
         context.app_state.logins.sign_out(context.secret)

@@ -33,6 +33,7 @@ from blowfishdb.server.pages.controls import (
     pill,
     plain_table,
     reason_field,
+    redraw,
     small,
     spread,
     wanted_dataset,
@@ -60,13 +61,13 @@ def entry_words(entry: Entry) -> str:
     fields = entry.fields
     if entry.kind == "charge":
         return _question(fields)[:LONGEST]
-    said = [KINDS.get(entry.kind, entry.kind)]
+    words = [KINDS.get(entry.kind, entry.kind)]
     if fields.get("limit") is not None:
-        said.append(f"limit {fields['limit']}")
+        words.append(f"limit {fields['limit']}")
     if fields.get("by") and fields.get("analyst"):
-        said.append(f"for {fields['analyst']}")
-    said += [str(fields[key]) for key in ("reason", "description") if fields.get(key)]
-    return ", ".join(said)[:LONGEST]
+        words.append(f"for {fields['analyst']}")
+    words += [str(fields[key]) for key in ("reason", "description") if fields.get(key)]
+    return ", ".join(words)[:LONGEST]
 
 
 def _question(fields: Mapping[str, object]) -> str:
@@ -79,9 +80,9 @@ def _question(fields: Mapping[str, object]) -> str:
 
 
 SHOWN = 100
-NUMBER, WHEN = Column("No.", is_number=True, is_spare=True), Column("When (UTC)", is_time=True)
-LOG = (NUMBER, WHEN, Column("Who"), Column("What"), Column("Epsilon", is_number=True))
-AUDIT_LOG = (NUMBER, WHEN, Column("Who"), Column("Did", is_short=True), Column("To"), Column("Detail"))
+NUMBER, WHEN = Column("No.", "is-number is-spare"), Column("When (UTC)", "is-time")
+LOG = (NUMBER, WHEN, Column("Who"), Column("What"), Column("Epsilon", "is-number"))
+AUDIT_LOG = (NUMBER, WHEN, Column("Who"), Column("Did", "is-short"), Column("To"), Column("Detail"))
 LIMITS = {
     "all": (
         "What {name} may lose in all",
@@ -129,8 +130,8 @@ def _budget(context: PageContext, name: str, account: Account) -> None:
         ui.label(figure(account.remaining)).classes("bf-big").props('data-testid="left"')
         ui.label(f"epsilon left of {figure(account.limit)}; {account.charges:,} answers charged").classes("bf-quiet")
     limit_bar(account.spent, account.limit, f"Budget of {name}")
-    own = "only the limit in all" if account.analyst_limit is None else f"epsilon {figure(account.analyst_limit)}"
-    small(f"Each analyst may spend: {own}.", "margin-top:8px")
+    each = "only the limit in all" if account.analyst_limit is None else f"epsilon {figure(account.analyst_limit)}"
+    small(f"Each analyst may spend: {each}.", "margin-top:8px")
     if pause is not None:
         notice(f"Paused by {pause.by}: {pause.reason}", "is-accent", "pause_circle").style("margin-top:10px")
     if is_curator:
@@ -150,23 +151,20 @@ def _verification(context: PageContext, name: str) -> None:
 
     async def check() -> None:
         curator = context.auditor()
+        redraw(room, lambda: ui.spinner(size="28px"))
+        outcome = await context.run(curator.verify)
+        line = await context.run(context.app_state.audit_log.first_fault)
         room.clear()
         with room:
-            ui.spinner(size="28px")
-        found = await context.run(curator.verify)
-        fault = await context.run(context.app_state.audit_log.first_fault)
-        room.clear()
-        with room:
-            if found.fault is None and fault is None:
-                notice(f"Sound: {found.entries:,} entries and the audit log, as recomputed.", "", "verified")
-                ui.label(f"head {found.head}").classes("bf-mono bf-quiet").style(
-                    "overflow-wrap:anywhere;margin-top:6px"
-                )
-            elif found.fault is not None:
-                where = "" if found.fault.sequence is None else f" at entry {found.fault.sequence}"
-                notice(f"Not sound{where}: {found.fault.reason}.", "is-bad", "gpp_bad")
+            if outcome.fault is not None:
+                where = "" if outcome.fault.sequence is None else f" at entry {outcome.fault.sequence}"
+                notice(f"Not sound{where}: {outcome.fault.reason}.", "is-bad", "gpp_bad")
+            elif line is not None:
+                notice(f"The audit log was changed at line {line}.", "is-bad", "gpp_bad")
             else:
-                notice(f"The audit log was changed at line {fault}.", "is-bad", "gpp_bad")
+                notice(f"Sound: {outcome.entries:,} entries and the audit log, as recomputed.", "", "verified")
+                head = ui.label(f"head {outcome.head}").classes("bf-mono bf-quiet")
+                head.style("overflow-wrap:anywhere;margin-top:6px")
 
     with in_row():
         ui.button("Check the ledger", icon="fact_check", on_click=check).props('unelevated data-testid="verify"')
@@ -180,53 +178,44 @@ def _analysts(context: PageContext, name: str, budgets: list[AnalystBudget]) -> 
         ui.label("Nobody has asked yet.").classes("bf-quiet").style("margin-top:6px")
         return
     is_curator = "curate" in context.identity.scopes
-    limit = Column("Limit", is_spare=is_curator)
+    limit = Column("Limit", "is-spare" if is_curator else "")
     columns = [Column("Analyst"), Column("Spent"), limit, *([Column("")] if is_curator else [])]
     rows: list[list[Cell]] = []
     for budget in budgets:
-        cells: list[Cell] = [
-            budget.analyst,
-            _bar_of(budget),
-            "of their own" if budget.is_individual else "as everyone",
-        ]
-        rows.append([*cells, *([_buttons(context, name, budget.analyst)] if is_curator else [])])
+        whose = "of their own" if budget.is_individual else "as everyone"
+        buttons: list[Cell] = [partial(_buttons, context, name, budget.analyst)] if is_curator else []
+        rows.append([budget.analyst, partial(_bar, budget), whose, *buttons])
     plain_table(columns, rows, "Analysts")
 
 
-def _bar_of(budget: AnalystBudget) -> Cell:
-    def draw() -> None:
-        with ui.element("div").classes("bf-within"):
-            limit_bar(budget.spent, budget.limit, f"Budget of {budget.analyst}")
-
-    return draw
+def _bar(budget: AnalystBudget) -> None:
+    with ui.element("div").classes("bf-within"):
+        limit_bar(budget.spent, budget.limit, f"Budget of {budget.analyst}")
 
 
-def _buttons(context: PageContext, name: str, analyst: str) -> Cell:
+def _buttons(context: PageContext, name: str, analyst: str) -> None:
     async def revoke(reason: str) -> None:
-        def limit(curator: Curator) -> object:
-            return curator.limit_analyst(name, analyst, 0, reason=reason)
-
-        await context.change("revoked an analyst", name, limit, {"analyst": analyst, "reason": reason})
+        await context.change(
+            "revoked an analyst",
+            name,
+            lambda curator: curator.limit_analyst(name, analyst, 0, reason=reason),
+            {"analyst": analyst, "reason": reason},
+        )
         ui.navigate.reload()
 
-    def draw() -> None:
-        said = f"{analyst} can ask nothing more of {name}. Earlier answers stay readable."
-        with in_row().style("gap:2px;justify-content:flex-end"):
-            ui.button("Limit …", on_click=partial(_ask_limit, context, name, "analyst", analyst)).props("flat dense")
-            button = ui.button(
-                "Revoke …",
-                on_click=lambda: ask_reason(f"Revoke {analyst}?", said, "Revoke", revoke, is_grave=True),
-            )
-            called(button.props("flat dense color=negative"), test_id=f"revoke-{analyst}")
-
-    return draw
+    said = f"{analyst} can ask nothing more of {name}. Earlier answers stay readable."
+    ask = partial(ask_reason, f"Revoke {analyst}?", said, "Revoke", revoke, is_grave=True)
+    with in_row().style("gap:2px;justify-content:flex-end"):
+        ui.button("Limit …", on_click=partial(_ask_limit, context, name, "analyst", analyst)).props("flat dense")
+        button = ui.button("Revoke …", on_click=ask).props("flat dense color=negative")
+        called(button, test_id=f"revoke-{analyst}")
 
 
 def _ask_limit(context: PageContext, name: str, whose: str, analyst: str = "") -> None:
     """Asks for a number and a reason, and sets the limit."""
     title, said = LIMITS[whose]
     with opened_dialog(title.format(name=name, analyst=analyst), said) as dialog:
-        amount = ui.input("Epsilon", placeholder="0.5").props('outlined dense autofocus data-testid="amount"')
+        amount = ui.input("Epsilon", placeholder="0.5").props('autofocus data-testid="amount"')
         amount.classes("w-full").style("margin-top:14px")
         reason = reason_field()
 
@@ -251,14 +240,14 @@ def _ask_limit(context: PageContext, name: str, whose: str, analyst: str = "") -
 async def _logs(context: PageContext, curator: Curator, name: str) -> None:
     # An answer that is stored follows its charge; the charge tells more.
     told = (entry for entry in curator.entries(name) if entry.kind != "answer")
-    found = await context.run(lambda: deque(told, maxlen=SHOWN))
+    newest = await context.run(lambda: deque(told, maxlen=SHOWN))
     audit_log = await context.run(lambda: context.app_state.audit_log.last(SHOWN))
     with ui.tabs().props("dense align=left no-caps inline-label") as tabs:
         losses = ui.tab("What the data lost", icon="receipt_long")
         doing = ui.tab("What users did", icon="history_edu")
     with ui.tab_panels(tabs, value=losses).classes("w-full"):
         with ui.tab_panel(losses):
-            _entries(list(reversed(found)))
+            _entries(list(reversed(newest)))
         with ui.tab_panel(doing):
             rows = [
                 [str(one.number), _time(one.at), one.who, one.action, one.target, _detail(one.detail)]

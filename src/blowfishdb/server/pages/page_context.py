@@ -42,7 +42,7 @@ class PageContext:
         now = self.app_state.logins.resume(self.secret)
         if now is None:
             raise NotSignedIn
-        if now.must_change or not now.scopes & set(scopes):
+        if not now.may(*scopes):
             raise NotAllowed(" or to ".join(scopes))
         return now
 
@@ -85,8 +85,8 @@ class PageContext:
         if isinstance(shown, NotSignedIn):
             _ended(self.request.url.path)
             return
-        said, close = sentence(shown.message), "Close"
-        ui.notify(said, type="negative", position="top", timeout=9000, close_button=close, multi_line=True)
+        said = sentence(shown.message)
+        ui.notify(said, type="negative", position="top", timeout=9000, close_button="Close", multi_line=True)
 
 
 def sentence(text: str) -> str:

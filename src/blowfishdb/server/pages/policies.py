@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from urllib.parse import quote
 
@@ -14,18 +14,36 @@ from nicegui import ui
 from blowfishdb.catalog.dataset import Dataset, family_words, read_value
 from blowfishdb.catalog.stretch import Stretch
 from blowfishdb.engine.evidence import not_protected
-from blowfishdb.errors import BlowfishError, InvalidInput, VersionMismatch
+from blowfishdb.errors import BlowfishError, InvalidInput, PolicyError, VersionMismatch
 from blowfishdb.ledger import VersionChange
+from blowfishdb.model.calendar import Dates, Timestamps
 from blowfishdb.model.constraints import as_constraints, write_constraint
 from blowfishdb.model.distance import hidden_distance
-from blowfishdb.model.domain import Domain
+from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.explain import explain, view_graph
 from blowfishdb.model.graphs import Composition, Presence
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import (
+    Custom,
+    Family,
+    Full,
+    Line,
+    Partition,
+    Policy,
+    Public,
+    Threshold,
+    custom,
+    full,
+    line,
+    partition,
+    public,
+    show_theta,
+    threshold,
+)
 from blowfishdb.present.chart import Chart, ChartAxis, Series
 from blowfishdb.present.chart_echarts import draw
 from blowfishdb.present.graph_picture import to_svg
 from blowfishdb.server.pages.controls import (
+    Tile,
     ask_reason,
     card,
     choice,
@@ -38,12 +56,168 @@ from blowfishdb.server.pages.controls import (
     redraw,
     small,
     spread,
+    tiles,
     wanted_dataset,
 )
-from blowfishdb.server.pages.family_form import FamilyEditor, FamilyForm, form_of, kinds_for, read_form
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, sentence
 from blowfishdb.server.rest.datasets import policy_tag
+
+LONGEST = 200_000
+MOST_GROUPED = 200
+"""Values that are listed in groups, at most, where they have an order."""
+SIMPLE: dict[str, Callable[[], Family]] = {"full": full, "line": line, "public": public}
+
+
+@dataclass(frozen=True)
+class FamilyForm:
+    """The kind of family and what was typed for it: theta, cut points, or blocks or pairs line by line."""
+
+    kind: str = "full"
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class FamilyKind:
+    """A kind of family for people: its name, picture and meaning; and the field it needs, if any."""
+
+    label: str
+    icon: str
+    tip: str
+    field: str = ""
+    missing: str = ""
+
+
+KINDS = {
+    "full": FamilyKind("Everything secret", "lock", "Any two values are hidden from each other: differential privacy."),
+    "threshold": FamilyKind(
+        "Within a distance",
+        "swap_horiz",
+        "Values at most so far apart are hidden from each other.",
+        "Hidden up to this distance",
+        "say up to which distance values are hidden from each other",
+    ),
+    "line": FamilyKind("Neighbours only", "linear_scale", "Each value is hidden from the next one only."),
+    "cuts": FamilyKind(
+        "Cut into blocks",
+        "content_cut",
+        "Values within a block are hidden from each other; which block is not.",
+        "New blocks begin at",
+        "say where new blocks begin, such as 18, 65",
+    ),
+    "blocks": FamilyKind(
+        "Groups of values",
+        "workspaces",
+        "Values of one group are hidden from each other; which group is not.",
+        "One group of values per line",
+        "write one group of values per line",
+    ),
+    "custom": FamilyKind(
+        "Listed pairs",
+        "hub",
+        "Exactly the pairs you list are hidden from each other.",
+        "One pair of values per line",
+        "write one pair of values per line, such as A1, A2",
+    ),
+    "public": FamilyKind("Public", "public", "Nothing about this attribute is hidden."),
+}
+
+
+def kinds_for(attribute: Attribute) -> dict[str, FamilyKind]:
+    """The families that fit an attribute."""
+    unfit = set() if attribute.ordered else {"threshold", "line", "cuts"}
+    if attribute.ordered and attribute.size > MOST_GROUPED:
+        unfit.add("blocks")
+    return {name: kind for name, kind in KINDS.items() if name not in unfit}
+
+
+def read_form(form: FamilyForm, attribute: Attribute) -> Family:
+    """The family that the form declares; PolicyError says what is missing."""
+    text = form.text.strip()
+    if len(text) > LONGEST:
+        raise PolicyError(f"this is longer than {LONGEST:,} characters; declare it in a file and add it there")
+    if form.kind in SIMPLE:
+        return SIMPLE[form.kind]()
+    if not text:
+        raise PolicyError(KINDS[form.kind].missing)
+    if form.kind == "threshold":
+        return threshold(text)
+    if form.kind == "cuts":
+        return partition(cuts=_items(text))
+    lines = [[read_value(item, attribute) for item in _items(row)] for row in text.splitlines() if row.strip()]
+    return partition(lines) if form.kind == "blocks" else custom(lines)
+
+
+def form_of(family: Family) -> FamilyForm:
+    """The form that declares a family."""
+    match family:
+        case Full():
+            return FamilyForm("full")
+        case Public():
+            return FamilyForm("public")
+        case Line():
+            return FamilyForm("line")
+        case Threshold(theta):
+            return FamilyForm("threshold", show_theta(theta))
+        case Partition(blocks, ()):
+            return FamilyForm("blocks", "\n".join(", ".join(map(str, block)) for block in blocks))
+        case Partition(_, cuts):
+            return FamilyForm("cuts", ", ".join(map(str, cuts)))
+        case Custom(edges):
+            return FamilyForm("custom", "\n".join(f"{one}, {two}" for one, two in edges))
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+@dataclass(eq=False)
+class FamilyEditor:
+    """The form; `on_change` hears of every change."""
+
+    attribute: Attribute
+    form: FamilyForm
+    on_change: Callable[[FamilyForm], None]
+
+    def build(self) -> None:
+        """Draws tiles for the kinds, and the field of the chosen one below them."""
+        kinds = kinds_for(self.attribute)
+        options = [Tile(name, kind.label, kind.icon, kind.tip) for name, kind in kinds.items()]
+        tiles(options, self.form.kind, self._choose, "What is hidden")
+        self._field = ui.element("div").style("margin-top:12px;min-height:58px")
+        redraw(self._field, self._draw)
+
+    def _choose(self, kind: str) -> None:
+        self.form = FamilyForm(kind, self._usual(kind))
+        redraw(self._field, self._draw)
+        self.on_change(self.form)
+
+    def _usual(self, kind: str) -> str:
+        """A start that is valid, from the declared domain alone."""
+        if kind == "threshold":
+            by = self.attribute.by if isinstance(self.attribute, Dates | Timestamps) else ""
+            return f"7 {by}s" if by else "5"
+        middle = self.attribute.size // 2
+        if kind == "cuts":
+            return self.attribute.run_label(middle, middle).split("–")[0].strip()
+        labels = [self.attribute.run_label(place, place) for place in range(min(self.attribute.size, 200))]
+        if kind == "blocks":
+            return f"{', '.join(labels[: len(labels) // 2])}\n{', '.join(labels[len(labels) // 2 :])}"
+        return f"{labels[0]}, {labels[1]}" if kind == "custom" and len(labels) > 1 else ""
+
+    def _type(self, text: object) -> None:
+        self.form = replace(self.form, text=str(text or ""))
+        self.on_change(self.form)
+
+    def _draw(self) -> None:
+        kind, is_long = KINDS[self.form.kind], self.form.kind in ("blocks", "custom")
+        if not kind.field:
+            small(kind.tip)
+            return
+        make = ui.textarea if is_long else ui.input
+        box = make(kind.field, value=self.form.text, on_change=lambda event: self._type(event.value))
+        box.props(f'debounce=250 {"autogrow" if is_long else ""} data-testid="family"').classes("w-full")
+
 
 CURVE_POINTS = 40
 WINDOW = 15
@@ -76,12 +250,10 @@ def _distance_curve(domain: Domain, policy: Policy, name: str, around: str) -> N
     """How many hidden steps lie between one value and all others: an observer's odds grow with them."""
     attribute = domain[name]
     centre = attribute.locate(read_value(around, attribute)) if around.strip() else attribute.size // 2
-    spread = sorted(
-        {round(part * (attribute.size - 1) / (CURVE_POINTS - 1)) for part in range(CURVE_POINTS)} | {centre}
-    )
+    places = sorted({*np.linspace(0, attribute.size - 1, CURVE_POINTS).round().astype(int).tolist(), centre})
     origin = attribute.value_at(centre)
-    steps = [hidden_distance(domain, policy, name, origin, attribute.value_at(place)) for place in spread]
-    labels = [attribute.run_label(place, place) for place in spread]
+    steps = [hidden_distance(domain, policy, name, origin, attribute.value_at(place)) for place in places]
+    labels = [attribute.run_label(place, place) for place in places]
     ui.label(f"Hidden steps from {attribute.run_label(centre, centre)} to every other value").classes("bf-label")
     curve = Series("steps", np.array([np.nan if step is None else step for step in steps], dtype=np.float64))
     chart = Chart("lines", ChartAxis(name, tuple(labels)), ChartAxis("steps"), (curve,))
@@ -103,42 +275,6 @@ LONGEST_TEXT = 2000
 """What an address may bring along for one attribute."""
 
 
-@dataclass(eq=False)
-class Draft:
-    """The policy as it is being edited, beside the one in force."""
-
-    context: PageContext
-    dataset: Dataset
-    forms: dict[str, FamilyForm]
-    composition: Composition
-    presence: Presence
-    constraints: str
-    shown: str
-    around: str = ""
-    parts: dict[str, ui.element] = field(default_factory=dict)
-    latest: Latest = field(init=False)
-
-    def policy(self) -> Policy:
-        """What the forms declare; PolicyError names the first thing that makes no sense."""
-        old, domain = self.dataset.policy, self.dataset.domain
-        families = {}
-        for name, said in self.forms.items():
-            kept = name not in old.attributes and said.kind == "full"
-            if not kept:
-                families[name] = read_form(said, domain[name])
-        constraints = [line.strip() for line in self.constraints.splitlines() if line.strip()]
-        texts = {write_constraint(constraint): constraint for constraint in old.constraints}
-        new = replace(
-            old,
-            attributes=families,
-            composition=self.composition,
-            presence=self.presence,
-            constraints=as_constraints(texts.get(line, line) for line in constraints),
-        )
-        new.check(domain)
-        return new
-
-
 @page("/policies", "Policies", "curate", "audit", lead="What is hidden, what is not, and what a change would do.")
 async def policies(context: PageContext) -> None:
     """The editor of one dataset's policy; auditors read it."""
@@ -147,235 +283,232 @@ async def policies(context: PageContext) -> None:
     if name is None:
         return
     dataset = curator.dataset(name)
-    policy = dataset.policy
-    own = [one for one in dataset.domain if policy.grid_of(one) is None]
-    if not own:
+    forms = {
+        attribute: form_of(dataset.policy.family(attribute))
+        for attribute in dataset.domain
+        if dataset.policy.grid_of(attribute) is None
+    }
+    if not forms:
         notice("All attributes of this dataset are hidden together; a document changes that.")
         return
-    asked = context.request.query_params
-    shown = asked.get("attribute", "") if asked.get("attribute") in own else own[0]
-    forms = {one: form_of(policy.family(one)) for one in own}
-    if asked.get("kind") in kinds_for(dataset.domain[shown]):
-        forms[shown] = FamilyForm(asked["kind"], asked.get("text", "")[:LONGEST_TEXT])
-    draft = Draft(
-        context,
-        dataset,
-        forms,
-        policy.composition,
-        policy.presence,
-        "\n".join(write_constraint(constraint) for constraint in policy.constraints),
-        shown,
-    )
+    wanted = context.request.query_params
+    shown = wanted.get("attribute", "")
+    shown = shown if shown in forms else next(iter(forms))
+    if wanted.get("kind") in kinds_for(dataset.domain[shown]):
+        forms[shown] = FamilyForm(wanted["kind"], wanted.get("text", "")[:LONGEST_TEXT])
     with ui.element("div").classes("bf-row bf-actions"):
         dataset_choice("/policies", curator.datasets(), name)
-    with ui.element("div").classes("bf-editor") as root:
-        draft.latest = Latest(context, root, partial(_refresh, draft))
-        with ui.element("div"):
-            with card():
-                _attributes(draft)
-            if "curate" in context.identity.scopes:
+    PolicyEditor(context, dataset, forms, shown)
+
+
+class PolicyEditor:
+    """The state of one open page: the policy as it is being edited, beside the one in force."""
+
+    def __init__(self, context: PageContext, dataset: Dataset, forms: dict[str, FamilyForm], shown: str) -> None:
+        self._context, self._dataset, self._forms, self._shown, self._around = context, dataset, forms, shown, ""
+        self._composition: Composition = dataset.policy.composition
+        self._presence: Presence = dataset.policy.presence
+        self._constraints = "\n".join(write_constraint(constraint) for constraint in dataset.policy.constraints)
+        self._is_curator = "curate" in context.identity.scopes
+        with ui.element("div").classes("bf-editor") as root:
+            self._latest = Latest(context, root, self._refresh)
+            with ui.element("div"):
                 with card():
-                    _change_card(draft)
-        with ui.element("div"):
-            with card():
-                _picture_card(draft)
-            with card():
-                heading("In words")
-                draft.parts["words"] = ui.element("div").props("aria-live=polite")
-    draft.latest.changed()
+                    self._build_attributes()
+                if self._is_curator:
+                    with card():
+                        self._build_change()
+            with ui.element("div"):
+                with card():
+                    with spread():
+                        self._title = ui.element("div")
+                        around = ui.input("Around this value", on_change=lambda e: self._set("_around", e.value))
+                        around.props("debounce=300").style("width:170px")
+                    self._picture = ui.element("div").style("margin-top:8px")
+                with card():
+                    heading("In words")
+                    self._words = ui.element("div").props("aria-live=polite")
+        self._latest.changed()
 
-
-def _attributes(draft: Draft) -> None:
-    """The left side: one attribute at a time, then what holds for whole records."""
-    is_curator = "curate" in draft.context.identity.scopes
-    heading("What is hidden")
-    ui.label("of").classes("bf-label")
-    ui.select(list(draft.forms), value=draft.shown, on_change=lambda event: choose(str(event.value))).props(
-        'outlined dense options-dense aria-label="Attribute" data-testid="attribute"'
-    ).classes("w-full")
-    room = ui.element("div").style("margin-top:12px")
-
-    def choose(name: str) -> None:
-        draft.shown, draft.around = name, ""
-        draw()
-        draft.latest.changed()
-
-    def changed(said: FamilyForm) -> None:
-        draft.forms[draft.shown] = said
-        draft.latest.changed()
-
-    def draw() -> None:
-        room.clear()
-        with room:
-            if is_curator:
-                FamilyEditor(draft.dataset.domain[draft.shown], draft.forms[draft.shown], changed).build()
-            else:
-                pill(family_words(draft.dataset.policy.family(draft.shown)), "is-brand")
-
-    draw()
-    for grid in draft.dataset.policy.joint:
-        notice(f"{' and '.join(grid.attributes)} are hidden together; a document changes that.").style(
-            "margin-top:10px"
+    def _policy(self) -> Policy:
+        """What the forms declare; PolicyError names the first thing that makes no sense."""
+        old, domain = self._dataset.policy, self._dataset.domain
+        families = {
+            name: read_form(form, domain[name])
+            for name, form in self._forms.items()
+            if name in old.attributes or form.kind != "full"
+        }
+        texts = {write_constraint(constraint): constraint for constraint in old.constraints}
+        lines = [line.strip() for line in self._constraints.splitlines() if line.strip()]
+        policy = replace(
+            old,
+            attributes=families,
+            composition=self._composition,
+            presence=self._presence,
+            constraints=as_constraints(texts.get(line, line) for line in lines),
         )
-    if is_curator:
-        _whole_record(draft)
+        policy.check(domain)
+        return policy
 
+    def _set(self, part: str, value: object) -> None:
+        setattr(self, part, str(value or ""))
+        self._latest.changed()
 
-def _whole_record(draft: Draft) -> None:
-    ui.separator().style("margin:18px 0 4px")
-    for part, label, options in (
-        ("composition", "In which attributes two hidden records differ", COMPOSITIONS),
-        ("presence", "Whether somebody's row is there", PRESENCES),
-    ):
-        ui.label(label).classes("bf-label")
-        _choice(draft, part, options)
-    ui.label("Public constraints, one per line").classes("bf-label")
-    ui.textarea(
-        value=draft.constraints,
-        placeholder="count(age < 18) = 120\nmarginal(ward)",
-        on_change=lambda event: _set(draft, "constraints", str(event.value or "")),
-    ).props('outlined dense autogrow debounce=300 aria-label="Public constraints" data-testid="constraints"').classes(
-        "w-full"
-    )
-    small("Counts that everybody knows already. They tie records together, and what ties costs.", "margin-top:4px")
+    def _build_attributes(self) -> None:
+        """The left side: one attribute at a time, then what holds for whole records."""
+        heading("What is hidden")
+        ui.label("of").classes("bf-label")
+        attribute = ui.select(list(self._forms), value=self._shown, on_change=lambda e: self._choose(str(e.value)))
+        attribute.props('aria-label="Attribute" data-testid="attribute"').classes("w-full")
+        self._family = ui.element("div").style("margin-top:12px")
+        redraw(self._family, self._build_family)
+        for grid in self._dataset.policy.joint:
+            said = f"{' and '.join(grid.attributes)} are hidden together; a document changes that."
+            notice(said).style("margin-top:10px")
+        if self._is_curator:
+            self._build_records()
 
+    def _choose(self, name: str) -> None:
+        self._shown, self._around = name, ""
+        redraw(self._family, self._build_family)
+        self._latest.changed()
 
-def _choice(draft: Draft, part: str, options: dict[str, str]) -> None:
-    """A choice with its consequence below it."""
+    def _build_family(self) -> None:
+        def changed(form: FamilyForm) -> None:
+            self._forms[self._shown] = form
+            self._latest.changed()
 
-    def chosen(value: str) -> None:
-        said.set_text(CONSEQUENCES[value])
-        _set(draft, part, value)
+        if self._is_curator:
+            FamilyEditor(self._dataset.domain[self._shown], self._forms[self._shown], changed).build()
+        else:
+            pill(family_words(self._dataset.policy.family(self._shown)), "is-brand")
 
-    room = ui.element("div")
-    said = small(CONSEQUENCES[str(getattr(draft, part))], "margin-top:4px")
-    with room:
-        choice(options, str(getattr(draft, part)), chosen, part.capitalize())
+    def _build_records(self) -> None:
+        ui.separator().style("margin:18px 0 4px")
+        ui.label("In which attributes two hidden records differ").classes("bf-label")
+        self._build_choice("_composition", COMPOSITIONS, "Composition")
+        ui.label("Whether somebody's row is there").classes("bf-label")
+        self._build_choice("_presence", PRESENCES, "Presence")
+        ui.label("Public constraints, one per line").classes("bf-label")
+        ui.textarea(
+            value=self._constraints,
+            placeholder="count(age < 18) = 120\nmarginal(ward)",
+            on_change=lambda event: self._set("_constraints", event.value),
+        ).props('autogrow debounce=300 aria-label="Public constraints" data-testid="constraints"').classes("w-full")
+        small("Counts that everybody knows already. They tie records together, and what ties costs.", "margin-top:4px")
 
+    def _build_choice(self, part: str, options: dict[str, str], label: str) -> None:
+        """A choice with its consequence below it."""
 
-def _set(draft: Draft, part: str, value: str) -> None:
-    setattr(draft, part, value)
-    draft.latest.changed()
+        def choose(value: str) -> None:
+            consequence.set_text(CONSEQUENCES[value])
+            self._set(part, value)
 
+        value = str(getattr(self, part))
+        with ui.element("div"):
+            choice(options, value, choose, label)
+        consequence = small(CONSEQUENCES[value], "margin-top:4px")
 
-def _picture_card(draft: Draft) -> None:
-    with spread():
-        draft.parts["title"] = ui.element("div")
+    def _build_change(self) -> None:
+        heading("What saving does")
+        self._change = ui.element("div").props("aria-live=polite").style("margin-top:8px")
+        said = "It is in force for every answer from now on, and the reason is kept in the ledger."
+        self._button = ui.button(
+            "Save the policy", icon="check", on_click=lambda: ask_reason("Put it in force?", said, "Save", self._save)
+        )
+        self._button.props('unelevated data-testid="save"').style("margin-top:14px")
 
-        ui.input("Around this value", on_change=lambda event: _set(draft, "around", str(event.value or ""))).props(
-            "outlined dense debounce=300"
-        ).style("width:170px")
-    draft.parts["picture"] = ui.element("div").style("margin-top:8px")
-
-
-def _change_card(draft: Draft) -> None:
-    heading("What saving does")
-    draft.parts["change"] = ui.element("div").props("aria-live=polite").style("margin-top:8px")
-
-    async def save(reason: str) -> None:
-        context, name = draft.context, draft.dataset.name
-        curator = context.curator()
-        new = draft.policy()
+    async def _save(self, reason: str) -> None:
+        name, policy, curator = self._dataset.name, self._policy(), self._context.curator()
 
         def work() -> VersionChange:
             account, before = curator.in_force(name)
-            if policy_tag(before.policy) != policy_tag(draft.dataset.policy):
+            if policy_tag(before.policy) != policy_tag(self._dataset.policy):
                 raise VersionMismatch("policy", policy_tag(before.policy))
-            return curator.set_policy(name, new, reason=reason, seen=account.policy_version)
+            return curator.set_policy(name, policy, reason=reason, seen=account.policy_version)
 
-        change = await context.run(work)
-        context.app_state.audit_log.note(
-            context.identity.name, "changed a policy", name, {"version": change.next_version}
-        )
-        ui.navigate.to(f"/policies?dataset={quote(name)}&attribute={quote(draft.shown)}")
+        change = await self._context.run(work)
+        self._context.note("changed a policy", name, {"version": change.next_version})
+        ui.navigate.to(f"/policies?dataset={quote(name)}&attribute={quote(self._shown)}")
 
-    said = "It is in force for every answer from now on, and the reason is kept in the ledger."
-    button = ui.button(
-        "Save the policy", icon="check", on_click=lambda: ask_reason("Put it in force?", said, "Save", save)
-    )
-    draft.parts["save"] = button.props('unelevated data-testid="save"').style("margin-top:14px")
+    async def _refresh(self, is_wanted: IsWanted) -> None:
+        """Draws the graph, the words and the consequences of the policy as it is now."""
+        policy: Policy | None = None
+        change: tuple[VersionChange, Stretch] | None = None
+        refusal = ""
+        try:
+            curator = self._context.auditor()
+            policy = self._policy()
+            if policy != self._dataset.policy:
+                work = partial(curator.what_would_change, self._dataset.name, policy=policy)
+                change = await self._context.run(work)
+        except InvalidInput as error:
+            refusal = sentence(error.message)
+        if not is_wanted():
+            return
+        redraw(self._title, partial(heading, f"The graph of {self._shown}"))
+        if self._is_curator:
+            self._change.clear()
+            with self._change:
+                self._button.set_enabled(_show_change(change, refusal))
+        self._picture.clear()
+        self._words.clear()
+        if policy is None:
+            return
+        with self._picture:
+            draw_graph(self._dataset.domain, policy, self._shown, self._around)
+        with self._words:
+            self._show_words(policy)
 
-
-async def _refresh(draft: Draft, is_wanted: IsWanted) -> None:
-    """Draws the graph, the words and the consequences of the policy as it is now."""
-    policy: Policy | None = None
-    found: tuple[VersionChange, Stretch] | None = None
-    refusal = ""
-    try:
-        curator = draft.context.auditor()
-        policy = draft.policy()
-        if policy != draft.dataset.policy:
-            found = await draft.context.run(partial(curator.what_would_change, draft.dataset.name, policy=policy))
-    except InvalidInput as error:
-        refusal = sentence(error.message)
-    if not is_wanted():
-        return
-    redraw(draft.parts["title"], partial(heading, f"The graph of {draft.shown}"))
-    for part in ("picture", "words"):
-        draft.parts[part].clear()
-    button = draft.parts.get("save")
-    if isinstance(button, ui.button):
-        draft.parts["change"].clear()
-        with draft.parts["change"]:
-            button.set_enabled(_change(found, refusal))
-    if policy is None:
-        return
-    with draft.parts["picture"]:
-        draw_graph(draft.dataset.domain, policy, draft.shown, draft.around)
-    with draft.parts["words"]:
-        _words(draft, policy)
-
-
-def _words(draft: Draft, policy: Policy) -> None:
-    """What is hidden and what is not: of the shown attribute and of whole records, the others folded away."""
-    domain = draft.dataset.domain
-    hidden, told = explain(domain, policy), not_protected(domain, policy)
-    others = tuple(f"{name}: " for name in domain if name != draft.shown)
-    near = [text for text in hidden if not text.startswith(others)]
-    with ui.element("div").classes("bf-two").style("margin-top:10px"):
-        with ui.element("div"):
-            _sentences("What the policy says", "hub", "brand", near)
-        with ui.element("div"):
-            _sentences("Not hidden", "visibility", "accent", told or ("Nothing: everything about a record is hidden.",))
-    if len(near) < len(hidden):
-        with ui.expansion("The other attributes").classes("w-full"), ui.element("ul").classes("bf-list"):
-            _items([text for text in hidden if text.startswith(others)])
+    def _show_words(self, policy: Policy) -> None:
+        """What is hidden and what is not: of the shown attribute and of whole records, the others folded away."""
+        domain = self._dataset.domain
+        hidden, told = explain(domain, policy), not_protected(domain, policy)
+        others = tuple(f"{name}: " for name in domain if name != self._shown)
+        near = [text for text in hidden if not text.startswith(others)]
+        far = [text for text in hidden if text.startswith(others)]
+        with ui.element("div").classes("bf-two").style("margin-top:10px"):
+            for title, icon, kind, said in (
+                ("What the policy says", "hub", "brand", near),
+                ("Not hidden", "visibility", "accent", told or ("Nothing: everything about a record is hidden.",)),
+            ):
+                with ui.element("div"):
+                    with in_row().style("gap:7px"):
+                        ui.icon(icon).style(f"color:var(--bf-{kind});font-size:19px").props("aria-hidden=true")
+                        ui.label(title).style("font-weight:620")
+                    _list(said)
+        if far:
+            with ui.expansion("The other attributes").classes("w-full"):
+                _list(far)
 
 
-def _sentences(title: str, icon: str, kind: str, said: Sequence[str]) -> None:
-    with in_row().style("gap:7px"):
-        ui.icon(icon).style(f"color:var(--bf-{kind});font-size:19px").props("aria-hidden=true")
-        ui.label(title).style("font-weight:620")
+def _list(sentences: Sequence[str]) -> None:
     with ui.element("ul").classes("bf-list"):
-        _items(said)
+        for text in sentences:
+            with ui.element("li"):
+                ui.label(text)
 
 
-def _items(said: Sequence[str]) -> None:
-    for text in said:
-        with ui.element("li"):
-            ui.label(text)
-
-
-def _change(found: tuple[VersionChange, Stretch] | None, refusal: str) -> bool:
+def _show_change(outcome: tuple[VersionChange, Stretch] | None, refusal: str) -> bool:
     """Says what would happen to what past answers promised, and whether it can be done."""
     if refusal:
         notice(refusal, "is-accent", "edit")
         return False
-    if found is None:
+    if outcome is None:
         ui.label("Nothing has been changed yet.").classes("bf-quiet")
         return False
-    change, stretch = found
+    change, stretch = outcome
     if change.refusal is not None:
         notice(f"{sentence(change.refusal)} {sentence(stretch.why)}", "is-bad", "block")
         return False
+    after = figure(change.spent_after)
     if change.stretch == 1:
-        ui.label(f"Version {change.next_version}. What was spent stays as it is: {figure(change.spent_after)}.").style(
-            "font-weight:560"
-        )
+        said = f"What was spent stays as it is: {after}."
     else:
-        ui.label(
-            f"Version {change.next_version}. Past loss counts {figure(change.stretch)} times: epsilon "
-            f"{figure(change.spent_before)} spent becomes {figure(change.spent_after)} of {figure(change.limit)}."
-        ).style("font-weight:560")
+        said = (
+            f"Past loss counts {figure(change.stretch)} times: epsilon {figure(change.spent_before)} spent becomes "
+            f"{after} of {figure(change.limit)}."
+        )
+    ui.label(f"Version {change.next_version}. {said}").style("font-weight:560")
     small(sentence(stretch.why), "margin-top:2px")
     return True

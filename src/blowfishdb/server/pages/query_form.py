@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Literal, Protocol, TypeAlias, TypeVar, get_args
+from functools import reduce
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, get_args
 
 from nicegui import ui
 
@@ -20,7 +21,8 @@ from blowfishdb.model.calendar import NESTS, Dates, Timestamps
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.numbers import show
 from blowfishdb.model.predicate import Axis, Both, Comparison, Member, Negation, Predicate
-from blowfishdb.server.pages.controls import Tile, choice, icon_button, small, spread, tiles
+from blowfishdb.server.pages.controls import Tile, choice, icon_button, redraw, small, spread, tiles
+from blowfishdb.server.pages.page_context import PageContext
 
 UNITS_OF = frozenset(NESTS)
 COMFORTABLE = 24
@@ -36,53 +38,38 @@ def is_calendar(attribute: Attribute) -> bool:
 
 def steps_of(attribute: Attribute) -> dict[str, str]:
     """Each way to group the attribute, with words for it: "5" becomes "by 5 (20 bins)"."""
-    found = {"": f"all {attribute.size:,} {_unit(attribute)}s"}
     if isinstance(attribute, Dates | Timestamps):
-        return found | {unit: f"by {unit}" for unit in NESTS[attribute.by]}
-    for width, groups in _widths(attribute):
-        found[show(width)] = f"by {show(width)} ({groups:,} bins)"
-    return found
+        return {"": f"all {attribute.size:,} {attribute.by}s"} | {unit: f"by {unit}" for unit in NESTS[attribute.by]}
+    whole = f"all {attribute.size:,} {'bins' if isinstance(attribute, Bins) else 'values'}"
+    return {"": whole} | {step: f"by {step} ({groups:,} bins)" for step, groups in _widths(attribute).items()}
 
 
 def usual_step(attribute: Attribute) -> str:
     """The finest grouping that is easy to read."""
+    if attribute.size <= COMFORTABLE:
+        return ""
     if isinstance(attribute, Dates | Timestamps):
-        units = [unit for unit in ("month", "week", "day", "quarter", "year") if unit in NESTS[attribute.by]]
-        return "" if attribute.size <= COMFORTABLE or not units else units[0]
-    fitting = [show(width) for width, groups in _widths(attribute) if groups <= COMFORTABLE]
-    return "" if attribute.size <= COMFORTABLE or not fitting else fitting[0]
+        steps = [unit for unit in ("month", "week", "day", "quarter", "year") if unit in NESTS[attribute.by]]
+    else:
+        steps = [step for step, groups in _widths(attribute).items() if groups <= COMFORTABLE]
+    return steps[0] if steps else ""
 
 
-def _unit(attribute: Attribute) -> str:
-    if isinstance(attribute, Dates | Timestamps):
-        return attribute.by
-    return "bin" if isinstance(attribute, Bins) else "value"
-
-
-def _widths(attribute: Attribute) -> list[tuple[Fraction, int]]:
+def _widths(attribute: Attribute) -> dict[str, int]:
     """Round widths, from fine to coarse, with the number of groups each makes."""
     if isinstance(attribute, Integers):
-        own = Fraction(1)
+        unit = Fraction(1)
     elif isinstance(attribute, Bins) and attribute.width is not None:
-        own = attribute.width
+        unit = attribute.width
     else:
-        return []
-    found = []
-    for times in _round_numbers():
-        groups = -(-attribute.size // times)
-        if groups < FEWEST:
-            break
-        found.append((times * own, groups))
-    comfortable = [one for one in found if one[1] <= 20 * COMFORTABLE]
-    return (comfortable or found)[:LISTED]
-
-
-def _round_numbers() -> itertools.chain[int]:
-    """2, 5, 10, 20, 25, 50, 100, ..."""
-    tens = itertools.count(1)
-    return itertools.chain(
-        [2, 5], itertools.chain.from_iterable((10**k, 2 * 10**k, 25 * 10 ** (k - 1), 5 * 10**k) for k in tens)
-    )
+        return {}
+    # 2, 5, 10, 20, 25, 50, 100, ...
+    tens = ((10**k, 2 * 10**k, 25 * 10 ** (k - 1), 5 * 10**k) for k in itertools.count(1))
+    counts = itertools.chain((2, 5), itertools.chain.from_iterable(tens))
+    fitting = itertools.takewhile(lambda count: -(-attribute.size // count) >= FEWEST, counts)
+    widths = {show(count * unit): -(-attribute.size // count) for count in fitting}
+    comfortable = {step: groups for step, groups in widths.items() if groups <= 20 * COMFORTABLE}
+    return dict(itertools.islice((comfortable or widths).items(), LISTED))
 
 
 Template = Literal["histogram", "cdf", "heat", "ranges", "marginals", "sql"]
@@ -92,6 +79,8 @@ Span: TypeAlias = tuple[object, object]
 Outcome = TypeVar("Outcome", covariant=True)
 SPAN = re.compile(r"\s*(\S+)\s*(?:to|\.\.|,|;|\s)\s*(\S+)\s*")
 PAIR = 2
+NEEDED: dict[Template, int] = {"heat": PAIR, "marginals": PAIR}
+"""How many attributes a template needs, where it is not one."""
 LONGEST = 15
 """So many digits a number may have before and behind its point."""
 
@@ -144,17 +133,17 @@ class FilterChoice:
         """The same as the engine knows it."""
         if self.condition != "between":
             values = tuple(literal(attribute, value) for value in self.values)
-            one = len(values) == 1
-            found = Comparison(self.attribute, "==", values[0]) if one else Member(self.attribute, values)
-            return found if self.condition == "among" else Negation(found)
-        low = None if not self.low.strip() else Comparison(self.attribute, ">=", literal(attribute, self.low))
-        high = None if not self.high.strip() else Comparison(self.attribute, "<=", literal(attribute, self.high))
-        if low is not None and high is not None:
-            return Both(low, high)
-        end = high if low is None else low
-        if end is None:
+            is_one = len(values) == 1
+            listed = Comparison(self.attribute, "==", values[0]) if is_one else Member(self.attribute, values)
+            return listed if self.condition == "among" else Negation(listed)
+        ends: list[Predicate] = [
+            Comparison(self.attribute, sign, literal(attribute, text))
+            for sign, text in ((">=", self.low), ("<=", self.high))
+            if text.strip()
+        ]
+        if not ends:
             raise QueryError(f"say from where or to where {self.attribute} shall be")
-        return end
+        return reduce(Both, ends)
 
 
 @dataclass(frozen=True)
@@ -169,7 +158,7 @@ class QueryDraft:
 
     def axes(self) -> list[Axis]:
         """The attributes to group by; QueryError while the template needs others."""
-        needed = {"heat": PAIR, "marginals": PAIR}.get(self.template, 1)
+        needed = NEEDED.get(self.template, 1)
         if len(self.chosen) < needed:
             raise QueryError("choose an attribute" if needed == 1 else "choose at least two attributes")
         return [chosen.axis() for chosen in self.chosen]
@@ -180,11 +169,14 @@ class QueryDraft:
 
     def ranges(self, domain: Domain) -> list[Span] | None:
         """The ranges that were listed, each from its low end up to but without its high end; None for all of them."""
-        lines = [line for line in self.spans.splitlines() if line.strip()]
-        if not lines:
-            return None
         attribute = domain.find(self.chosen[0].attribute)
-        return [_span(line, attribute) for line in lines]
+        spans: list[Span] = []
+        for line in filter(str.strip, self.spans.splitlines()):
+            ends = SPAN.fullmatch(line)
+            if ends is None:
+                raise QueryError(f"{line[:40]!r} is no range; write one on each line, such as 10 to 20")
+            spans.append((literal(attribute, ends[1]), literal(attribute, ends[2])))
+        return spans or None
 
 
 def build_query(draft: QueryDraft, table: Queryable[Outcome]) -> Outcome:
@@ -212,10 +204,9 @@ def literal(attribute: Attribute, text: str) -> object:
     if isinstance(attribute, Categorical):
         return next((value for value in attribute.values if str(value) == text), plain)
     if is_calendar(attribute):
+        is_day = len(plain) <= len("2025-03-31")
         try:
-            return (
-                datetime.date.fromisoformat(plain) if len(plain) <= 10 else datetime.datetime.fromisoformat(plain)
-            )  # an ISO date
+            return datetime.date.fromisoformat(plain) if is_day else datetime.datetime.fromisoformat(plain)
         except ValueError:
             raise QueryError(f"{plain[:40]!r} is no date; write for example 2025-03-31") from None
     return number(plain)
@@ -224,19 +215,12 @@ def literal(attribute: Attribute, text: str) -> object:
 def number(text: str) -> int | float:
     """A number as a program would write it, so that page and program ask the very same; floats count as they print."""
     try:
-        found = Decimal(text.replace(" ", ""))
+        exact = Decimal(text.replace(" ", ""))
     except InvalidOperation:
         raise QueryError(f"{text[:40]!r} is no number") from None
-    if not found.is_finite() or (found and not -LONGEST < found.adjusted() < LONGEST):
+    if not exact.is_finite() or (exact and not -LONGEST < exact.adjusted() < LONGEST):
         raise QueryError(f"{text[:40]!r} is no number that can be used here")
-    return int(found) if found == found.to_integral_value() else float(found)
-
-
-def _span(line: str, attribute: Attribute) -> Span:
-    found = SPAN.fullmatch(line)
-    if found is None:
-        raise QueryError(f"{line[:40]!r} is no range; write one on each line, such as 10 to 20")
-    return literal(attribute, found[1]), literal(attribute, found[2])
+    return int(exact) if exact == exact.to_integral_value() else float(exact)
 
 
 @dataclass(frozen=True)
@@ -282,48 +266,40 @@ class FilterForm:
                 self._row(place)
 
     def _row(self, place: int) -> None:
-        one = self._filters[place]
-        attribute = self._domain[one.attribute]
+        condition = self._filters[place]
+        attribute = self._domain[condition.attribute]
         with ui.element("div").style("display:grid;grid-template-columns:minmax(0,1fr) auto;gap:6px;align-items:start"):
             with ui.element("div").classes("bf-stack").style("gap:6px"):
                 with ui.element("div").classes("bf-pair"):
-                    name = ui.select(list(self._domain), value=one.attribute).props("outlined dense options-dense")
+                    name = ui.select(list(self._domain), value=condition.attribute)
                     name.props('aria-label="Attribute of the filter"')
-                    name.on_value_change(lambda e: self._put(place, blank(self._domain, e.value), rebuild=True))
+                    name.on_value_change(lambda e: self._choose_attribute(place, e.value))
                     if isinstance(attribute, Categorical):
-                        how = ui.select(dict(WORDS), value=one.condition).props("outlined dense options-dense")
-                        how.props('aria-label="Condition"')
-                        how.on_value_change(
-                            lambda e: self._put(place, replace(self._filters[place], condition=e.value))
-                        )
+                        how = ui.select(dict(WORDS), value=condition.condition).props('aria-label="Condition"')
+                        how.on_value_change(lambda e: self._put(place, condition=e.value))
                     else:
                         small("from … to, both included", "align-self:center")
                 if isinstance(attribute, Categorical):
-                    self._values(place, attribute)
+                    listed = [str(value) for value in attribute.values[:MOST_LISTED]]
+                    values = ui.select(listed, value=list(condition.values), multiple=True, label="Values")
+                    values.props("use-chips").classes("w-full")
+                    values.on_value_change(lambda e: self._put(place, values=tuple(e.value or ())))
                 else:
-                    self._ends(place, calendar=is_calendar(attribute))
-            icon_button("close", f"Remove the filter on {one.attribute}", lambda: self._drop(place))
+                    example = "2025-01-31" if is_calendar(attribute) else ""
+                    with ui.element("div").classes("bf-pair"):
+                        low = ui.input("From", value=condition.low, placeholder=example).props("debounce=250")
+                        low.on_value_change(lambda e: self._put(place, low=e.value or ""))
+                        high = ui.input("To", value=condition.high, placeholder=example).props("debounce=250")
+                        high.on_value_change(lambda e: self._put(place, high=e.value or ""))
+            icon_button("close", f"Remove the filter on {condition.attribute}", lambda: self._drop(place))
 
-    def _values(self, place: int, attribute: Categorical) -> None:
-        listed = [str(value) for value in attribute.values[:MOST_LISTED]]
-        values = ui.select(listed, value=list(self._filters[place].values), multiple=True, label="Values")
-        values.props("outlined dense options-dense use-chips").classes("w-full")
-        values.on_value_change(lambda e: self._put(place, replace(self._filters[place], values=tuple(e.value or ()))))
+    def _put(self, place: int, **changes: Any) -> None:
+        self._filters[place] = replace(self._filters[place], **changes)
+        self._on_change(tuple(self._filters))
 
-    def _ends(self, place: int, *, calendar: bool) -> None:
-        example = "2025-01-31" if calendar else ""
-        with ui.element("div").classes("bf-pair"):
-            low = ui.input("From", value=self._filters[place].low, placeholder=example)
-            high = ui.input("To", value=self._filters[place].high, placeholder=example)
-            for end in (low, high):
-                end.props("outlined dense debounce=250")
-            low.on_value_change(lambda e: self._put(place, replace(self._filters[place], low=e.value or "")))
-            high.on_value_change(lambda e: self._put(place, replace(self._filters[place], high=e.value or "")))
-
-    def _put(self, place: int, one: FilterChoice, *, rebuild: bool = False) -> None:
-        self._filters[place] = one
-        if rebuild:
-            self._build()
+    def _choose_attribute(self, place: int, name: str) -> None:
+        self._filters[place] = blank(self._domain, name)
+        self._build()
         self._on_change(tuple(self._filters))
 
     def _add(self) -> None:
@@ -359,129 +335,141 @@ class QueryForm:
     def __init__(
         self, dataset: str, domain: Domain, on_change: Callable[[], object], offered: Sequence[Tile] = TILES
     ) -> None:
-        first = self._usable(domain, "histogram")[0]
-        self.draft = QueryDraft(dataset, "histogram", (AxisChoice(first, usual_step(domain[first])),))
-        self.sql = f"SELECT {first}, COUNT(*)\nFROM {dataset}\nGROUP BY {first}"
         self._domain, self._on_change = domain, on_change
+        first = next(iter(domain))
+        self.draft = QueryDraft(dataset, "histogram", (self._usual(first),))
+        self.sql = f"SELECT {first}, COUNT(*)\nFROM {dataset}\nGROUP BY {first}"
         self._tips = {tile.value: tile.tip for tile in offered}
         tiles(offered, "histogram", self._choose_template, "What to ask")
-        self._said = small(offered[0].tip, "margin-top:8px")
+        self._tip = small(offered[0].tip, "margin-top:8px")
         self._box = ui.element("div")
-        self._build()
+        redraw(self._box, self._build)
 
-    @staticmethod
-    def _usable(domain: Domain, template: Template) -> list[str]:
-        return [name for name in domain if template not in ORDERED or domain[name].ordered]
+    def _usable(self, template: Template) -> list[str]:
+        return [name for name in self._domain if template not in ORDERED or self._domain[name].ordered]
 
-    def _put(self, draft: QueryDraft, *, rebuild: bool = False) -> None:
-        self.draft = draft
+    def _usual(self, name: str) -> AxisChoice:
+        return AxisChoice(name, usual_step(self._domain[name]))
+
+    def _put(self, *, rebuild: bool = False, **changes: Any) -> None:
+        self.draft = replace(self.draft, **changes)
         if rebuild:
-            self._build()
+            redraw(self._box, self._build)
         self._on_change()
 
     def _choose_template(self, chosen: str) -> None:
-        known = next(template for template in TEMPLATES if template == chosen)
-        usable = self._usable(self._domain, known)
-        kept = [one for one in self.draft.chosen if one.attribute in usable]
-        needed = PAIR if known in ("heat", "marginals") else 1
-        for name in usable:
-            if len(kept) < needed and name not in [one.attribute for one in kept]:
-                kept.append(AxisChoice(name, usual_step(self._domain[name])))
-        most = MOST_ATTRIBUTES if known == "marginals" else needed
-        self._said.text = self._tips[known]
-        self._put(replace(self.draft, template=known, chosen=tuple(kept[:most])), rebuild=True)
+        template = next(template for template in TEMPLATES if template == chosen)
+        usable, needed = self._usable(template), NEEDED.get(template, 1)
+        axes = [axis for axis in self.draft.chosen if axis.attribute in usable]
+        free = [name for name in usable if name not in [axis.attribute for axis in axes]]
+        axes += [self._usual(name) for name in free[: max(needed - len(axes), 0)]]
+        most = MOST_ATTRIBUTES if template == "marginals" else needed
+        self._tip.text = self._tips[template]
+        self._put(template=template, chosen=tuple(axes[:most]), rebuild=True)
 
     def _build(self) -> None:
-        self._box.clear()
-        with self._box:
-            if self.draft.template == "sql":
-                self._statement()
-                return
-            usable = self._usable(self._domain, self.draft.template)
-            if not usable or (self.draft.template in ("heat", "marginals") and len(usable) < PAIR):
-                small("This dataset has no attribute for that.", "margin-top:14px")
-                return
-            for place in range(len(self.draft.chosen)):
-                self._attribute(place, usable)
-            if self.draft.template == "marginals" and len(self.draft.chosen) < min(MOST_ATTRIBUTES, len(usable)):
-                ui.button("Another attribute", icon="add", on_click=self._add).props("flat dense").style(
-                    "margin-top:4px"
-                )
-            if self.draft.template == "ranges":
-                self._ranges()
-            FilterForm(self._domain, self.draft.filters, lambda found: self._put(replace(self.draft, filters=found)))
+        template, chosen = self.draft.template, self.draft.chosen
+        if template == "sql":
+            self._statement()
+            return
+        usable = self._usable(template)
+        if len(usable) < NEEDED.get(template, 1):
+            small("This dataset has no attribute for that.", "margin-top:14px")
+            return
+        for place in range(len(chosen)):
+            self._attribute(place, usable)
+        if template == "marginals" and len(chosen) < min(MOST_ATTRIBUTES, len(usable)):
+            more = ui.button("Another attribute", icon="add", on_click=self._add)
+            more.props("flat dense").style("margin-top:4px")
+        if template == "ranges":
+            self._ranges()
+        FilterForm(self._domain, self.draft.filters, lambda filters: self._put(filters=filters))
 
     def _attribute(self, place: int, usable: list[str]) -> None:
-        chosen = self.draft.chosen[place]
-        label = self._label(place)
-        can_drop = self.draft.template == "marginals" and len(self.draft.chosen) > PAIR
-        with (
-            ui.element("div")
-            .classes(f"bf-pair bf-attribute {'has-third' if can_drop else ''}")
-            .style("margin-top:14px")
-        ):
-            select = ui.select(usable, value=chosen.attribute, label=label)
-            select.props("outlined dense options-dense").on_value_change(
-                lambda e: self._choose_attribute(place, e.value)
-            )
-            steps = steps_of(self._domain[chosen.attribute])
-            step = ui.select(steps, value=chosen.step, label="How finely").props("outlined dense options-dense")
-            step.on_value_change(lambda e: self._choose_step(place, e.value))
+        template, axis, many = self.draft.template, self.draft.chosen[place], len(self.draft.chosen)
+        label = "Attribute" if many == 1 else f"Attribute {place + 1}"
+        if template == "heat":
+            label = ("Down", "Across")[place]
+        can_drop = template == "marginals" and many > PAIR
+        classes = f"bf-pair bf-attribute {'has-third' if can_drop else ''}"
+        with ui.element("div").classes(classes).style("margin-top:14px"):
+            select = ui.select(usable, value=axis.attribute, label=label)
+            select.on_value_change(lambda e: self._choose_attribute(place, e.value))
+            steps = steps_of(self._domain[axis.attribute])
+            step = ui.select(steps, value=axis.step, label="How finely")
+            step.on_value_change(lambda e: self._put(chosen=self._with(place, replace(axis, step=e.value))))
             if len(steps) == 1:
                 step.props("readonly hide-dropdown-icon")
             if can_drop:
-                icon_button("close", f"Leave out {chosen.attribute}", lambda: self._drop(place))
+                icon_button("close", f"Leave out {axis.attribute}", lambda: self._drop(place))
 
-    def _label(self, place: int) -> str:
-        if self.draft.template == "heat":
-            return ("Down", "Across")[place]
-        return "Attribute" if len(self.draft.chosen) == 1 else f"Attribute {place + 1}"
+    def _with(self, place: int, axis: AxisChoice) -> tuple[AxisChoice, ...]:
+        return (*self.draft.chosen[:place], axis, *self.draft.chosen[place + 1 :])
 
     def _choose_attribute(self, place: int, name: str) -> None:
         """Puts the attribute there; where another place has it, the two change places."""
-        listed = list(self.draft.chosen)
-        other = next((n for n, one in enumerate(listed) if one.attribute == name), None)
+        axes = list(self.draft.chosen)
+        other = next((n for n, axis in enumerate(axes) if axis.attribute == name), None)
         if other is None:
-            listed[place] = AxisChoice(name, usual_step(self._domain[name]))
+            axes[place] = self._usual(name)
         else:
-            listed[place], listed[other] = listed[other], listed[place]
-        self._put(replace(self.draft, chosen=tuple(listed)), rebuild=True)
-
-    def _choose_step(self, place: int, step: str) -> None:
-        listed = list(self.draft.chosen)
-        listed[place] = replace(listed[place], step=step)
-        self._put(replace(self.draft, chosen=tuple(listed)))
+            axes[place], axes[other] = axes[other], axes[place]
+        self._put(chosen=tuple(axes), rebuild=True)
 
     def _add(self) -> None:
-        taken = {one.attribute for one in self.draft.chosen}
+        taken = {axis.attribute for axis in self.draft.chosen}
         name = next(name for name in self._domain if name not in taken)
-        added = AxisChoice(name, usual_step(self._domain[name]))
-        self._put(replace(self.draft, chosen=(*self.draft.chosen, added)), rebuild=True)
+        self._put(chosen=(*self.draft.chosen, self._usual(name)), rebuild=True)
 
     def _drop(self, place: int) -> None:
-        kept = tuple(one for n, one in enumerate(self.draft.chosen) if n != place)
-        self._put(replace(self.draft, chosen=kept), rebuild=True)
+        self._put(chosen=self.draft.chosen[:place] + self.draft.chosen[place + 1 :], rebuild=True)
 
     def _ranges(self) -> None:
-        attribute = self._domain[self.draft.chosen[0].attribute]
         hint = "One range on each line, such as 10 to 20 (20 itself is not in it). Empty: all ranges at once."
-        area = ui.textarea("Ranges", value=self.draft.spans).props("outlined dense autogrow")
-        area.classes("w-full").style("margin-top:14px").props(f'hint="{hint}" debounce=250')
-        area.on_value_change(lambda e: self._put(replace(self.draft, spans=e.value or "")))
-        if isinstance(attribute, Categorical):
+        area = ui.textarea("Ranges", value=self.draft.spans).props(f'autogrow hint="{hint}" debounce=250')
+        area.classes("w-full").style("margin-top:14px")
+        area.on_value_change(lambda e: self._put(spans=e.value or ""))
+        if isinstance(self._domain[self.draft.chosen[0].attribute], Categorical):
             area.props("readonly")
 
     def _statement(self) -> None:
-        area = ui.textarea("Statement", value=self.sql).props("outlined autogrow debounce=300 spellcheck=false")
-        area.classes("w-full").style("margin-top:14px").props('input-class="bf-mono"')
-        said = "SELECT, one of COUNT(*), SUM, AVG, MEDIAN, CDF, QUANTILES, WHERE and GROUP BY; bin(x, 10) makes bins."
-        small(said, "margin-top:6px")
-
         def write(text: str | None) -> None:
             self.sql = text or ""
             self._on_change()
 
-        area.on_value_change(lambda e: write(e.value))
+        area = ui.textarea("Statement", value=self.sql, on_change=lambda e: write(e.value))
+        area.props('autogrow debounce=300 spellcheck=false input-class="bf-mono"', remove="dense")
+        area.classes("w-full").style("margin-top:14px")
+        said = "SELECT, one of COUNT(*), SUM, AVG, MEDIAN, CDF, QUANTILES, WHERE and GROUP BY; bin(x, 10) makes bins."
+        small(said, "margin-top:6px")
+
+
+class DatasetForm:
+    """A choice of datasets, and the controls of a query over the chosen one; `on_change` hears of every change."""
+
+    def __init__(
+        self,
+        context: PageContext,
+        names: list[str],
+        dataset: str,
+        on_change: Callable[[], object],
+        offered: Sequence[Tile] = TILES,
+    ) -> None:
+        self._context, self._on_change, self._offered = context, on_change, offered
+        data = ui.select(names, value=dataset, label="Dataset", on_change=lambda e: self._choose(e.value))
+        data.classes("w-full").style("margin-bottom:14px")
+        self._box = ui.element("div")
+        self._build(dataset)
+
+    def _choose(self, dataset: str) -> None:
+        self._build(dataset)
+        self._on_change()
+
+    def _build(self, dataset: str) -> None:
+        domain = self._context.session()[dataset].domain
+        self._box.clear()
+        with self._box:
+            self.query = QueryForm(dataset, domain, self._on_change, self._offered)
 
 
 CONFIDENCES = {"0.9": "90 %", "0.95": "95 %", "0.99": "99 %", "0.999": "99.9 %"}
@@ -496,39 +484,31 @@ class AccuracyForm:
         self._on_change = on_change
         choice({"accuracy": "Choose accuracy", "budget": "Choose budget"}, "accuracy", self._by, "Accuracy or budget")
         self._box = ui.element("div").style("margin-top:12px")
-        self._build()
+        redraw(self._box, self._build)
 
     def _by(self, chosen: str) -> None:
-        self._put(replace(self.draft, by="budget" if chosen == "budget" else "accuracy", mechanism=None))
-        self._build()
+        self._put(by="budget" if chosen == "budget" else "accuracy", mechanism=None)
+        redraw(self._box, self._build)
 
-    def _put(self, draft: AccuracyDraft) -> None:
-        self.draft = draft
+    def _put(self, **changes: Any) -> None:
+        self.draft = replace(self.draft, **changes)
         self._on_change()
 
     def _build(self) -> None:
-        self._box.clear()
-        with self._box:
-            with ui.element("div").classes("bf-pair"):
-                if self.draft.by == "accuracy":
-                    within = ui.input("Within ±", value=self.draft.alpha).props("outlined dense debounce=200")
-                    within.on_value_change(lambda e: self._put(replace(self.draft, alpha=e.value or "")))
-                else:
-                    spend = ui.input("Spend epsilon", value=self.draft.epsilon).props("outlined dense debounce=200")
-                    spend.on_value_change(lambda e: self._put(replace(self.draft, epsilon=e.value or "")))
-                sure = ui.select(CONFIDENCES, value=self.draft.confidence, label="Confidence")
-                sure.props("outlined dense options-dense")
-                sure.on_value_change(lambda e: self._put(replace(self.draft, confidence=e.value)))
-            self._mechanism()
-
-    def _mechanism(self) -> None:
-        """Which mechanism to use; those that look at the data promise no accuracy, so they need a budget."""
+        with ui.element("div").classes("bf-pair"):
+            if self.draft.by == "accuracy":
+                within = ui.input("Within ±", value=self.draft.alpha).props("debounce=200")
+                within.on_value_change(lambda e: self._put(alpha=e.value or ""))
+            else:
+                spend = ui.input("Spend epsilon", value=self.draft.epsilon).props("debounce=200")
+                spend.on_value_change(lambda e: self._put(epsilon=e.value or ""))
+            sure = ui.select(CONFIDENCES, value=self.draft.confidence, label="Confidence")
+            sure.on_value_change(lambda e: self._put(confidence=e.value))
+        # Mechanisms that look at the data promise no accuracy, so they need a budget.
         aware = list(DATA_AWARE) if self.draft.by == "budget" else []
         options = {AUTOMATIC: "the best for this question"} | {name: name for name in MECHANISMS}
         options |= {name: f"{name} (looks at the data)" for name in aware}
         with ui.expansion("Mechanism").props("dense").classes("w-full").style("margin-top:6px"):
-            select = ui.select(options, value=self.draft.mechanism or AUTOMATIC).props("outlined dense options-dense")
+            select = ui.select(options, value=self.draft.mechanism or AUTOMATIC)
             select.classes("w-full").props('aria-label="Mechanism"')
-            select.on_value_change(
-                lambda e: self._put(replace(self.draft, mechanism=None if e.value == AUTOMATIC else e.value))
-            )
+            select.on_value_change(lambda e: self._put(mechanism=None if e.value == AUTOMATIC else e.value))

@@ -13,8 +13,8 @@ from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
-from blowfishdb.engine.preview import Offer, Preview
-from blowfishdb.engine.target import AccuracyTarget, Number, TargetOptions, accuracy_target, target_options
+from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.target import TargetOptions, target_options
 from blowfishdb.errors import BlowfishError, NotSignedIn
 from blowfishdb.present.words import readable
 from blowfishdb.server.pages.controls import figure, heading, in_row, notice, pill, redraw, small, stacked_bar
@@ -37,63 +37,42 @@ class RunnableQuery:
     """A question with its accuracy, quoted and released in the same terms; and the code that does the same."""
 
     question: Question
-    target: AccuracyTarget
+    options: TargetOptions
     code: str
 
     def preview(self) -> Preview:
         """The price; reads no data."""
-        target = self.target
-        return self.question.preview(
-            target.alpha, target.beta, epsilon=target.epsilon, mechanism=target.mechanism, per_query=self._per_query
-        )
+        return self.question.preview(**self.options)
 
     def within(self, left: Fraction) -> float | None:
         """How near the truth the answers would be for what is left of a budget; None where nobody can promise it."""
         epsilon = Fraction(math.floor(left * SPARED * SHORT), SHORT)
-        if epsilon <= 0:
-            return None
+        beta, per_query = self.options.get("beta"), self.options.get("per_query", False)
         try:
-            return self.question.preview(beta=self.target.beta, epsilon=epsilon, per_query=self._per_query).alpha
+            return self.question.preview(beta=beta, epsilon=epsilon, per_query=per_query).alpha if epsilon > 0 else None
         except BlowfishError:
             return None
 
     def release(self, progress: Progress) -> Answer:
         """The answer, charged."""
-        target = self.target
-        return self.question.release(
-            target.alpha,
-            target.beta,
-            epsilon=target.epsilon,
-            mechanism=target.mechanism,
-            per_query=self._per_query,
-            progress=progress,
-        )
-
-    @property
-    def _per_query(self) -> bool:
-        return self.target.guarantee == "per-query"
+        return self.question.release(**self.options, progress=progress)
 
 
 def read_form(session: Session, draft: QueryDraft, accuracy: AccuracyDraft, sql: str, url: str) -> RunnableQuery:
     """The query and the accuracy that the controls say; typed errors where they say nothing sensible."""
-    alpha: Number | None
-    epsilon: Number | None
     alpha, epsilon = accuracy.keywords()
     if draft.template != "sql":
         table = session[draft.dataset]
-        code = snippet(draft, accuracy, table.domain, url)
-        question = build_query(draft, table)
-        target = accuracy_target(alpha, None, epsilon, None, accuracy.confidence, accuracy.mechanism)
-        return RunnableQuery(question, target, code)
+        options = target_options(alpha, None, epsilon, None, accuracy.confidence, accuracy.mechanism)
+        return RunnableQuery(build_query(draft, table), options, snippet(draft, accuracy, table.domain, url))
     statement = parse(sql)
     table = session[statement.table]
-    question, options = table.question(query_of(statement, table.domain)), statement.options
     # What the statement says of its accuracy counts, and the controls only where it says nothing.
-    if "alpha" in options or "epsilon" in options:
+    if "alpha" in statement.options or "epsilon" in statement.options:
         alpha = epsilon = None
-    controls = target_options(alpha, None, epsilon, None, accuracy.confidence, accuracy.mechanism)
-    merged: TargetOptions = {**controls, **options}
-    return RunnableQuery(question, accuracy_target(**merged), sql_snippet(sql, accuracy, url))
+    options = target_options(alpha, None, epsilon, None, accuracy.confidence, accuracy.mechanism)
+    question = table.question(query_of(statement, table.domain))
+    return RunnableQuery(question, {**options, **statement.options}, sql_snippet(sql, accuracy, url))
 
 
 SHOWN_OFFERS = 6
@@ -142,9 +121,8 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object]) -> None:
     for expensive in preview.expensive_columns:
         saved = expensive.if_public if expensive.if_public is not None and expensive.if_public < expensive.now else None
         more = f" If {expensive.column} were public it would be {saved:.3g}." if saved is not None else ""
-        notice(f"The filter on {expensive.column} makes this expensive.{more}", "is-accent", "lightbulb").style(
-            "margin-top:12px"
-        )
+        said = f"The filter on {expensive.column} makes this expensive.{more}"
+        notice(said, "is-accent", "lightbulb").style("margin-top:12px")
     _offers(preview)
     with ui.expansion("What is protected").props("dense").classes("w-full").style("margin-top:4px"):
         for said in preview.protected:
@@ -191,15 +169,9 @@ def budget_bar(budget: Budget, price: Fraction = Fraction(0), left: Fraction | N
         *([f"used by others {figure(gone)}"] if gone > 0 else []),
         f"of {figure(whole)}",
     ]
-    shares = {
-        kind: float(part / whole) if whole else 0.0
-        for kind, part in (
-            ("is-spent", budget.spent),
-            ("is-over" if is_over else "is-next", taken),
-            ("is-left", rest - taken),
-            ("is-gone", gone),
-        )
-    }
+    next_kind = "is-over" if is_over else "is-next"
+    parts = {"is-spent": budget.spent, next_kind: taken, "is-left": rest - taken, "is-gone": gone}
+    shares = {kind: float(part / whole) if whole else 0.0 for kind, part in parts.items()}
     if price and not is_over:
         shares["is-next"] = max(shares["is-next"], LEAST_SHARE)
     stacked_bar(shares, legend, "Your budget")
@@ -214,28 +186,22 @@ def _offers(preview: Preview) -> None:
             ui.element("div").classes("bf-offer-bar")
             ui.label("epsilon").classes("is-number")
             ui.label("error").classes("is-number")
-        top = max([_size(offer, by_price=by_price) for offer in preview.offers[:SHOWN_OFFERS]] + [1e-12])
-        for place, offer in enumerate(preview.offers[:SHOWN_OFFERS]):
-            size = _size(offer, by_price=by_price)
-            with ui.element("div").classes(f"bf-offer {'is-first' if place == 0 else ''}"):
+        offers = preview.offers[:SHOWN_OFFERS]
+        sizes = [float(offer.epsilon) if by_price else offer.alpha or 0.0 for offer in offers]
+        top = max([*sizes, 1e-12])
+        for offer, size in zip(offers, sizes, strict=True):
+            with ui.element("div").classes(f"bf-offer {'is-first' if offer is offers[0] else ''}"):
                 ui.label(offer.mechanism)
                 with ui.element("div").classes("bf-offer-bar"):
                     ui.element("div").style(f"width:{max(100 * size / top, 1):.1f}%")
                 ui.label(figure(offer.epsilon)).classes("is-number")
-                ui.label(_within(offer)).classes("is-number bf-quiet")
+                error = "varies" if offer.alpha is None else f"±{offer.alpha:,.3g}"
+                ui.label(error).classes("is-number bf-quiet")
         more = len(preview.offers) - SHOWN_OFFERS
         said = [sentence(preview.why)]
         if more > 0:
             said.append(f"{more} more would be dearer still." if by_price else f"{more} more would be less accurate.")
         small(" ".join(said), "margin-top:6px")
-
-
-def _size(offer: Offer, *, by_price: bool) -> float:
-    return float(offer.epsilon) if by_price else offer.alpha or 0.0
-
-
-def _within(offer: Offer) -> str:
-    return "varies" if offer.alpha is None else f"±{offer.alpha:,.3g}"
 
 
 def show_refusal(error: BlowfishError) -> None:
@@ -302,8 +268,7 @@ async def with_progress(context: PageContext, box: ui.element, work: Callable[[P
     except BlowfishError as error:
         if box.is_deleted:
             return None
-        draw = context.tell if isinstance(error, NotSignedIn) else show_failure
-        redraw(box, partial(draw, error))
+        redraw(box, partial(context.tell if isinstance(error, NotSignedIn) else show_failure, error))
         return None
     finally:
         timer.deactivate()

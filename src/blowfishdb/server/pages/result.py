@@ -14,6 +14,7 @@ from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.model.domain import Domain
+from blowfishdb.model.numbers import Floats
 from blowfishdb.model.predicate import Axis, condition_code
 from blowfishdb.present.chart import chart_of
 from blowfishdb.present.chart_echarts import DETAIL, draw, height_of
@@ -45,8 +46,7 @@ def name_of(answer: Answer, ending: str) -> str:
 
 
 def _csv(answer: Answer) -> bytes:
-    rows = answer.rows()
-    text = io.StringIO()
+    rows, text = answer.rows(), io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [])
     writer.writeheader()
     writer.writerows(rows)
@@ -107,14 +107,11 @@ def show_answer(context: PageContext, answer: Answer, code: str, *, free: bool =
 def _pills(answer: Answer, *, free: bool) -> None:
     cost = "free: read off a synopsis" if free else f"epsilon {epsilon_words(answer.epsilon)}"
     with in_row().style("gap:6px;margin-top:6px"):
-        for text, kind in (
-            (accuracy_words(answer), "is-accent"),
-            (cost, "is-brand"),
-            (answer.mechanism, ""),
-            (f"policy v{answer.policy_version}" if answer.policy_version else "", ""),
-        ):
-            if text:
-                pill(text, kind)
+        pill(accuracy_words(answer), "is-accent")
+        pill(cost, "is-brand")
+        pill(answer.mechanism)
+        if answer.policy_version:
+            pill(f"policy v{answer.policy_version}")
 
 
 def _picture(answer: Answer) -> None:
@@ -139,27 +136,22 @@ def _picture(answer: Answer) -> None:
 def _table(answer: Answer) -> None:
     digits, size = digits_of(answer), min(answer.raw.size, MOST_ROWS)
     labels = row_labels(answer, range(size))
-    columns = {f"l{n}": Column(name) for n, name in enumerate(column_names(answer))} | {
-        "value": Column(answer.value_name, is_number=True),
-        "low": Column("low", is_number=True),
-        "high": Column("high", is_number=True),
-        "raw": Column("as measured", is_number=True),
-        "pointwise_low": Column("low, on its own", is_number=True),
-        "pointwise_high": Column("high, on its own", is_number=True),
-    }
     bounds, pointwise = answer.bounds, answer.pointwise_bounds
+    numbers: dict[str, tuple[str, Callable[[float], str], Floats]] = {
+        "value": (answer.value_name, digits.value, answer.values),
+        "low": ("low", digits.low, bounds.low),
+        "high": ("high", digits.high, bounds.high),
+        "raw": ("as measured", digits.value, answer.raw),
+        "pointwise_low": ("low, on its own", digits.low, pointwise.low),
+        "pointwise_high": ("high, on its own", digits.high, pointwise.high),
+    }
+    columns = {f"l{n}": Column(name) for n, name in enumerate(column_names(answer))}
+    columns |= {key: Column(name, "is-number") for key, (name, _, _) in numbers.items()}
     rows: list[dict[str, object]] = [
-        {f"l{n}": part for n, part in enumerate(labels[place])}
-        | {
-            "id": place,
-            "value": digits.value(float(answer.values[place])),
-            "low": digits.low(float(bounds.low[place])),
-            "high": digits.high(float(bounds.high[place])),
-            "raw": digits.value(float(answer.raw[place])),
-            "pointwise_low": digits.low(float(pointwise.low[place])),
-            "pointwise_high": digits.high(float(pointwise.high[place])),
-        }
-        for place in range(size)
+        {"id": place}
+        | {f"l{n}": part for n, part in enumerate(label)}
+        | {key: words(float(values[place])) for key, (_, words, values) in numbers.items()}
+        for place, label in enumerate(labels)
     ]
     paged_table(columns, rows, "The numbers")
     if answer.raw.size > size:
@@ -173,20 +165,19 @@ def _meaning(answer: Answer) -> None:
         copy_button(answer.note(), "Copy as a note")
         certificate = answer.certificate
         heading("Certificate", 3).classes("bf-title")
-        constraints = {
+        terms = {
             "Privacy loss": f"{certificate.epsilon} (exact)",
             "Plan": certificate.plan_digest,
             "Released": answer.released,
             "Made with": f"BlowfishDB {answer.version}",
         }
         with ui.element("dl").style("display:grid;grid-template-columns:120px 1fr;gap:4px 12px;margin:0"):
-            for name, value in constraints.items():
+            for name, value in terms.items():
                 with ui.element("dt").classes("bf-quiet bf-small"):
                     ui.label(name)
                 with ui.element("dd").style("margin:0;overflow-wrap:anywhere").classes("bf-mono"):
                     ui.label(value)
-        said = "The JSON file holds the whole certificate; anybody can check it offline with bf.Answer.from_json."
-        small(said)
+        small("The JSON file holds the whole certificate; anybody can check it offline with bf.Answer.from_json.")
 
 
 def code_block(code: str) -> None:
@@ -218,13 +209,8 @@ def _downloads(context: PageContext, answer: Answer) -> None:
 
 def snippet(draft: QueryDraft, accuracy: AccuracyDraft, domain: Domain, url: str) -> str:
     """Python that asks a dataset the same question with the same accuracy."""
-    terms = _accuracy(accuracy)
-    lines = [
-        f"question = db[{draft.dataset!r}]{_call(draft, domain)}",
-        f"print(question.preview({terms}))  # free",
-        f"answer = question.release({terms})",
-    ]
-    return _whole(url, lines)
+    terms, question = _accuracy(accuracy), f"question = db[{draft.dataset!r}]{_call(draft, domain)}"
+    return _whole(url, [question, f"print(question.preview({terms}))  # free", f"answer = question.release({terms})"])
 
 
 def sql_snippet(text: str, accuracy: AccuracyDraft, url: str) -> str:
@@ -251,9 +237,8 @@ def _whole(url: str, lines: list[str]) -> str:
 
 def _call(draft: QueryDraft, domain: Domain) -> str:
     filters = "".join(f".where({condition_code(one)})" for one in draft.conditions(domain))
-    axes, spans = ", ".join(_axis(axis) for axis in draft.axes()), None
-    if draft.template == "ranges":
-        spans = draft.ranges(domain)
+    axes = ", ".join(_axis(axis) for axis in draft.axes())
+    spans = draft.ranges(domain) if draft.template == "ranges" else None
     listed = "" if spans is None else f", [{', '.join(f'({low!r}, {high!r})' for low, high in spans)}]"
     name = "histogram2d" if draft.template == "heat" else draft.template
     return f"{filters}.{name}({axes}{listed})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from urllib.parse import urlencode
 
 from nicegui import ui
 
@@ -26,14 +25,12 @@ from blowfishdb.server.pages.controls import (
     plain_table,
     redraw,
 )
-from blowfishdb.server.pages.history import named
+from blowfishdb.server.pages.history import named, synopsis_link
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext
-from blowfishdb.server.pages.query_form import TILES, QueryDraft, QueryForm, build_query
+from blowfishdb.server.pages.query_form import TILES, DatasetForm, QueryDraft, QueryForm, build_query
 from blowfishdb.server.pages.quote import confirmed, show_failure, show_refusal, with_progress
 from blowfishdb.server.pages.result import show_answer, synopsis_snippet
-from blowfishdb.session.backend import Published
-from blowfishdb.session.session import Session
 from blowfishdb.session.table import Question
 
 ASKED = [tile for tile in TILES if tile.value != "sql"]
@@ -43,10 +40,10 @@ ASKED = [tile for tile in TILES if tile.value != "sql"]
 async def synopses(context: PageContext) -> None:
     """The list."""
     session = context.session()
-    found = await context.run(lambda: all_published(session))
+    published = await context.run(lambda: [one for name in session.datasets() for one in session.synopses(name)])
     with ui.element("div").classes("bf-row bf-ends bf-beside-head"):
         link_button("Publish one", "/synopses/publish", "add", "outline")
-    if not found:
+    if not published:
         with card():
             empty(
                 "auto_awesome_mosaic",
@@ -54,29 +51,15 @@ async def synopses(context: PageContext) -> None:
                 "A synopsis is charged once. From then on everybody may ask it anything over its attributes, free.",
             )
     with ui.element("div").classes("bf-two"):
-        for one in found:
-            _card(one)
-
-
-def all_published(session: Session) -> list[Published]:
-    """The synopses of all datasets, newest first."""
-    found = [one for name in session.datasets() for one in session.synopses(name)]
-    return sorted(found, key=lambda one: one.at, reverse=True)
-
-
-def _card(one: Published) -> None:
-    where = f"/synopses/ask?{urlencode({'of': f'{one.number} {one.dataset}'})}"
-    with card():
-        heading(one.title)
-        with in_row().style("gap:6px;margin:8px 0 14px"):
-            for text, kind in (
-                (one.dataset, "is-brand"),
-                (f"epsilon {figure(one.epsilon)}, paid", ""),
-                (one.mechanism, ""),
-                (one.at[:10], ""),
-            ):
-                pill(text, kind)
-        link_button("Ask it, free", where, "insights")
+        for synopsis in sorted(published, key=lambda one: one.at, reverse=True):
+            with card():
+                heading(synopsis.title)
+                with in_row().style("gap:6px;margin:8px 0 14px"):
+                    pill(synopsis.dataset, "is-brand")
+                    pill(f"epsilon {figure(synopsis.epsilon)}, paid")
+                    pill(synopsis.mechanism)
+                    pill(synopsis.at[:10])
+                link_button("Ask it, free", synopsis_link(synopsis.dataset, synopsis.number), "insights")
 
 
 @page(
@@ -89,9 +72,9 @@ async def ask_synopsis(context: PageContext) -> None:
     """One synopsis, to ask."""
     session = context.session()
     dataset, number = named(context.request.query_params.get("of", ""))
-    found = await context.run(lambda: session.synopsis(dataset, number))
+    synopsis = await context.run(lambda: session.synopsis(dataset, number))
     ui.link("← All synopses", "/synopses").classes("bf-small")
-    Reader(context, dataset, number, found)
+    Reader(context, dataset, number, synopsis)
 
 
 class Reader:
@@ -134,59 +117,44 @@ LEAD = "You pay once. From then on everybody may ask it anything over its attrib
 @page("/synopses/publish", "Publish a synopsis", "ask", lead=LEAD)
 async def publish(context: PageContext) -> None:
     """The page."""
-    session = context.session()
-    names = await context.run(session.datasets)
+    names = await context.run(context.session().datasets)
     ui.link("← All synopses", "/synopses").classes("bf-small")
     if not names:
         empty("storage", "There is no dataset yet", "A curator declares one; then it can be published from.")
         return
-    Publisher(context, names, session)
+    Publisher(context, names)
 
 
 class Publisher:
     """The state of one open page."""
 
-    def __init__(self, context: PageContext, names: list[str], session: Session) -> None:
+    def __init__(self, context: PageContext, names: list[str]) -> None:
         self._context = context
         with ui.element("div").classes("bf-explore").style("margin-top:10px"):
             with card().props('aria-label="Synopsis"'):
-                data = ui.select(names, value=names[0], label="Dataset").props("outlined dense options-dense")
-                data.classes("w-full").style("margin-bottom:14px")
-                data.on_value_change(lambda e: self._build(self._context.session(), e.value))
-                self._form_box = ui.element("div")
-                self._epsilon = ui.input("Spend epsilon", value="0.1").props("outlined dense").style("margin-top:16px")
+                self._form = DatasetForm(context, names, names[0], lambda: None, KINDS)
+                self._epsilon = ui.input("Spend epsilon", value="0.1").style("margin-top:16px")
                 self._button = ui.button("Publish", icon="publish", on_click=self._publish).props("unelevated")
                 self._button.style("margin-top:16px")
-            with card():
-                self._box = ui.element("div")
-        with self._box:
-            heading("What a synopsis is good for")
-            paragraph(
-                "A noisy table of all combinations. Histograms, ranges and marginals are read off it at once. "
-                "Few attributes in wide bins stay accurate; many fine ones drown in noise."
-            ).style("margin-top:6px;max-width:64ch")
-        self._build(session, names[0])
+            with card(), ui.element("div") as self._box:
+                heading("What a synopsis is good for")
+                paragraph(
+                    "A noisy table of all combinations. Histograms, ranges and marginals are read off it at once. "
+                    "Few attributes in wide bins stay accurate; many fine ones drown in noise."
+                ).style("margin-top:6px;max-width:64ch")
 
-    def _build(self, session: Session, dataset: str) -> None:
-        self._form_box.clear()
-        with self._form_box:
-            self._form = QueryForm(dataset, session[dataset].domain, lambda: None, KINDS)
-
-    def _question(self, draft: QueryDraft) -> Question:
+    def _quote(self, draft: QueryDraft, epsilon: str) -> tuple[Question, SynopsisPreview]:
         table = self._context.session()[draft.dataset]
         for condition in draft.conditions(table.domain):
             table = table.where(condition)
-        return table.histogram(*draft.axes())
-
-    def _quote(self, draft: QueryDraft, epsilon: str) -> tuple[Question, SynopsisPreview]:
-        question = self._question(draft)
+        question = table.histogram(*draft.axes())
         return question, question.publish_preview(epsilon=epsilon)
 
     async def _publish(self) -> None:
         epsilon = (self._epsilon.value or "").strip()
         self._button.disable()
         try:
-            question, preview = await self._context.run(partial(self._quote, self._form.draft, epsilon))
+            question, preview = await self._context.run(partial(self._quote, self._form.query.draft, epsilon))
             what = f"{preview.title} of {preview.dataset}, {preview.cells:,} cells."
             if await confirmed(what, preview.epsilon, preview.left, partial(show_errors, preview)):
                 work = partial(self._release, question, epsilon)
@@ -209,6 +177,6 @@ def show_errors(preview: SynopsisPreview) -> None:
     """Draws what a synopsis will answer and how far off, or says why nobody knows."""
     if preview.errors:
         first, *numbers = COLUMNS
-        columns = [Column(first), *(Column(name, is_number=True) for name in numbers)]
+        columns = [Column(first), *(Column(name, "is-number") for name in numbers)]
         plain_table(columns, preview.rows(), "What it will answer")
     paragraph(preview.notes()[0]).classes("bf-small").style("margin-top:8px")

@@ -1,9 +1,11 @@
-"""The trade-off: what accuracy costs under several policies, what an observer could learn, and how an answer looks."""
+"""The trade-off: what accuracy costs under several policies as curves that read no data, and one of them up close."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 
@@ -11,11 +13,16 @@ import numpy as np
 from nicegui import events, ui
 
 from blowfishdb.catalog.dataset import Dataset, family_words
-from blowfishdb.engine.target import USUAL_BETA, AccuracyTarget, short_number
-from blowfishdb.model.policy import Policy, full
+from blowfishdb.engine.compile import compile_query
+from blowfishdb.engine.preview import quotes_for
+from blowfishdb.engine.target import AccuracyTarget, short_number
+from blowfishdb.errors import BlowfishError
+from blowfishdb.model.calendar import Dates
+from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
+from blowfishdb.model.numbers import Floats, show
+from blowfishdb.model.policy import Family, Policy, full, partition, threshold
 from blowfishdb.model.predicate import col
-from blowfishdb.model.query import Kind, Query
-from blowfishdb.model.query import query as make_query
+from blowfishdb.model.query import Kind, Query, query
 from blowfishdb.present.chart import Chart, ChartAxis, Series
 from blowfishdb.present.chart_echarts import draw
 from blowfishdb.server.pages.controls import (
@@ -26,6 +33,7 @@ from blowfishdb.server.pages.controls import (
     heading,
     in_row,
     notice,
+    redraw,
     small,
     spread,
     wanted_dataset,
@@ -33,19 +41,145 @@ from blowfishdb.server.pages.controls import (
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext
 from blowfishdb.server.pages.query_form import is_calendar, steps_of, usual_step
-from blowfishdb.server.pages.trade_off_curves import (
-    BLOCKS,
-    NEAR,
-    OFFERS,
-    Offer,
-    Point,
-    PointView,
-    curves,
-    points_of,
-    show_point,
-    thetas_of,
-    with_family,
-)
+from blowfishdb.server.pages.trade_off_point import PointView, show_point
+
+ANCHORS = (Fraction(1, 10), Fraction(1))
+MOST_THETAS = 9
+MOST_OFFERS = 4096
+SECRET, NEAR, BLOCKS = "everything secret", "within θ", "blocks of θ"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What accuracy costs under one policy: the largest error at each of the two anchor prices."""
+
+    alphas: tuple[float, float]
+
+    def epsilon_for(self, alpha: float) -> float:
+        """About what errors of at most alpha cost."""
+        if min(alpha, *self.alphas) <= 0.0:
+            return 0.0
+        return float(ANCHORS[0]) * math.pow(self.alphas[0] / alpha, 1.0 / self._slope())
+
+    def alpha_for(self, epsilon: float) -> float:
+        """About how large errors are at a price."""
+        return max(self.alphas[0], 0.0) * math.pow(float(ANCHORS[0]) / epsilon, self._slope())
+
+    def _slope(self) -> float:
+        """How fast errors fall with the price, as a power; 1 for continuous noise."""
+        low, high = self.alphas
+        steps = math.log(float(ANCHORS[1] / ANCHORS[0]))
+        return max(math.log(low / high) / steps, 0.2) if 0.0 < high < low else 1.0
+
+
+@dataclass(frozen=True)
+class Point:
+    """One policy on a curve."""
+
+    line: str
+    theta: str
+    family: Family
+
+    @property
+    def words(self) -> str:
+        """What it hides, in words."""
+        return self.line.replace("θ", self.theta)
+
+
+def thetas_of(attribute: Attribute) -> list[str]:
+    """Distances worth a look, from the smallest to about half of the domain, each in the attribute's own units."""
+    if isinstance(attribute, Dates) and attribute.by == "day":
+        return ["1 day", *(f"{days} days" for days in (7, 14, 30, 60, 90, 180, 365))]
+    step = attribute.width if isinstance(attribute, Bins) and attribute.width is not None else Fraction(1)
+    # The larger ones stay when there are too many.
+    counts = [lead * 10**power for power in range(9) for lead in (1, 2, 5) if lead * 10**power < attribute.size]
+    return [show(step * count) for count in counts[:1] + counts[1:][1 - MOST_THETAS :]]
+
+
+def points_of(attribute: Attribute) -> list[Point]:
+    """The policies of all curves: everything secret, within theta, and blocks of theta."""
+    points = [Point(SECRET, "", full())]
+    for theta in thetas_of(attribute) if attribute.ordered else []:
+        points.append(Point(NEAR, theta, threshold(theta)))
+        blocks = _blocks(attribute, theta)
+        if blocks is not None:
+            points.append(Point(BLOCKS, theta, blocks))
+    return points
+
+
+def _blocks(attribute: Attribute, theta: str) -> Family | None:
+    """Blocks that are theta wide; None where there would be one block, or where every value would be its own."""
+    if isinstance(attribute, Integers):
+        starts = range(attribute.low + int(theta), attribute.high + 1, int(theta))
+        return partition(cuts=list(starts)) if int(theta) > 1 and len(starts) else None
+    if isinstance(attribute, Bins) and attribute.width is not None:
+        width, end = Fraction(theta), attribute.edge(attribute.size)
+        count = math.ceil((end - attribute.start) / width) - 1
+        if width > attribute.width and count >= 1:
+            return partition(cuts=[attribute.start + width * (place + 1) for place in range(count)])
+    return None
+
+
+def with_family(policy: Policy, name: str, family: Family) -> Policy:
+    """The policy with another family for one attribute."""
+    return replace(policy, attributes={**policy.attributes, name: family})
+
+
+@dataclass
+class Offers:
+    """Offers that were made before, so that a curve is quoted once; pages of all curators share them."""
+
+    _offers: OrderedDict[str, Offer | None] = field(default_factory=OrderedDict)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def offer(self, domain: Domain, policy: Policy, query: Query) -> Offer | None:
+        """The offer under one policy; None where no mechanism serves."""
+        key = repr((domain, policy, query))
+        with self._turn:
+            if key in self._offers:
+                self._offers.move_to_end(key)
+                return self._offers[key]
+        offer = _offer(domain, policy, query)
+        with self._turn:
+            self._offers[key] = offer
+            while len(self._offers) > MOST_OFFERS:
+                self._offers.popitem(last=False)
+        return offer
+
+
+OFFERS = Offers()
+
+
+def _offer(domain: Domain, policy: Policy, query: Query) -> Offer | None:
+    try:
+        compiled = compile_query(domain, policy, query)
+        low, high = (quotes_for(compiled, AccuracyTarget(None, epsilon)).best.alpha for epsilon in ANCHORS)
+    except BlowfishError:
+        return None
+    return Offer((low / compiled.scale, high / compiled.scale))
+
+
+def curves(
+    points: list[Point], offers: dict[Point, Offer | None], value: float, *, wants_epsilon: bool
+) -> dict[str, Floats]:
+    """For each line one number per theta, in order: the price of an error of `value`, or the error at that price.
+
+    Where nothing is offered the number is NaN, and a line without any offer is left out.
+    """
+    thetas = _thetas(points)
+    lines: dict[str, Floats] = {}
+    for point in points:
+        row = lines.setdefault(point.line, np.full(max(len(thetas), 1), np.nan))
+        offer = offers.get(point)
+        if offer is not None:
+            place = thetas.index(point.theta) if point.theta else slice(None)
+            row[place] = offer.epsilon_for(value) if wants_epsilon else offer.alpha_for(value)
+    return {line: row for line, row in lines.items() if not np.isnan(row).all()}
+
+
+def _thetas(points: list[Point]) -> list[str]:
+    return list(dict.fromkeys(point.theta for point in points if point.theta))
+
 
 TEMPLATES: dict[str, str] = {"histogram": "Histogram", "cdf": "Cumulative"}
 TITLES = {"histogram": "histogram", "cdf": "cumulative histogram"}
@@ -58,49 +192,6 @@ AT_ZERO = (
 TICKS = 200
 BATCH = 3
 """The chart is drawn again after so many new points."""
-
-
-@dataclass(eq=False)
-class Board:
-    """What is compared: a question about one attribute, and how good or how expensive it may be."""
-
-    context: PageContext
-    dataset: Dataset
-    attribute: str
-    kind: Kind = "histogram"
-    step: str = ""
-    goal: str = "epsilon"
-    alpha: float = 50.0
-    epsilon: float = 0.5
-    points: list[Point] = field(default_factory=list)
-    offers: dict[Point, Offer | None] = field(default_factory=dict)
-    parts: dict[str, ui.element] = field(default_factory=dict)
-    latest: Latest = field(init=False)
-
-    @property
-    def wants_epsilon(self) -> bool:
-        return self.goal == "epsilon"
-
-    @property
-    def value(self) -> float:
-        return self.alpha if self.wants_epsilon else self.epsilon
-
-    def query(self) -> Query:
-        """The question of the template."""
-        axis = col(self.attribute)
-        if not self.step:
-            return make_query(self.kind, axis)
-        declared = self.dataset.domain[self.attribute]
-        return make_query(self.kind, axis.by(self.step) if is_calendar(declared) else axis.bins(Fraction(self.step)))
-
-    def target(self) -> AccuracyTarget:
-        """The accuracy or the price, exactly as the slider shows it."""
-        number = short_number(f"{self.value:.4g}" if self.value < 10_000 else str(round(self.value)), "the slider")
-        return AccuracyTarget(number, None) if self.wants_epsilon else AccuracyTarget(None, number)
-
-    def policy(self, point: Point) -> Policy:
-        """The policy in force with the point's family for this attribute."""
-        return with_family(self.dataset.policy, self.attribute, point.family)
 
 
 @page("/trade-off", "Trade-off", "curate", lead="What accuracy costs under each policy. No data is read for this.")
@@ -117,214 +208,188 @@ def trade_off(context: PageContext) -> None:
         return
     ordered = [one for one in names if dataset.domain[one].ordered]
     wanted = context.request.query_params.get("attribute", "")
-    board = Board(context, dataset, wanted if wanted in names else (ordered or names)[0])
-    board.step = usual_step(dataset.domain[board.attribute])
     with ui.element("div").classes("bf-row bf-actions"):
         dataset_choice("/trade-off", curator.datasets(), name)
-    with ui.element("div").classes("bf-explore") as root:
-        board.latest = Latest(context, root, partial(_quote_all, board))
-        with card():
-            _controls(board, names)
-        with ui.element("div"):
+    Board(context, dataset, names, wanted if wanted in names else (ordered or names)[0])
+
+
+class Board:
+    """The state of one open page: a question about one attribute, and how good or how expensive it may be."""
+
+    def __init__(self, context: PageContext, dataset: Dataset, names: list[str], attribute: str) -> None:
+        self._context, self._dataset = context, dataset
+        self._attribute, self._step = attribute, usual_step(dataset.domain[attribute])
+        self._kind: Kind = "histogram"
+        self._wants_epsilon, self._alpha, self._epsilon = True, 50.0, 0.5
+        self._points: list[Point] = []
+        self._offers: dict[Point, Offer | None] = {}
+        with ui.element("div").classes("bf-explore") as root:
+            self._latest = Latest(context, root, self._quote_all)
             with card():
-                _chart_card(board)
-            board.parts["point"] = ui.element("div").style("margin-top:16px")
-    with board.parts["point"], card():
-        empty("ads_click", "Choose a point", "Click one on a curve: its exact price, the risk, and an example answer.")
-    _draw_curves(board)
-    board.latest.changed()
+                self._build_controls(names)
+            with ui.element("div"):
+                with card():
+                    self._build_chart()
+                self._point_box = ui.element("div").style("margin-top:16px")
+        with self._point_box, card():
+            said = "Click one on a curve: its exact price, the risk, and an example answer."
+            empty("ads_click", "Choose a point", said)
+        self._draw_slider()
+        self._draw_curves()
+        self._latest.changed()
 
+    @property
+    def _value(self) -> float:
+        return self._alpha if self._wants_epsilon else self._epsilon
 
-def _controls(board: Board, names: list[str]) -> None:
-    heading("The question")
+    def _query(self) -> Query:
+        axis = col(self._attribute)
+        if not self._step:
+            return query(self._kind, axis)
+        by_calendar = is_calendar(self._dataset.domain[self._attribute])
+        return query(self._kind, axis.by(self._step) if by_calendar else axis.bins(Fraction(self._step)))
 
-    def set_attribute(name: str) -> None:
-        board.attribute, board.step = name, usual_step(board.dataset.domain[name])
-        draw_steps()
-        board.latest.changed()
+    def _policy(self, point: Point) -> Policy:
+        """The policy in force with the point's family for this attribute."""
+        return with_family(self._dataset.policy, self._attribute, point.family)
 
-    def set_part(part: str, value: object) -> None:
-        setattr(board, part, value)
-        board.latest.changed()
+    def _build_controls(self, names: list[str]) -> None:
+        heading("The question")
+        ui.label("Attribute").classes("bf-label")
+        ui.select(names, value=self._attribute, on_change=lambda event: self._set_attribute(str(event.value))).props(
+            'aria-label="Attribute" data-testid="attribute"'
+        ).classes("w-full")
+        ui.label("Template").classes("bf-label")
+        choice(TEMPLATES, self._kind, lambda kind: self._set("_kind", kind), "Template")
+        ui.label("Grouped in").classes("bf-label")
+        self._step_box = ui.element("div")
+        redraw(self._step_box, self._build_steps)
+        ui.label("Show").classes("bf-label")
+        choice(GOALS, "epsilon", self._set_goal, "What the curves show")
+        self._slider_box = ui.element("div").style("margin-top:18px")
+        small(
+            "Curves are quoted at two prices and follow the law of their noise between them; the point that you click "
+            "is quoted exactly. Every answer holds at once, with 95 % confidence.",
+            "margin-top:18px",
+        )
 
-    ui.label("Attribute").classes("bf-label")
-    ui.select(names, value=board.attribute, on_change=lambda event: set_attribute(str(event.value))).props(
-        'outlined dense options-dense aria-label="Attribute" data-testid="attribute"'
-    ).classes("w-full")
-    ui.label("Template").classes("bf-label")
-    choice(TEMPLATES, board.kind, lambda kind: set_part("kind", kind), "Template")
-    ui.label("Grouped in").classes("bf-label")
-    room = ui.element("div")
+    def _build_steps(self) -> None:
+        steps = steps_of(self._dataset.domain[self._attribute])
+        ui.select(steps, value=self._step, on_change=lambda event: self._set("_step", str(event.value))).props(
+            'aria-label="Grouped in"'
+        ).classes("w-full")
 
-    def draw_steps() -> None:
-        room.clear()
-        with room:
-            ui.select(
-                steps_of(board.dataset.domain[board.attribute]),
-                value=board.step,
-                on_change=lambda event: set_part("step", str(event.value)),
-            ).props('outlined dense options-dense aria-label="Grouped in"').classes("w-full")
+    def _build_chart(self) -> None:
+        with spread():
+            self._title = ui.element("div")
+            self._busy = small("").props("aria-live=polite")
+        blank = Chart("lines", ChartAxis("", ("",)), ChartAxis(""), ())
+        self._chart = ui.echart(draw(blank), on_point_click=self._clicked)
+        self._chart.classes("bf-chart").props('role=img aria-label="Price against theta" data-testid="curves"')
+        self._closer = in_row().style("margin-top:6px")
+        self._zero = small(AT_ZERO, "margin-top:8px")
 
-    draw_steps()
-    ui.label("Show").classes("bf-label")
-    choice(GOALS, board.goal, lambda goal: _set_goal(board, goal), "What the curves show")
-    board.parts["slider"] = ui.element("div").style("margin-top:18px")
-    _draw_slider(board)
-    small(
-        "Curves are quoted at two prices and follow the law of their noise between them; the point that you click is "
-        "quoted exactly. Every answer holds at once, with 95 % confidence.",
-        "margin-top:18px",
-    )
+    def _set(self, part: str, value: object) -> None:
+        setattr(self, part, value)
+        self._latest.changed()
 
+    def _set_attribute(self, name: str) -> None:
+        self._step = usual_step(self._dataset.domain[name])
+        self._set("_attribute", name)
+        redraw(self._step_box, self._build_steps)
 
-def _set_goal(board: Board, goal: str) -> None:
-    board.goal = goal
-    _draw_slider(board)
-    _draw_curves(board)
+    def _set_goal(self, goal: str) -> None:
+        self._wants_epsilon = goal == "epsilon"
+        self._draw_slider()
+        self._draw_curves()
 
+    def _draw_slider(self) -> None:
+        low, high = ALPHAS if self._wants_epsilon else EPSILONS
 
-def _draw_slider(board: Board) -> None:
-    low, high = ALPHAS if board.wants_epsilon else EPSILONS
-    part = "alpha" if board.wants_epsilon else "epsilon"
-    board.parts["slider"].clear()
-    with board.parts["slider"]:
-        said = ui.label(_said(board)).style("font-weight:620").props('data-testid="slider-value"')
+        def words() -> str:
+            return f"Every count within {self._alpha:,g}" if self._wants_epsilon else f"Epsilon {self._epsilon:g}"
 
         def move(event: events.ValueChangeEventArguments[float | None]) -> None:
-            setattr(board, part, float(f"{low * (high / low) ** (float(event.value or 0.0) / TICKS):.3g}"))
-            said.set_text(_said(board))
-            _draw_curves(board)
+            value = float(f"{low * (high / low) ** (float(event.value or 0.0) / TICKS):.3g}")
+            setattr(self, "_alpha" if self._wants_epsilon else "_epsilon", value)
+            label.set_text(words())
+            self._draw_curves()
 
-        place = round(TICKS * math.log(board.value / low) / math.log(high / low))
-        ui.slider(min=0, max=TICKS, value=place, on_change=move).props(
-            'aria-label="Accuracy or price" data-testid="slider"'
-        )
-        with ui.element("div").classes("bf-spread bf-small bf-quiet"):
-            ui.label(f"{low:,g}")
-            ui.label(f"{high:,g}")
+        self._slider_box.clear()
+        with self._slider_box:
+            label = ui.label(words()).style("font-weight:620").props('data-testid="slider-value"')
+            place = round(TICKS * math.log(self._value / low) / math.log(high / low))
+            slider = ui.slider(min=0, max=TICKS, value=place, on_change=move)
+            slider.props('aria-label="Accuracy or price" data-testid="slider"')
+            with ui.element("div").classes("bf-spread bf-small bf-quiet"):
+                ui.label(f"{low:,g}")
+                ui.label(f"{high:,g}")
 
-
-def _said(board: Board) -> str:
-    return f"Every count within {board.alpha:,g}" if board.wants_epsilon else f"Epsilon {board.epsilon:g}"
-
-
-def _chart_card(board: Board) -> None:
-    with spread():
-        board.parts["title"] = ui.element("div")
-        board.parts["busy"] = small("").props("aria-live=polite")
-    blank = Chart("lines", ChartAxis("", ("",)), ChartAxis(""), ())
-    chart = ui.echart(draw(blank), on_point_click=lambda event: _choose(board, event))
-    chart.classes("bf-chart").props('role=img aria-label="Price against theta" data-testid="curves"')
-    board.parts["chart"] = chart
-    board.parts["closer"] = in_row().style("margin-top:6px")
-    board.parts["zero"] = small(AT_ZERO, "margin-top:8px")
-
-
-def _draw_closer(board: Board) -> None:
-    """The points again as a list, for keyboards and for those who do not see the chart."""
-    named = {place: _named(point) for place, point in enumerate(board.points)}
-    board.parts["closer"].clear()
-    with board.parts["closer"]:
-        ui.select(
-            named, label="Look closer at", on_change=lambda event: _look_closer(board, board.points[int(event.value)])
-        ).props('outlined dense options-dense data-testid="closer"').style("width:240px")
+    def _draw_closer(self) -> None:
+        """The points again as a list, for keyboards and for those who do not see the chart."""
+        words = {place: point.words for place, point in enumerate(self._points)}
+        look = ui.select(words, label="Look closer at", on_change=lambda event: self._show(self._points[event.value]))
+        look.props('data-testid="closer"').style("width:240px")
         small("or click a point")
 
+    async def _quote_all(self, is_wanted: IsWanted) -> None:
+        """Quotes every point, the chart following; a newer question ends the work on an older one."""
+        self._points, self._offers = points_of(self._dataset.domain[self._attribute]), {}
+        current = self._dataset.policy.family(self._attribute)
+        if all(point.family != current for point in self._points):
+            self._points.append(Point(f"in force: {family_words(current)[:40]}", "", current))
+        self._draw_curves()
+        redraw(self._closer, self._draw_closer)
+        asked, domain = self._query(), self._dataset.domain
+        for number, point in enumerate(self._points, 1):
+            offer = await self._context.run(partial(OFFERS.offer, domain, self._policy(point), asked))
+            if not is_wanted():
+                return
+            self._offers[point] = offer
+            if number % BATCH == 0 or number == len(self._points):
+                self._draw_curves()
 
-async def _quote_all(board: Board, is_wanted: IsWanted) -> None:
-    """Quotes every point, the chart following; a newer question ends the work on an older one."""
-    board.points, board.offers = _points(board), {}
-    _draw_curves(board)
-    _draw_closer(board)
-    query, domain = board.query(), board.dataset.domain
-    for number, point in enumerate(board.points, 1):
-        policy = board.policy(point)
-        offer = await board.context.run(partial(OFFERS.offer, domain, policy, query, USUAL_BETA))
-        if not is_wanted():
-            return
-        board.offers[point] = offer
-        if number % BATCH == 0 or number == len(board.points):
-            _draw_curves(board)
-
-
-def _points(board: Board) -> list[Point]:
-    """The points of the curves, with the policy in force as one of its own where no curve has it."""
-    found = points_of(board.dataset.domain[board.attribute])
-    current = board.dataset.policy.family(board.attribute)
-    if current != full() and all(point.family != current for point in found):
-        found.append(Point(f"in force: {family_words(current)[:40]}", "", current))
-    return found
-
-
-def _draw_curves(board: Board) -> None:
-    attribute = board.dataset.domain[board.attribute]
-    thetas = thetas_of(attribute) if attribute.ordered else ["any policy"]
-    y = "epsilon" if board.wants_epsilon else "largest error"
-    lines = curves(board.points, board.offers, board.value, wants_epsilon=board.wants_epsilon)
-    lines = {name: row for name, row in lines.items() if any(number is not None for number in row)}
-    chart = board.parts["chart"]
-    if isinstance(chart, ui.echart):
+    def _draw_curves(self) -> None:
+        attribute = self._dataset.domain[self._attribute]
+        thetas = thetas_of(attribute) if attribute.ordered else ["any policy"]
+        lines = curves(self._points, self._offers, self._value, wants_epsilon=self._wants_epsilon)
         groups = ChartAxis("θ: values up to so far apart are hidden from each other", tuple(thetas))
-        drawn = Chart("lines", groups, ChartAxis(y), tuple(_series(board, name, row) for name, row in lines.items()))
-        chart.options.clear()
-        chart.options.update(draw(drawn))
-        chart.update()
-    board.parts["zero"].set_visibility(any(0.0 in row for row in lines.values()))
-    board.parts["title"].clear()
-    with board.parts["title"]:
-        goal = "What it costs" if board.wants_epsilon else "How far off answers are"
-        heading(f"{goal}: {TITLES[board.kind]} of {board.attribute}")
-    left = len(board.points) - len(board.offers)
-    label = board.parts["busy"]
-    if isinstance(label, ui.label):
-        label.set_text("no data was read" if board.points and not left else f"quoting {left or ''} …")
+        height = ChartAxis("epsilon" if self._wants_epsilon else "largest error")
+        series = tuple(self._series(line, row) for line, row in lines.items())
+        self._chart.options.clear()
+        self._chart.options.update(draw(Chart("lines", groups, height, series)))
+        self._chart.update()
+        self._zero.set_visibility(any(0.0 in row for row in lines.values()))
+        goal = "What it costs" if self._wants_epsilon else "How far off answers are"
+        redraw(self._title, partial(heading, f"{goal}: {TITLES[self._kind]} of {self._attribute}"))
+        left = len(self._points) - len(self._offers)
+        self._busy.set_text("no data was read" if self._points and not left else f"quoting {left or ''} …")
 
+    def _series(self, line: str, row: Floats) -> Series:
+        """One curve; the point of the policy in force is flagged, and policies without a theta are dashed."""
+        thetas, current = _thetas(self._points), self._dataset.policy.family(self._attribute)
+        in_force = [
+            thetas.index(point.theta)
+            for point in self._points
+            if point.theta and point.line == line and point.family == current
+        ]
+        return Series(line, row, dashed=line not in (NEAR, BLOCKS), flags=dict.fromkeys(in_force[:1], "in force"))
 
-def _series(board: Board, name: str, row: list[float | None]) -> Series:
-    """One curve; the point of the policy in force is flagged, and policies without a theta are dashed."""
-    thetas = list(dict.fromkeys(point.theta for point in board.points if point.theta))
-    current = board.dataset.policy.family(board.attribute)
-    in_force = [
-        thetas.index(point.theta)
-        for point in board.points
-        if point.theta and point.line == name and point.family == current
-    ]
-    values = np.array([np.nan if number is None else number for number in row], dtype=np.float64)
-    return Series(name, values, dashed=name not in (NEAR, BLOCKS), flags=dict.fromkeys(in_force[:1], "in force"))
+    async def _clicked(self, event: events.EChartPointClickEventArguments) -> None:
+        place, thetas = int(event.data_index), _thetas(self._points)
+        theta = thetas[place] if 0 <= place < len(thetas) else None
+        for point in self._points:
+            if point.line == event.series_name and point.theta in ("", theta):
+                await self._show(point)
+                return
 
-
-async def _choose(board: Board, event: events.EChartPointClickEventArguments) -> None:
-    """Shows the clicked point."""
-    point = _clicked(board, str(event.series_name), int(event.data_index))
-    if point is not None:
-        await _look_closer(board, point)
-
-
-async def _look_closer(board: Board, point: Point) -> None:
-    """Shows one policy: its price, its risk and an example."""
-    board.parts["point"].clear()
-    view = PointView(
-        board.context,
-        board.dataset,
-        board.attribute,
-        _named(point),
-        board.policy(point),
-        board.query(),
-        board.target(),
-    )
-    with board.parts["point"]:
-        await show_point(view)
-
-
-def _named(point: Point) -> str:
-    return point.line.replace("θ", point.theta)
-
-
-def _clicked(board: Board, line: str, place: int) -> Point | None:
-    rows = [point for point in board.points if point.line == line]
-    if len(rows) == 1 and not rows[0].theta:
-        return rows[0]
-    thetas = list(dict.fromkeys(point.theta for point in board.points if point.theta))
-    if not 0 <= place < len(thetas):
-        return None
-    return next((point for point in rows if point.theta == thetas[place]), None)
+    async def _show(self, point: Point) -> None:
+        """Shows one policy: its price, its risk and an example."""
+        # The accuracy or the price exactly as the slider shows it.
+        number = short_number(f"{self._value:.4g}" if self._value < 10_000 else str(round(self._value)), "the slider")
+        target = AccuracyTarget(number, None) if self._wants_epsilon else AccuracyTarget(None, number)
+        policy, asked = self._policy(point), self._query()
+        view = PointView(self._context, self._dataset, self._attribute, point.words, policy, asked, target)
+        self._point_box.clear()
+        with self._point_box:
+            await show_point(view)

@@ -40,7 +40,7 @@ async def users(context: PageContext) -> None:
         _form(context)
     with card():
         heading(f"{len(everybody)} users")
-        since = Column("Since (UTC)", is_time=True, is_spare=True)
+        since = Column("Since (UTC)", "is-time is-spare")
         columns = [Column("Name"), Column("Role"), Column("State"), since, Column("")]
         plain_table(columns, [_row(context, user) for user in everybody], "Users")
 
@@ -49,19 +49,14 @@ def _form(context: PageContext) -> None:
     row = in_row().style("margin-top:12px;align-items:flex-start")
     said = small(DUTIES["analyst"], "margin-top:8px")
     with row:
-        name = ui.input("Name").props('outlined dense maxlength=100 data-testid="new-name"').style("width:220px")
-        role = ui.select(
-            list(ROLES),
-            value="analyst",
-            label="Role",
-            on_change=lambda event: said.set_text(DUTIES[str(event.value)]),
-        ).props('outlined dense options-dense data-testid="new-role"')
-        role.style("width:150px")
+        name = ui.input("Name").props('maxlength=100 data-testid="new-name"').style("width:220px")
+        role = ui.select(list(ROLES), value="analyst", label="Role", on_change=lambda e: said.set_text(DUTIES[e.value]))
+        role.props('data-testid="new-role"').style("width:150px")
 
         async def add() -> None:
             password, wanted, duty = new_password(), name.value.strip(), str(role.value)
-            add = context.app_state.users.add
-            user = await context.change("added a user", wanted, lambda _: add(wanted, duty, password), {"role": duty})
+            work = partial(context.app_state.users.add, wanted, duty, password)
+            user = await context.change("added a user", wanted, lambda _: work(), {"role": duty})
             _show_password(user.name, password)
 
         ui.button("Add", icon="person_add", on_click=add).props('unelevated data-testid="add-user"')
@@ -91,8 +86,8 @@ def _buttons(context: PageContext, user: User) -> None:
 
     async def renew() -> None:
         password = new_password()
-        renew = partial(users.set_password, user.name, password, must_change=True)
-        await context.change("gave a new password", user.name, lambda _: renew())
+        work = partial(users.set_password, user.name, password, must_change=True)
+        await context.change("gave a new password", user.name, lambda _: work())
         _show_password(user.name, password)
 
     with in_row().style("gap:2px;justify-content:flex-end"):
