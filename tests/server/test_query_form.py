@@ -13,6 +13,7 @@ from blowfishdb.engine.serialize import write_query
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.domain import domain
 from blowfishdb.server.pages.controls import figure
+from blowfishdb.server.pages.explore import read_form
 from blowfishdb.server.pages.query_form import (
     AccuracyDraft,
     AxisChoice,
@@ -23,7 +24,6 @@ from blowfishdb.server.pages.query_form import (
     steps_of,
     usual_step,
 )
-from blowfishdb.server.pages.quote import read_form
 from blowfishdb.server.pages.result import snippet
 from blowfishdb.server.pages.sign_in import local_path
 from blowfishdb.session import Session

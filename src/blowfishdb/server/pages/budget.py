@@ -10,6 +10,7 @@ from nicegui import ui
 from blowfishdb.errors import BlowfishError
 from blowfishdb.server.pages.controls import (
     Column,
+    budget_bar,
     card,
     empty,
     figure,
@@ -24,7 +25,6 @@ from blowfishdb.server.pages.controls import (
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.query_form import AxisChoice, QueryDraft, Template, build_query, usual_step
-from blowfishdb.server.pages.quote import budget_bar
 from blowfishdb.session.backend import Budget
 from blowfishdb.session.session import Session
 

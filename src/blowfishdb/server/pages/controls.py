@@ -14,6 +14,7 @@ from nicegui import ui
 
 from blowfishdb.present.words import epsilon_words, readable
 from blowfishdb.server.pages.page_context import PageContext
+from blowfishdb.session.backend import Budget
 
 for text_field in (ui.input, ui.textarea):
     text_field.default_props("outlined dense")
@@ -185,6 +186,30 @@ def limit_bar(spent: Fraction, limit: Fraction | None, label: str) -> None:
     share = min(float(spent / limit), 1.0) if limit else 0.0
     legend = [f"{figure(spent)} of {figure(limit)} spent", f"{figure(max(limit - spent, Fraction(0)))} left"]
     stacked_bar({"is-over" if share >= 1.0 else "is-spent": share}, legend, label)
+
+
+LEAST_SHARE = 0.006
+"""So much of the bar a price takes at least, so that it is seen."""
+
+
+def budget_bar(budget: Budget, price: Fraction = Fraction(0), left: Fraction | None = None) -> None:
+    """What is spent, what this would take, what stays, and what others have taken of the data's own budget."""
+    rest = budget.remaining if left is None else left
+    whole = max(budget.dataset_limit if budget.limit is None else budget.limit, budget.spent + rest)
+    is_over, taken = price > rest, min(price, rest)
+    gone = whole - budget.spent - rest
+    legend = [
+        f"spent {figure(budget.spent)}",
+        f"left {figure(rest)}" if is_over or not price else f"left after this {figure(rest - price)}",
+        *([f"used by others {figure(gone)}"] if gone > 0 else []),
+        f"of {figure(whole)}",
+    ]
+    next_kind = "is-over" if is_over else "is-next"
+    parts = {"is-spent": budget.spent, next_kind: taken, "is-left": rest - taken, "is-gone": gone}
+    shares = {kind: float(part / whole) if whole else 0.0 for kind, part in parts.items()}
+    if price and not is_over:
+        shares["is-next"] = max(shares["is-next"], LEAST_SHARE)
+    stacked_bar(shares, legend, "Your budget")
 
 
 def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], label: str) -> None:

@@ -10,7 +10,6 @@ from nicegui import ui
 from blowfishdb.catalog.dataset import Dataset, attribute_words, family_words
 from blowfishdb.errors import BlowfishError
 from blowfishdb.ledger import Account
-from blowfishdb.model.policy import Policy
 from blowfishdb.server.pages.controls import (
     Column,
     ask_reason,
@@ -39,11 +38,8 @@ async def datasets(context: PageContext) -> None:
         called(link_button("Add a dataset", "/datasets/add", "add"), test_id="add")
     if not names:
         with card():
-            empty(
-                "storage",
-                "Nothing is connected yet",
-                "Add a table by its address, or send a file. Its columns are read; its rows are not.",
-            )
+            said = "Add a table by its address, or send a file. Its columns are read; its rows are not."
+            empty("storage", "Nothing is connected yet", said)
         return
     for name in names:
         dataset = curator.dataset(name)
@@ -72,10 +68,11 @@ def _card(context: PageContext, dataset: Dataset, account: Account) -> None:
             notice(f"Paused by {pause.by}: {pause.reason}", "is-accent", "pause_circle").style("margin-top:10px")
         with ui.element("div").style("margin:14px 0 12px;max-width:560px"):
             limit_bar(account.spent, account.limit, f"Budget of {dataset.name}")
-        rows = [
-            (name, attribute_words(dataset.domain[name], policy.family(name)), _hidden(policy, name))
-            for name in dataset.domain
-        ]
+        rows = []
+        for name in dataset.domain:
+            family, is_joint = policy.family(name), policy.grid_of(name) is not None
+            hidden = "jointly with others" if is_joint else family_words(family)
+            rows.append((name, attribute_words(dataset.domain[name], family), hidden))
         plain_table([Column("Attribute"), Column("The public may know"), Column("Hidden")], rows, "Attributes")
 
 
@@ -112,24 +109,18 @@ def _upkeep(context: PageContext, name: str) -> None:
     gone = (
         "Analysts can no longer ask about it. Its account, and what was spent, stay in the ledger should it come back."
     )
-    fresh_item = ui.menu_item(
-        "Rows were refreshed …", lambda: ask_reason(f"New rows in {name}?", fresh, "Note it", refreshed)
-    )
-    fresh_item.props('data-testid="refreshed"')
-    gone_item = ui.menu_item(
-        "Remove …", lambda: ask_reason(f"Remove {name}?", gone, "Remove it", remove, is_grave=True)
-    )
-    gone_item.props('data-testid="remove"')
+    ask_fresh = partial(ask_reason, f"New rows in {name}?", fresh, "Note it", refreshed)
+    ask_gone = partial(ask_reason, f"Remove {name}?", gone, "Remove it", remove, is_grave=True)
+    ui.menu_item("Rows were refreshed …", ask_fresh).props('data-testid="refreshed"')
+    ui.menu_item("Remove …", ask_gone).props('data-testid="remove"')
 
 
 def pause_button(context: PageContext, name: str, *, is_paused: bool) -> None:
     """Pauses a dataset, with a reason that analysts read, or lets it go on."""
-
     pauses = context.app_state.pauses
 
     async def pause(reason: str) -> None:
-        by = context.identity.name
-        work = partial(pauses.pause, name, by=by, reason=reason)
+        work = partial(pauses.pause, name, by=context.identity.name, reason=reason)
         await context.change("paused a dataset", name, lambda _: work(), {"reason": reason})
         ui.navigate.reload()
 
@@ -141,11 +132,5 @@ def pause_button(context: PageContext, name: str, *, is_paused: bool) -> None:
         ui.button("Go on", icon="play_circle", on_click=resume).props('flat dense data-testid="resume"')
         return
     said = "Nobody can preview or release until it goes on. Analysts read the reason; earlier answers stay readable."
-    button = ui.button(
-        "Pause", icon="pause_circle", on_click=lambda: ask_reason(f"Pause {name}?", said, "Pause it", pause)
-    )
-    button.props('flat dense data-testid="pause"')
-
-
-def _hidden(policy: Policy, name: str) -> str:
-    return "jointly with others" if policy.grid_of(name) is not None else family_words(policy.family(name))
+    ask = partial(ask_reason, f"Pause {name}?", said, "Pause it", pause)
+    ui.button("Pause", icon="pause_circle", on_click=ask).props('flat dense data-testid="pause"')

@@ -2,29 +2,256 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 
 from nicegui import ui
 
 from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.charge import Progress
+from blowfishdb.engine.preview import Preview
+from blowfishdb.engine.target import TargetOptions, target_options
 from blowfishdb.errors import BlowfishError, NotSignedIn
-from blowfishdb.server.pages.controls import card, empty, redraw
-from blowfishdb.server.pages.history import all_past
-from blowfishdb.server.pages.layout import page
-from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext
-from blowfishdb.server.pages.query_form import AccuracyDraft, AccuracyForm, DatasetForm, QueryDraft
-from blowfishdb.server.pages.quote import (
-    QuotedQuery,
-    RunnableQuery,
-    confirmed,
-    read_form,
-    show_quote,
-    show_refusal,
-    with_progress,
+from blowfishdb.present.words import readable
+from blowfishdb.server.pages.controls import (
+    budget_bar,
+    card,
+    empty,
+    figure,
+    heading,
+    in_row,
+    notice,
+    pill,
+    redraw,
+    small,
 )
-from blowfishdb.server.pages.result import show_answer
-from blowfishdb.session.backend import Past
+from blowfishdb.server.pages.history import all_past, answer_link
+from blowfishdb.server.pages.layout import page
+from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext, Result, sentence
+from blowfishdb.server.pages.query_form import AccuracyDraft, AccuracyForm, DatasetForm, QueryDraft, build_query
+from blowfishdb.server.pages.result import show_answer, snippet, sql_snippet
+from blowfishdb.session.backend import Budget, Past
+from blowfishdb.session.session import Session
+from blowfishdb.session.table import Question
+from blowfishdb.sql import parse, query_of
+
+SHORT = 1000
+"""What is left is rounded down to so many parts of one: a price with few digits."""
+SPARED = Fraction(99, 100)
+"""Prices of an accuracy are rounded up, so a little is spared for the one that is named to be affordable."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunnableQuery:
+    """A question with its accuracy, quoted and released in the same terms; and the code that does the same."""
+
+    question: Question
+    options: TargetOptions
+    code: str
+
+    def preview(self) -> Preview:
+        """The price; reads no data."""
+        return self.question.preview(**self.options)
+
+    def within(self, left: Fraction) -> float | None:
+        """How near the truth the answers would be for what is left of a budget; None where nobody can promise it."""
+        epsilon = Fraction(math.floor(left * SPARED * SHORT), SHORT)
+        beta, per_query = self.options.get("beta"), self.options.get("per_query", False)
+        try:
+            return self.question.preview(beta=beta, epsilon=epsilon, per_query=per_query).alpha if epsilon > 0 else None
+        except BlowfishError:
+            return None
+
+    def release(self, progress: Progress) -> Answer:
+        """The answer, charged."""
+        return self.question.release(**self.options, progress=progress)
+
+
+def read_form(session: Session, draft: QueryDraft, accuracy: AccuracyDraft, sql: str, url: str) -> RunnableQuery:
+    """The query and the accuracy that the controls say; typed errors where they say nothing sensible."""
+    alpha, epsilon = accuracy.keywords()
+    if draft.template != "sql":
+        table = session[draft.dataset]
+        options = target_options(alpha, None, epsilon, None, accuracy.confidence, accuracy.mechanism)
+        return RunnableQuery(build_query(draft, table), options, snippet(draft, accuracy, table.domain, url))
+    statement = parse(sql)
+    table = session[statement.table]
+    # What the statement says of its accuracy counts, and the controls only where it says nothing.
+    if "alpha" in statement.options or "epsilon" in statement.options:
+        alpha = epsilon = None
+    options = target_options(alpha, None, epsilon, None, accuracy.confidence, accuracy.mechanism)
+    question = table.question(query_of(statement, table.domain))
+    return RunnableQuery(question, {**options, **statement.options}, sql_snippet(sql, accuracy, url))
+
+
+SHOWN_OFFERS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class QuotedQuery:
+    """A query with its quote and what is left of the budget.
+
+    `before` is an answer of the past that looks the same; `instead` is how near the truth what is left would bring
+    one that costs too much.
+    """
+
+    query: RunnableQuery
+    preview: Preview
+    budget: Budget
+    before: Past | None
+    instead: float | None
+
+
+def show_quote(priced: QuotedQuery, on_run: Callable[[], object]) -> None:
+    """The quote of a question that could be run."""
+    preview, before = priced.preview, priced.before
+    after = None if preview.left is None else preview.left - preview.epsilon
+    with ui.element("div").classes("bf-top"):
+        with ui.element("div"):
+            ui.label(preview.title).classes("bf-title")
+            small(_promise(preview)).props('data-testid="promise"')
+        run = ui.button("Run", icon="play_arrow", on_click=on_run).props('unelevated data-testid="run"')
+        run.set_enabled(after is None or after >= 0)
+    with in_row().style("align-items:baseline;gap:10px;margin:12px 0 10px"):
+        ui.label(figure(preview.epsilon)).classes("bf-big").props('data-testid="price"')
+        ui.label("epsilon" if preview.epsilon else "epsilon: free and exact").classes("bf-quiet")
+        if after is not None and after < 0:
+            pill("more than you have", "is-bad")
+    budget_bar(priced.budget, preview.epsilon, preview.left)
+    if priced.instead is not None:
+        said = f"What is left would bring it within ±{readable(priced.instead)}."
+        notice(said, "is-accent", "lightbulb").style("margin-top:12px").props('data-testid="instead"')
+    if before is not None:
+        said = f"You have an answer like this, of {before.at[:10]}. If nothing differs, it is given again, free."
+        with notice(said, icon="history").style("margin-top:12px"):
+            ui.link("Open it", answer_link(before)).classes("bf-small").style("white-space:nowrap")
+    for expensive in preview.expensive_columns:
+        saved = expensive.if_public if expensive.if_public is not None and expensive.if_public < expensive.now else None
+        more = f" If {expensive.column} were public it would be {saved:.3g}." if saved is not None else ""
+        said = f"The filter on {expensive.column} makes this expensive.{more}"
+        notice(said, "is-accent", "lightbulb").style("margin-top:12px")
+    _offers(preview)
+    with ui.expansion("What is protected").props("dense").classes("w-full").style("margin-top:4px"):
+        for said in preview.protected:
+            ui.label(said).classes("bf-small").style("margin-bottom:4px")
+        if preview.unprotected:
+            small("Not protected: " + " ".join(preview.unprotected))
+        if preview.worst_pair:
+            small(f"Hardest pair to hide: {preview.worst_pair.replace('<->', '↔')}.", "margin-top:4px")
+
+
+def _promise(preview: Preview) -> str:
+    """How good the answers would be, in words."""
+    many = f"{preview.answers:,} answer{'' if preview.answers == 1 else 's'}"
+    if preview.epsilon == 0:
+        return f"{many}, exact: the policy hides nothing that they depend on"
+    if preview.alpha is None:
+        return f"{many}; how near the truth depends on the data"
+    every = "each " if preview.accuracy_target.guarantee == "per-query" else "all of them "
+    near = f"within ±{preview.alpha:,.4g} with {preview.accuracy_target.confidence} confidence"
+    if preview.behind:
+        return f"{many}; {preview.behind} {near}"
+    return f"{many}, {near}" if preview.answers == 1 else f"{many}, {every}{near}"
+
+
+def _offers(preview: Preview) -> None:
+    """The mechanism that would run, and those that lose."""
+    by_price = preview.accuracy_target.epsilon is None
+    with ui.element("div").style("margin-top:16px"):
+        with ui.element("div").classes("bf-offer-head"):
+            ui.label("Mechanisms").style("font-weight:600")
+            ui.element("div").classes("bf-offer-bar")
+            ui.label("epsilon").classes("is-number")
+            ui.label("error").classes("is-number")
+        offers = preview.offers[:SHOWN_OFFERS]
+        sizes = [float(offer.epsilon) if by_price else offer.alpha or 0.0 for offer in offers]
+        top = max([*sizes, 1e-12])
+        for offer, size in zip(offers, sizes, strict=True):
+            with ui.element("div").classes(f"bf-offer {'is-first' if offer is offers[0] else ''}"):
+                ui.label(offer.mechanism)
+                with ui.element("div").classes("bf-offer-bar"):
+                    ui.element("div").style(f"width:{max(100 * size / top, 1):.1f}%")
+                ui.label(figure(offer.epsilon)).classes("is-number")
+                error = "varies" if offer.alpha is None else f"±{offer.alpha:,.3g}"
+                ui.label(error).classes("is-number bf-quiet")
+        more = len(preview.offers) - SHOWN_OFFERS
+        said = [sentence(preview.why)]
+        if more > 0:
+            said.append(f"{more} more would be dearer still." if by_price else f"{more} more would be less accurate.")
+        small(" ".join(said), "margin-top:6px")
+
+
+def show_refusal(error: BlowfishError) -> None:
+    """Why there is no quote, and what to do."""
+    heading("No price yet").classes("bf-title")
+    # The page calls alpha by the name of its field.
+    said = f"within ± {error.message[6:]}" if error.message.startswith("alpha ") else error.message
+    notice(sentence(said), "is-accent", "lightbulb").style("margin-top:12px").props('data-testid="refusal"')
+
+
+STEPS = {
+    "quote": (0.2, "Planning"),
+    "charge": (0.45, "Writing the charge to the ledger"),
+    "answer": (0.8, "Counting and adding noise"),
+    "done": (1.0, "Done"),
+}
+
+
+async def confirmed(
+    what: str, price: Fraction, left: Fraction | None, more: Callable[[], object] | None = None
+) -> bool:
+    """Whether they agree to the price; nothing is spent without this step. `more` draws what else they should see."""
+    rest = "" if left is None else f" You have {figure(left)}; this leaves {figure(left - price)}."
+    said = (
+        f"It is charged before any data is read, and there is no refund.{rest} What you asked before in the same way "
+        "is given again, free."
+    )
+    named = 'aria-label="Confirm the price"'
+    with ui.dialog().props(named) as dialog, ui.card().props(f'role="alertdialog" {named}'):
+        ui.label(f"Spend epsilon {figure(price)}?").classes("bf-title").style("font-size:18px")
+        ui.label(what).style("margin-top:6px")
+        if more is not None:
+            more()
+        small(said, "margin-top:8px")
+        with ui.element("div").classes("bf-row bf-ends"):
+            ui.button("Cancel", on_click=lambda: dialog.submit("no")).props("flat")
+            spend = ui.button(f"Spend {figure(price)} and run", on_click=lambda: dialog.submit("yes"))
+            spend.props('unelevated autofocus data-testid="confirm"')
+    answer = await dialog
+    dialog.delete()
+    return bool(answer == "yes")
+
+
+def show_failure(error: BlowfishError) -> None:
+    """Why a question was not answered."""
+    notice(sentence(error.message), "is-bad", "error").props('data-testid="failure"')
+
+
+async def with_progress(context: PageContext, box: ui.element, work: Callable[[Progress], Result]) -> Result | None:
+    """The result of work that is charged, its steps followed in the box; None when it failed, which the box says."""
+    steps = ["quote"]
+
+    def follow() -> None:
+        bar.value, label.text = STEPS[steps[-1]]
+
+    box.clear()
+    with box:
+        bar = ui.linear_progress(0.1, show_value=False).props('aria-label="Progress"').style("margin-top:60px")
+        label = ui.label(STEPS["quote"][1]).classes("bf-quiet").props('role="status"')
+        label.style("text-align:center;margin-top:10px")
+        timer = ui.timer(0.1, follow)
+    try:
+        return await context.run(partial(work, steps.append))
+    except BlowfishError as error:
+        if box.is_deleted:
+            return None
+        redraw(box, partial(context.tell if isinstance(error, NotSignedIn) else show_failure, error))
+        return None
+    finally:
+        timer.deactivate()
 
 
 @page("/explore", "Explore", "ask", lead="Ask a question and see its price before anything is spent or read.")

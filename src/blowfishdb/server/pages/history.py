@@ -32,7 +32,6 @@ from blowfishdb.server.pages.controls import (
 )
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import PageContext
-from blowfishdb.server.pages.quote import answer_link, answer_name
 from blowfishdb.server.pages.result import code_block, reopening, show_answer
 from blowfishdb.session.backend import Past
 from blowfishdb.session.session import Session
@@ -112,6 +111,16 @@ def _row(past: Past) -> dict[str, object]:
         "epsilon": figure(past.epsilon),
         "current": past.is_current,
     }
+
+
+def answer_link(past: Past) -> str:
+    """Where an answer of the past is opened again."""
+    return f"/history/answer?{urlencode({'of': answer_name(past)})}"
+
+
+def answer_name(past: Past) -> str:
+    """The name of an answer in links."""
+    return f"{past.number} {past.dataset}"
 
 
 def synopsis_link(dataset: str, number: int) -> str:

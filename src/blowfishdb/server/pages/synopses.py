@@ -25,11 +25,11 @@ from blowfishdb.server.pages.controls import (
     plain_table,
     redraw,
 )
+from blowfishdb.server.pages.explore import confirmed, show_failure, show_refusal, with_progress
 from blowfishdb.server.pages.history import named, synopsis_link
 from blowfishdb.server.pages.layout import page
 from blowfishdb.server.pages.page_context import IsWanted, Latest, PageContext
 from blowfishdb.server.pages.query_form import TILES, DatasetForm, QueryDraft, QueryForm, build_query
-from blowfishdb.server.pages.quote import confirmed, show_failure, show_refusal, with_progress
 from blowfishdb.server.pages.result import show_answer, synopsis_snippet
 from blowfishdb.session.table import Question
 
@@ -45,11 +45,8 @@ async def synopses(context: PageContext) -> None:
         link_button("Publish one", "/synopses/publish", "add", "outline")
     if not published:
         with card():
-            empty(
-                "auto_awesome_mosaic",
-                "No synopsis is published yet",
-                "A synopsis is charged once. From then on everybody may ask it anything over its attributes, free.",
-            )
+            said = "A synopsis is charged once. From then on everybody may ask it anything over its attributes, free."
+            empty("auto_awesome_mosaic", "No synopsis is published yet", said)
     with ui.element("div").classes("bf-two"):
         for synopsis in sorted(published, key=lambda one: one.at, reverse=True):
             with card():
@@ -62,12 +59,10 @@ async def synopses(context: PageContext) -> None:
                 link_button("Ask it, free", synopsis_link(synopsis.dataset, synopsis.number), "insights")
 
 
-@page(
-    "/synopses/ask",
-    "Ask a synopsis",
-    "ask",
-    lead="Every answer is computed from the published table alone: no charge, no data read.",
-)
+ASK_LEAD = "Every answer is computed from the published table alone: no charge, no data read."
+
+
+@page("/synopses/ask", "Ask a synopsis", "ask", lead=ASK_LEAD)
 async def ask_synopsis(context: PageContext) -> None:
     """One synopsis, to ask."""
     session = context.session()
