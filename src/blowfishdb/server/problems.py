@@ -108,8 +108,8 @@ def add_handlers(app: FastAPI) -> None:
 
     async def nowhere(_: Request, error: Exception) -> JSONResponse:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        code, said = ASTRAY.get(status, ("http-error", HTTPStatus(status).phrase))
-        return _response(status, code, said, headers=getattr(error, "headers", None) or NOTHING)
+        code, text = ASTRAY.get(status, ("http-error", HTTPStatus(status).phrase))
+        return _response(status, code, text, headers=getattr(error, "headers", None) or NOTHING)
 
     app.add_exception_handler(BlowfishError, ours)
     app.add_exception_handler(RequestValidationError, misread)

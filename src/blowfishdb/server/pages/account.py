@@ -26,8 +26,8 @@ async def account(context: PageContext) -> None:
     with card():
         heading("Tokens")
         does = "ask as you, with your budget" if "ask" in context.identity.scopes else "do what you may do"
-        said = f"A token lets a script or a notebook {does}. Its secret is shown once."
-        small(said, "margin:2px 0 12px")
+        text = f"A token lets a script or a notebook {does}. Its secret is shown once."
+        small(text, "margin:2px 0 12px")
         TokenList(context)
 
 

@@ -39,8 +39,8 @@ async def budgets(context: PageContext) -> None:
     session = context.session()
     names = await context.run(session.datasets)
     if not names:
-        said = "A curator declares one, with a budget for each analyst."
-        empty("account_balance_wallet", "There is no dataset yet", said)
+        text = "A curator declares one, with a budget for each analyst."
+        empty("account_balance_wallet", "There is no dataset yet", text)
     for name in names:
         budget = await context.run(partial(session.budget, name))
         with card():
@@ -57,11 +57,11 @@ def _dataset(context: PageContext, budget: Budget) -> None:
     budget_bar(budget)
     if budget.limit is not None:
         rest, whole = figure(budget.dataset_remaining), figure(budget.dataset_limit)
-        said = f"All analysts together have {rest} of {whole} left on this data."
-        small(said, "margin-top:8px")
+        text = f"All analysts together have {rest} of {whole} left on this data."
+        small(text, "margin-top:8px")
     if budget.remaining <= 0:
-        said = "Your budget is used up. You can open your answers again, ask synopses, or ask the curator to renew it."
-        ui.label(said).classes("bf-small").style("margin-top:8px")
+        text = "Your budget is used up. You can open your answers again, ask synopses, or ask the curator to renew it."
+        ui.label(text).classes("bf-small").style("margin-top:8px")
         return
     with in_row().style("margin:18px 0 6px"):
         ui.label("What typical questions would cost, every count within ±").classes("bf-label").style("margin:0")

@@ -74,20 +74,20 @@ def paragraph(text: str) -> ui.element:
     return ui.label(text).classes("bf-p")
 
 
-def empty(icon: str, title: str, said: str) -> ui.element:
+def empty(icon: str, title: str, text: str) -> ui.element:
     """What is shown where there is nothing yet, and what to do about it."""
     with ui.element("div").classes("bf-empty") as box:
         ui.icon(icon).props("aria-hidden=true")
         heading(title)
-        paragraph(said)
+        paragraph(text)
     return box
 
 
-def notice(said: str, kind: str = "", icon: str = "info") -> ui.element:
+def notice(text: str, kind: str = "", icon: str = "info") -> ui.element:
     """A sentence that should not be missed; `kind` is "", "is-bad" or "is-accent"."""
     with ui.element("div").classes(f"bf-notice {kind}").props('role="status"') as box:
         ui.icon(icon).props("aria-hidden=true")
-        ui.label(said)
+        ui.label(text)
     return box
 
 
@@ -244,8 +244,8 @@ def paged_table(
 def wanted_dataset(context: PageContext, names: Sequence[str]) -> str | None:
     """The dataset that the address names, else the first one; None, with a page that teaches, when there is none."""
     if not names:
-        said = "Connect a table first: its domain, its policy and its budget."
-        with card(), empty("storage", "No dataset yet", said):
+        text = "Connect a table first: its domain, its policy and its budget."
+        with card(), empty("storage", "No dataset yet", text):
             link_button("Add a dataset", "/datasets/add", "add").style("margin-top:14px")
         return None
     wanted = context.request.query_params.get("dataset", "")
@@ -263,12 +263,12 @@ def dataset_choice(path: str, names: Sequence[str], current: str) -> None:
 
 
 @contextmanager
-def opened_dialog(title: str, said: str = "", *, width: int = 460) -> Iterator[ui.dialog]:
+def opened_dialog(title: str, text: str = "", *, width: int = 460) -> Iterator[ui.dialog]:
     """A dialog with a title and a remark, open as soon as the block has filled it."""
     with called(ui.dialog(), title) as dialog, ui.card().style(f"width:{width}px"):
         ui.label(title).classes("bf-title")
-        if said:
-            small(said, "margin-top:4px")
+        if text:
+            small(text, "margin-top:4px")
         yield dialog
     dialog.open()
 
@@ -290,10 +290,10 @@ def reason_field() -> ui.input:
 
 
 def ask_reason(
-    title: str, said: str, action: str, work: Callable[[str], Awaitable[None]], *, is_grave: bool = False
+    title: str, text: str, action: str, work: Callable[[str], Awaitable[None]], *, is_grave: bool = False
 ) -> None:
     """A dialog that asks why, for the record, before something is done."""
-    with opened_dialog(title, said) as dialog:
+    with opened_dialog(title, text) as dialog:
         reason = reason_field().props("autofocus")
 
         async def go() -> None:
@@ -313,14 +313,14 @@ def ask_after_warning(
     work: Callable[[], Awaitable[None]],
     test_id: str,
     *,
-    said: str = "",
+    text: str = "",
     is_grave: bool = False,
 ) -> None:
     """A dialog that says why something is better left alone, before it is done."""
     with opened_dialog(title, width=520) as dialog:
         notice(warning, "is-bad" if is_grave else "is-accent", "warning").style("margin-top:12px")
-        if said:
-            small(said, "margin-top:12px")
+        if text:
+            small(text, "margin-top:12px")
 
         async def go() -> None:
             dialog.close()

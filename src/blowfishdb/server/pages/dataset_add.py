@@ -292,7 +292,7 @@ WARNING = (
 
 @dataclass(eq=False)
 class DatasetDraft:
-    """What has been said so far."""
+    """What the forms declare so far."""
 
     context: PageContext
     source: str = ""
@@ -401,8 +401,8 @@ def _by_file(draft: DatasetDraft, later: ui.element) -> None:
     ).props(f'flat bordered accept="{",".join(ENDINGS)}" data-testid="file"')
     drop.classes("bf-drop").style("width:100%;max-width:520px")
     choose.on("click", js_handler=f"() => getElement({drop.id}).pickFiles()")
-    said = f"{', '.join(ENDINGS)}. It is kept beside the configuration, readable by the server alone."
-    small(said, "margin-top:8px")
+    text = f"{', '.join(ENDINGS)}. It is kept beside the configuration, readable by the server alone."
+    small(text, "margin-top:8px")
 
 
 async def _read_columns(draft: DatasetDraft, address: str, later: ui.element) -> None:
@@ -492,7 +492,7 @@ def _ask_to_look(draft: DatasetDraft, editor: ColumnEditor) -> None:
         context.note("read a column's bounds", without_user(draft.source)[:200], {"column": editor.name})
         editor.fill(await context.run(lambda: curator.look_at_column(draft.source, editor.name)))
 
-    said = "What is read is only filled in here, marked, and yours to change. The look itself is logged."
+    text = "What is read is only filled in here, marked, and yours to change. The look itself is logged."
     ask_after_warning(
-        f"Read {editor.name} from the data?", WARNING, "I understand, read it", read, "look-anyway", said=said
+        f"Read {editor.name} from the data?", WARNING, "I understand, read it", read, "look-anyway", text=text
     )

@@ -38,8 +38,8 @@ async def datasets(context: PageContext) -> None:
         called(link_button("Add a dataset", "/datasets/add", "add"), test_id="add")
     if not names:
         with card():
-            said = "Add a table by its address, or send a file. Its columns are read; its rows are not."
-            empty("storage", "Nothing is connected yet", said)
+            text = "Add a table by its address, or send a file. Its columns are read; its rows are not."
+            empty("storage", "Nothing is connected yet", text)
         return
     for name in names:
         dataset = curator.dataset(name)
@@ -131,6 +131,6 @@ def pause_button(context: PageContext, name: str, *, is_paused: bool) -> None:
     if is_paused:
         ui.button("Go on", icon="play_circle", on_click=resume).props('flat dense data-testid="resume"')
         return
-    said = "Nobody can preview or release until it goes on. Analysts read the reason; earlier answers stay readable."
-    ask = partial(ask_reason, f"Pause {name}?", said, "Pause it", pause)
+    text = "Nobody can preview or release until it goes on. Analysts read the reason; earlier answers stay readable."
+    ask = partial(ask_reason, f"Pause {name}?", text, "Pause it", pause)
     ui.button("Pause", icon="pause_circle", on_click=ask).props('flat dense data-testid="pause"')

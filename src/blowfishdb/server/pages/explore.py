@@ -122,21 +122,21 @@ def show_quote(priced: QuotedQuery, on_run: Callable[[], object]) -> None:
             pill("more than you have", "is-bad")
     budget_bar(priced.budget, preview.epsilon, preview.left)
     if priced.instead is not None:
-        said = f"What is left would bring it within ±{readable(priced.instead)}."
-        notice(said, "is-accent", "lightbulb").style("margin-top:12px").props('data-testid="instead"')
+        text = f"What is left would bring it within ±{readable(priced.instead)}."
+        notice(text, "is-accent", "lightbulb").style("margin-top:12px").props('data-testid="instead"')
     if before is not None:
-        said = f"You have an answer like this, of {before.at[:10]}. If nothing differs, it is given again, free."
-        with notice(said, icon="history").style("margin-top:12px"):
+        text = f"You have an answer like this, of {before.at[:10]}. If nothing differs, it is given again, free."
+        with notice(text, icon="history").style("margin-top:12px"):
             ui.link("Open it", answer_link(before)).classes("bf-small").style("white-space:nowrap")
     for expensive in preview.expensive_columns:
         saved = expensive.if_public if expensive.if_public is not None and expensive.if_public < expensive.now else None
         more = f" If {expensive.column} were public it would be {saved:.3g}." if saved is not None else ""
-        said = f"The filter on {expensive.column} makes this expensive.{more}"
-        notice(said, "is-accent", "lightbulb").style("margin-top:12px")
+        text = f"The filter on {expensive.column} makes this expensive.{more}"
+        notice(text, "is-accent", "lightbulb").style("margin-top:12px")
     _offers(preview)
     with ui.expansion("What is protected").props("dense").classes("w-full").style("margin-top:4px"):
-        for said in preview.protected:
-            ui.label(said).classes("bf-small").style("margin-bottom:4px")
+        for text in preview.protected:
+            ui.label(text).classes("bf-small").style("margin-bottom:4px")
         if preview.unprotected:
             small("Not protected: " + " ".join(preview.unprotected))
         if preview.worst_pair:
@@ -178,18 +178,18 @@ def _offers(preview: Preview) -> None:
                 error = "varies" if offer.alpha is None else f"±{offer.alpha:,.3g}"
                 ui.label(error).classes("is-number bf-quiet")
         more = len(preview.offers) - SHOWN_OFFERS
-        said = [sentence(preview.why)]
+        text = [sentence(preview.why)]
         if more > 0:
-            said.append(f"{more} more would be dearer still." if by_price else f"{more} more would be less accurate.")
-        small(" ".join(said), "margin-top:6px")
+            text.append(f"{more} more would be dearer still." if by_price else f"{more} more would be less accurate.")
+        small(" ".join(text), "margin-top:6px")
 
 
 def show_refusal(error: BlowfishError) -> None:
     """Why there is no quote, and what to do."""
     heading("No price yet").classes("bf-title")
     # The page calls alpha by the name of its field.
-    said = f"within ± {error.message[6:]}" if error.message.startswith("alpha ") else error.message
-    notice(sentence(said), "is-accent", "lightbulb").style("margin-top:12px").props('data-testid="refusal"')
+    text = f"within ± {error.message[6:]}" if error.message.startswith("alpha ") else error.message
+    notice(sentence(text), "is-accent", "lightbulb").style("margin-top:12px").props('data-testid="refusal"')
 
 
 STEPS = {
@@ -205,7 +205,7 @@ async def confirmed(
 ) -> bool:
     """Whether they agree to the price; nothing is spent without this step. `more` draws what else they should see."""
     rest = "" if left is None else f" You have {figure(left)}; this leaves {figure(left - price)}."
-    said = (
+    text = (
         f"It is charged before any data is read, and there is no refund.{rest} What you asked before in the same way "
         "is given again, free."
     )
@@ -215,7 +215,7 @@ async def confirmed(
         ui.label(what).style("margin-top:6px")
         if more is not None:
             more()
-        small(said, "margin-top:8px")
+        small(text, "margin-top:8px")
         with ui.element("div").classes("bf-row bf-ends"):
             ui.button("Cancel", on_click=lambda: dialog.submit("no")).props("flat")
             spend = ui.button(f"Spend {figure(price)} and run", on_click=lambda: dialog.submit("yes"))
@@ -285,8 +285,8 @@ class Explorer:
                     empty("hourglass_empty", "Working out the price", "Nothing is read or charged for that.")
                 answer_card = card().classes("bf-result").props('aria-label="Answer"')
                 with answer_card, ui.element("div").props("id=answer") as self._result_box:
-                    said = "Run the question, and it appears here. What you ran before is in the history, free."
-                    empty("bar_chart", "No answer yet", said)
+                    text = "Run the question, and it appears here. What you ran before is in the history, free."
+                    empty("bar_chart", "No answer yet", text)
         self._changed()
 
     def _changed(self) -> None:

@@ -59,8 +59,8 @@ async def history(context: PageContext) -> None:
     rows = [_row(past) for past in await context.run(lambda: all_past(session))]
     with card():
         if not rows:
-            said = "Your answers will be listed here, to open, compare and download again."
-            empty("history", "Nothing asked yet", said)
+            text = "Your answers will be listed here, to open, compare and download again."
+            empty("history", "Nothing asked yet", text)
             with in_row().style("justify-content:center;margin-bottom:20px"):
                 link_button("Ask something", "/explore")
             return
@@ -167,8 +167,8 @@ async def compare(context: PageContext) -> None:
     answers = [one for one in reopened if isinstance(one, Answer)]
     ui.link("← All answers", "/history").classes("bf-small")
     if len(answers) != len(names):
-        said = "One of the two is a synopsis or a set of weights. Choose others in the history."
-        empty("compare", "Only answers can be compared", said)
+        text = "One of the two is a synopsis or a set of weights. Choose others in the history."
+        empty("compare", "Only answers can be compared", text)
         return
     first, second = answers
     top = shared_top(first, second) if first.is_counts and second.is_counts else None
@@ -191,11 +191,11 @@ def _together(first: Answer, second: Answer) -> None:
     """What both say: the true value lies in both intervals, except with the sum of their error probabilities."""
     sure = percent(min(first.beta + second.beta, 1.0))
     heading("Taken together")
-    said = (
+    text = (
         f"Each true value lies in both intervals, with {sure} confidence for all of them at once, as long as the data "
         "has not changed in between."
     )
-    small(said, "margin:4px 0 10px")
+    small(text, "margin:4px 0 10px")
     digits = digits_of(first)
     size = min(first.raw.size, MOST_ROWS)
     rows: list[dict[str, object]] = []

@@ -57,9 +57,9 @@ def plain_page(title: str, body: str, status: int = 200) -> HTMLResponse:
     )
 
 
-def refusal_page(title: str, said: str, status: int) -> HTMLResponse:
+def refusal_page(title: str, text: str, status: int) -> HTMLResponse:
     """A whole page that says why there is nothing to see, and leads back."""
-    body = f'<section class="bf-card"><h1>{escape(title)}</h1><p class="bf-quiet">{escape(said)}</p>'
+    body = f'<section class="bf-card"><h1>{escape(title)}</h1><p class="bf-quiet">{escape(text)}</p>'
     return plain_page(
         title, body + '<p style="margin-top:18px"><a href="/">Back to the first page</a></p></section>', status
     )
@@ -193,7 +193,7 @@ def _user(context: PageContext, dark: ui.dark_mode) -> None:
 
     def leave() -> None:
         context.app_state.logins.sign_out(context.secret)
-        context.app_state.audit_log.note(context.identity.name, "signed out")
+        context.note("signed out")
         ui.navigate.to(SIGN_IN)
 
     with ui.element("div").classes("bf-who"):

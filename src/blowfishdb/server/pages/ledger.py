@@ -203,8 +203,8 @@ def _buttons(context: PageContext, name: str, analyst: str) -> None:
         )
         ui.navigate.reload()
 
-    said = f"{analyst} can ask nothing more of {name}. Earlier answers stay readable."
-    ask = partial(ask_reason, f"Revoke {analyst}?", said, "Revoke", revoke, is_grave=True)
+    text = f"{analyst} can ask nothing more of {name}. Earlier answers stay readable."
+    ask = partial(ask_reason, f"Revoke {analyst}?", text, "Revoke", revoke, is_grave=True)
     with in_row().style("gap:2px;justify-content:flex-end"):
         ui.button("Limit …", on_click=partial(_ask_limit, context, name, "analyst", analyst)).props("flat dense")
         button = ui.button("Revoke …", on_click=ask).props("flat dense color=negative")
@@ -213,8 +213,8 @@ def _buttons(context: PageContext, name: str, analyst: str) -> None:
 
 def _ask_limit(context: PageContext, name: str, whose: str, analyst: str = "") -> None:
     """Asks for a number and a reason, and sets the limit."""
-    title, said = LIMITS[whose]
-    with opened_dialog(title.format(name=name, analyst=analyst), said) as dialog:
+    title, text = LIMITS[whose]
+    with opened_dialog(title.format(name=name, analyst=analyst), text) as dialog:
         amount = ui.input("Epsilon", placeholder="0.5").props('autofocus data-testid="amount"')
         amount.classes("w-full").style("margin-top:14px")
         reason = reason_field()

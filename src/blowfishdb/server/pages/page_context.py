@@ -85,8 +85,8 @@ class PageContext:
         if isinstance(shown, NotSignedIn):
             _ended(self.request.url.path)
             return
-        said = sentence(shown.message)
-        ui.notify(said, type="negative", position="top", timeout=9000, close_button="Close", multi_line=True)
+        text = sentence(shown.message)
+        ui.notify(text, type="negative", position="top", timeout=9000, close_button="Close", multi_line=True)
 
 
 def sentence(text: str) -> str:

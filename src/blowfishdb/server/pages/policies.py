@@ -363,8 +363,8 @@ class PolicyEditor:
         self._family = ui.element("div").style("margin-top:12px")
         redraw(self._family, self._build_family)
         for grid in self._dataset.policy.joint:
-            said = f"{' and '.join(grid.attributes)} are hidden together; a document changes that."
-            notice(said).style("margin-top:10px")
+            text = f"{' and '.join(grid.attributes)} are hidden together; a document changes that."
+            notice(text).style("margin-top:10px")
         if self._is_curator:
             self._build_records()
 
@@ -412,9 +412,9 @@ class PolicyEditor:
     def _build_change(self) -> None:
         heading("What saving does")
         self._change = ui.element("div").props("aria-live=polite").style("margin-top:8px")
-        said = "It is in force for every answer from now on, and the reason is kept in the ledger."
+        text = "It is in force for every answer from now on, and the reason is kept in the ledger."
         self._button = ui.button(
-            "Save the policy", icon="check", on_click=lambda: ask_reason("Put it in force?", said, "Save", self._save)
+            "Save the policy", icon="check", on_click=lambda: ask_reason("Put it in force?", text, "Save", self._save)
         )
         self._button.props('unelevated data-testid="save"').style("margin-top:14px")
 
@@ -468,7 +468,7 @@ class PolicyEditor:
         near = [text for text in hidden if not text.startswith(others)]
         far = [text for text in hidden if text.startswith(others)]
         with ui.element("div").classes("bf-two").style("margin-top:10px"):
-            for title, icon, kind, said in (
+            for title, icon, kind, sentences in (
                 ("What the policy says", "hub", "brand", near),
                 ("Not hidden", "visibility", "accent", told or ("Nothing: everything about a record is hidden.",)),
             ):
@@ -476,7 +476,7 @@ class PolicyEditor:
                     with in_row().style("gap:7px"):
                         ui.icon(icon).style(f"color:var(--bf-{kind});font-size:19px").props("aria-hidden=true")
                         ui.label(title).style("font-weight:620")
-                    _list(said)
+                    _list(sentences)
         if far:
             with ui.expansion("The other attributes").classes("w-full"):
                 _list(far)
@@ -503,12 +503,12 @@ def _show_change(outcome: tuple[VersionChange, Stretch] | None, refusal: str) ->
         return False
     after = figure(change.spent_after)
     if change.stretch == 1:
-        said = f"What was spent stays as it is: {after}."
+        text = f"What was spent stays as it is: {after}."
     else:
-        said = (
+        text = (
             f"Past loss counts {figure(change.stretch)} times: epsilon {figure(change.spent_before)} spent becomes "
             f"{after} of {figure(change.limit)}."
         )
-    ui.label(f"Version {change.next_version}. {said}").style("font-weight:560")
+    ui.label(f"Version {change.next_version}. {text}").style("font-weight:560")
     small(sentence(stretch.why), "margin-top:2px")
     return True

@@ -440,8 +440,8 @@ class QueryForm:
         area = ui.textarea("Statement", value=self.sql, on_change=lambda e: write(e.value))
         area.props('autogrow debounce=300 spellcheck=false input-class="bf-mono"', remove="dense")
         area.classes("w-full").style("margin-top:14px")
-        said = "SELECT, one of COUNT(*), SUM, AVG, MEDIAN, CDF, QUANTILES, WHERE and GROUP BY; bin(x, 10) makes bins."
-        small(said, "margin-top:6px")
+        text = "SELECT, one of COUNT(*), SUM, AVG, MEDIAN, CDF, QUANTILES, WHERE and GROUP BY; bin(x, 10) makes bins."
+        small(text, "margin-top:6px")
 
 
 class DatasetForm:

@@ -25,19 +25,6 @@ from blowfishdb.server.pages.controls import Column, called, choice, heading, in
 from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.server.pages.query_form import AccuracyDraft, QueryDraft
 
-FORMATS: dict[str, str] = {
-    "csv": "CSV table",
-    "parquet": "Parquet table",
-    "png": "PNG picture",
-    "svg": "SVG picture",
-    "json": "JSON with certificate",
-}
-
-
-def file_of(answer: Answer, ending: str) -> bytes:
-    """The answer in one of the formats."""
-    return WRITERS[ending](answer)
-
 
 def name_of(answer: Answer, ending: str) -> str:
     """A name that tells what is in the file."""
@@ -70,13 +57,14 @@ def _png(answer: Answer) -> bytes:
         return path.read_bytes()
 
 
-WRITERS: dict[str, Callable[[Answer], bytes]] = {
-    "csv": _csv,
-    "parquet": _parquet,
-    "png": _png,
-    "svg": lambda answer: answer.interactive().svg.encode(),
-    "json": lambda answer: answer.to_json(indent=2).encode(),
+FORMATS: dict[str, tuple[str, Callable[[Answer], bytes]]] = {
+    "csv": ("CSV table", _csv),
+    "parquet": ("Parquet table", _parquet),
+    "png": ("PNG picture", _png),
+    "svg": ("SVG picture", lambda answer: answer.interactive().svg.encode()),
+    "json": ("JSON with certificate", lambda answer: answer.to_json(indent=2).encode()),
 }
+"""The files of an answer by their ending: their name in the menu, and what writes them."""
 MOST_ROWS = 2_000
 """A longer table is shown up to here; files hold all of it."""
 CONSISTENT, RAW = "Consistent", "As measured"
@@ -200,10 +188,10 @@ def copy_button(text: str, label: str) -> ui.button:
 
 def _downloads(context: PageContext, answer: Answer) -> None:
     async def save(ending: str) -> None:
-        ui.download(await context.run(partial(file_of, answer, ending)), name_of(answer, ending))
+        ui.download(await context.run(partial(FORMATS[ending][1], answer)), name_of(answer, ending))
 
     with ui.button("Download", icon="download").props("outline dense padding='6px 12px'"), ui.menu():
-        for ending, words in FORMATS.items():
+        for ending, (words, _) in FORMATS.items():
             ui.menu_item(words, on_click=partial(save, ending)).props("role=menuitem")
 
 

@@ -45,8 +45,8 @@ async def synopses(context: PageContext) -> None:
         link_button("Publish one", "/synopses/publish", "add", "outline")
     if not published:
         with card():
-            said = "A synopsis is charged once. From then on everybody may ask it anything over its attributes, free."
-            empty("auto_awesome_mosaic", "No synopsis is published yet", said)
+            text = "A synopsis is charged once. From then on everybody may ask it anything over its attributes, free."
+            empty("auto_awesome_mosaic", "No synopsis is published yet", text)
     with ui.element("div").classes("bf-two"):
         for synopsis in sorted(published, key=lambda one: one.at, reverse=True):
             with card():

@@ -232,8 +232,8 @@ class Board:
                     self._build_chart()
                 self._point_box = ui.element("div").style("margin-top:16px")
         with self._point_box, card():
-            said = "Click one on a curve: its exact price, the risk, and an example answer."
-            empty("ads_click", "Choose a point", said)
+            text = "Click one on a curve: its exact price, the risk, and an example answer."
+            empty("ads_click", "Choose a point", text)
         self._draw_slider()
         self._draw_curves()
         self._latest.changed()

@@ -85,7 +85,7 @@ class PointView:
     context: PageContext
     dataset: Dataset
     attribute: str
-    said: str
+    words: str
     policy: Policy
     query: Query
     target: AccuracyTarget
@@ -94,7 +94,7 @@ class PointView:
 async def show_point(view: PointView) -> None:
     """The card of a point."""
     domain = view.dataset.domain
-    (price,) = await view.context.run(lambda: what_if(domain, {view.said: view.policy}, view.query, view.target))
+    (price,) = await view.context.run(lambda: what_if(domain, {view.words: view.policy}, view.query, view.target))
     with ui.element("div").classes("bf-pair"):
         with card().props('data-testid="point"'):
             _price(view, price)
@@ -106,7 +106,7 @@ async def show_point(view: PointView) -> None:
 
 
 def _price(view: PointView, price: PolicyPrice) -> None:
-    heading(view.said.capitalize())
+    heading(view.words.capitalize())
     if price.epsilon is None or price.alpha is None:
         notice(sentence(price.refusal), "is-accent", "block").style("margin-top:10px")
         return
@@ -184,7 +184,7 @@ async def _example(view: PointView) -> None:
 
     async def look() -> None:
         curator, name = view.context.curator(), view.dataset.name
-        detail = {"question": question_words(view.query)[:200], "policy": view.said[:200]}
+        detail = {"question": question_words(view.query)[:200], "policy": view.words[:200]}
         view.context.note("looked at true answers", name, detail)
         compiled = compile_query(domain, view.policy, view.query)
         await draw(await view.context.run(lambda: curator.true_counts(name, compiled)))

@@ -47,10 +47,10 @@ async def users(context: PageContext) -> None:
 
 def _form(context: PageContext) -> None:
     row = in_row().style("margin-top:12px;align-items:flex-start")
-    said = small(DUTIES["analyst"], "margin-top:8px")
+    text = small(DUTIES["analyst"], "margin-top:8px")
     with row:
         name = ui.input("Name").props('maxlength=100 data-testid="new-name"').style("width:220px")
-        role = ui.select(list(ROLES), value="analyst", label="Role", on_change=lambda e: said.set_text(DUTIES[e.value]))
+        role = ui.select(list(ROLES), value="analyst", label="Role", on_change=lambda e: text.set_text(DUTIES[e.value]))
         role.props('data-testid="new-role"').style("width:150px")
 
         async def add() -> None:
@@ -102,8 +102,8 @@ def _buttons(context: PageContext, user: User) -> None:
 
 def _show_password(name: str, password: str) -> None:
     """The one time that a password is shown."""
-    said = "It is shown this once and must be changed at the first sign-in. Pass it on in person."
-    with opened_dialog(f"The first password of {name}", said, width=440) as dialog:
+    text = "It is shown this once and must be changed at the first sign-in. Pass it on in person."
+    with opened_dialog(f"The first password of {name}", text, width=440) as dialog:
         dialog.props("persistent")
         ui.label(password).classes("bf-code").style("margin-top:12px").props('data-testid="password"')
         with in_row().style("justify-content:flex-end;margin-top:18px"):
