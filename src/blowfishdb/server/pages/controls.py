@@ -16,8 +16,8 @@ from blowfishdb.present.words import epsilon_words, readable
 from blowfishdb.server.pages.page_context import PageContext
 from blowfishdb.session.backend import Budget
 
-for text_field in (ui.input, ui.textarea):
-    text_field.default_props("outlined dense")
+ui.input.default_props("outlined dense")
+ui.textarea.default_props("outlined dense")
 ui.select.default_props("outlined dense options-dense")
 
 

@@ -25,11 +25,8 @@ from blowfishdb.model.graphs import Composition, Presence
 from blowfishdb.model.policy import (
     Custom,
     Family,
-    Full,
-    Line,
     Partition,
     Policy,
-    Public,
     Threshold,
     custom,
     full,
@@ -66,7 +63,7 @@ from blowfishdb.server.rest.datasets import policy_tag
 LONGEST = 200_000
 MOST_GROUPED = 200
 """Values that are listed in groups, at most, where they have an order."""
-SIMPLE: dict[str, Callable[[], Family]] = {"full": full, "line": line, "public": public}
+SIMPLE: dict[str, Family] = {"full": full(), "line": line(), "public": public()}
 
 
 @dataclass(frozen=True)
@@ -78,49 +75,51 @@ class FamilyForm:
 
 
 @dataclass(frozen=True)
-class FamilyKind:
-    """A kind of family for people: its name, picture and meaning; and the field it needs, if any."""
+class FamilyKind(Tile):
+    """A kind of family for people; and the field it needs, if any, with what is said while it is empty."""
 
-    label: str
-    icon: str
-    tip: str
     field: str = ""
     missing: str = ""
 
 
-KINDS = {
-    "full": FamilyKind("Everything secret", "lock", "Any two values are hidden from each other: differential privacy."),
-    "threshold": FamilyKind(
+FAMILY_KINDS = (
+    FamilyKind("full", "Everything secret", "lock", "Any two values are hidden from each other: differential privacy."),
+    FamilyKind(
+        "threshold",
         "Within a distance",
         "swap_horiz",
         "Values at most so far apart are hidden from each other.",
         "Hidden up to this distance",
         "say up to which distance values are hidden from each other",
     ),
-    "line": FamilyKind("Neighbours only", "linear_scale", "Each value is hidden from the next one only."),
-    "cuts": FamilyKind(
+    FamilyKind("line", "Neighbours only", "linear_scale", "Each value is hidden from the next one only."),
+    FamilyKind(
+        "cuts",
         "Cut into blocks",
         "content_cut",
         "Values within a block are hidden from each other; which block is not.",
         "New blocks begin at",
         "say where new blocks begin, such as 18, 65",
     ),
-    "blocks": FamilyKind(
+    FamilyKind(
+        "blocks",
         "Groups of values",
         "workspaces",
         "Values of one group are hidden from each other; which group is not.",
         "One group of values per line",
         "write one group of values per line",
     ),
-    "custom": FamilyKind(
+    FamilyKind(
+        "custom",
         "Listed pairs",
         "hub",
         "Exactly the pairs you list are hidden from each other.",
         "One pair of values per line",
         "write one pair of values per line, such as A1, A2",
     ),
-    "public": FamilyKind("Public", "public", "Nothing about this attribute is hidden."),
-}
+    FamilyKind("public", "Public", "public", "Nothing about this attribute is hidden."),
+)
+KINDS = {kind.value: kind for kind in FAMILY_KINDS}
 
 
 def kinds_for(attribute: Attribute) -> dict[str, FamilyKind]:
@@ -137,7 +136,7 @@ def read_form(form: FamilyForm, attribute: Attribute) -> Family:
     if len(text) > LONGEST:
         raise PolicyError(f"this is longer than {LONGEST:,} characters; declare it in a file and add it there")
     if form.kind in SIMPLE:
-        return SIMPLE[form.kind]()
+        return SIMPLE[form.kind]
     if not text:
         raise PolicyError(KINDS[form.kind].missing)
     if form.kind == "threshold":
@@ -151,12 +150,6 @@ def read_form(form: FamilyForm, attribute: Attribute) -> Family:
 def form_of(family: Family) -> FamilyForm:
     """The form that declares a family."""
     match family:
-        case Full():
-            return FamilyForm("full")
-        case Public():
-            return FamilyForm("public")
-        case Line():
-            return FamilyForm("line")
         case Threshold(theta):
             return FamilyForm("threshold", show_theta(theta))
         case Partition(blocks, ()):
@@ -165,6 +158,8 @@ def form_of(family: Family) -> FamilyForm:
             return FamilyForm("cuts", ", ".join(map(str, cuts)))
         case Custom(edges):
             return FamilyForm("custom", "\n".join(f"{one}, {two}" for one, two in edges))
+        case _:
+            return FamilyForm(next(kind for kind, simple in SIMPLE.items() if family == simple))
 
 
 def _items(text: str) -> list[str]:
@@ -181,9 +176,7 @@ class FamilyEditor:
 
     def build(self) -> None:
         """Draws tiles for the kinds, and the field of the chosen one below them."""
-        kinds = kinds_for(self.attribute)
-        options = [Tile(name, kind.label, kind.icon, kind.tip) for name, kind in kinds.items()]
-        tiles(options, self.form.kind, self._choose, "What is hidden")
+        tiles(list(kinds_for(self.attribute).values()), self.form.kind, self._choose, "What is hidden")
         self._field = ui.element("div").style("margin-top:12px;min-height:58px")
         redraw(self._field, self._draw)
 
