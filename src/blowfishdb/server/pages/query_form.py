@@ -130,19 +130,17 @@ class FilterChoice:
         return not (self.low.strip() or self.high.strip()) if self.condition == "between" else not self.values
 
     def predicate(self, attribute: Attribute) -> Predicate:
-        """The same as the engine knows it."""
+        """The same as the engine knows it, of a filter that is not blank."""
         if self.condition != "between":
             values = tuple(literal(attribute, value) for value in self.values)
             is_one = len(values) == 1
             listed = Comparison(self.attribute, "==", values[0]) if is_one else Member(self.attribute, values)
             return listed if self.condition == "among" else Negation(listed)
-        ends: list[Predicate] = [
-            Comparison(self.attribute, sign, literal(attribute, text))
-            for sign, text in ((">=", self.low), ("<=", self.high))
-            if text.strip()
-        ]
-        if not ends:
-            raise QueryError(f"say from where or to where {self.attribute} shall be")
+        ends: list[Predicate] = []
+        if self.low.strip():
+            ends.append(Comparison(self.attribute, ">=", literal(attribute, self.low)))
+        if self.high.strip():
+            ends.append(Comparison(self.attribute, "<=", literal(attribute, self.high)))
         return reduce(Both, ends)
 
 
