@@ -46,8 +46,8 @@ class Attempt:
     nonce: str
     verifier: str
 
-    def written(self) -> str:
-        """The attempt as the value of a cookie."""
+    def cookie(self) -> str:
+        """The value of the cookie."""
         return ".".join((self.state, self.nonce, self.verifier))
 
 
@@ -56,9 +56,9 @@ def new_attempt() -> Attempt:
     return Attempt(*(secrets.token_urlsafe(32) for _ in range(3)))
 
 
-def read_attempt(written: str) -> Attempt:
+def read_attempt(cookie: str) -> Attempt:
     """The attempt of a cookie; SignInRefused when it is none."""
-    parts = written.split(".")
+    parts = cookie.split(".")
     if len(parts) != 3 or not all(parts):
         raise SignInRefused(0)
     return Attempt(*parts)

@@ -72,19 +72,18 @@ class RunnableQuery:
 
 def read_form(session: Session, draft: QueryDraft, accuracy: AccuracyDraft, sql: str, url: str) -> RunnableQuery:
     """The query and the accuracy that the controls say; typed errors where they say nothing sensible."""
-    alpha, epsilon = accuracy.keywords()
-    if draft.template != "sql":
+    stated: TargetOptions = {}
+    if draft.template == "sql":
+        statement = parse(sql)
+        table, stated, code = session[statement.table], statement.options, sql_snippet(sql, accuracy, url)
+        question = table.question(query_of(statement, table.domain))
+    else:
         table = session[draft.dataset]
-        options = target_options(alpha, None, epsilon, None, accuracy.confidence, accuracy.mechanism)
-        return RunnableQuery(build_query(draft, table), options, snippet(draft, accuracy, table.domain, url))
-    statement = parse(sql)
-    table = session[statement.table]
-    # What the statement says of its accuracy counts, and the controls only where it says nothing.
-    if "alpha" in statement.options or "epsilon" in statement.options:
-        alpha = epsilon = None
+        question, code = build_query(draft, table), snippet(draft, accuracy, table.domain, url)
+    # What a statement says of its accuracy counts, and the controls only where it says nothing.
+    alpha, epsilon = (None, None) if "alpha" in stated or "epsilon" in stated else accuracy.keywords()
     options = target_options(alpha, None, epsilon, None, accuracy.confidence, accuracy.mechanism)
-    question = table.question(query_of(statement, table.domain))
-    return RunnableQuery(question, {**options, **statement.options}, sql_snippet(sql, accuracy, url))
+    return RunnableQuery(question, {**options, **stated}, code)
 
 
 SHOWN_OFFERS = 6

@@ -100,9 +100,8 @@ def _ended(path: str) -> None:
     title = "Your session has ended"
     with ui.dialog().props(f'persistent aria-label="{title}"') as dialog, ui.card():
         ui.label(title).classes("bf-title")
-        ui.label("Nothing was charged. Sign in again to go on; your answers are kept in the history.").classes(
-            "bf-quiet"
-        )
+        text = "Nothing was charged. Sign in again to go on; your answers are kept in the history."
+        ui.label(text).classes("bf-quiet")
         button = ui.button("Sign in", on_click=lambda: ui.navigate.to(f"/sign-in?then={path}"))
         button.props("unelevated").style("margin-top:16px")
     dialog.open()

@@ -72,7 +72,7 @@ def ask_provider(request: Request) -> RedirectResponse:
     answer = RedirectResponse(address_to_ask(_provider(app_state), attempt), 303)
     answer.set_cookie(
         ATTEMPT,
-        attempt.written(),
+        attempt.cookie(),
         max_age=ATTEMPT_SECONDS,
         httponly=True,
         samesite="lax",
