@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from nicegui import ui
@@ -229,9 +229,7 @@ def plain_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], label
                             _ = ui.label(cell) if isinstance(cell, str) else cell()
 
 
-def paged_table(
-    columns: Mapping[str, Column], rows: list[dict[str, object]], label: str, per_page: int = 25
-) -> ui.table:
+def paged_table(columns: Mapping[str, Column], rows: list[dict[str, Any]], label: str, per_page: int = 25) -> ui.table:
     """A long table, page by page; each row has an `id` and a value for every column."""
     listed = [
         {"name": name, "label": column.name, "field": name, "align": "right" if "is-number" in column.looks else "left"}

@@ -49,7 +49,7 @@ def usual_step(attribute: Attribute) -> str:
     if attribute.size <= COMFORTABLE:
         return ""
     if isinstance(attribute, Dates | Timestamps):
-        steps = [unit for unit in ("month", "week", "day", "quarter", "year") if unit in NESTS[attribute.by]]
+        steps: list[str] = [unit for unit in ("month", "week", "day", "quarter", "year") if unit in NESTS[attribute.by]]
     else:
         steps = [step for step, groups in _widths(attribute).items() if groups <= COMFORTABLE]
     return steps[0] if steps else ""

@@ -135,7 +135,7 @@ def _table(answer: Answer) -> None:
     }
     columns = {f"l{n}": Column(name) for n, name in enumerate(column_names(answer))}
     columns |= {key: Column(name, "is-number") for key, (name, _, _) in numbers.items()}
-    rows: list[dict[str, object]] = [
+    rows = [
         {"id": place}
         | {f"l{n}": part for n, part in enumerate(label)}
         | {key: words(float(values[place])) for key, (_, words, values) in numbers.items()}
