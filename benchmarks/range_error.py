@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.harness import Row, measure
 from blowfishdb.mechanisms import hierarchy, identity, optimized
-from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
+from blowfishdb.mechanisms.axis import EstimatingStrategy
 from blowfishdb.mechanisms.forest import LineStrategy
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.noise.distribution import variance

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.harness import Row, measure
 from blowfishdb.mechanisms import optimized, ordered_hierarchical
-from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
+from blowfishdb.mechanisms.axis import EstimatingStrategy
 from blowfishdb.model.workload import AllRanges
 from blowfishdb.plan.certificate import calibrate
 from blowfishdb.plan.plan import Problem

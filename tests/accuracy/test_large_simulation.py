@@ -12,8 +12,7 @@ from blowfishdb.accuracy.kernels import GROUPS, LANES, decode_largest, fill_lapl
 from blowfishdb.accuracy.quote import accuracy_at, quote
 from blowfishdb.accuracy.simulation import FEWEST_SAMPLES, LargeSimulation, largest_errors, tree_arrays
 from blowfishdb.mechanisms import hierarchy, ordered_hierarchical
-from blowfishdb.mechanisms.axis import read_axis
-from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
+from blowfishdb.mechanisms.axis import EstimatingStrategy, read_axis
 from blowfishdb.mechanisms.optimized import TreeShape
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.workload import AllRanges, Identity, Prefix

@@ -9,7 +9,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from scipy.linalg import null_space
 
-from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
+from blowfishdb.mechanisms.axis import EstimatingStrategy
 from blowfishdb.model.graphs import CellGraph, Presence, WindowGraph
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, Sparse, Stacked

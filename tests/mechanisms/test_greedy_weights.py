@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, TreeCorrection
+from blowfishdb.mechanisms.axis import EstimatingStrategy, TreeCorrection
 from blowfishdb.mechanisms.data_aware.buckets import (
     SHARES,
     Buckets,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blowfishdb.mechanisms.axis import grow, hats, read_axis
-from blowfishdb.mechanisms.axis_estimate import CoarseCorrection, EstimatingStrategy, TreeCorrection
+from blowfishdb.mechanisms.axis import CoarseCorrection, EstimatingStrategy, TreeCorrection, grow, read_axis
+from blowfishdb.mechanisms.optimized import hats
 from tests.mechanisms.one_dim import dense_decoder, problems, threshold
 
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blowfishdb.mechanisms import hierarchy, identity, optimized, ordered_hierarchical
-from blowfishdb.mechanisms.axis import gram_dot, hats, ramps, window_maxima
-from blowfishdb.mechanisms.optimized import block_energy
+from blowfishdb.mechanisms.optimized import block_energy, gram_dot, hats, ramps, window_maxima
 from blowfishdb.model import workload as line
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Sparse, Stacked
 from tests.accuracy.cases import on_threshold

@@ -29,7 +29,7 @@ from blowfishdb.mechanisms import (
     ordered_hierarchical,
     spanning_tree,
 )
-from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy
+from blowfishdb.mechanisms.axis import EstimatingStrategy
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.model.graphs import CellGraph, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr
 
 from blowfishdb.accuracy.candidates import Candidate, EstimatesCells, first_passing, round_up
-from blowfishdb.mechanisms.axis_estimate import STEADY_SCALE, EstimatingStrategy, TreeCorrection
+from blowfishdb.mechanisms.axis import STEADY_SCALE, EstimatingStrategy, TreeCorrection
 from blowfishdb.model.numbers import Floats, Ints, distinct
 from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, sums_before
 

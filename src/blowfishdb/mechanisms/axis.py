@@ -1,22 +1,35 @@
-"""What mechanisms on one ordered axis share: runs of cells, windows, rows, shares of the loss, trees of blocks."""
+"""One ordered axis: runs and windows, trees of blocks, least squares, and the strategy that answers with it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array, vstack
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
 
 from blowfishdb.errors import Declined
-from blowfishdb.inference.trees import Tree
-from blowfishdb.mechanisms.strategy import column_energies
+from blowfishdb.inference.trees import Chain, Tree, TreeSolver, range_variances
+from blowfishdb.mechanisms.strategy import CellStrategy, chosen_rows, spread_choice
 from blowfishdb.model.graphs import ZERO, WindowGraph
 from blowfishdb.model.numbers import Bools, Floats, Ints, consecutive, distinct
-from blowfishdb.model.workload import AllRanges, Identity, Intervals, Prefix, Rows, are_most_pairs, sums_before
-from blowfishdb.plan.plan import Problem
+from blowfishdb.model.workload import (
+    AllRanges,
+    Identity,
+    Intervals,
+    Prefix,
+    Rows,
+    Sparse,
+    are_most_pairs,
+    as_intervals,
+)
+from blowfishdb.plan.plan import Measurement, Plan, Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,103 +186,10 @@ def stand_in(axis: Axis, workload: Rows, window: int, cells: int) -> tuple[Axis,
 GRID = 2**24
 """Shares of the loss become whole weights on a grid this fine."""
 
-SHARPNESS = 150.0
-"""The largest loss is smoothed by a power mean of this order while searching; the certificate uses the true one."""
-
-LEAST_LOG, MOST_LOG = -7.5, 4.0
-"""Logarithms of shares stay between these while searching; beyond, they would only cost digits."""
-
-BALANCING_STEPS = 16
-LEAST_SHARE = 1e-6
-
-LEAST_ERROR = 1e-12
-"""Errors below this, of queries that free totals answer, count as this much."""
-
 
 def whole_weights(share: float, height: int, rows: int) -> Ints:
     """One weight for each of `rows` rows with entries up to `height`, rounded down to keep within the share."""
     return np.full(rows, max(1, int(share * GRID / height)), dtype=np.int64)
-
-
-def best_shares(
-    error: Callable[[Floats], tuple[float, Floats]], losses: Floats, starts: Sequence[Floats]
-) -> tuple[float, Floats]:
-    """The least error at loss 1 and the shares that give it.
-
-    `error` gives the error of shares and its gradient, and is homogeneous of degree -2; `losses` (edges by groups)
-    is the loss per unit of share: only the direction of the shares matters, for error times squared largest loss.
-    """
-    from scipy.optimize import minimize  # takes a while to load, and many questions do without
-
-    def objective(logs: Floats) -> tuple[float, Floats]:
-        inside = np.clip(logs, LEAST_LOG, MOST_LOG)
-        shares = np.exp(inside)
-        value, slope = error(shares)
-        value = max(value, LEAST_ERROR)
-        edge = losses @ shares
-        top = float(edge.max())
-        powers = (edge / top) ** SHARPNESS
-        mean = float(powers.sum())
-        loss_slope = losses.T @ (powers / edge.clip(min=1e-300)) / mean
-        smooth = np.log(top) + np.log(mean) / SHARPNESS
-        return np.log(value) + 2 * smooth, (slope / value + 2 * loss_slope) * shares * (inside == logs)
-
-    best = (np.inf, np.ones(losses.shape[1]))
-    for start in starts:
-        # BFGS works in plain numpy; L-BFGS-B would call threaded linear algebra on 5 x 5 matrices at every step.
-        minimum = minimize(objective, np.log(start), jac=True, method="BFGS", options={"maxiter": 40, "gtol": 1e-3})
-        shares = np.exp(np.clip(minimum.x, LEAST_LOG, MOST_LOG))
-        shares = shares / float((losses @ shares).max())
-        value = error(shares)[0]
-        if value < best[0]:
-            best = (value, shares)
-    return best
-
-
-def balanced_shares(energies: Floats, sizes: Floats) -> Floats:
-    """The shares, summing to 1, at which one more bit of loss helps equally on every level of a balanced tree.
-
-    The levels share eigenvectors: what is constant on nodes of one size and sums to zero on the next is seen by that
-    level and every finer one, with precision (share^2 / 2) x size each. Several trees may be given at
-    once, a row each; levels of size 0 are not there. Each step moves shares towards the levels that gain most; the
-    error is about cubic in them, hence the root.
-    """
-    used = sizes > 0
-    shares = used / used.sum(axis=-1, keepdims=True)
-    for _ in range(BALANCING_STEPS):
-        precision = np.cumsum(shares**2 * sizes, axis=-1)
-        gain = shares * sizes * np.cumsum((energies / precision**2)[..., ::-1], axis=-1)[..., ::-1]
-        most = gain.max(axis=-1, keepdims=True)
-        moved = shares * np.cbrt(gain / np.where(most > 0, most, 1.0))
-        shares = np.where(used, np.maximum(np.where(most > 0, moved, shares), LEAST_SHARE), 0.0)
-        shares /= shares.sum(axis=-1, keepdims=True)
-    return np.asarray(shares)
-
-
-def hats(cells: int, starts: Ints, ends: Ints, spacing: int) -> csr_array:
-    """Triangles 1, 2, ..., spacing, ..., 2, 1 centred every `spacing` cells in each run, cut off at the run's ends.
-
-    Away from the ends the triangles over a cell always sum to `spacing`.
-    """
-    counts = (ends - starts + spacing // 2) // spacing
-    run = np.repeat(np.arange(starts.size), counts)
-    place = consecutive(0, counts)
-    first = starts[run] + place * spacing - (spacing - 1) // 2
-    shape = spacing - np.abs(np.arange(1 - spacing, spacing))
-    column = first[:, None] + np.arange(2 * spacing - 1)
-    row = np.broadcast_to(np.arange(run.size)[:, None], column.shape)
-    inside = (column >= starts[run][:, None]) & (column < ends[run][:, None])
-    entries = np.broadcast_to(shape, column.shape)[inside]
-    return csr_array(coo_array((entries, (row[inside], column[inside])), shape=(run.size, cells)))
-
-
-def ramps(cells: int, starts: Ints, tops: Ints, width: int) -> csr_array:
-    """Running sums from `starts` that count a cell `width` times before its `tops` and fall to 0 in steps of one."""
-    lengths = tops + width - 1 - starts
-    row = np.repeat(np.arange(tops.size), lengths)
-    column = consecutive(starts, lengths)
-    entries = np.minimum(width, tops[row] + width - 1 - column)
-    return csr_array(coo_array((entries, (row, column)), shape=(tops.size, cells)))
 
 
 def boxes(cells: int, low: Ints, high: Ints) -> csr_array:
@@ -278,161 +198,6 @@ def boxes(cells: int, low: Ints, high: Ints) -> csr_array:
     column = consecutive(low, lengths)
     ends = np.concatenate([[0], np.cumsum(lengths)])
     return csr_array((np.ones(column.size, dtype=np.int64), column, ends), shape=(low.size, cells))
-
-
-COLUMN_CHUNK = 64
-"""Columns of the workload's Gram matrix that are worked on at once."""
-
-
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Rows that share one weight, with entries from 0 to `height`; `falling` when no row ever rises along a run."""
-
-    matrix: csr_array
-    height: int
-    falling: bool = False
-
-    @property
-    def unit_rows(self) -> csr_array:
-        """The rows divided by their height."""
-        return csr_array(self.matrix / float(self.height))
-
-    @property
-    def column_sums(self) -> Floats:
-        """The loss per unit of share when a record vanishes from each cell."""
-        return np.asarray(self.unit_rows.sum(axis=0), dtype=np.float64)
-
-
-def gram_dot(workload: Rows, columns: Floats) -> Floats:
-    """W'W times the columns; for all ranges, entry (i, j) of W'W is (min + 1)(n - max) and nothing is listed."""
-    if isinstance(workload, Intervals) and are_most_pairs(workload.cells, workload.low.size):
-        return _gram_of_pairs(workload, columns)
-    if not isinstance(workload, AllRanges):
-        product = np.empty(columns.shape)
-        for start in range(0, columns.shape[1], COLUMN_CHUNK):
-            part = slice(start, start + COLUMN_CHUNK)
-            product[:, part] = workload.transpose_dot(workload.dot(columns[:, part]))
-        return product
-    below = np.arange(1.0, workload.cells + 1)[:, None]
-    above = below[::-1]
-    up_to = np.cumsum(below * columns, axis=0)
-    after = np.cumsum((above * columns)[::-1], axis=0)[::-1]
-    return above * up_to + below * (after - above * columns)
-
-
-def _gram_of_pairs(workload: Intervals, columns: Floats) -> Floats:
-    """W'W times the columns: ranges are differences of running sums, and each pair of ends is looked at once."""
-    ends = workload.cells + 1
-    pairs = np.bincount(workload.low * ends + workload.high, minlength=ends * ends).reshape(ends, ends)
-    between = pairs + pairs.T
-    sums = sums_before(columns)
-    at_ends = between.sum(axis=1)[:, None] * sums - between.astype(np.float64) @ sums
-    return np.cumsum(at_ends[:0:-1], axis=0)[::-1]
-
-
-def reach_losses(axis: Axis, groups: list[Group]) -> Floats:
-    """The loss per unit of share of the cells and of each group, on the worst moves up the order from each cell.
-
-    Running sums lose most on the longest move. Other rows lose most on a move to where they weigh most, once moves
-    are longer than the rows; for shorter moves the longest one stands for all.
-    """
-    cell, noisy = np.arange(axis.cells), axis.noise_mask
-    moves = np.flatnonzero(axis.reach > cell)
-    leaving = np.flatnonzero(axis.leaves)
-    norms = [noisy, *(group.column_sums for group in groups)]
-    moved = [2.0 * noisy[moves]]
-    for group, over in zip(groups, norms[1:], strict=True):
-        columns = group.unit_rows.tocsc()
-        longest = np.asarray(abs(columns[:, moves] - columns[:, axis.reach[moves]]).sum(axis=0))
-        if not group.falling:
-            widest = int(np.diff(group.matrix.indptr).max(initial=0))
-            apart = (over + window_maxima(over, cell, axis.reach))[moves]
-            longest = np.where((axis.reach - cell)[moves] >= widest, apart, longest)
-        moved.append(longest)
-    edges = [np.stack(moved, axis=1), np.stack([norm[leaving] for norm in norms], axis=1)]
-    if axis.universal.size:
-        spoke = np.stack(norms, axis=1)
-        spoke[:, 0] += 1.0
-        edges.append(spoke)
-    losses = np.unique(np.concatenate(edges), axis=0)
-    return np.asarray(losses[losses.sum(axis=1) > 0])
-
-
-def window_maxima(values: Floats, first: Ints, last: Ints) -> Floats:
-    """The largest value in each window first .. last, by doubling."""
-    tables = [values]
-    while 2 ** len(tables) <= values.size:
-        step = 2 ** (len(tables) - 1)
-        tables.append(np.maximum(tables[-1], np.append(tables[-1][step:], np.full(step, -np.inf))))
-    depth = np.log2(last - first + 1).astype(np.int64)
-    table = np.stack(tables)
-    return np.asarray(np.maximum(table[depth, first], table[depth, last + 1 - 2**depth]))
-
-
-def coarse_error(axis: Axis, workload: Rows, groups: list[Group]) -> Callable[[Floats], tuple[float, Floats]]:
-    """The workload's total expected squared error at the given shares (cells first), and its gradient.
-
-    With cells of variance v and coarse rows H of variances D (0 for free totals) the least-squares covariance is
-    v I - v^2 H'(D + v H H')^-1 H; every product with W'W is computed once, so an evaluation costs (rows of H)^3.
-    """
-    rows, group_of = coarse_rows(axis, groups)
-    overlap = rows @ rows.T
-    seen = rows @ gram_dot(workload, rows.T)
-    whole = float(column_energies(workload) @ axis.noise_mask)
-
-    def error(shares: Floats) -> tuple[float, Floats]:
-        relative = np.append((shares[0] / shares[1:]) ** 2, 0.0)
-        inverse = np.linalg.inv(overlap + np.diag(relative[group_of]))
-        explained = inverse @ seen
-        left = whole - float(np.trace(explained))
-        per_row = np.einsum("ij,ij->i", explained, inverse)
-        per_group = np.bincount(group_of, weights=per_row, minlength=len(groups) + 1)[:-1]
-        scale = 2.0 / shares[0] ** 2
-        slope = np.empty(shares.size)
-        slope[1:] = -2 * per_group * shares[0] ** 2 / shares[1:] ** 3 * scale
-        slope[0] = 2 * float(np.sum(per_group / shares[1:] ** 2)) * shares[0] * scale - 2 * left * scale / shares[0]
-        return left * scale, slope
-
-    return error
-
-
-def coarse_rows(axis: Axis, groups: list[Group]) -> tuple[Floats, Ints]:
-    """The rows of the groups (heights 1) and the free totals over the noisy cells, and the group of each of them."""
-    totals = boxes(axis.cells, axis.spans[axis.free], axis.span_ends[axis.free])
-    rows = vstack([*(group.unit_rows for group in groups), totals], format="csr").toarray() * axis.noise_mask
-    group_of = np.repeat(np.arange(len(groups) + 1), [*(g.matrix.shape[0] for g in groups), totals.shape[0]])
-    is_seen = rows.any(axis=1)
-    return rows[is_seen], group_of[is_seen]
-
-
-def spare_loss(axis: Axis, groups: list[Group]) -> Callable[[Floats], Floats]:
-    """What gives the share of each cell: the common one (the first of the given shares), or more where loss is spare.
-
-    On a move u to v the groups lose at most hats(u) + hats(v) + |falling(u) - falling(v)|. If no cell takes more
-    than half of what any of its moves leaves, and no more than a vanishing record leaves, no loss exceeds 1.
-    """
-    cell = np.arange(axis.cells)
-    back = np.searchsorted(axis.reach, cell)
-    # The loss of each group per unit of its share: on the worst move of each cell, and when a record vanishes from it.
-    moved, vanished = np.zeros((2, axis.cells, len(groups)))
-    for place, group in enumerate(groups):
-        over = group.column_sums
-        vanished[:, place] = over
-        if group.falling:
-            moved[:, place] = np.maximum(over - over[axis.reach], over[back] - over)
-        else:
-            moved[:, place] = over + window_maxima(over, back, axis.reach)
-    moves = (axis.reach > cell) | (back < cell)
-
-    def cells(shares: Floats) -> Floats:
-        common = np.full(axis.cells, shares[0])
-        if axis.universal.size:
-            return common
-        by_moves = np.where(moves, (1 - moved @ shares[1:]) / 2, np.inf)
-        room = np.minimum(by_moves, np.where(axis.leaves, 1 - vanished @ shares[1:], np.inf))
-        return np.where(np.isfinite(room), np.maximum(common, room), common)
-
-    return cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -521,3 +286,319 @@ def grow(axis: Axis, blocks: Ints, sizes: tuple[int, ...], *, roots: bool = Fals
         below = starts
     goes_on = np.append(~np.isin(blocks[1:], axis.spans), False)
     return BlockTree(axis, tuple(levels), goes_on if sums else np.zeros_like(goes_on))
+
+
+LEAST_VARIANCE = 4e-22
+"""The variance of discrete noise of scale 1/50: anything less is zero for all purposes and spoils divisions."""
+
+STEADY_SCALE = 3
+"""From this noise scale on, least squares uses the proportions of continuous noise: they are at most 1 % off, which
+costs next to nothing, and then the coefficients of the answers are the same at every noise level."""
+
+CHUNK = 256
+"""Queries that are not intervals are answered this many at a time."""
+
+
+Number = TypeVar("Number", np.float64, np.int64)
+
+
+class Estimator(ABC):
+    """Weighted least squares for noisy rows, of which the noisy cells come first, and the free totals of an axis."""
+
+    axis: Axis
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[Measurement, ...]:
+        """The noisy rows: the noisy cells in increasing order, then others."""
+
+    @property
+    def exact(self) -> Intervals | None:
+        """The free totals."""
+        return self.axis.totals
+
+    @property
+    def noisy(self) -> Ints:
+        """The cells of the first part."""
+        return self.axis.noisy
+
+    @abstractmethod
+    def estimate(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """The best linear unbiased estimate of every cell, for vectors or column matrices."""
+
+    @abstractmethod
+    def range_variances(self, low: Ints, high: Ints, variances: Floats) -> Floats:
+        """The variance of the estimated sum of the cells low <= c < high, for each pair."""
+
+    def covariance_dot(self, rows: Floats | Ints, variances: Floats) -> Floats:
+        """The covariance of the cell estimates times the given column(s).
+
+        Least squares returns covariance x A' R^-1 y; with y = R row on the noisy cells alone, A' R^-1 y is the row.
+        """
+        noisy = self.noisy
+        spread = variances[: noisy.size].reshape(-1, *(1,) * (rows.ndim - 1))
+        measured = np.zeros((variances.size, *rows.shape[1:]))
+        measured[: noisy.size] = rows[noisy] * spread
+        free = np.zeros((0 if self.exact is None else self.exact.shape[0], *rows.shape[1:]))
+        return self.estimate(measured, free, variances)
+
+    def answer_variances(self, workload: Rows, variances: Floats) -> Floats:
+        """The expected squared error of each answer, exact."""
+        spans = as_intervals(workload)
+        if spans is not None:
+            return self.range_variances(spans.low, spans.high, variances)
+        answers = np.empty(workload.shape[0])
+        for start in range(0, answers.size, CHUNK):
+            chosen = np.arange(start, min(start + CHUNK, answers.size))
+            rows = chosen_rows(workload, chosen).T
+            answers[chosen] = np.einsum("ij,ij->j", rows, self.covariance_dot(rows, variances))
+        return answers
+
+    def total_variance(self, workload: Rows, variances: Floats) -> float:
+        """The summed expected squared error of all answers; all ranges are never listed.
+
+        The sum of (F_j - F_i)^2 over i < j is (n + 1) sum F_j^2 - (sum F_j)^2, F the n + 1 running sums.
+        """
+        if not isinstance(workload, AllRanges):
+            return float(np.sum(self.answer_variances(workload, variances)))
+        place = np.arange(workload.cells + 1)
+        each = self.range_variances(np.zeros_like(place), place, variances)
+        times = (workload.cells - place[:-1]).astype(np.float64)
+        together = float(times @ self.covariance_dot(times, variances))
+        return float(place.size * np.sum(each) - together)
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatingStrategy(CellStrategy):
+    """Answers every query from the least-squares estimate of the cells."""
+
+    mechanism: str
+    problem: Problem
+    estimator: Estimator
+
+    @property
+    def steady_scale(self) -> int:
+        """From this scale of all noise on, the coefficients of the answers are those of continuous noise."""
+        return STEADY_SCALE
+
+    def plan(self, unit: Fraction) -> Plan:
+        """The measurements, at the given noise level."""
+        return Plan(unit, self.estimator.parts, self.estimator.exact)
+
+    def estimate_cells(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        """The count of every cell; takes vectors or column matrices."""
+        return self.estimator.estimate(measured, exact, self._steady(variances))
+
+    def answer_variances(self, variances: Floats) -> Floats:
+        """The expected squared error of each answer, exact."""
+        return self.estimator.answer_variances(self.problem.workload, np.maximum(variances, LEAST_VARIANCE))
+
+    def total_variance(self, variances: Floats) -> float:
+        """The summed expected squared error of all answers; all ranges are never listed."""
+        return self.estimator.total_variance(self.problem.workload, np.maximum(variances, LEAST_VARIANCE))
+
+    def some_variances(self, count: int, variances: Floats) -> tuple[Ints, Floats]:
+        """About so many answers spread over the workload, and the expected squared error of each."""
+        spans = None if isinstance(self.problem.workload, AllRanges) else as_intervals(self.problem.workload)
+        answers = self.problem.workload.shape[0]
+        if spans is None or answers <= count:
+            return np.arange(answers), self.answer_variances(variances)
+        chosen = spread_choice(answers, count)
+        spread = np.maximum(variances, LEAST_VARIANCE)
+        return chosen, self.estimator.range_variances(spans.low[chosen], spans.high[chosen], spread)
+
+    def coefficients(self, queries: Ints, variances: Floats) -> Floats:
+        """For each of the given answers its coefficient on every noise variable."""
+        spread = np.maximum(variances, LEAST_VARIANCE)
+        towards = self.estimator.covariance_dot(chosen_rows(self.problem.workload, queries).T, spread)
+        none = np.empty((0, queries.size))
+        seen = np.concatenate([none, *(part.rows.dot(towards) for part in self.estimator.parts)])
+        return np.asarray((seen / spread[:, None]).T)
+
+    def _steady(self, variances: Floats) -> Floats:
+        """The variances themselves, or those of continuous noise where they differ from them by rounding only."""
+        weights = np.concatenate([np.empty(0), *(part.weights for part in self.estimator.parts)])
+        unit_squares = variances * weights**2
+        largest = float(np.max(unit_squares, initial=0.0))
+        off = 1.0 / (12.0 * STEADY_SCALE**2)
+        if float(np.min(unit_squares, initial=np.inf)) >= (1.0 - off) * largest and float(
+            np.min(variances, initial=np.inf)
+        ) >= 2.0 * STEADY_SCALE**2 * (1.0 - off):
+            return np.asarray(largest / weights**2)
+        return np.maximum(variances, LEAST_VARIANCE)
+
+
+@dataclass(frozen=True, eq=False)
+class CoarseCorrection(Estimator):
+    """Noisy cells y with variances V, coarse rows H with variances D, free totals as rows of variance 0.
+
+    The estimate is y + V H'(D + H V H')^-1 (h - H y), h what the coarse rows gave (Woodbury's identity).
+    """
+
+    axis: Axis
+    cell_weights: Ints
+    coarse: csr_array
+    coarse_weights: Ints
+
+    @cached_property
+    def parts(self) -> tuple[Measurement, ...]:
+        """The noisy cells, then the coarse rows; groups without rows are left out."""
+        groups = ((self.axis.noisy_rows, self.cell_weights), (Sparse(self.coarse), self.coarse_weights))
+        return tuple(Measurement(rows, weights) for rows, weights in groups if weights.size)
+
+    @cached_property
+    def _rows(self) -> csr_array:
+        """Coarse rows, then the free totals of more than one cell."""
+        return csr_array(vstack([self.coarse, self._totals[0]], format="csr"), dtype=np.float64)
+
+    @cached_property
+    def _dense_rows(self) -> Floats:
+        return np.asarray(self._rows.toarray())
+
+    @cached_property
+    def _totals(self) -> tuple[csr_array, Ints, Ints]:
+        """Free totals of several cells as rows; which exact rows these are; which exact rows are single cells."""
+        exact = self.exact
+        if exact is None:
+            none = np.empty(0, dtype=np.int64)
+            return csr_array((0, self.axis.cells), dtype=np.int64), none, none
+        length = exact.high - exact.low
+        long, single = np.flatnonzero(length > 1), np.flatnonzero(length == 1)
+        return boxes(self.axis.cells, exact.low[long], exact.high[long]), long, single
+
+    def estimate(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        cells, missed = self._first_look(measured, exact)
+        if not self._rows.shape[0]:
+            return cells
+        spread, whitener = self._whitened(variances)
+        step = self._rows.T @ (whitener.T @ (whitener @ missed))
+        step *= spread.reshape(-1, *(1,) * (measured.ndim - 1))
+        cells += step
+        return cells
+
+    def _first_look(self, measured: Floats, exact: Floats) -> tuple[Floats, Floats]:
+        """The cells as they were measured or are known, and by how much each row says otherwise."""
+        _, long, single = self._totals
+        count = self.noisy.size
+        cells = np.zeros((self.axis.cells, *measured.shape[1:]))
+        cells[self.noisy] = measured[:count]
+        if single.size and self.exact is not None:
+            cells[self.exact.low[single]] = exact[single]
+        return cells, np.concatenate([measured[count:], exact[long]]) - self._rows @ cells
+
+    def _spreads(self, variances: Floats) -> tuple[Floats, Floats]:
+        """The variance of each cell and of each row, 0 where it is exact."""
+        count = self.noisy.size
+        spread = np.zeros(self.axis.cells)
+        spread[self.noisy] = variances[:count]
+        noise = np.zeros(self._rows.shape[0])
+        noise[: variances.size - count] = variances[count:]
+        return spread, noise
+
+    def range_variances(self, low: Ints, high: Ints, variances: Floats) -> Floats:
+        spread, whitener = self._whitened(variances)
+        alone = np.concatenate([[0.0], np.cumsum(spread)])
+        before = np.zeros((self._rows.shape[0], self.axis.cells + 1))
+        np.cumsum(self._dense_rows * spread, axis=1, out=before[:, 1:])
+        whitened = (whitener @ before).T.copy()
+        if are_most_pairs(self.axis.cells, low.size):
+            squares = np.einsum("ij,ij->i", whitened, whitened)
+            left = alone - squares
+            together = (whitened @ whitened.T)[low, high]
+            return np.asarray(np.maximum(left[high] - left[low] + 2.0 * (together - squares[low]), 0.0))
+        ranges = np.empty(low.size)
+        for start in range(0, low.size, 4096):
+            part = slice(start, start + 4096)
+            change = whitened[high[part]] - whitened[low[part]]
+            ranges[part] = alone[high[part]] - alone[low[part]] - np.einsum("ij,ij->i", change, change)
+        return np.maximum(ranges, 0.0)
+
+    def _whitened(self, variances: Floats) -> tuple[Floats, Floats]:
+        """The variance of each cell (0 where it is exact), and K with K'K = (D + H V H')^-1; the last is remembered."""
+        return self._last_whitened(variances.tobytes())
+
+    @cached_property
+    def _last_whitened(self) -> Callable[[bytes], tuple[Floats, Floats]]:
+        @lru_cache(maxsize=1)
+        def whitened(variances: bytes) -> tuple[Floats, Floats]:
+            spread, noise = self._spreads(np.frombuffer(variances))
+            system = (self._dense_rows * spread) @ self._dense_rows.T
+            system[np.diag_indices_from(system)] += noise
+            return spread, np.linalg.inv(np.linalg.cholesky(system))
+
+        return whitened
+
+
+@dataclass(frozen=True, eq=False)
+class TreeCorrection(Estimator):
+    """Noisy cells under a measured tree of blocks, with running sums between blocks.
+
+    `weights` are those of the cells, of the measured nodes of each level, and of the running sums.
+    """
+
+    tree: BlockTree
+    weights: tuple[Ints, ...]
+    axis: Axis = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "axis", self.tree.axis)
+
+    @cached_property
+    def parts(self) -> tuple[Measurement, ...]:
+        """The noisy cells, each level, the running sums."""
+        rows = [self.axis.noisy_rows, *self.tree.rows()]
+        return tuple(Measurement(group, w) for group, w in zip(rows, self.weights, strict=True) if w.size)
+
+    def estimate(self, measured: Floats, exact: Floats, variances: Floats) -> Floats:
+        *values, sums = self.split(measured)
+        solver = self.solver(variances)
+        chain = self.chain(solver, variances)
+        return solver.estimate(self._by_node(values, 0.0), lambda blocks: chain.solve(blocks, sums, exact))[0]
+
+    def range_variances(self, low: Ints, high: Ints, variances: Floats) -> Floats:
+        """The variance of the estimated sum of each range; spans are independent, so a range adds up its pieces."""
+        solver = self.solver(variances)
+        chain, axis = self.chain(solver, variances), self.tree.axis
+        ends = axis.span_ends
+
+        def within(start: Ints, stop: Ints) -> Floats:
+            return range_variances(solver, chain, start, stop, np.isin(stop, ends))
+
+        first = np.searchsorted(axis.spans, low, side="right") - 1
+        last = np.searchsorted(axis.spans, np.maximum(high - 1, low), side="right") - 1
+        crosses = last > first
+        if not np.any(crosses):
+            return within(low, high)
+        totals = np.concatenate([[0.0], np.cumsum(within(axis.spans, ends))])
+        between = np.where(crosses, totals[last] - totals[np.minimum(first + 1, last)], 0.0)
+        head = within(low, np.where(crosses, ends[first], high))
+        return head + between + within(np.where(crosses, axis.spans[last], high), high)
+
+    def split(self, values: NDArray[Number]) -> list[NDArray[Number]]:
+        """Values of the noisy rows by group: cells, levels, running sums; empty groups included."""
+        tree: BlockTree = self.tree
+        counts = [self.noisy.size, *(int(level.measured.sum()) for level in tree.levels), int(tree.summed.sum())]
+        return np.split(values, np.cumsum(counts)[:-1])
+
+    def solver(self, variances: Floats) -> TreeSolver:
+        """Least squares below the running sums; a cell that is exact counts as if of variance 1, which cancels out."""
+        noise = self._by_node(self.split(variances)[:-1], np.inf)
+        noise[0][np.isinf(noise[0])] = 1.0
+        return TreeSolver(self.tree.nodes, tuple(noise))
+
+    def chain(self, solver: TreeSolver, variances: Floats) -> Chain:
+        """The blocks with what their subtrees tell of them, and the running sums between them."""
+        tree = self.tree
+        noise = np.full(tree.blocks.size, np.inf)
+        noise[tree.summed] = self.split(variances)[-1]
+        free = np.cumsum(tree.axis.free) - 1
+        return Chain(solver.below[-1], noise, tree.opens_span, tree.pinned, free[tree.span_of_block])
+
+    def _by_node(self, values: list[Floats], default: float) -> list[Floats]:
+        """The values of cells and measured nodes as one array for each level, `default` where nothing is measured."""
+        sizes = [self.tree.axis.cells, *(level.starts.size for level in self.tree.levels)]
+        places = [self.noisy, *(level.measured for level in self.tree.levels)]
+        levels = [np.full((size, *values[0].shape[1:]), default) for size in sizes]
+        for level, place, given in zip(levels, places, values, strict=True):
+            level[place] = given
+        return levels

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from blowfishdb.mechanisms import identity
-from blowfishdb.mechanisms.axis_estimate import LEAST_VARIANCE, EstimatingStrategy
+from blowfishdb.mechanisms.axis import LEAST_VARIANCE, EstimatingStrategy
 from blowfishdb.mechanisms.forest import LineStrategy
 from blowfishdb.mechanisms.kronecker import KroneckerStrategy
 from blowfishdb.mechanisms.strategy import Strategy

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blowfishdb.mechanisms.axis import grow, read_axis
-from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, TreeCorrection
+from blowfishdb.mechanisms.axis import EstimatingStrategy, TreeCorrection, grow, read_axis
 from blowfishdb.mechanisms.optimized import FAN_OUTS, level_energies, tree_sizes
 from blowfishdb.model.workload import Rows
 from blowfishdb.plan.plan import Problem

@@ -2,44 +2,276 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import coo_array, csr_array, vstack
 
 from blowfishdb.mechanisms.axis import (
     GRID,
-    LEAST_ERROR,
-    LEAST_LOG,
     Axis,
     BlockTree,
-    Group,
+    CoarseCorrection,
+    EstimatingStrategy,
+    TreeCorrection,
     any_move,
-    balanced_shares,
-    best_shares,
     boxes,
-    coarse_error,
-    coarse_rows,
-    gram_dot,
     grow,
-    hats,
-    ramps,
-    reach_losses,
     read_axis,
-    spare_loss,
     spread_places,
     stand_in,
     step_starts,
     typical_window,
     whole_weights,
 )
-from blowfishdb.mechanisms.axis_estimate import CoarseCorrection, EstimatingStrategy, TreeCorrection
-from blowfishdb.mechanisms.strategy import spread_choice
-from blowfishdb.model.numbers import Floats, Ints, distinct
-from blowfishdb.model.workload import AllRanges, Intervals, Rows, as_intervals
+from blowfishdb.mechanisms.strategy import column_energies, spread_choice
+from blowfishdb.model.numbers import Floats, Ints, consecutive, distinct
+from blowfishdb.model.workload import AllRanges, Intervals, Rows, are_most_pairs, as_intervals, sums_before
 from blowfishdb.plan.plan import Problem
+
+SHARPNESS = 150.0
+"""The largest loss is smoothed by a power mean of this order while searching; the certificate uses the true one."""
+
+LEAST_LOG, MOST_LOG = -7.5, 4.0
+"""Logarithms of shares stay between these while searching; beyond, they would only cost digits."""
+
+BALANCING_STEPS = 16
+LEAST_SHARE = 1e-6
+
+LEAST_ERROR = 1e-12
+"""Errors below this, of queries that free totals answer, count as this much."""
+
+
+def best_shares(error: Callable[[Floats], tuple[float, Floats]], losses: Floats, start: Floats) -> tuple[float, Floats]:
+    """The least error at loss 1 and the shares that give it.
+
+    `error` gives the error of shares and its gradient, and is homogeneous of degree -2; `losses` (edges by groups)
+    is the loss per unit of share: only the direction of the shares matters, for error times squared largest loss.
+    """
+    from scipy.optimize import minimize  # takes a while to load, and many questions do without
+
+    def objective(logs: Floats) -> tuple[float, Floats]:
+        inside = np.clip(logs, LEAST_LOG, MOST_LOG)
+        shares = np.exp(inside)
+        value, slope = error(shares)
+        value = max(value, LEAST_ERROR)
+        edge = losses @ shares
+        top = float(edge.max())
+        powers = (edge / top) ** SHARPNESS
+        mean = float(powers.sum())
+        loss_slope = losses.T @ (powers / edge.clip(min=1e-300)) / mean
+        smooth = np.log(top) + np.log(mean) / SHARPNESS
+        return np.log(value) + 2 * smooth, (slope / value + 2 * loss_slope) * shares * (inside == logs)
+
+    # BFGS works in plain numpy; L-BFGS-B would call threaded linear algebra on 5 x 5 matrices at every step.
+    minimum = minimize(objective, np.log(start), jac=True, method="BFGS", options={"maxiter": 40, "gtol": 1e-3})
+    best = np.exp(np.clip(minimum.x, LEAST_LOG, MOST_LOG))
+    best = best / float((losses @ best).max())
+    return error(best)[0], best
+
+
+def balanced_shares(energies: Floats, sizes: Floats) -> Floats:
+    """The shares, summing to 1, at which one more bit of loss helps equally on every level of a balanced tree.
+
+    The levels share eigenvectors: what is constant on nodes of one size and sums to zero on the next is seen by that
+    level and every finer one, with precision (share^2 / 2) x size each. Several trees may be given at
+    once, a row each; levels of size 0 are not there. Each step moves shares towards the levels that gain most; the
+    error is about cubic in them, hence the root.
+    """
+    used = sizes > 0
+    shares = used / used.sum(axis=-1, keepdims=True)
+    for _ in range(BALANCING_STEPS):
+        precision = np.cumsum(shares**2 * sizes, axis=-1)
+        gain = shares * sizes * np.cumsum((energies / precision**2)[..., ::-1], axis=-1)[..., ::-1]
+        most = gain.max(axis=-1, keepdims=True)
+        moved = shares * np.cbrt(gain / np.where(most > 0, most, 1.0))
+        shares = np.where(used, np.maximum(np.where(most > 0, moved, shares), LEAST_SHARE), 0.0)
+        shares /= shares.sum(axis=-1, keepdims=True)
+    return np.asarray(shares)
+
+
+def hats(cells: int, starts: Ints, ends: Ints, spacing: int) -> csr_array:
+    """Triangles 1, 2, ..., spacing, ..., 2, 1 centred every `spacing` cells in each run, cut off at the run's ends.
+
+    Away from the ends the triangles over a cell always sum to `spacing`.
+    """
+    counts = (ends - starts + spacing // 2) // spacing
+    run = np.repeat(np.arange(starts.size), counts)
+    place = consecutive(0, counts)
+    first = starts[run] + place * spacing - (spacing - 1) // 2
+    shape = spacing - np.abs(np.arange(1 - spacing, spacing))
+    column = first[:, None] + np.arange(2 * spacing - 1)
+    row = np.broadcast_to(np.arange(run.size)[:, None], column.shape)
+    inside = (column >= starts[run][:, None]) & (column < ends[run][:, None])
+    entries = np.broadcast_to(shape, column.shape)[inside]
+    return csr_array(coo_array((entries, (row[inside], column[inside])), shape=(run.size, cells)))
+
+
+def ramps(cells: int, starts: Ints, tops: Ints, width: int) -> csr_array:
+    """Running sums from `starts` that count a cell `width` times before its `tops` and fall to 0 in steps of one."""
+    lengths = tops + width - 1 - starts
+    row = np.repeat(np.arange(tops.size), lengths)
+    column = consecutive(starts, lengths)
+    entries = np.minimum(width, tops[row] + width - 1 - column)
+    return csr_array(coo_array((entries, (row, column)), shape=(tops.size, cells)))
+
+
+COLUMN_CHUNK = 64
+"""Columns of the workload's Gram matrix that are worked on at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Rows that share one weight, with entries from 0 to `height`; `falling` when no row ever rises along a run."""
+
+    matrix: csr_array
+    height: int
+    falling: bool = False
+
+    @property
+    def unit_rows(self) -> csr_array:
+        """The rows divided by their height."""
+        return csr_array(self.matrix / float(self.height))
+
+    @property
+    def column_sums(self) -> Floats:
+        """The loss per unit of share when a record vanishes from each cell."""
+        return np.asarray(self.unit_rows.sum(axis=0), dtype=np.float64)
+
+
+def gram_dot(workload: Rows, columns: Floats) -> Floats:
+    """W'W times the columns; for all ranges, entry (i, j) of W'W is (min + 1)(n - max) and nothing is listed."""
+    if isinstance(workload, Intervals) and are_most_pairs(workload.cells, workload.low.size):
+        return _gram_of_pairs(workload, columns)
+    if not isinstance(workload, AllRanges):
+        product = np.empty(columns.shape)
+        for start in range(0, columns.shape[1], COLUMN_CHUNK):
+            part = slice(start, start + COLUMN_CHUNK)
+            product[:, part] = workload.transpose_dot(workload.dot(columns[:, part]))
+        return product
+    below = np.arange(1.0, workload.cells + 1)[:, None]
+    above = below[::-1]
+    up_to = np.cumsum(below * columns, axis=0)
+    after = np.cumsum((above * columns)[::-1], axis=0)[::-1]
+    return above * up_to + below * (after - above * columns)
+
+
+def _gram_of_pairs(workload: Intervals, columns: Floats) -> Floats:
+    """W'W times the columns: ranges are differences of running sums, and each pair of ends is looked at once."""
+    ends = workload.cells + 1
+    pairs = np.bincount(workload.low * ends + workload.high, minlength=ends * ends).reshape(ends, ends)
+    between = pairs + pairs.T
+    sums = sums_before(columns)
+    at_ends = between.sum(axis=1)[:, None] * sums - between.astype(np.float64) @ sums
+    return np.cumsum(at_ends[:0:-1], axis=0)[::-1]
+
+
+def reach_losses(axis: Axis, groups: list[Group]) -> Floats:
+    """The loss per unit of share of the cells and of each group, on the worst moves up the order from each cell.
+
+    Running sums lose most on the longest move. Other rows lose most on a move to where they weigh most, once moves
+    are longer than the rows; for shorter moves the longest one stands for all.
+    """
+    cell, noisy = np.arange(axis.cells), axis.noise_mask
+    moves = np.flatnonzero(axis.reach > cell)
+    leaving = np.flatnonzero(axis.leaves)
+    norms = [noisy, *(group.column_sums for group in groups)]
+    moved = [2.0 * noisy[moves]]
+    for group, over in zip(groups, norms[1:], strict=True):
+        columns = group.unit_rows.tocsc()
+        longest = np.asarray(abs(columns[:, moves] - columns[:, axis.reach[moves]]).sum(axis=0))
+        if not group.falling:
+            widest = int(np.diff(group.matrix.indptr).max(initial=0))
+            apart = (over + window_maxima(over, cell, axis.reach))[moves]
+            longest = np.where((axis.reach - cell)[moves] >= widest, apart, longest)
+        moved.append(longest)
+    edges = [np.stack(moved, axis=1), np.stack([norm[leaving] for norm in norms], axis=1)]
+    if axis.universal.size:
+        spoke = np.stack(norms, axis=1)
+        spoke[:, 0] += 1.0
+        edges.append(spoke)
+    losses = np.unique(np.concatenate(edges), axis=0)
+    return np.asarray(losses[losses.sum(axis=1) > 0])
+
+
+def window_maxima(values: Floats, first: Ints, last: Ints) -> Floats:
+    """The largest value in each window first .. last, by doubling."""
+    tables = [values]
+    while 2 ** len(tables) <= values.size:
+        step = 2 ** (len(tables) - 1)
+        tables.append(np.maximum(tables[-1], np.append(tables[-1][step:], np.full(step, -np.inf))))
+    depth = np.log2(last - first + 1).astype(np.int64)
+    table = np.stack(tables)
+    return np.asarray(np.maximum(table[depth, first], table[depth, last + 1 - 2**depth]))
+
+
+def coarse_error(axis: Axis, workload: Rows, groups: list[Group]) -> Callable[[Floats], tuple[float, Floats]]:
+    """The workload's total expected squared error at the given shares (cells first), and its gradient.
+
+    With cells of variance v and coarse rows H of variances D (0 for free totals) the least-squares covariance is
+    v I - v^2 H'(D + v H H')^-1 H; every product with W'W is computed once, so an evaluation costs (rows of H)^3.
+    """
+    rows, group_of = coarse_rows(axis, groups)
+    overlap = rows @ rows.T
+    seen = rows @ gram_dot(workload, rows.T)
+    whole = float(column_energies(workload) @ axis.noise_mask)
+
+    def error(shares: Floats) -> tuple[float, Floats]:
+        relative = np.append((shares[0] / shares[1:]) ** 2, 0.0)
+        inverse = np.linalg.inv(overlap + np.diag(relative[group_of]))
+        explained = inverse @ seen
+        left = whole - float(np.trace(explained))
+        per_row = np.einsum("ij,ij->i", explained, inverse)
+        per_group = np.bincount(group_of, weights=per_row, minlength=len(groups) + 1)[:-1]
+        scale = 2.0 / shares[0] ** 2
+        slope = np.empty(shares.size)
+        slope[1:] = -2 * per_group * shares[0] ** 2 / shares[1:] ** 3 * scale
+        slope[0] = 2 * float(np.sum(per_group / shares[1:] ** 2)) * shares[0] * scale - 2 * left * scale / shares[0]
+        return left * scale, slope
+
+    return error
+
+
+def coarse_rows(axis: Axis, groups: list[Group]) -> tuple[Floats, Ints]:
+    """The rows of the groups (heights 1) and the free totals over the noisy cells, and the group of each of them."""
+    totals = boxes(axis.cells, axis.spans[axis.free], axis.span_ends[axis.free])
+    rows = vstack([*(group.unit_rows for group in groups), totals], format="csr").toarray() * axis.noise_mask
+    group_of = np.repeat(np.arange(len(groups) + 1), [*(g.matrix.shape[0] for g in groups), totals.shape[0]])
+    is_seen = rows.any(axis=1)
+    return rows[is_seen], group_of[is_seen]
+
+
+def spare_loss(axis: Axis, groups: list[Group]) -> Callable[[Floats], Floats]:
+    """What gives the share of each cell: the common one (the first of the given shares), or more where loss is spare.
+
+    On a move u to v the groups lose at most hats(u) + hats(v) + |falling(u) - falling(v)|. If no cell takes more
+    than half of what any of its moves leaves, and no more than a vanishing record leaves, no loss exceeds 1.
+    """
+    cell = np.arange(axis.cells)
+    back = np.searchsorted(axis.reach, cell)
+    # The loss of each group per unit of its share: on the worst move of each cell, and when a record vanishes from it.
+    moved, vanished = np.zeros((2, axis.cells, len(groups)))
+    for place, group in enumerate(groups):
+        over = group.column_sums
+        vanished[:, place] = over
+        if group.falling:
+            moved[:, place] = np.maximum(over - over[axis.reach], over[back] - over)
+        else:
+            moved[:, place] = over + window_maxima(over, back, axis.reach)
+    moves = (axis.reach > cell) | (back < cell)
+
+    def cells(shares: Floats) -> Floats:
+        common = np.full(axis.cells, shares[0])
+        if axis.universal.size:
+            return common
+        by_moves = np.where(moves, (1 - moved @ shares[1:]) / 2, np.inf)
+        room = np.minimum(by_moves, np.where(axis.leaves, 1 - vanished @ shares[1:], np.inf))
+        return np.where(np.isfinite(room), np.maximum(common, room), common)
+
+    return cells
+
 
 FAN_OUTS = (2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 40, 50, 64)
 """Children per node that are tried; the best for ranges lie between 10 and 24."""
@@ -340,7 +572,7 @@ def _tuned(axis: Axis, workload: Rows, shape: SmoothShape | TreeShape) -> Choice
     if tuned is None:
         losses = reach_losses(axis, used)
         start = 1.0 / (losses.shape[1] * losses.max(axis=0))
-        tuned = best_shares(coarse_error(axis, workload, used), losses, [start])
+        tuned = best_shares(coarse_error(axis, workload, used), losses, start)
     error, best = tuned
     shares = np.zeros(len(groups) + 1)
     shares[[0, *(1 + place for place in filled)]] = best

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from blowfishdb.errors import Declined
-from blowfishdb.mechanisms.axis import Axis, read_axis, stand_in, typical_window
-from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, TreeCorrection
+from blowfishdb.mechanisms.axis import Axis, EstimatingStrategy, TreeCorrection, read_axis, stand_in, typical_window
 from blowfishdb.mechanisms.optimized import TreeShape, tree_sizes
 from blowfishdb.model.numbers import Floats
 from blowfishdb.model.workload import Rows

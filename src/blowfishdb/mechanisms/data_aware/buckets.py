@@ -11,8 +11,7 @@ import numpy as np
 
 from blowfishdb.errors import CannotCertify, Declined, PlanError, TooLarge
 from blowfishdb.mechanisms import edge_transform, identity, optimized, ordered, spanning_tree
-from blowfishdb.mechanisms.axis import GRID, Axis, grow, read_axis
-from blowfishdb.mechanisms.axis_estimate import EstimatingStrategy, Estimator, TreeCorrection
+from blowfishdb.mechanisms.axis import GRID, Axis, EstimatingStrategy, Estimator, TreeCorrection, grow, read_axis
 from blowfishdb.mechanisms.cell_noise import own_variances
 from blowfishdb.mechanisms.data_aware.hats import HatSolver
 from blowfishdb.mechanisms.data_aware.script import Finding, Script, hides_anything, measured_rows

@@ -10,7 +10,7 @@ from scipy.linalg import cholesky_banded, solve_triangular
 from scipy.linalg.lapack import dtbtrs
 from scipy.sparse import csr_array
 
-from blowfishdb.mechanisms.axis_estimate import CoarseCorrection
+from blowfishdb.mechanisms.axis import CoarseCorrection
 from blowfishdb.model.numbers import Floats, Ints
 
 FEW_COLUMNS = 64
