@@ -126,6 +126,19 @@ def test_noise_has_the_scale_that_was_charged(tmp_path: Path) -> None:
         halved.payload(counts, handle)
 
 
+def test_a_grid_that_is_not_the_certified_one_is_refused_before_the_charge(tmp_path: Path) -> None:
+    ledger, handle, source = opened(tmp_path)
+    ready = prepare(handle, make_request(handle, ASKED, accuracy_target(epsilon="0.5")))
+    assert isinstance(ready, PointsRelease)
+    assert ready.best.plan.unit is not None
+    other = ready.best.plan.with_unit(ready.best.plan.unit / 2)
+    altered = replace(ready, offers=(replace(ready.best, plan=other),))
+    with pytest.raises(DigestMismatch):
+        charged_payload(ledger, handle, "ana", "0" * 64, lambda: altered, Run())
+    assert (source.reads, ledger.account(handle.account).spent) == (0, 0)
+    assert not ledger.charges_of(handle.account, "ana")
+
+
 def test_the_choice_follows_what_is_public_and_every_offer_costs_what_was_asked() -> None:
     points = compile_points(DOMAIN, POLICY, ASKED.axes)
     few, many = (offers(points, Fraction(1, 2), rows, 3) for rows in (100, 100_000))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import Field, write
 from blowfishdb.noise.sampler import sample
 from blowfishdb.plan import encoding_1
-from blowfishdb.plan.certificate import certify_points
+from blowfishdb.plan.certificate import Certificate, certify_points
 from blowfishdb.plan.points import PointPlan
 from blowfishdb.present.words import epsilon_words, policy_words, question_words
 from blowfishdb.sources.base import Counting, Tally
@@ -214,20 +215,27 @@ class PointsRelease:
     @property
     def epsilon(self) -> Fraction:
         """What the release costs."""
-        return self.best.certificate.epsilon
+        return self.certificate.epsilon
 
     @property
     def digest(self) -> str:
         """The plan that a receipt covers."""
-        return self.best.certificate.plan_digest
+        return self.certificate.plan_digest
 
     def digest_1(self) -> str:
         """The same in the first encoding."""
         return encoding_1.point_plan_digest(self.best.plan)
 
+    @cached_property
+    def certificate(self) -> Certificate:
+        """The certificate of the grid, computed anew; DigestMismatch when it is not the offer's."""
+        if certify_points(self.best.plan, self.points.graph) != self.best.certificate:
+            raise DigestMismatch("the certificate was made for another plan: nothing was charged or measured")
+        return self.best.certificate
+
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps."""
-        certificate = self.best.certificate
+        certificate = self.certificate
         return {
             "question": question_words(self.query)[:2000],
             "mechanism": self.best.grid.kind,
@@ -253,9 +261,7 @@ class PointsRelease:
 
     def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
         """Draws the noise and gives the weights as JSON."""
-        best = self.best
-        if certify_points(best.plan, self.points.graph) != best.certificate:
-            raise DigestMismatch("the certificate was made for another plan: nothing was measured")
+        best, certificate = self.best, self.certificate
         noisy, blocks = _measured(best.plan, counts)
         weights = PointWeights(
             dataset=handle.name,
@@ -265,13 +271,13 @@ class PointsRelease:
             weights=(noisy / best.plan.total).reshape(best.plan.shape),
             block_counts=blocks.astype(np.float64).reshape(best.plan.block_shape) if best.plan.blocks else None,
             scale=best.scale,
-            epsilon=best.certificate.epsilon,
+            epsilon=certificate.epsilon,
             policy_version=handle.policy_version,
             protected=policy_words(handle.domain, handle.policy, self.points.attributes),
             unprotected=not_protected(handle.domain, handle.policy),
             released=now(),
-            plan_digest=best.certificate.plan_digest,
-            graph_digest=best.certificate.graph_digest,
+            plan_digest=certificate.plan_digest,
+            graph_digest=certificate.graph_digest,
         )
         return weights.to_json().encode()
 
