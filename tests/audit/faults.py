@@ -17,7 +17,7 @@ import pytest
 from blowfishdb.accuracy import ranking
 from blowfishdb.audit import cases
 from blowfishdb.audit.tape import REAL
-from blowfishdb.engine import charge, measure, release, request
+from blowfishdb.engine import charge, infer, measure, release
 from blowfishdb.ledger.records import Cursor
 from blowfishdb.ledger.values import NOTHING, Balance
 from blowfishdb.mechanisms.data_aware import buckets as merged_strategy
@@ -170,11 +170,11 @@ def keys_of_four_bytes(patch: pytest.MonkeyPatch) -> None:
 
 def small_counts_left_out(patch: pytest.MonkeyPatch) -> None:
     """Cells with fewer than five records are published as 0."""
-    usual = release.consistent_answers
+    usual = infer.consistent_answers
 
     def measured(certified: Any, counts: Any) -> Any:
         found = measure.measure(certified, counts)
-        patch.setattr(release, "consistent_answers", partial(_left_out, usual, counts))
+        patch.setattr(infer, "consistent_answers", partial(_left_out, usual, counts))
         return found
 
     patch.setattr(release, "measure", measured)
@@ -208,7 +208,7 @@ def counts_logged(patch: pytest.MonkeyPatch) -> None:
 
 def read_to_quote(patch: pytest.MonkeyPatch) -> None:
     """The data is looked at before there is a price."""
-    usual = request.prepare
+    usual = charge.prepare
 
     def prepare(handle: Any, asked: Any) -> Any:
         ready = usual(handle, asked)

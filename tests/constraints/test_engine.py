@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.preview import Preview
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.errors import CannotCertify
 from blowfishdb.model.domain import Domain

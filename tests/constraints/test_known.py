@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import blowfishdb as bf
-from blowfishdb.engine.compile import Compiled, compile_query, constrained_answers
+from blowfishdb.engine.compile import Compiled, compile_query
+from blowfishdb.engine.infer import constrained_answers
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.inference.consistent import (
     ConstrainedAnswers,

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle, compile_query
-from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError, CannotCertify, PolicyError, QueryError
 from blowfishdb.model import constraint_graph

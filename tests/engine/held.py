@@ -11,9 +11,10 @@ import numpy as np
 
 import blowfishdb as bf
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charge import Run, charged_payload
+from blowfishdb.engine.charge import Run, charged_payload, prepare
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.request import AnyRelease, make_request, prepare
+from blowfishdb.engine.release import Release
+from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.ledger import Ledger, Terms, open_ledger
 from blowfishdb.model.cells import Cells
@@ -90,7 +91,7 @@ class Bench:
     ) -> Answer:
         request = make_request(self.handle, asked, wanted or accuracy_target(epsilon="0.5"))
 
-        def ready() -> AnyRelease:
+        def ready() -> Release:
             return prepare(self.handle, request)
 
         payload = charged_payload(self.ledger, self.handle, analyst, request.digest, ready, run or Run())

@@ -7,9 +7,10 @@ from fractions import Fraction
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle, compile_query
-from blowfishdb.engine.program import ProgramRelease, choose
-from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.engine.release import ProgramRelease, choose
+from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from tests.engine.held import Rows
 

@@ -13,9 +13,9 @@ import pytest
 
 import blowfishdb as bf
 from blowfishdb.engine import charge as module
-from blowfishdb.engine.charge import Run, check_receipt
+from blowfishdb.engine.charge import Run, check_receipt, prepare
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import (
     BudgetExceeded,

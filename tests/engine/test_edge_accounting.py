@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import blowfishdb as bf
 from blowfishdb.engine import charge
-from blowfishdb.engine.charge import edge_losses
-from blowfishdb.engine.compile import DatasetHandle, check_parallel
+from blowfishdb.engine.charge import check_parallel, edge_losses, prepare
+from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError, PolicyError
 from blowfishdb.ledger.values import ClassLosses

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine import evidence
+from blowfishdb.engine import answer as stored
 from blowfishdb.errors import BlowfishError, DigestMismatch, DocumentError
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.session import Question, Session
@@ -91,7 +91,7 @@ def test_odd_evidence_is_no_answer(db: Session) -> None:
 
 
 def test_declarations_that_are_too_large_stay_with_the_curator(db: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evidence, "LARGEST", 10)
+    monkeypatch.setattr(stored, "LARGEST", 10)
     answer = db["visits"].count().release(epsilon="0.2")
     assert answer.evidence is None
     with pytest.raises(DigestMismatch, match="give the plan"):

@@ -13,8 +13,8 @@ import pytest
 import blowfishdb as bf
 from blowfishdb.audit.cases import Case, prepared
 from blowfishdb.audit.scratch import scratch
+from blowfishdb.engine.answer import worked_out
 from blowfishdb.engine.charge import check_receipt
-from blowfishdb.engine.evidence import worked_out
 from blowfishdb.errors import DigestMismatch
 from blowfishdb.ledger import Charge, Receipt
 from blowfishdb.model.domain import domain, integers

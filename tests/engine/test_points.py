@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.charge import Run, charged_payload
+from blowfishdb.engine.charge import Run, charged_payload, prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.points import PointCount, PointsRelease, PointWeights
-from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import AccuracyError, DigestMismatch, ReleaseFailed
 from blowfishdb.ledger import Ledger, Terms, open_ledger

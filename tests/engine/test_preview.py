@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.evidence import not_protected
-from blowfishdb.engine.preview import ExpensiveColumn, Pair, Preview, instead, what_if
+from blowfishdb.engine.preview import ExpensiveColumn, Pair, Preview, instead, not_protected, what_if
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.errors import Declined
 from blowfishdb.model.predicate import Predicate

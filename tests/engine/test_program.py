@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine import program as program_request
+from blowfishdb.engine import release
 from blowfishdb.engine import target as target_module
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.program import ProgramRelease
-from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.engine.charge import prepare
+from blowfishdb.engine.release import ProgramRelease
+from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import Declined, ReleaseFailed
 from blowfishdb.mechanisms.data_aware import table
@@ -55,7 +56,7 @@ class Halves:
 def _known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     mechanisms = {"halves": Halves(), "greedy": Halves(greed=2, name="greedy")}
     monkeypatch.setattr(table, "DATA_AWARE", mechanisms)
-    monkeypatch.setattr(program_request, "DATA_AWARE", mechanisms)
+    monkeypatch.setattr(release, "DATA_AWARE", mechanisms)
     yield
 
 
@@ -125,7 +126,7 @@ def test_a_mechanism_is_known_by_its_name() -> None:
 
 
 def test_intervals_cover_a_bias_that_was_paid_for(held: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(program_request.DATA_AWARE, "bounded", Dawa("bounded", Fraction(1, 20)))
+    monkeypatch.setitem(release.DATA_AWARE, "bounded", Dawa("bounded", Fraction(1, 20)))
     answer = held.release(wanted=accuracy_target(epsilon=0.5, mechanism="bounded"))
     assert "noise only" not in answer.caveat
     assert "privately estimated" in answer.caveat
@@ -140,7 +141,7 @@ def test_intervals_are_wider_by_what_answers_were_moved(held: Bench) -> None:
     assert isinstance(prepared, ProgramRelease)
     plain = prepared.run(np.arange(prepared.compiled.problem.graph.cells))
     by = np.arange(plain.answers.size, dtype=np.float64)
-    moved = prepared.answer(replace(plain, adjusted=by)).widths
-    narrow = prepared.answer(plain).widths
+    moved = prepared.answer_of(replace(plain, adjusted=by)).widths
+    narrow = prepared.answer_of(plain).widths
     assert moved.per_answer == pytest.approx(narrow.per_answer + by)
     assert moved.simultaneous == pytest.approx(narrow.simultaneous + by[-1])

@@ -7,8 +7,9 @@ from fractions import Fraction
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import AccuracyTarget, accuracy_target
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.query import Query, synopsis_of

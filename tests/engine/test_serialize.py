@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blowfishdb.engine.serialize import read_query, read_target, write_query
-from blowfishdb.engine.target import accuracy_target
+from blowfishdb.engine.request import read_query, write_query
+from blowfishdb.engine.target import accuracy_target, read_target
 from blowfishdb.errors import AccuracyError, BlowfishError, QueryError
 from blowfishdb.model.predicate import Axis, Both, Comparison, Either, IsNull, IsOutside, Member, Negation, Predicate
 from blowfishdb.model.query import Query

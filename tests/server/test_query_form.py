@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import blowfishdb as bf
-from blowfishdb.engine.serialize import write_query
+from blowfishdb.engine.request import write_query
 from blowfishdb.errors import AccuracyError, QueryError
 from blowfishdb.model.domain import domain
 from blowfishdb.server.pages.controls import figure

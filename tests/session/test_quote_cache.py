@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 import blowfishdb as bf
+from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import AnyRelease, make_request, prepare
+from blowfishdb.engine.release import PlanRelease, Release
+from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.model.domain import domain, integers
 from blowfishdb.model.query import query
@@ -15,7 +16,7 @@ from blowfishdb.session.quote_cache import LEAST, QuoteCache
 from tests.engine.held import Rows
 
 
-def quoted(cells: int) -> AnyRelease:
+def quoted(cells: int) -> Release:
     declared = domain({"age": integers(1, cells)})
     handle = DatasetHandle("t", declared, bf.Policy(), "account", 1, 1, 1, Rows())
     return prepare(
@@ -23,7 +24,7 @@ def quoted(cells: int) -> AnyRelease:
     )
 
 
-def never() -> AnyRelease:
+def never() -> Release:
     pytest.fail("this was quoted already")
 
 
@@ -42,7 +43,7 @@ def test_the_same_request_of_the_same_analyst_is_quoted_once() -> None:
 def test_nobody_finds_what_somebody_else_asked() -> None:
     kept, made = QuoteCache(), []
 
-    def again() -> AnyRelease:
+    def again() -> Release:
         made.append(1)
         return SMALL
 

@@ -17,9 +17,10 @@ from blowfishdb.accuracy import ranking
 from blowfishdb.audit.definitions import Adjacency, Change, Record
 from blowfishdb.audit.scratch import TableRow, raw_values
 from blowfishdb.catalog import Dataset, read_config
+from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.release import Release
-from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.ledger.values import SUM
 from blowfishdb.model import graphs, projection

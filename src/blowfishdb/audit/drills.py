@@ -26,7 +26,7 @@ from blowfishdb.audit.selections import window_graph
 from blowfishdb.audit.stages import Recorder, moved_by_all, watched_stages
 from blowfishdb.audit.tape import TapeError
 from blowfishdb.engine.measure import measure, run_program
-from blowfishdb.engine.program import ProgramRelease
+from blowfishdb.engine.release import ProgramRelease
 from blowfishdb.errors import (
     AllowanceExceeded,
     BlowfishError,

@@ -25,9 +25,10 @@ from blowfishdb.audit.report import Line, amount, judged
 from blowfishdb.audit.scratch import scratch
 from blowfishdb.audit.stages import cells_of_records, steps_of
 from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle, compile_query
 from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.request import make_request, prepare
+from blowfishdb.engine.request import make_request
 from blowfishdb.engine.target import accuracy_target
 from blowfishdb.errors import BlowfishError, PolicyError
 from blowfishdb.mechanisms import kronecker

@@ -30,8 +30,7 @@ from blowfishdb.audit.stages import (
 )
 from blowfishdb.engine.charge import Run, charged_payload
 from blowfishdb.engine.points import PointsRelease
-from blowfishdb.engine.program import ProgramRelease
-from blowfishdb.engine.release import Release
+from blowfishdb.engine.release import ProgramRelease, Release
 from blowfishdb.engine.synopsis_release import SynopsisRelease
 from blowfishdb.errors import BlowfishError, Declined, InvalidInput
 from blowfishdb.ledger import Receipt

@@ -16,7 +16,7 @@ from blowfishdb.audit.definitions import Adjacency, Change, NoisyRows, Record, S
 from blowfishdb.audit.scratch import opened, sealed
 from blowfishdb.audit.selections import Selected, WrongSign, selection_loss, window_graph
 from blowfishdb.audit.tape import Draw, Function, Tape, replaced, taped
-from blowfishdb.engine import answer, points, release
+from blowfishdb.engine import answer, release
 from blowfishdb.engine import measure as run_program
 from blowfishdb.engine.measure import measure
 from blowfishdb.engine.release import PlanRelease, Release
@@ -235,7 +235,7 @@ def _selected(name: str, stage: Any, counts: Ints, winner: Ints, drawn: list[Dra
 @contextmanager
 def watched_stages() -> Iterator[Recorder]:
     """A recorder around every access that the engine makes, with a tape below it and the clock stopped."""
-    reply, points_measured, total = run_program._reply, points._measured, release.public_total
+    reply, points_measured, total = run_program._reply, run_program.measure_points, release.public_total
     with taped() as tape:
         recorder = Recorder(tape)
 

@@ -12,8 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from blowfishdb.engine.charge import check_step
-from blowfishdb.engine.compile import check_parallel
+from blowfishdb.engine.charge import check_parallel, check_step
 from blowfishdb.engine.target import Number, short_number
 from blowfishdb.errors import CatalogError, DomainError, PolicyError
 from blowfishdb.ledger.values import SUM, check_accounting, check_text, parallel_attribute

@@ -1,18 +1,28 @@
-"""A release from query to stored answer: charged durably before any data is read, published once, replayed free."""
+"""A release from request to stored answer: charged durably before any data is read, published once, replayed free."""
 
 from __future__ import annotations
 
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
-from blowfishdb.engine.compile import DatasetHandle, kept_components
-from blowfishdb.engine.release import Release
+import numpy as np
+
+from blowfishdb.engine.answer import Answer
+from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
+from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
+from blowfishdb.engine.points import PointWeights, points_release
+from blowfishdb.engine.preview import quotes_for
+from blowfishdb.engine.release import PlanRelease, ProgramRelease, Release, choose, program_release
+from blowfishdb.engine.request import Request
+from blowfishdb.engine.synopsis import MOST_CELLS, Synopsis, from_bytes
+from blowfishdb.engine.synopsis_release import SynopsisRelease, for_ranges
+from blowfishdb.engine.target import AUTO, AccuracyTarget
 from blowfishdb.errors import (
     AccuracyError,
     BlowfishError,
@@ -21,10 +31,12 @@ from blowfishdb.errors import (
     DigestMismatch,
     DriverMissing,
     InvalidInput,
+    PolicyError,
     ReleaseFailed,
     SchemaDrift,
     SourceError,
     SourceFailed,
+    TooLarge,
 )
 from blowfishdb.incidents import new_incident
 from blowfishdb.ledger import Charge, Ledger, Receipt
@@ -32,11 +44,60 @@ from blowfishdb.ledger.values import SUM, check_text, class_start, parallel_attr
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.encoding import VERSION, version_of
-from blowfishdb.model.policy import Policy, public
-from blowfishdb.model.predicate import Axis
+from blowfishdb.model.families import public
+from blowfishdb.model.groups import AxisCells, Segments
+from blowfishdb.model.numbers import Bools, Ints
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.projection import factor_graph
 from blowfishdb.plan.certificate import certify
-from blowfishdb.plan.plan import EdgePlan, Plan
 from blowfishdb.sources.base import Counting
+
+Released: TypeAlias = Answer | Synopsis | PointWeights
+"""What a release publishes."""
+PARQUET = b"PAR1"
+POINTS = f'{{"schema":"{POINT_SCHEMA}"'.encode()
+"""How stored payloads of synopses and of points begin; all others are answers."""
+
+
+def prepare(handle: DatasetHandle, request: Request) -> Release:
+    """The release of a request: compiled and quoted, or laid out as a program; reads no data.
+
+    Declined where no mechanism serves it, TooLarge for more cells than are served.
+    """
+    query, target = request.query, request.target
+    if query.kind == "points":
+        return points_release(handle, query, target)
+    if query.kind != "synopsis":
+        return _cells_release(compile_query(handle.domain, handle.policy, query), handle.policy, target)
+    if target.epsilon is None:
+        raise AccuracyError("a synopsis is paid with an epsilon, such as epsilon='0.3'")
+    histogram = compile_query(handle.domain, handle.policy, replace(query, kind="histogram"))
+    return SynopsisRelease(_cells_release(histogram, handle.policy, target, synopsis=True))
+
+
+def _cells_release(
+    compiled: Compiled, policy: Policy, target: AccuracyTarget, *, synopsis: bool = False
+) -> PlanRelease | ProgramRelease:
+    """The release of compiled cells by a plan, or by the program of a data-aware mechanism."""
+    cells = compiled.problem.graph.cells
+    if cells > MOST_CELLS:
+        raise TooLarge("cells of one question", cells, MOST_CELLS, "Ask for wider bins or fewer attributes.")
+    why = ""
+    if target.mechanism == AUTO and target.epsilon is not None:
+        choice = choose(compiled, policy, target.epsilon)
+        target, why = replace(target, mechanism=choice.mechanism), choice.why
+    if target.is_data_aware:
+        return program_release(for_ranges(compiled) if synopsis else compiled, target, why)
+    quotes = quotes_for(compiled, target)
+    return PlanRelease(compiled, quotes.best, target, quotes)
+
+
+def decode(payload: bytes) -> Released:
+    """The answer, synopsis or weights that a release published, from the bytes that are stored."""
+    if payload.startswith(PARQUET):
+        return Synopsis(from_bytes(payload))
+    return PointWeights.from_json(payload) if payload.startswith(POINTS) else Answer.from_json(payload)
+
 
 Progress = Callable[[str], None]
 STEPS = ("quote", "charge", "answer", "done")
@@ -228,8 +289,7 @@ def edge_losses(handle: DatasetHandle, release: Release) -> dict[str, Fraction] 
     compiled = release.compiled
     if handle.accounting == SUM or handle.policy.constraints or compiled is None:
         return None
-    axes = compiled.query.axes
-    groups = _group_losses(handle.domain, handle.policy, compiled.cells, axes, release.plan, release.epsilon)
+    groups = _group_losses(handle, release, compiled)
     parallel = parallel_attribute(handle.accounting)
     if parallel is None:
         return groups
@@ -238,41 +298,71 @@ def edge_losses(handle: DatasetHandle, release: Release) -> dict[str, Fraction] 
     return {f"{start}{part}: {group}": loss for part in parts for group, loss in groups.items()}
 
 
-def _group_losses(
-    domain: Domain, policy: Policy, cells: Cells, axes: tuple[Axis, ...], plan: Plan | EdgePlan | None, whole: Fraction
-) -> dict[str, Fraction]:
+def _group_losses(handle: DatasetHandle, release: Release, compiled: Compiled) -> dict[str, Fraction]:
     """The loss on the edges that move each attribute the release looks at, and on those to absence."""
-    found: dict[str, Fraction] = {}
-    if policy.presence != "public":
-        found[PRESENCE] = _certified(domain, replace(policy, presence="only"), cells, axes, plan, whole)
+    policy, cells, plan, epsilon = handle.policy, compiled.cells, release.plan, release.epsilon
+
+    def loss(edges: Policy) -> Fraction:
+        """The plan's loss on the edges of a policy; all of epsilon where that cannot be told."""
+        if plan is None:
+            return epsilon
+        try:
+            graph = compile_cells(handle.domain, edges, compiled.query.axes, cells.where).graph
+            return min(epsilon, certify(plan, graph).epsilon) if graph.shape == cells.graph.shape else epsilon
+        except BlowfishError:
+            return epsilon
+
+    losses = {} if policy.presence == "public" else {PRESENCE: loss(replace(policy, presence="only"))}
     if policy.presence == "only":
-        return found
+        return losses
     values = replace(policy, presence="public")
     if policy.composition == "record":
-        return {**found, RECORD: _certified(domain, values, cells, axes, plan, whole)}
+        return {**losses, RECORD: loss(values)}
     for group in policy.factors(cells.attributes):
         others = {name: public() for name in cells.attributes if name not in group}
-        # Without its joint thresholds the axes could stand in another order than in the plan.
+        # One class for all attributes of a joint threshold, asked for or not. Without its joint thresholds the axes
+        # could stand in another order than in the plan.
+        grid = policy.grid_of(group[0])
         alone = None if policy.joint else replace(values, attributes={**values.attributes, **others})
-        loss = whole if alone is None else _certified(domain, alone, cells, axes, plan, whole)
-        found[_class_of(policy, group[0])] = loss
-    return found
+        losses[f"moves {group[0] if grid is None else grid.attributes[0]}"] = epsilon if alone is None else loss(alone)
+    return losses
 
 
-def _class_of(policy: Policy, name: str) -> str:
-    """The class of the edges that move an attribute: one for all attributes of a joint threshold, asked for or not."""
-    grid = policy.grid_of(name)
-    return f"moves {name if grid is None else grid.attributes[0]}"
+MOST_VALUES = 4096
 
 
-def _certified(
-    domain: Domain, policy: Policy, cells: Cells, axes: tuple[Axis, ...], plan: Plan | EdgePlan | None, whole: Fraction
-) -> Fraction:
-    """The plan's loss on the edges of this policy; all of epsilon where that cannot be told."""
-    if plan is None:
-        return whole
-    try:
-        graph = compile_cells(domain, policy, axes, cells.where).graph
-        return min(whole, certify(plan, graph).epsilon) if graph.shape == cells.graph.shape else whole
-    except BlowfishError:
-        return whole
+def check_parallel(domain: Domain, policy: Policy, name: str) -> None:
+    """Refuses an attribute whose values are not told apart by any edge, so that nothing runs side by side."""
+    attribute = domain.find(name, PolicyError)
+    if policy.grid_of(name) is not None:
+        raise PolicyError(f"{name} is in a joint threshold; only an attribute of its own can be accounted side by side")
+    if policy.constraints:
+        raise PolicyError("public constraints tie records together, so nothing can be accounted side by side")
+    if attribute.size > MOST_VALUES:
+        raise PolicyError(f"{name} has {attribute.size:,} values; side by side at most {MOST_VALUES:,} are accounted")
+    if int(_components(domain, policy, name)[0].max()) == 0:
+        raise PolicyError(
+            f"the policy hides every value of {name} among the others (NULL and outside included), so no two parts of "
+            "the data are separate. Declare it public, or a partition, with public NULL and outside"
+        )
+
+
+def _components(domain: Domain, policy: Policy, name: str) -> tuple[Ints, Ints]:
+    """For each value of the attribute, special cells last: the component it is in, and its code."""
+    declared = policy.applied(domain)
+    attribute = declared[name]
+    values = np.arange(attribute.size)
+    axis = AxisCells.finest_of(Segments(attribute, values))
+    slots = np.array([slot.code for slot in attribute.slots], dtype=np.int64)
+    return factor_graph(declared, policy, (name,), {name: axis}).components(), np.concatenate([values, slots])
+
+
+def kept_components(domain: Domain, policy: Policy, name: str, cells: Cells) -> list[int]:
+    """The components with a value that some counted record may have."""
+    labels, codes = _components(domain, policy, name)
+    kept: Bools = np.ones(codes.size, dtype=np.bool_)
+    if name in cells.attributes:
+        layout: Mapping[str, AxisCells] = cells.layout
+        own = layout[name] if name in layout else compile_cells(domain, policy, (name,), cells.where).layout[name]
+        kept = own.cell_of[own.segments.of(codes)] >= 0
+    return [int(label) for label in np.unique(labels[kept])]

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
-from blowfishdb.errors import PolicyError, QueryError
-from blowfishdb.inference.consistent import NO_CONSTRAINED_ANSWERS, ConstrainedAnswers
+from blowfishdb.errors import QueryError
 from blowfishdb.ledger.values import SUM
-from blowfishdb.model.calendar import DAY, Dates, Timestamps
-from blowfishdb.model.cells import NO_PART, Cells, ConstrainedParts, compile_cells, constrained_parts
+from blowfishdb.model.calendar import Dates, Timestamps
+from blowfishdb.model.cells import Cells, ConstrainedParts, compile_cells, constrained_parts
 from blowfishdb.model.domain import Bins, Domain, Integers
-from blowfishdb.model.groups import AxisCells, Segments
-from blowfishdb.model.numbers import Bools, Floats, Ints
+from blowfishdb.model.numbers import Floats, show
 from blowfishdb.model.policy import Policy
-from blowfishdb.model.projection import factor_graph
 from blowfishdb.model.query import PUBLISHED, Measure, Query, measure_of, workload
 from blowfishdb.model.workload import AllRanges, as_intervals
 from blowfishdb.plan.plan import Problem
@@ -72,6 +69,11 @@ class Compiled:
             return 1
         return len(self.query.levels) or self.problem.workload.shape[0]
 
+    @cached_property
+    def tables(self) -> tuple[AnswerTable, ...]:
+        """The tables whose rows are the answers, in their order; QueryError for quantiles of what is no number."""
+        return _answer_tables(self)
+
     @property
     def scale(self) -> int:
         """The number of units of the problem's answers in one unit of the query's."""
@@ -92,12 +94,18 @@ NAMED_ANSWERS = 2_000_000
 """More ranges than this are numbered, not named."""
 
 
-def answer_tables(compiled: Compiled) -> tuple[AnswerTable, ...]:
-    """The tables whose rows are the answers, in the order of the answers."""
-    if compiled.query.kind == "ranges":
+def _answer_tables(compiled: Compiled) -> tuple[AnswerTable, ...]:
+    """The tables whose rows are the answers, in the order of the answers; QueryError for quantiles of no numbers."""
+    kind = compiled.query.kind
+    if kind in ("sum", "mean"):
+        return single("attribute", [compiled.query.axes[0].attribute])
+    if kind == "quantiles":
+        cell_ends(compiled)
+        return single("quantile", [f"{show(100 * level)} %" for level in compiled.query.levels])
+    if kind == "ranges":
         return _range_tables(compiled)
     axes = cell_axes(compiled.cells)
-    if compiled.query.kind == "marginals":
+    if kind == "marginals":
         return tuple(AnswerTable(tuple(axes[place] for place in subset)) for subset in _subsets(compiled))
     return (AnswerTable(axes),)
 
@@ -106,13 +114,10 @@ def cell_axes(cells: Cells) -> tuple[AnswerAxis, ...]:
     """The cells along each axis; without groups one axis with one label."""
     if not cells.axes:
         return (AnswerAxis("records", ("all",), 1),)
-    return tuple(_axis(cells, place) for place in range(len(cells.axes)))
-
-
-def _axis(cells: Cells, place: int) -> AnswerAxis:
-    name = cells.axes[place]
-    edges, in_days = _edges(cells, name)
-    return AnswerAxis(name, tuple(cells.labels[place]), cells.plain[place], edges, in_days)
+    return tuple(
+        AnswerAxis(name, tuple(cells.labels[place]), cells.plain[place], *_edges(cells, name))
+        for place, name in enumerate(cells.axes)
+    )
 
 
 def _edges(cells: Cells, name: str) -> tuple[tuple[float, ...], bool]:
@@ -163,75 +168,14 @@ def _subsets(compiled: Compiled) -> list[list[int]]:
     return [sorted(cells.axes.index(name) for name in subset) for subset in query.subsets]
 
 
-MOST_ENTRIES = 2**24
-"""Answers, or cells, times known parts, up to which it is looked for answers that are sums of parts."""
-
-
-def constrained_answers(compiled: Compiled) -> ConstrainedAnswers:
-    """The answers that add up whole known parts and nothing else; rows of 0 and 1 only."""
-    known, rows = compiled.known, compiled.problem.workload
-    if known is None or compiled.measure is not None or max(rows.shape) * (known.count + 1) > MOST_ENTRIES:
-        return NO_CONSTRAINED_ANSWERS
-    member = np.zeros((known.labels.size, known.count + 1), dtype=np.int64)
-    # The last column gathers the cells that are in no part.
-    member[np.arange(known.labels.size), known.labels] = 1
-    held = rows.dot(member)
-    whole = (held == 0) | (held == member.sum(axis=0))
-    told = np.flatnonzero(np.all(whole, axis=1) & (held[:, NO_PART] == 0))
-    taken = (held[told, :-1] > 0).astype(np.float64)
-    return ConstrainedAnswers(told, taken @ known.totals.astype(np.float64))
-
-
-def chosen(known: ConstrainedAnswers, start: int, stop: int) -> ConstrainedAnswers:
-    """The known ones among the answers [start, stop), numbered from start."""
-    own = (known.places >= start) & (known.places < stop)
-    return ConstrainedAnswers(known.places[own] - start, known.values[own])
-
-
-def with_total(known: ConstrainedParts, total: float | None) -> tuple[Ints, Floats]:
-    """Labels and totals of the parts; with a known total the cells in no part are one more."""
-    totals = known.totals.astype(np.float64)
-    free = known.labels == NO_PART
-    if total is None or not free.any():
-        return known.labels, totals
-    return np.where(free, known.count, known.labels), np.append(totals, max(0.0, total - float(totals.sum())))
-
-
-MOST_VALUES = 4096
-
-
-def check_parallel(domain: Domain, policy: Policy, name: str) -> None:
-    """Refuses an attribute whose values are not told apart by any edge, so that nothing runs side by side."""
-    attribute = domain.find(name, PolicyError)
-    if policy.grid_of(name) is not None:
-        raise PolicyError(f"{name} is in a joint threshold; only an attribute of its own can be accounted side by side")
-    if policy.constraints:
-        raise PolicyError("public constraints tie records together, so nothing can be accounted side by side")
-    if attribute.size > MOST_VALUES:
-        raise PolicyError(f"{name} has {attribute.size:,} values; side by side at most {MOST_VALUES:,} are accounted")
-    if int(_components(domain, policy, name)[0].max()) == 0:
-        raise PolicyError(
-            f"the policy hides every value of {name} among the others (NULL and outside included), so no two parts of "
-            "the data are separate. Declare it public, or a partition, with public NULL and outside"
-        )
-
-
-def _components(domain: Domain, policy: Policy, name: str) -> tuple[Ints, Ints]:
-    """For each value of the attribute, special cells last: the component it is in, and its code."""
-    declared = policy.applied(domain)
-    attribute = declared[name]
-    values = np.arange(attribute.size)
-    axis = AxisCells.finest_of(Segments(attribute, values))
-    slots = np.array([slot.code for slot in attribute.slots], dtype=np.int64)
-    return factor_graph(declared, policy, (name,), {name: axis}).components(), np.concatenate([values, slots])
-
-
-def kept_components(domain: Domain, policy: Policy, name: str, cells: Cells) -> list[int]:
-    """The components with a value that some counted record may have."""
-    labels, codes = _components(domain, policy, name)
-    kept: Bools = np.ones(codes.size, dtype=np.bool_)
-    if name in cells.attributes:
-        layout: Mapping[str, AxisCells] = cells.layout
-        own = layout[name] if name in layout else compile_cells(domain, policy, (name,), cells.where).layout[name]
-        kept = own.cell_of[own.segments.of(codes)] >= 0
-    return [int(label) for label in np.unique(labels[kept])]
+def cell_ends(compiled: Compiled) -> tuple[Floats, Floats]:
+    """The lowest and highest value of each ordinary cell; QueryError where they are no numbers."""
+    axis = compiled.cells.layout[compiled.cells.axes[0]]
+    attribute = axis.segments.attribute
+    match attribute:
+        case Integers():
+            firsts, lasts = (ends.astype(np.float64) + float(attribute.low) for ends in (axis.firsts, axis.lasts))
+            return firsts, lasts
+        case Bins():
+            return attribute.edge_doubles(axis.firsts), attribute.edge_doubles(axis.lasts + 1)
+    raise QueryError(f"quantiles of {compiled.cells.axes[0]} are no numbers; ask for its cdf instead")

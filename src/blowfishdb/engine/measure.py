@@ -1,4 +1,4 @@
-"""The one place where counts meet noise: rows of a certified plan, and the stages of a program."""
+"""The one place where counts meet noise: rows of a certified plan, stages of a program, weights on points."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from blowfishdb.errors import DigestMismatch, InvalidInput
 from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Ints, check_sum
-from blowfishdb.model.workload import Kronecker, Rows
+from blowfishdb.model.workload_products import Kronecker
 from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
 from blowfishdb.plan.certificate import CertifiedPlan
-from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement
+from blowfishdb.plan.plan import EdgePlan, Measurement
+from blowfishdb.plan.points import PointPlan
 from blowfishdb.plan.program import (
     WORD_BITS,
     Ask,
@@ -38,15 +39,16 @@ def measure(certified: CertifiedPlan, counts: Ints) -> Measured:
         largest = int(np.abs(noise).max(initial=0)) * int(abs(plan.decoder).sum(axis=1).max(initial=0))
         check_sum("noise on one answer", largest)
         return Measured(plan.workload.dot(cells) + plan.decoder @ noise, nothing)
-    rows = [_rows(part).dot(cells) for part in plan.parts]
+    parts = [p.rows if isinstance(p, Measurement) else Kronecker(tuple(f.rows for f in p.factors)) for p in plan.parts]
+    rows = [part.dot(cells) for part in parts]
     exact = plan.exact.dot(cells) if plan.exact is not None else nothing
     return Measured(np.concatenate([nothing, *rows]) + noise, exact)
 
 
-def _rows(part: Measurement | KroneckerMeasurement) -> Rows:
-    if isinstance(part, Measurement):
-        return part.rows
-    return Kronecker(tuple(factor.rows for factor in part.factors))
+def measure_points(plan: PointPlan, counts: Ints) -> tuple[Ints, Ints]:
+    """The weights on the points with their noise, and the exact counts of the blocks."""
+    sums, blocks = counts[: plan.grid_points], counts[plan.grid_points :]
+    return sums if plan.unit is None else sums + sample(plan.unit, 1, plan.grid_points), blocks
 
 
 def checked_counts(counts: Ints, cells: int) -> Ints:
@@ -65,18 +67,20 @@ def run_program(program: Program, receipt_digest: str, script: Script, graph: Ce
     run = ProgramRun(program, receipt_digest)
     cells = checked_counts(counts, graph.cells)
     try:
-        asked = next(script)
+        ask = next(script)
         while True:
-            buckets = asked.buckets
-            own_graph = graph if buckets is None else merge_graph(graph, buckets)
-            run = run.admit(asked.name, asked.stage, own_graph, asked.instead_of)
-            asked = script.send(_reply(asked, own_graph, cells if buckets is None else merge_counts(cells, buckets)))
+            buckets = ask.buckets
+            merged = graph if buckets is None else merge_graph(graph, buckets)
+            run = run.admit(ask.name, ask.stage, merged, ask.instead_of)
+            ask = script.send(_reply(ask, merged, cells if buckets is None else merge_counts(cells, buckets)))
     except StopIteration as end:
-        return _finding(end.value)
+        if not isinstance(end.value, Finding):
+            raise TypeError("a script ends with a Finding") from None
+        return end.value
 
 
-def _reply(asked: Ask, graph: CellGraph, counts: Ints) -> Reply:
-    stage = asked.stage
+def _reply(ask: Ask, graph: CellGraph, counts: Ints) -> Reply:
+    stage = ask.stage
     if isinstance(stage, MeasurementStage):
         return measure(CertifiedPlan(stage.plan, graph), counts)
     return stage.choose(counts, _draws(stage))
@@ -90,9 +94,3 @@ def _draws(stage: Selection) -> Ints:
     ]
     words = sample_words(noise.tie_words * int(noise.sizes.sum()), WORD_BITS)
     return np.concatenate([*by_class, words])
-
-
-def _finding(value: object) -> Finding:
-    if not isinstance(value, Finding):
-        raise TypeError("a script ends with a Finding")
-    return value

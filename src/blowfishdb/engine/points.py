@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
 
 import numpy as np
 
-from blowfishdb.engine.answer import now
+from blowfishdb.engine.answer import compact_json, now, read_stored
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.evidence import not_protected
-from blowfishdb.engine.serialize import read_stored
+from blowfishdb.engine.measure import measure_points
+from blowfishdb.engine.preview import AnyPreview, not_protected
+from blowfishdb.engine.release import Release, ledger_document
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import AccuracyError, DigestMismatch, DocumentError, InvalidInput
 from blowfishdb.mechanisms.points import Offer, offers
 from blowfishdb.model.cells import Points, compile_points
 from blowfishdb.model.numbers import Floats, Ints, check_sum
 from blowfishdb.model.query import Query
-from blowfishdb.model.serialize import Field, write
-from blowfishdb.noise.sampler import sample
+from blowfishdb.model.serialize import Field
 from blowfishdb.plan import encoding_1
 from blowfishdb.plan.certificate import Certificate, certify_points
 from blowfishdb.plan.points import PointPlan
@@ -29,6 +27,15 @@ from blowfishdb.present.words import epsilon_words, policy_words, question_words
 from blowfishdb.sources.base import Counting, Tally
 
 SCHEMA = "blowfishdb-node-weights/1"
+COLUMN_KEYS = {
+    "name": "name",
+    "nodes": "grid_points",
+    "node_blocks": "point_blocks",
+    "samples": "samples",
+    "places": "places",
+    "sample_blocks": "sample_blocks",
+}
+"""The keys of a stored column, and the fields of PointColumn that they hold."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,38 +108,11 @@ class PointWeights:
 
     def to_json(self) -> str:
         """Everything, as JSON that reads back exactly."""
-        columns = [
-            {
-                "name": column.name,
-                "nodes": column.grid_points.tolist(),
-                "node_blocks": column.point_blocks.tolist(),
-                "samples": column.samples.tolist(),
-                "places": column.places.tolist(),
-                "sample_blocks": column.sample_blocks.tolist(),
-            }
-            for column in self.columns
-        ]
-        return json.dumps(
-            {
-                "schema": SCHEMA,
-                "dataset": self.dataset,
-                "title": self.title,
-                "kind": self.kind,
-                "columns": columns,
-                "weights": self.weights.ravel().tolist(),
-                "block_counts": None if self.block_counts is None else self.block_counts.ravel().tolist(),
-                "scale": self.scale,
-                "epsilon": str(self.epsilon),
-                "policy_version": self.policy_version,
-                "protected": list(self.protected),
-                "unprotected": list(self.unprotected),
-                "released": self.released,
-                "plan_digest": self.plan_digest,
-                "graph_digest": self.graph_digest,
-            },
-            allow_nan=False,
-            separators=(",", ":"),
-        )
+        columns = [{key: getattr(column, name) for key, name in COLUMN_KEYS.items()} for column in self.columns]
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        blocks = None if self.block_counts is None else self.block_counts.ravel()
+        content |= {"columns": columns, "weights": self.weights.ravel(), "block_counts": blocks}
+        return compact_json({"schema": SCHEMA, **content, "epsilon": str(self.epsilon)})
 
     @staticmethod
     def from_json(text: str | bytes) -> PointWeights:
@@ -198,14 +178,13 @@ AT_ONCE = 2**16
 
 
 @dataclass(frozen=True, eq=False)
-class PointsRelease:
+class PointsRelease(Release):
     """Weights on the grid that would be measured, and the grids that were passed over; no data was read."""
 
     query: Query
     points: Points
     offers: tuple[Offer, ...]
-    compiled: ClassVar[None] = None
-    plan: ClassVar[None] = None
+    compiled: None = None
 
     @property
     def best(self) -> Offer:
@@ -213,17 +192,12 @@ class PointsRelease:
         return self.offers[0]
 
     @property
-    def epsilon(self) -> Fraction:
-        """What the release costs."""
-        return self.certificate.epsilon
-
-    @property
-    def digest(self) -> str:
-        """The plan that a receipt covers."""
-        return self.certificate.plan_digest
+    def size(self) -> int:
+        """The number of declared values of the columns and of points of all grids."""
+        return sum(self.points.graph.plain) + sum(offer.plan.grid_points for offer in self.offers)
 
     def digest_1(self) -> str:
-        """The same in the first encoding."""
+        """The plan in the first encoding."""
         return encoding_1.point_plan_digest(self.best.plan)
 
     @cached_property
@@ -235,16 +209,8 @@ class PointsRelease:
 
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps."""
-        certificate = self.certificate
-        return {
-            "question": question_words(self.query)[:2000],
-            "mechanism": self.best.grid.kind,
-            "epsilon": str(certificate.epsilon),
-            "witness": None,
-            "is_tight": certificate.is_tight,
-            "plan": certificate.plan_digest,
-            "graph": certificate.graph_digest,
-        }
+        details: dict[str, object] = {"witness": None, "is_tight": self.certificate.is_tight}
+        return ledger_document(self.query, self.best.grid.kind, self.certificate, details)
 
     def preview(self, handle: DatasetHandle) -> PointPreview:
         """The grid that would be measured, and those that were passed over, nearest first."""
@@ -262,7 +228,7 @@ class PointsRelease:
     def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
         """Draws the noise and gives the weights as JSON."""
         best, certificate = self.best, self.certificate
-        noisy, blocks = _measured(best.plan, counts)
+        noisy, blocks = measure_points(best.plan, counts)
         weights = PointWeights(
             dataset=handle.name,
             title=question_words(self.query),
@@ -291,7 +257,7 @@ def points_release(handle: DatasetHandle, query: Query, target: AccuracyTarget) 
 
 
 @dataclass(frozen=True)
-class PointPreview:
+class PointPreview(AnyPreview):
     """One grid that was considered: points by column, the scale of its noise in records, and the predicted excess."""
 
     kind: str
@@ -300,16 +266,6 @@ class PointPreview:
     epsilon: Fraction
     predicted_excess: float
     others: tuple[PointPreview, ...] = ()
-    left: Fraction | None = None
-
-    def with_budget(self, left: Fraction) -> PointPreview:
-        """The same preview for an analyst who has this epsilon left."""
-        return replace(self, left=left)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data, ready for JSON."""
-        content: dict[str, Any] = write(self)
-        return content
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,12 +289,6 @@ class PointCount:
         blocks = np.zeros(int(np.prod(self.plan.block_shape)), dtype=np.int64)
         np.add.at(blocks, self.plan.blocks_at(points), numbers)
         return np.concatenate([sums, blocks])
-
-
-def _measured(plan: PointPlan, counts: Ints) -> tuple[Ints, Ints]:
-    """The weights with their noise, and the exact counts of the blocks."""
-    sums, blocks = counts[: plan.grid_points], counts[plan.grid_points :]
-    return sums if plan.unit is None else sums + sample(plan.unit, 1, plan.grid_points), blocks
 
 
 def _column(points: Points, best: Offer, place: int) -> PointColumn:

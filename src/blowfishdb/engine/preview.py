@@ -5,30 +5,32 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias, TypeGuard
+from typing import Any, Literal, Self, TypeAlias, TypeGuard
 
 import numpy as np
 
 from blowfishdb.accuracy.quote import Quote, Quotes, accuracy_at, quote
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
-from blowfishdb.engine.evidence import not_protected, worst_pair
 from blowfishdb.engine.target import SMALLEST, USUAL_BETA, AccuracyTarget
 from blowfishdb.errors import BlowfishError, QueryError
 from blowfishdb.mechanisms import direct
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.calendar import Dates
+from blowfishdb.model.cellgraph import ZERO, CellGraph
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
-from blowfishdb.model.explain import explain
+from blowfishdb.model.explain import constraint_list, explain
+from blowfishdb.model.families import Custom, Family, Full, Line, Partition, Public, Threshold, partition, public
 from blowfishdb.model.groups import atom_runs
 from blowfishdb.model.numbers import exact, show
 from blowfishdb.model.policy import Family, Partition, Person, Policy, Public, partition, public
 from blowfishdb.model.predicate import Atom, Axis, atoms
 from blowfishdb.model.query import Kind, Query
 from blowfishdb.model.serialize import write
+from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Program
 from blowfishdb.present.words import budget_words, question_words, readable
 
@@ -57,11 +59,27 @@ class Offer:
     method: Known
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class AnyPreview:
+    """What a release would cost; no data was read, and nothing was charged. `left` is what an analyst may spend."""
+
+    left: Fraction | None = field(default=None, kw_only=True)
+
+    def with_budget(self, left: Fraction) -> Self:
+        """The same preview for an analyst who has this epsilon left."""
+        return replace(self, left=left)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data, ready for JSON."""
+        content: dict[str, Any] = write(self)
+        return content
+
+
 BEHIND: Mapping[Kind, str] = {"mean": "the sum behind it", "quantiles": "the counts behind them"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Preview:
+class Preview(AnyPreview):
     """The price list of one question; no data was read, and nothing was charged."""
 
     dataset: str
@@ -78,7 +96,6 @@ class Preview:
     unprotected: tuple[str, ...]
     expensive_columns: tuple[ExpensiveColumn, ...]
     constraint_note: str = ""
-    left: Fraction | None = None
     statement: str = ""
     """The statement that runs it, where it was asked in SQL."""
 
@@ -107,10 +124,6 @@ class Preview:
         """What the accuracy speaks of where that is not the answers themselves."""
         return BEHIND.get(self.kind, "")
 
-    def with_budget(self, left: Fraction) -> Preview:
-        """The same preview for an analyst who has this epsilon left."""
-        return replace(self, left=left)
-
     def run_by(self, statement: str) -> Preview:
         """The same preview, which tells by which statement it runs."""
         return replace(self, statement=statement)
@@ -121,9 +134,8 @@ class Preview:
         return self.left is None or self.epsilon <= self.left
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data, ready for JSON."""
-        content: dict[str, Any] = write(replace(self, statement=""))
-        return content
+        """Everything as plain data, ready for JSON, without the statement."""
+        return AnyPreview.to_dict(replace(self, statement=""))
 
     def __repr__(self) -> str:
         return str(self)
@@ -444,6 +456,81 @@ def _values(attribute: Attribute, starts: Iterable[int]) -> list[object] | None:
             days = attribute.starts(np.array(list(starts), dtype=np.int64))
             return [datetime.date(1970, 1, 1) + datetime.timedelta(days=int(day)) for day in days]
     return None
+
+
+def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:
+    """One sentence for each thing that releases may tell; empty when everything is hidden."""
+    sentences = [
+        f"Roughly where {' and '.join(grid.attributes)} lie: places many steps apart can be told apart."
+        for grid in policy.joint
+    ]
+    if policy.presence == "only":
+        sentences.append("Which of two values a record has is protected only as far as whether it is there.")
+    for name in domain:
+        if policy.grid_of(name) is None:
+            sentences += _attribute(domain, policy, name)
+    if policy.composition == "attribute":
+        sentences.append("Several attributes of one record together are protected less than each one alone.")
+    unit = policy.unit
+    if isinstance(unit, Person) and policy.presence == "public":
+        sentences.append(
+            f"How many rows there are, whose they are, how many of each {unit.id}'s count (up to {unit.at_most}), and "
+            f"the {unit.order_by} by which the first are taken."
+        )
+    elif policy.presence == "public":
+        sentences.append("How many rows there are, and whether somebody's row is among them.")
+    if not isinstance(unit, Person):
+        sentences.append("Somebody with several rows is protected less: each row counts on its own.")
+    if policy.constraints:
+        sentences.append(f"What is declared public: {constraint_list(policy.constraints)}.")
+    return tuple(sentences)
+
+
+def _attribute(domain: Domain, policy: Policy, name: str) -> list[str]:
+    family, attribute = policy.family(name), domain[name]
+    is_universal = any(not slot.public for slot in attribute.slots)
+    match family:
+        case Full():
+            return []
+        case Public():
+            return [f"Everything about {name}."]
+        case Line() | Threshold():
+            if is_universal or policy.graph(domain, name).distance(0, attribute.size - 1) in (0, 1):
+                return []
+            return [f"Roughly how large {name} is: values many steps apart can be told apart."]
+        case Partition():
+            return [] if is_universal else [f"Which block of {name} a record is in."]
+        case Custom():
+            return [f"Values of {name} that no listed pair joins, or only a long chain of them."]
+
+
+def worst_pair(compiled: Compiled, certificate: Certificate) -> str:
+    """What an observer could best tell apart: two cells, or a cell and a record that does not count or is not there."""
+    if certificate.epsilon == 0:
+        return "no pair: these answers are the same whatever the policy hides"
+    if certificate.witness is None:
+        return "not known: the price is a proven upper bound, not attained by a pair that can be named"
+    first, second = certificate.witness
+    if second == ZERO:
+        return f"a record {_cell(compiled, first)} <-> {_nowhere(compiled.problem.graph, first)}"
+    return f"a record {_cell(compiled, first)} <-> a record {_cell(compiled, second)}"
+
+
+def _cell(compiled: Compiled, flat: int) -> str:
+    cells = compiled.cells
+    if not cells.axes:
+        return "that counts"
+    place = np.unravel_index(flat, cells.graph.shape)
+    names = [f"{name} {cells.labels[axis][int(place[axis])]}" for axis, name in enumerate(cells.axes)]
+    return f"with {', '.join(names)}"
+
+
+def _nowhere(graph: CellGraph, cell: int) -> str:
+    if graph.constraint_moves is not None:
+        return "one that does not count or is not there"
+    rejected = "a record outside the filter" if graph.outside[cell] and graph.has_value_edges else ""
+    absent = "an absent one" if graph.presence != "public" else ""
+    return " or ".join(part for part in (rejected, absent) if part)
 
 
 LARGEST_POWER = 700.0

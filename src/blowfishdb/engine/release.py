@@ -1,39 +1,37 @@
-"""Release: what can be charged and then run once on the counts; and the release of one certified plan."""
+"""Release: what can be charged and then run once on the counts; by one certified plan, or by a program of stages."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
-from blowfishdb.accuracy.intervals import HalfWidths, intervals
+from blowfishdb.accuracy.intervals import HalfWidths, intervals, noise_widths
 from blowfishdb.accuracy.quote import Quote, Quotes
-from blowfishdb.engine.answer import Answer, now
-from blowfishdb.engine.compile import Compiled, DatasetHandle, answer_tables, chosen, constrained_answers, with_total
-from blowfishdb.engine.evidence import evidence_of, not_protected
-from blowfishdb.engine.measure import measure
-from blowfishdb.engine.preview import Preview, plan_preview
+from blowfishdb.engine.answer import Answer, evidence_of, now, program_certificate
+from blowfishdb.engine.compile import Compiled, DatasetHandle
+from blowfishdb.engine.infer import infer
+from blowfishdb.engine.measure import measure, run_program
+from blowfishdb.engine.preview import AnyPreview, Preview, not_protected, plan_preview, program_preview
 from blowfishdb.engine.target import AccuracyTarget
-from blowfishdb.errors import InvalidInput, QueryError, TooLarge
-from blowfishdb.inference.consistent import (
-    Consistent,
-    consistent_cdf,
-    consistent_counts,
-    consistent_histogram,
-    consistent_parts,
-)
-from blowfishdb.model.domain import Attribute, Bins, Integers
-from blowfishdb.model.graphs import ZERO
-from blowfishdb.model.numbers import Floats, Ints, show
-from blowfishdb.model.query import Measure
+from blowfishdb.errors import Declined, InvalidInput, TooLarge
+from blowfishdb.mechanisms.data_aware import adaptive_tree, dawa, dawa_transform
+from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding
+from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+from blowfishdb.model.cellgraph import ZERO, CellGraph
+from blowfishdb.model.constraints import MarginalConstraint, RowsConstraint
+from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.numbers import Ints
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.query import Query
 from blowfishdb.noise.distribution import variance
 from blowfishdb.plan import encoding_1
-from blowfishdb.plan.certificate import CertifiedPlan, certified_as_charged
+from blowfishdb.plan.certificate import Certificate, CertifiedPlan, certified_as_charged
 from blowfishdb.plan.plan import EdgePlan, Plan
-from blowfishdb.present.released import AnswerTable, Bounds, around, single
+from blowfishdb.plan.program import Program
 from blowfishdb.present.words import policy_words, question_words
 from blowfishdb.sources.base import Counting
 
@@ -41,56 +39,93 @@ MOST_ANSWERS = 1_000_000
 STATISTICS = ("sum", "mean", "quantiles")
 
 
-class Release(Protocol):
+class Release(ABC):
     """A query with its price, ready to be charged and then run once on the counts; no data was read.
 
-    The four kinds: PlanRelease below, ProgramRelease (program.py), SynopsisRelease (synopsis.py) and PointsRelease
-    (points.py). `request.decode` reads back what any of them published.
+    The four kinds: PlanRelease and ProgramRelease below, SynopsisRelease (synopsis_release.py) and PointsRelease
+    (points.py). `charge.decode` reads back what any of them published.
     """
 
-    @property
-    def compiled(self) -> Compiled | None:
-        """The cells that are counted; None for points."""
-        ...
+    compiled: Compiled | None
+    """The cells that are counted; None for points."""
 
     @property
     def plan(self) -> Plan | EdgePlan | None:
         """The plan over the cells; None where stages are planned as they come, and for points."""
-        ...
+        return None
+
+    @property
+    @abstractmethod
+    def certificate(self) -> Certificate:
+        """The loss and the digests of the plan, or of the program with its allowances."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of cells, by which caches weigh it."""
 
     @property
     def epsilon(self) -> Fraction:
         """What it costs."""
-        ...
+        return self.certificate.epsilon
 
     @property
     def digest(self) -> str:
-        """What the receipt covers: the plan, or the program with its allowances."""
-        ...
+        """What the receipt covers."""
+        return self.certificate.plan_digest
 
+    @abstractmethod
     def digest_1(self) -> str:
         """The same in the first encoding, which receipts of earlier versions hold."""
-        ...
 
+    @abstractmethod
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps. All that can fail without data has been done when this returns."""
-        ...
 
-    def preview(self, handle: DatasetHandle) -> object:
+    @abstractmethod
+    def preview(self, handle: DatasetHandle) -> AnyPreview:
         """What the release would cost and how accurate it would be."""
-        ...
 
+    @abstractmethod
     def counting(self, handle: DatasetHandle) -> Counting:
         """The statement that will count, checked against the table as it is; reads no row."""
-        ...
 
+    @abstractmethod
     def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
         """Draws the noise and gives what is published, in the bytes that will be stored."""
-        ...
+
+
+class CellsRelease(Release):
+    """A release that counts the cells of a compiled query."""
+
+    compiled: Compiled
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return self.compiled.problem.graph.cells
+
+    def counting(self, handle: DatasetHandle) -> Counting:
+        """The statement that counts the cells."""
+        return handle.source.prepare(self.compiled.cells, handle.policy.unit)
+
+
+def ledger_document(
+    query: Query, mechanism: str, certificate: Certificate, details: dict[str, object]
+) -> dict[str, object]:
+    """A certificate as the ledger keeps it."""
+    return {
+        "question": question_words(query)[:2000],
+        "mechanism": mechanism,
+        "epsilon": str(certificate.epsilon),
+        **details,
+        "plan": certificate.plan_digest,
+        "graph": certificate.graph_digest,
+    }
 
 
 @dataclass(frozen=True, eq=False)
-class PlanRelease:
+class PlanRelease(CellsRelease):
     """A query answered by one certified plan. `target` and `quotes`, the offers for it, are for the preview."""
 
     compiled: Compiled
@@ -104,17 +139,12 @@ class PlanRelease:
         return self.best.plan
 
     @property
-    def epsilon(self) -> Fraction:
-        """What the plan costs."""
-        return self.best.certificate.epsilon
-
-    @property
-    def digest(self) -> str:
-        """The plan that a receipt covers."""
-        return self.best.certificate.plan_digest
+    def certificate(self) -> Certificate:
+        """The quoted certificate."""
+        return self.best.certificate
 
     def digest_1(self) -> str:
-        """The same in the first encoding."""
+        """The plan in the first encoding."""
         return encoding_1.plan_digest(self.best.plan)
 
     @cached_property
@@ -126,30 +156,25 @@ class PlanRelease:
         return certified_as_charged(self.best.plan, self.compiled.problem.graph, self.best.certificate)
 
     @cached_property
-    def shown(self) -> tuple[tuple[AnswerTable, ...], HalfWidths]:
-        """The labels and the half-widths of the answers, which no data changes."""
-        best, compiled = self.best, self.compiled
-        widths = intervals(compiled.problem, best.strategy, best.plan, best.beta, best.shown)
-        return statistic_tables(compiled) if compiled.query.kind in STATISTICS else answer_tables(compiled), widths
+    def widths(self) -> HalfWidths:
+        """The half-widths of the measured answers, which no data changes."""
+        best = self.best
+        return intervals(self.compiled.problem, best.strategy, best.plan, best.beta, best.shown)
 
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps; labels and half-widths are made for it, before anything is charged."""
         answers = self.compiled.problem.workload.shape[0]
         if answers > MOST_ANSWERS:
             raise TooLarge("answers of one release", answers, MOST_ANSWERS, "Ask for wider bins or fewer ranges.")
-        _, certificate = self.shown, self.certified.certificate
-        return {
-            "question": question_words(self.compiled.query)[:2000],
-            "mechanism": self.best.mechanism,
-            "epsilon": str(certificate.epsilon),
+        _, _, certificate = self.widths, self.compiled.tables, self.certified.certificate
+        details: dict[str, object] = {
             "alpha": self.best.alpha,
             "beta": self.best.beta,
             "witness": certificate.witness,
             "is_tight": certificate.is_tight,
             "together": certificate.constraint_note,
-            "plan": certificate.plan_digest,
-            "graph": certificate.graph_digest,
         }
+        return ledger_document(self.compiled.query, self.best.mechanism, certificate, details)
 
     def preview(self, handle: DatasetHandle) -> Preview:
         """The price list of all mechanisms."""
@@ -157,44 +182,20 @@ class PlanRelease:
             raise InvalidInput("a release of one quote has no price list")
         return plan_preview(handle, self.compiled, self.target, self.quotes)
 
-    def counting(self, handle: DatasetHandle) -> Counting:
-        """The statement that counts the cells."""
-        return handle.source.prepare(self.compiled.cells, handle.policy.unit)
-
     def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
         """The finished answer as JSON."""
         return described(self.answer(counts), handle, self.compiled).to_json().encode()
 
     def answer(self, counts: Ints) -> Answer:
         """Draws the noise and makes the answer that the quote promised; charges nothing and stores nothing."""
-        compiled, plan, (tables, widths) = self.compiled, self.certified.plan, self.shown
-        measured = measure(self.certified, counts)
-        if isinstance(plan, EdgePlan):
-            raw = measured.noisy.astype(np.float64)
-        else:
+        best, certified = self.best, self.certified
+        measured, plan = measure(certified, counts), certified.plan
+        raw = measured.noisy.astype(np.float64)
+        if isinstance(plan, Plan):
             scales = float(plan.unit) / plan.weights.astype(np.float64)
-            noisy, exact = measured.noisy.astype(np.float64), measured.exact.astype(np.float64)
-            raw = self.best.strategy.decode(noisy, exact, np.asarray(variance(scales)))
-        total, together = public_total(compiled, counts), None
-        if compiled.query.kind in STATISTICS:
-            statistic = read_statistic(compiled, raw, widths, total)
-            raw, consistent = statistic.values, statistic.consistent
-            widths, together = statistic.widths, statistic.together
-        else:
-            consistent = consistent_answers(compiled, raw, widths, total)
-        return Answer(
-            kind=compiled.query.kind,
-            title=question_words(compiled.query),
-            tables=tables,
-            raw=raw,
-            consistent=consistent,
-            widths=widths,
-            beta=self.best.beta,
-            mechanism=self.best.mechanism,
-            certificate=self.certified.certificate,
-            simultaneous=together,
-            pointwise=together,
-        )
+            raw = best.strategy.decode(raw, measured.exact.astype(np.float64), np.asarray(variance(scales)))
+        total = public_total(self.compiled, counts)
+        return infer(self.compiled, raw, self.widths, total, best.beta, best.mechanism, certified.certificate)
 
 
 def described(answer: Answer, handle: DatasetHandle, compiled: Compiled) -> Answer:
@@ -215,132 +216,144 @@ def public_total(compiled: Compiled, counts: Ints) -> float | None:
     return None if np.any(compiled.problem.graph.components() == ZERO) else float(counts.sum())
 
 
-def consistent_answers(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Consistent:
-    """The nearest sensible answers inside the simultaneous box."""
-    box = np.full(raw.size, widths.simultaneous)
-    plain = compiled.cells.plain[0]
-    if compiled.query.kind in ("histogram", "histogram2d"):
-        if compiled.known is None:
-            return consistent_histogram(raw, box, total)
-        return consistent_parts(raw, box, *with_total(compiled.known, total))
-    told = constrained_answers(compiled)
-    if compiled.query.kind == "cdf" and plain == raw.size:
-        return consistent_cdf(raw, box, total, known=told)
-    if compiled.query.kind == "cdf":
-        running = consistent_cdf(raw[:plain], box[:plain], known=chosen(told, 0, plain))
-        beside = consistent_counts(raw[plain:], box[plain:], chosen(told, plain, raw.size))
-        return Consistent(
-            np.concatenate([running.values, beside.values]),
-            running.feasible and beside.feasible,
-            "; ".join(note for note in (running.note, beside.note) if note),
-        )
-    return consistent_counts(raw, box, told)
+NOISE_ONLY = (
+    "Intervals cover the noise only. Counts were spread evenly over buckets that the mechanism chose; how uneven the "
+    "data is inside them is not covered."
+)
+
+BIAS_TOO = (
+    "Counts were spread evenly over buckets that the mechanism chose. Intervals cover the noise and a privately "
+    "estimated bound on how uneven the data is inside buckets."
+)
+
+LEAST_EPSILON = Fraction(1, 100_000)
+"""Refused below this, per record that may change: a stage that failed for its noise would fail after the charge."""
 
 
 @dataclass(frozen=True, eq=False)
-class Statistic:
-    """The values of an answer and the intervals that hold for all of them together."""
+class ProgramRelease(CellsRelease):
+    """A query answered by the program of stages of a data-aware mechanism.
 
-    values: Floats
-    together: Bounds
-    note: str = ""
+    `why` is the rule by which the mechanism was chosen, where nobody asked for it by name.
+    """
 
-    @property
-    def widths(self) -> HalfWidths:
-        """The intervals as half-widths: as far as the further end is away."""
-        own = np.maximum(self.together.high - self.values, self.values - self.together.low)
-        return HalfWidths(own, float(own.max(initial=0.0)))
+    compiled: Compiled
+    target: AccuracyTarget
+    mechanism: DataAware
+    program: Program
+    why: str = ""
 
-    @property
-    def consistent(self) -> Consistent:
-        """The values as they are shown."""
-        return Consistent(self.values, True, self.note)
+    @cached_property
+    def certificate(self) -> Certificate:
+        """What the whole program may spend."""
+        return program_certificate(self.program, self.compiled)
 
+    def digest_1(self) -> str:
+        """The program in the first encoding."""
+        return self.program.digest_1()
 
-def statistic_tables(compiled: Compiled) -> tuple[AnswerTable, ...]:
-    """The names of the values; QueryError where a quantile would be no number."""
-    name = compiled.query.axes[0].attribute
-    if compiled.query.kind == "quantiles":
-        _ends(compiled)
-        return single("quantile", [f"{show(100 * level)} %" for level in compiled.query.levels])
-    return single("attribute", [name])
+    def document(self) -> dict[str, object]:
+        """The certificate that the ledger keeps: the stages with their allowances."""
+        stages = {allowance.stage: str(allowance.epsilon) for allowance in self.program.allowances}
+        _, details = self.compiled.tables, {"beta": float(self.target.beta), "stages": stages}
+        return ledger_document(self.compiled.query, self.mechanism.name, self.certificate, details)
 
+    def preview(self, handle: DatasetHandle) -> Preview:
+        """The price of the program, beside what other mechanisms promise for it."""
+        return program_preview(handle, self.compiled, self.target, self.program, self.why)
 
-def read_statistic(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Statistic:
-    """The sum, mean or quantiles that the measured rows tell."""
-    if compiled.query.kind == "quantiles":
-        return _quantiles(compiled, raw, widths, total)
-    measure = compiled.measure
-    if measure is None:
-        raise QueryError(f"a {compiled.query.kind} needs the values of a bounded attribute")
-    if compiled.query.kind == "mean":
-        return _mean(measure, raw, widths)
-    values = raw / measure.scale
-    return Statistic(values, around(values, widths.simultaneous / measure.scale))
+    def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
+        """The finished answer as JSON."""
+        return described(self.answer_of(self.run(counts)), handle, self.compiled).to_json().encode()
 
+    def run(self, counts: Ints) -> Finding:
+        """Runs the program on counts, each stage certified before its noise is drawn."""
+        problem = self.compiled.problem
+        script = self.mechanism.script(problem, self.program)
+        return run_program(self.program, self.digest, script, problem.graph, counts)
 
-def _mean(measure: Measure, raw: Floats, widths: HalfWidths) -> Statistic:
-    """offset + sum / count over the box of both, cut to the declared values; all of them when the count may be 0."""
-    ends = measure.numerators[[0, -1]] / measure.scale
-    wide = widths.simultaneous
-    wide_count = wide if widths.per_answer[1] > 0 else 0.0
-    least, most = ((raw[1] + sign * wide_count) / measure.spread for sign in (-1, 1))
-    count = raw[1] / measure.spread
-    if least <= 0:
-        middle = float(np.clip(_ratio(measure, raw[0], max(count, 1.0)), *ends))
-        note = "so few records may be counted that the mean can be any declared value"
-        return Statistic(np.array([middle]), Bounds(ends[:1].copy(), ends[1:].copy()), note)
-    found = [_ratio(measure, raw[0] + sign * wide, size) for sign in (-1, 1) for size in (least, most)]
-    low, middle, high = np.clip([min(found), _ratio(measure, raw[0], count), max(found)], *ends)
-    return Statistic(np.array([middle]), Bounds(np.array([low]), np.array([high])))
+    def answer_of(self, finding: Finding) -> Answer:
+        """The answer that a finding gives, with intervals for the noise and a word on what they leave out."""
+        beta = float(self.target.beta)
+        widths, caveat = noise_widths(finding.variances, beta), NOISE_ONLY
+        if finding.bias is not None and beta > BIAS_BETA:
+            widths, caveat = noise_widths(finding.variances, beta - BIAS_BETA).widened(finding.bias), BIAS_TOO
+        if finding.adjusted is not None:
+            widths = widths.widened(finding.adjusted)
+        answer = infer(self.compiled, finding.answers, widths, None, beta, self.mechanism.name, self.certificate)
+        return replace(answer, stages=self.program.allowances, caveat=caveat)
 
 
-def _ratio(measure: Measure, total: float, count: float) -> float:
-    return float(measure.offset + total / count) / measure.scale
-
-
-def _quantiles(compiled: Compiled, raw: Floats, widths: HalfWidths, total: float | None) -> Statistic:
-    """First cell that reaches the share, as estimated, at the earliest and at the latest that the band allows."""
-    plain = compiled.cells.plain[0]
-    lows, highs = _ends(compiled)
-    band = _running_band(raw[:plain], widths.simultaneous)
-    running = consistent_cdf(raw[:plain], np.full(plain, widths.simultaneous)).values
-    known = total if plain == raw.size else None
-    size = float(running[-1]) if known is None else known
-    least, most = (float(band.low[-1]), float(band.high[-1])) if known is None else (known, known)
-    rows = []
-    for level in compiled.query.levels:
-        share = float(level)
-        middle, low, high = (
-            min(int(np.searchsorted(curve, share * whole, side="left")), plain - 1)
-            for curve, whole in ((running, size), (band.high, least), (band.low, most))
+def program_release(compiled: Compiled, target: AccuracyTarget, why: str = "") -> ProgramRelease:
+    """The release by the named data-aware mechanism; Declined where it cannot serve the query."""
+    mechanism = DATA_AWARE[target.mechanism or ""]
+    if target.epsilon is None:
+        raise Declined(
+            mechanism.name,
+            "it looks at the data, so nobody can promise its accuracy beforehand. Give epsilon instead of an accuracy, "
+            "or leave the mechanism out",
         )
-        # A band that contradicts itself, which happens with probability at most beta, still gives an interval.
-        low, high = min(low, high), max(low, high)
-        middle = min(max(middle, low), high)
-        rows.append(((lows[middle] + highs[middle]) / 2, lows[low], highs[high]))
-    values, low_ends, high_ends = np.array(rows).T
-    return Statistic(values, Bounds(low_ends, high_ends))
+    if target.epsilon < LEAST_EPSILON * compiled.problem.graph.rows_per_person:
+        raise Declined(mechanism.name, "so small an epsilon asks for more noise in one stage than the sampler serves")
+    if compiled.query.kind in STATISTICS:
+        raise Declined(
+            mechanism.name,
+            "it answers counts. Publish a synopsis of the attribute, and read sums, means and quantiles off that",
+        )
+    program = mechanism.program(compiled.problem, target.epsilon)
+    return ProgramRelease(compiled, target, mechanism, program, why)
 
 
-def _running_band(raw: Floats, wide: float) -> Bounds:
-    """Where running counts lie if all of them are within `wide` of the raw ones; both ends never decrease."""
-    high = np.minimum.accumulate((raw + wide)[::-1])[::-1]
-    return Bounds(np.maximum.accumulate(np.maximum(raw - wide, 0.0)), high)
+FEWEST_CELLS = 256
+FEWEST_CELLS_2D = 1024
+CLEAR = 100
+"""Where an average cell holds this many times 1 / epsilon records, every cell stands clear of its noise."""
+MERGED = ("histogram", "histogram2d", "cdf", "ranges")
 
 
-def _ends(compiled: Compiled) -> tuple[Floats, Floats]:
-    """The lowest and highest value of each ordinary cell."""
-    name = compiled.cells.axes[0]
-    axis = compiled.cells.layout[name]
-    return _numbers(axis.segments.attribute, axis.firsts.tolist(), axis.lasts.tolist(), name)
+@dataclass(frozen=True)
+class Choice:
+    """A data-aware mechanism, or None for the best of the others; and why."""
+
+    mechanism: str | None
+    why: str
 
 
-def _numbers(attribute: Attribute, firsts: list[int], lasts: list[int], name: str) -> tuple[Floats, Floats]:
-    match attribute:
-        case Integers():
-            return np.array(firsts) + float(attribute.low), np.array(lasts) + float(attribute.low)
-        case Bins():
-            edges = [[float(attribute.edge(first)) for first in firsts], [float(attribute.edge(i + 1)) for i in lasts]]
-            return np.array(edges[0]), np.array(edges[1])
-    raise QueryError(f"quantiles of {name} are no numbers; ask for its cdf instead")
+def choose(compiled: Compiled, policy: Policy, epsilon: Fraction) -> Choice:
+    """The first rule that applies."""
+    graph, kind, cells = compiled.problem.graph, compiled.query.kind, compiled.problem.graph.cells
+    axes = len(compiled.cells.axes)
+    if kind not in MERGED or axes > 2:
+        return Choice(None, "data-aware mechanisms merge the cells of one or two attributes")
+    fewest = FEWEST_CELLS if axes == 1 else FEWEST_CELLS_2D
+    if cells < fewest:
+        return Choice(None, f"{cells:,} cells are few; from {fewest:,} on, merging cells usually pays")
+    rows = rows_constraint(policy)
+    if rows is not None and rows * epsilon > CLEAR * cells:
+        return Choice(None, f"{rows:,} rows stand clear of the noise in {cells:,} cells")
+    if axes == 2:
+        return Choice(adaptive_tree.NAME, f"{cells:,} cells, of which empty stretches can be counted together")
+    if not _joins_all(graph):
+        if kind == "histogram":
+            return Choice(
+                dawa_transform.NAME, "the policy hides moves to some values only, which running sums make use of"
+            )
+        return Choice(None, "ranges cost little under this policy, whatever the data is")
+    return Choice(dawa.NAME, f"{cells:,} cells, of which even ones can be counted together")
+
+
+def rows_constraint(policy: Policy) -> int | None:
+    """The number of rows, where the policy gives it as a public constraint."""
+    for constraint in policy.constraints:
+        if isinstance(constraint, RowsConstraint) and constraint.value is not None:
+            return constraint.value
+        if isinstance(constraint, MarginalConstraint) and constraint.total is not None:
+            return constraint.total
+    return None
+
+
+def _joins_all(graph: CellGraph) -> bool:
+    """Whether one hidden move leads from any cell to any other, or out of the count."""
+    axis = graph.factors[0]
+    complete = isinstance(axis, WindowGraph) and (axis.universal.size > 0 or int(axis.reach[0]) == axis.size - 1)
+    return complete or bool(graph.to_zero.all())

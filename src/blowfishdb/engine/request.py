@@ -1,37 +1,33 @@
-"""Request: one query with its accuracy target, of one dataset at the versions in force; and the release it leads to."""
+"""Request: one query with its accuracy target, of one dataset at the versions in force; and queries as plain data."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, cast
 
-from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
-from blowfishdb.engine.points import SCHEMA as POINT_SCHEMA
-from blowfishdb.engine.points import PointPreview, PointsRelease, PointWeights, points_release
-from blowfishdb.engine.preview import Preview, quotes_for
-from blowfishdb.engine.program import ProgramRelease, choose, program_release
-from blowfishdb.engine.release import PlanRelease
-from blowfishdb.engine.serialize import write_query
-from blowfishdb.engine.synopsis import MOST_CELLS, Synopsis, from_bytes
-from blowfishdb.engine.synopsis_release import SynopsisPreview, SynopsisRelease, for_ranges
-from blowfishdb.engine.target import AUTO, AccuracyTarget
-from blowfishdb.errors import AccuracyError, TooLarge
-from blowfishdb.model.policy import Policy
-from blowfishdb.model.query import Query
-
-AnyRelease: TypeAlias = PlanRelease | ProgramRelease | SynopsisRelease | PointsRelease
-AnyPreview: TypeAlias = Preview | SynopsisPreview | PointPreview
-Released: TypeAlias = Answer | Synopsis | PointWeights
-"""What a release publishes."""
+from blowfishdb.engine.compile import DatasetHandle
+from blowfishdb.engine.target import AccuracyTarget
+from blowfishdb.errors import QueryError, TooLarge
+from blowfishdb.model.predicate import (
+    PREDICATES,
+    Axis,
+    Both,
+    Comparison,
+    Either,
+    IsNull,
+    IsOutside,
+    Member,
+    Negation,
+    Predicate,
+)
+from blowfishdb.model.query import Query, levels_of
+from blowfishdb.model.serialize import LONGEST_NUMBER, LONGEST_TEXT, Field, Plain, write_literal
 
 STORED_KINDS = {"points": "node weights"}
 """Kinds that requests on record call by another name."""
-PARQUET = b"PAR1"
-POINTS = f'{{"schema":"{POINT_SCHEMA}"'.encode()
-"""How stored payloads of synopses and of points begin; all others are answers."""
 
 
 @dataclass(frozen=True)
@@ -59,41 +55,171 @@ def make_request(handle: DatasetHandle, query: Query, target: AccuracyTarget) ->
     return Request(query, target, json.dumps(content, sort_keys=True, ensure_ascii=True))
 
 
-def prepare(handle: DatasetHandle, request: Request) -> AnyRelease:
-    """The release of a request: compiled and quoted, or laid out as a program; reads no data.
-
-    Declined where no mechanism serves it, TooLarge for more cells than are served.
-    """
-    query, target = request.query, request.target
-    if query.kind == "points":
-        return points_release(handle, query, target)
-    if query.kind != "synopsis":
-        return _cells_release(compile_query(handle.domain, handle.policy, query), handle.policy, target)
-    if target.epsilon is None:
-        raise AccuracyError("a synopsis is paid with an epsilon, such as epsilon='0.3'")
-    histogram = compile_query(handle.domain, handle.policy, replace(query, kind="histogram"))
-    return SynopsisRelease(_cells_release(histogram, handle.policy, target, synopsis=True))
+MOST_CONDITIONS = 256
+MOST_VALUES = 100_000
 
 
-def _cells_release(
-    compiled: Compiled, policy: Policy, target: AccuracyTarget, *, synopsis: bool = False
-) -> PlanRelease | ProgramRelease:
-    """The release of compiled cells by a plan, or by the program of a data-aware mechanism."""
-    cells = compiled.problem.graph.cells
-    if cells > MOST_CELLS:
-        raise TooLarge("cells of one question", cells, MOST_CELLS, "Ask for wider bins or fewer attributes.")
-    why = ""
-    if target.mechanism == AUTO and target.epsilon is not None:
-        choice = choose(compiled, policy, target.epsilon)
-        target, why = replace(target, mechanism=choice.mechanism), choice.why
-    if target.is_data_aware:
-        return program_release(for_ranges(compiled) if synopsis else compiled, target, why)
-    quotes = quotes_for(compiled, target)
-    return PlanRelease(compiled, quotes.best, target, quotes)
+def write_query(query: Query) -> dict[str, Plain]:
+    """Everything the question says; QueryError for values that are no plain numbers, texts or dates."""
+    values = sum(len(axis.edges) + sum(len(members) for _, members in axis.groups) for axis in query.axes)
+    _exactly(query, (Query,))
+    if query.ways is not None and type(query.ways) is not int:
+        raise QueryError("ways is a whole number of attributes")
+    _check("values that bins and groups list", values + len(query.boxes) + len(query.subsets), MOST_VALUES)
+    content: dict[str, Plain] = {
+        "kind": query.kind,
+        "axes": [_write_axis(axis) for axis in query.axes],
+        "where": None if query.where is None else _write_predicate(query.where),
+        "boxes": [[[int(low), int(high)] for low, high in box] for box in query.boxes],
+        "subsets": [[_write_text(name) for name in subset] for subset in query.subsets],
+        "ways": query.ways,
+        "levels": [str(level) for level in query.levels],
+    }
+    return content | {"clusters": query.clusters, "rows": query.rows} if query.kind == "points" else content
 
 
-def decode(payload: bytes) -> Released:
-    """The answer, synopsis or weights that a release published, from the bytes that are stored."""
-    if payload.startswith(PARQUET):
-        return Synopsis(from_bytes(payload))
-    return PointWeights.from_json(payload) if payload.startswith(POINTS) else Answer.from_json(payload)
+def _write_axis(axis: Axis) -> Plain:
+    _exactly(axis, (Axis,))
+    return {
+        "attribute": _write_text(axis.attribute),
+        "width": None if axis.width is None else _literal(axis.width),
+        "edges": [_literal(edge) for edge in axis.edges],
+        "unit": None if axis.unit is None else _write_text(axis.unit),
+        "groups": [[_write_text(name), [_literal(value) for value in values]] for name, values in axis.groups],
+    }
+
+
+def _write_predicate(predicate: Predicate) -> Plain:
+    """The condition, inside out: a chain of conditions is deep, and Python's stack is not."""
+    finished: list[Plain] = []
+    waiting: list[tuple[Predicate, bool]] = [(predicate, False)]
+    seen = 0
+    while waiting:
+        part, is_ready = waiting.pop()
+        _exactly(part, PREDICATES)
+        seen += 1
+        _check("conditions of a filter", seen // 2, MOST_CONDITIONS)
+        if isinstance(part, Both | Either):
+            if is_ready:
+                second, first = finished.pop(), finished.pop()
+                finished.append([type(part).__name__, first, second])
+            else:
+                waiting += [(part, True), (part.second, False), (part.first, False)]
+        elif isinstance(part, Negation):
+            if is_ready:
+                finished.append(["Negation", finished.pop()])
+            else:
+                waiting += [(part, True), (part.inner, False)]
+        else:
+            finished.append(_atom(part))
+    return finished[0]
+
+
+def _atom(part: Comparison | Member | IsNull | IsOutside) -> Plain:
+    name = _write_text(part.attribute)
+    if isinstance(part, Comparison):
+        return [part.op, name, _literal(part.value)]
+    if isinstance(part, Member):
+        _check("values of a filter", len(part.values), MOST_VALUES)
+        return ["isin", name, [_literal(value) for value in part.values]]
+    return [type(part).__name__, name]
+
+
+def _literal(value: object) -> Plain:
+    return write_literal(value, QueryError)
+
+
+def _exactly(part: object, kinds: tuple[type, ...]) -> None:
+    """Refuses subclasses: their values could change between the quote and the count."""
+    if type(part) not in kinds:
+        raise QueryError(f"a question is made of columns, bins and conditions, not of {type(part).__name__}")
+
+
+def _write_text(name: object) -> str:
+    if type(name) is not str or not 0 < len(name) <= LONGEST_TEXT:
+        raise QueryError("names are texts")
+    return name
+
+
+def _check(what: str, count: int, limit: int) -> None:
+    if count > limit:
+        raise TooLarge(what, count, limit, "Ask for less at once.")
+
+
+QUERY_KEYS = ("kind", "axes", "where", "boxes", "subsets", "ways", "levels", "clusters", "rows")
+AXIS_KEYS = ("attribute", "width", "edges", "unit", "groups")
+
+
+def read_query(content: object) -> Query:
+    """The query that `write_query` wrote; QueryError for anything else."""
+    try:
+        fields = Field(content, "the query", QueryError).fields(QUERY_KEYS)
+        levels = fields["levels"].each(_level) if "levels" in fields else ()
+        kind = fields["kind"].short_text()
+        found = Query(
+            kind=cast(Any, kind),
+            axes=fields["axes"].each(_read_axis) if "axes" in fields else (),
+            where=fields.optional("where", lambda where: _read_predicate(where, [0])),
+            boxes=fields["boxes"].each(lambda box: box.each(_range)) if "boxes" in fields else (),
+            subsets=fields["subsets"].each(lambda subset: subset.each(Field.short_text)) if "subsets" in fields else (),
+            ways=fields.optional("ways", Field.whole),
+            levels=levels_of(levels) if levels or kind == "quantiles" else (),
+            clusters=fields.optional("clusters", Field.whole),
+            rows=fields.optional("rows", Field.whole),
+        )
+        write_query(found)
+    except QueryError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, RecursionError):
+        raise QueryError("this is not a query as BlowfishDB writes it") from None
+    return found
+
+
+def _read_axis(axis: Field) -> Axis:
+    fields = axis.fields(AXIS_KEYS)
+    return Axis(
+        attribute=fields["attribute"].short_text(),
+        width=fields.optional("width", Field.literal),
+        edges=fields["edges"].each(Field.literal) if "edges" in fields else (),
+        unit=fields.optional("unit", Field.short_text),
+        groups=fields["groups"].each(_read_group) if "groups" in fields else (),
+    )
+
+
+def _read_group(group: Field) -> tuple[str, tuple[object, ...]]:
+    name, values = group.pair()
+    return name.short_text(), values.each(Field.literal)
+
+
+def _read_predicate(condition: Field, seen: list[int]) -> Predicate:
+    seen[0] += 1
+    if seen[0] > 2 * MOST_CONDITIONS:
+        raise QueryError(f"a filter has at most {MOST_CONDITIONS} conditions")
+    head, *rest = condition.items()
+    match head.value, len(rest):
+        case "Both", 2:
+            return Both(_read_predicate(rest[0], seen), _read_predicate(rest[1], seen))
+        case "Either", 2:
+            return Either(_read_predicate(rest[0], seen), _read_predicate(rest[1], seen))
+        case "Negation", 1:
+            return Negation(_read_predicate(rest[0], seen))
+        case "isin", 2:
+            return Member(rest[0].short_text(), rest[1].each(Field.literal))
+        case "IsNull", 1:
+            return IsNull(rest[0].short_text())
+        case "IsOutside", 1:
+            return IsOutside(rest[0].short_text())
+        case "==" | "<" | "<=" | ">" | ">=", 2:
+            return Comparison(rest[0].short_text(), head.value, rest[1].literal())
+    raise QueryError("a condition is a comparison, isin, IsNull, IsOutside, Both, Either or Negation")
+
+
+def _range(span: Field) -> tuple[int, int]:
+    low, high = span.pair()
+    return low.whole(), high.whole()
+
+
+def _level(level: Field) -> Fraction:
+    if len(level.text()) > LONGEST_NUMBER:
+        raise QueryError("a level is a short number")
+    return level.fraction()

@@ -17,9 +17,9 @@ import numpy as np
 from scipy.sparse import eye_array
 
 from blowfishdb.accuracy.intervals import noise_widths
-from blowfishdb.engine.answer import Answer, read_stage, read_witness
-from blowfishdb.engine.compile import Compiled, answer_tables, compile_query
-from blowfishdb.engine.release import STATISTICS, consistent_answers, read_statistic, statistic_tables
+from blowfishdb.engine.answer import Answer, read_axis, read_certificate, read_stage
+from blowfishdb.engine.compile import Compiled, compile_query
+from blowfishdb.engine.infer import infer
 from blowfishdb.errors import BlowfishError, DocumentError, InvalidInput, QueryError, TooLarge
 from blowfishdb.mechanisms.strategy import squared
 from blowfishdb.model.cells import compile_cells
@@ -35,7 +35,6 @@ from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.program import Allowance
 from blowfishdb.present.released import AnswerAxis, software_version
 from blowfishdb.present.table import free_name
-from blowfishdb.present.words import question_words
 
 if TYPE_CHECKING:
     import pandas
@@ -258,14 +257,7 @@ def _read_artefact(content: Fields, counts: Floats, noise: CellNoise) -> Artefac
         counts=counts,
         noise=noise,
         mechanism=content["mechanism"].text(),
-        certificate=Certificate(
-            epsilon=content["epsilon"].fraction(),
-            witness=content["witness"].optional(read_witness),
-            is_tight=content["is_tight"].truth(),
-            plan_digest=content["plan_digest"].text(),
-            graph_digest=content["graph_digest"].text(),
-            constraint_note=content.optional("together", Field.text) or "",
-        ),
+        certificate=read_certificate(content),
         stages=content["stages"].each(read_stage),
         caveat=content["caveat"].text(),
         dataset=content["dataset"].text(),
@@ -286,16 +278,9 @@ def _read_axis(axis: Field) -> SynopsisAxis:
     segments = Segments(attribute, starts)
     if cell_of.shape != (segments.count,) or cell_of.min() < -1:
         raise axis.wrong("there is a cell for each segment")
-    edges = fields["edges"].floats()
-    if not np.all(np.isfinite(edges)):
+    shown = read_axis(axis)
+    if not np.all(np.isfinite(shown.edges)):
         raise axis.wrong("edges are finite")
-    shown = AnswerAxis(
-        name=fields["name"].text(),
-        labels=fields["labels"].texts(),
-        plain=fields["plain"].whole(),
-        edges=tuple(edges.tolist()),
-        in_days=fields["in_days"].truth(),
-    )
     return SynopsisAxis(AxisCells(segments, cell_of, shown.plain, int(cell_of.max()) + 1), shown)
 
 
@@ -406,31 +391,15 @@ def read(kept: Artefact, asked: Query, beta: float = BETA) -> Answer:
     counts, noise = _placed(kept, compiled, pieces)
     raw = np.asarray(compiled.problem.workload.dot(counts))
     widths = noise_widths(noise.variances_of(compiled.problem.workload), beta)
-    if asked.kind in STATISTICS:
-        found = read_statistic(compiled, raw, widths, None)
-        values, consistent, together = found.values, found.consistent, found.together
-        widths = found.widths
-    else:
-        values, consistent, together = raw, consistent_answers(compiled, raw, widths, None), None
     is_cut = any(np.any(piece.share < 1.0) for piece in pieces)
-    return Answer(
-        kind=asked.kind,
-        title=question_words(asked),
-        tables=statistic_tables(compiled) if asked.kind in STATISTICS else answer_tables(compiled),
-        raw=values,
-        consistent=consistent,
-        widths=widths,
-        beta=beta,
-        mechanism=kept.mechanism,
-        certificate=kept.certificate,
+    return replace(
+        infer(compiled, raw, widths, None, beta, kept.mechanism, kept.certificate),
         dataset=kept.dataset,
         policy_version=kept.policy_version,
         protected=kept.protected,
         unprotected=kept.unprotected,
         released=kept.released,
         version=kept.version,
-        simultaneous=together,
-        pointwise=together,
         stages=kept.stages,
         caveat=" ".join(part for part in (FREE, kept.caveat, CUT if is_cut else "") if part),
     )

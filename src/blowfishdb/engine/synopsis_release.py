@@ -4,46 +4,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from blowfishdb.accuracy.intervals import noise_widths
-from blowfishdb.accuracy.quote import Quote
-from blowfishdb.engine.answer import Answer
 from blowfishdb.engine.compile import Compiled, DatasetHandle, cell_axes
-from blowfishdb.engine.evidence import not_protected
-from blowfishdb.engine.program import ProgramRelease
-from blowfishdb.engine.release import PlanRelease, described
+from blowfishdb.engine.preview import AnyPreview, not_protected
+from blowfishdb.engine.release import CellsRelease, PlanRelease, ProgramRelease, described
 from blowfishdb.engine.synopsis import BETA, Artefact, CellNoise, SynopsisAxis, answer_variances, to_bytes
 from blowfishdb.mechanisms.cell_noise import own_variances, running_variances
 from blowfishdb.mechanisms.data_aware.script import Finding
-from blowfishdb.model.numbers import Floats, Ints
+from blowfishdb.model.numbers import Ints
 from blowfishdb.model.query import Query, query
-from blowfishdb.model.serialize import write
 from blowfishdb.model.workload import Intervals
 from blowfishdb.noise.distribution import variance
+from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
 from blowfishdb.present.chart_svg import element, escaped
 from blowfishdb.present.page import BOX, headline, html_table
 from blowfishdb.present.words import budget_words, percent, question_words, readable
-from blowfishdb.sources.base import Counting
 
 RANGES = 0.15
 
 
 @dataclass(frozen=True, eq=False)
-class SynopsisRelease:
+class SynopsisRelease(CellsRelease):
     """A histogram whose cells will be published for ever, measured by a plan or a program; no data was read."""
 
     inner: PlanRelease | ProgramRelease
+    compiled: Compiled = field(init=False)
 
-    @property
-    def compiled(self) -> Compiled:
-        """The cells."""
-        return self.inner.compiled
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "compiled", self.inner.compiled)
 
     @property
     def plan(self) -> Plan | EdgePlan | None:
@@ -51,17 +45,12 @@ class SynopsisRelease:
         return self.inner.plan
 
     @property
-    def epsilon(self) -> Fraction:
-        """What it costs, once."""
-        return self.inner.epsilon
-
-    @property
-    def digest(self) -> str:
-        """The plan or program that a receipt covers."""
-        return self.inner.digest
+    def certificate(self) -> Certificate:
+        """The certificate of the plan or the program."""
+        return self.inner.certificate
 
     def digest_1(self) -> str:
-        """The same in the first encoding."""
+        """The plan or program in the first encoding."""
         return self.inner.digest_1()
 
     @property
@@ -72,17 +61,15 @@ class SynopsisRelease:
 
     def axes(self) -> tuple[SynopsisAxis, ...]:
         """The attributes of the file."""
-        cells = self.inner.compiled.cells
+        cells = self.compiled.cells
         return tuple(SynopsisAxis(cells.layout[shown.name], shown) for shown in cell_axes(cells))
 
     def outline(self) -> Artefact | None:
         """The file to come with its noise and no counts; None where its noise depends on the data."""
-        inner = self.inner
-        if isinstance(inner, ProgramRelease):
+        if isinstance(self.inner, ProgramRelease):
             return None
-        noise = _noise_of_plan(inner.best, is_one_axis=len(inner.compiled.cells.axes) == 1)
-        counts = np.zeros(noise.deviations.size)
-        return Artefact("", self.axes(), counts, noise, self.mechanism, inner.best.certificate)
+        noise = _noise_of_plan(self.inner)
+        return Artefact("", self.axes(), np.zeros(noise.deviations.size), noise, self.mechanism, self.certificate)
 
     def document(self) -> dict[str, object]:
         """The certificate that the ledger keeps."""
@@ -101,23 +88,32 @@ class SynopsisRelease:
             unprotected=not_protected(handle.domain, handle.policy),
         )
 
-    def counting(self, handle: DatasetHandle) -> Counting:
-        """The statement that counts the cells."""
-        return self.inner.counting(handle)
-
     def payload(self, counts: Ints, handle: DatasetHandle) -> bytes:
         """The finished file."""
-        answer, cells, noise = self._measured(counts)
-        answer = described(answer, handle, self.inner.compiled)
-        return to_bytes(_make_artefact(answer, cells, noise, self.axes()))
-
-    def _measured(self, counts: Ints) -> tuple[Answer, Floats, CellNoise]:
         inner = self.inner
         if isinstance(inner, ProgramRelease):
             finding = inner.run(counts).of_cells()
-            return inner.answer(finding), finding.cells, _noise_of_finding(finding)
-        answer = inner.answer(counts)
-        return answer, answer.raw, _noise_of_plan(inner.best, is_one_axis=len(inner.compiled.cells.axes) == 1)
+            answer, cells, noise = inner.answer_of(finding), finding.cells, _noise_of_finding(finding)
+        else:
+            answer = inner.answer(counts)
+            cells, noise = answer.raw, _noise_of_plan(inner)
+        answer = described(answer, handle, self.compiled)
+        artefact = Artefact(
+            title=answer.title,
+            axes=self.axes(),
+            counts=cells,
+            noise=noise,
+            mechanism=answer.mechanism,
+            certificate=answer.certificate,
+            stages=answer.stages,
+            caveat=answer.caveat,
+            dataset=answer.dataset,
+            policy_version=answer.policy_version,
+            protected=answer.protected,
+            unprotected=answer.unprotected,
+            released=answer.released,
+        )
+        return to_bytes(artefact)
 
 
 def _noise_of_finding(found: Finding) -> CellNoise:
@@ -128,8 +124,9 @@ def _noise_of_finding(found: Finding) -> CellNoise:
     return CellNoise(np.sqrt(found.variances), found.buckets, alone, running)
 
 
-def _noise_of_plan(best: Quote, *, is_one_axis: bool) -> CellNoise:
+def _noise_of_plan(release: PlanRelease) -> CellNoise:
     """Bounds for sums of cells are proven for continuous noise, which varies more than whole-number noise."""
+    best, is_one_axis = release.best, len(release.compiled.cells.axes) == 1
     scales = float(best.plan.unit) / best.plan.weights.astype(np.float64)
     discrete = np.asarray(variance(scales))
     factor = float(np.max(2.0 * scales**2 / discrete, initial=1.0))
@@ -161,24 +158,6 @@ def cells_and_ranges(cells: int) -> Intervals:
     return Intervals(cells, low, high)
 
 
-def _make_artefact(answer: Answer, counts: Floats, noise: CellNoise, axes: tuple[SynopsisAxis, ...]) -> Artefact:
-    return Artefact(
-        title=answer.title,
-        axes=axes,
-        counts=counts,
-        noise=noise,
-        mechanism=answer.mechanism,
-        certificate=answer.certificate,
-        stages=answer.stages,
-        caveat=answer.caveat,
-        dataset=answer.dataset,
-        policy_version=answer.policy_version,
-        protected=answer.protected,
-        unprotected=answer.unprotected,
-        released=answer.released,
-    )
-
-
 COLUMNS = ("read off it", "answers", "within", "usual error")
 UNKNOWN = (
     "How accurate its answers will be is not known before: {mechanism} looks at the data to decide where to measure. "
@@ -197,7 +176,7 @@ class ExpectedError:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SynopsisPreview:
+class SynopsisPreview(AnyPreview):
     """What a synopsis would cost and answer; no data was read, and nothing was charged.
 
     `errors` are bounds, in which noise alone counts; none where they depend on the data.
@@ -210,22 +189,12 @@ class SynopsisPreview:
     mechanism: str
     errors: tuple[ExpectedError, ...]
     unprotected: tuple[str, ...]
-    left: Fraction | None = None
     beta: float = BETA
 
     @property
     def is_affordable(self) -> bool:
         """Whether what is left pays for it, as far as that is known."""
         return self.left is None or self.epsilon <= self.left
-
-    def with_budget(self, left: Fraction) -> SynopsisPreview:
-        """The same preview for an analyst who has this epsilon left."""
-        return replace(self, left=left)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data, ready for JSON."""
-        content: dict[str, Any] = write(self)
-        return content
 
     def head(self) -> str:
         """What would be published, and what for."""

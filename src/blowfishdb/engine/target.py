@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -16,7 +17,7 @@ from blowfishdb.model.serialize import write
 Number: TypeAlias = str | int | float | Decimal | Fraction
 USUAL_BETA = Fraction(1, 20)
 AUTO = "auto"
-"""Names no mechanism: rules choose one, data-aware ones included (engine/program.py)."""
+"""Names no mechanism: rules choose one, data-aware ones included (engine/release.py:choose)."""
 LARGEST = Fraction(10**15)
 SMALLEST = Fraction(1, 10**15)
 NUMBER_TEXT = re.compile(r"\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,2})?|\.\d{1,20}|\d{1,20}/\d{1,20}")
@@ -150,3 +151,27 @@ def short_number(value: object, what: str) -> Fraction:
     if isinstance(value, int | float | str | Decimal | Fraction):
         return exact(value.strip() if isinstance(value, str) else value, what, AccuracyError)
     raise AccuracyError(f"{what} is a number, not {type(value).__name__}")
+
+
+TARGET_KEYS = {"alpha", "epsilon", "beta", "guarantee", "mechanism"}
+
+
+def read_target(content: object) -> AccuracyTarget:
+    """The target that `AccuracyTarget.to_dict` wrote; keys may be left out. AccuracyError for anything else."""
+    return accuracy_target(**read_target_options(content))
+
+
+def read_target_options(content: object) -> TargetOptions:
+    """The part of an accuracy target that an object gives; AccuracyError for anything else."""
+    if not isinstance(content, Mapping) or not set(content) <= TARGET_KEYS:
+        raise AccuracyError(f"an accuracy target is an object with some of {', '.join(sorted(TARGET_KEYS))}")
+    guarantee = content.get("guarantee")
+    if guarantee not in (None, "", "simultaneous", "per-query"):
+        raise AccuracyError("the guarantee is 'simultaneous' or 'per-query'")
+    return target_options(
+        alpha=content.get("alpha"),
+        beta=content.get("beta"),
+        epsilon=content.get("epsilon"),
+        mechanism=content.get("mechanism"),
+        per_query=guarantee == "per-query" or None,
+    )

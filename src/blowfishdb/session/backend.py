@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeVar
 
-from blowfishdb.engine.charge import Run
-from blowfishdb.engine.request import AnyPreview, Released
+from blowfishdb.engine.charge import Released, Run
+from blowfishdb.engine.preview import AnyPreview
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import DocumentError

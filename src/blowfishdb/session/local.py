@@ -11,10 +11,11 @@ from threading import RLock
 from typing import TypeVar
 
 from blowfishdb.catalog.catalog import Catalog, LiveCatalog
-from blowfishdb.engine.charge import Run, charged_payload, edge_losses, published
+from blowfishdb.engine.charge import Released, Run, charged_payload, decode, edge_losses, prepare, published
 from blowfishdb.engine.compile import DatasetHandle
-from blowfishdb.engine.preview import instead
-from blowfishdb.engine.request import AnyPreview, AnyRelease, Released, Request, decode, make_request, prepare
+from blowfishdb.engine.preview import AnyPreview, instead
+from blowfishdb.engine.release import Release
+from blowfishdb.engine.request import Request, make_request
 from blowfishdb.engine.synopsis import Synopsis, from_bytes
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BudgetExceeded, NotInForce, QueryError, UnknownAnswer
@@ -92,7 +93,7 @@ def local_backend(
                 raise QueryError(f"{axis.attribute} is declared in another way by now: ask the dataset anew")
         return handle
 
-    def quoted(handle: DatasetHandle, request: Request) -> AnyRelease:
+    def quoted(handle: DatasetHandle, request: Request) -> Release:
         declarations = handle.domain, handle.policy
         return quote_cache.quote(analyst, request.text, *declarations, lambda: prepare(handle, request))
 

@@ -10,11 +10,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
-from blowfishdb.engine.charge import Run
+from blowfishdb.engine.charge import Released, Run, decode
 from blowfishdb.engine.points import PointPreview
-from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.request import AnyPreview, Released, decode
-from blowfishdb.engine.serialize import write_query
+from blowfishdb.engine.preview import AnyPreview, Preview
+from blowfishdb.engine.request import write_query
 from blowfishdb.engine.synopsis import Synopsis, from_bytes
 from blowfishdb.engine.synopsis_release import SynopsisPreview
 from blowfishdb.engine.target import AccuracyTarget

@@ -8,9 +8,8 @@ from types import TracebackType
 
 from blowfishdb.catalog.config import USUAL_CONFIG
 from blowfishdb.engine.answer import Answer
-from blowfishdb.engine.charge import Progress
+from blowfishdb.engine.charge import Progress, Released
 from blowfishdb.engine.preview import Preview
-from blowfishdb.engine.request import Released
 from blowfishdb.engine.synopsis import Synopsis
 from blowfishdb.engine.target import Number, target_options
 from blowfishdb.errors import InvalidInput

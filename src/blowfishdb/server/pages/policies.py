@@ -13,7 +13,7 @@ from nicegui import ui
 
 from blowfishdb.catalog.dataset import Dataset, family_words, read_value
 from blowfishdb.catalog.stretch import Stretch
-from blowfishdb.engine.evidence import not_protected
+from blowfishdb.engine.preview import not_protected
 from blowfishdb.errors import BlowfishError, InvalidInput, PolicyError, VersionMismatch
 from blowfishdb.ledger import VersionChange
 from blowfishdb.model.calendar import Dates, Timestamps

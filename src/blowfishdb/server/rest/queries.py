@@ -7,11 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Request, Response
 from pydantic import Field
 
-from blowfishdb.engine.charge import Run
-from blowfishdb.engine.request import Released
-from blowfishdb.engine.serialize import read_query, read_target, read_target_options
+from blowfishdb.engine.charge import Released, Run
+from blowfishdb.engine.request import read_query
 from blowfishdb.engine.synopsis import Synopsis, to_bytes
-from blowfishdb.engine.target import AccuracyTarget, accuracy_target
+from blowfishdb.engine.target import AccuracyTarget, accuracy_target, read_target, read_target_options
 from blowfishdb.errors import InvalidInput, QueryError
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.query import Query
