@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Literal, Self, TypeAlias, TypeGuard
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
@@ -141,7 +142,13 @@ class Preview(AnyPreview):
         return str(self)
 
     def __str__(self) -> str:
-        return "\n".join([self.head(), *self._offer_lines(), *self.notes()])
+        wide = max(len(offer.mechanism) for offer in self.offers)
+        lines = [("mechanism", "epsilon", "within", "usual error", ""), *self.offer_rows()]
+        offers = [
+            f"  {name:<{wide}}   {epsilon:>9}   {within:>9}   {error:>11}   {mark}".rstrip()
+            for name, epsilon, within, error, mark in lines
+        ]
+        return "\n".join([self.head(), *offers, *self.notes()])
 
     def _repr_html_(self) -> str:
         from blowfishdb.present.page import preview_fragment
@@ -166,16 +173,9 @@ class Preview(AnyPreview):
         for place, offer in enumerate(self.offers):
             how = HOW_KNOWN[offer.method] if offer.method in ("bound", "not promised") else ""
             mark = ", ".join(part for part in (how, "<- would run" if place == 0 else "") if part)
-            figures = (readable(float(offer.epsilon)), _figure(offer.alpha), _figure(offer.rmse))
-            rows.append((offer.mechanism, *figures, mark))
+            alpha, rmse = ("-" if number is None else readable(number) for number in (offer.alpha, offer.rmse))
+            rows.append((offer.mechanism, readable(float(offer.epsilon)), alpha, rmse, mark))
         return rows
-
-    def _offer_lines(self) -> list[str]:
-        wide = max(len(offer.mechanism) for offer in self.offers)
-        lines = [f"  {'mechanism':<{wide}}   {'epsilon':>9}   {'within':>9}   {'usual error':>11}"]
-        for name, epsilon, within, error, mark in self.offer_rows():
-            lines.append(f"  {name:<{wide}}   {epsilon:>9}   {within:>9}   {error:>11}   {mark}".rstrip())
-        return lines
 
     def notes(self) -> list[str]:
         """What there is to say below the offers, a sentence or two each."""
@@ -189,7 +189,7 @@ class Preview(AnyPreview):
             ways = [
                 f"if it were {word} it would {unit} {readable(price)}"
                 for word, price in others
-                if _saves(price, column)
+                if price is not None and price < column.now
             ]
             said.append(f"The filter on {column.column} makes this expensive: {', '.join(ways)}.")
         if self.unprotected:
@@ -247,15 +247,6 @@ def _preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, 
     )
 
 
-def _figure(number: float | None) -> str:
-    return "-" if number is None else readable(number)
-
-
-def _saves(price: float | None, column: ExpensiveColumn) -> TypeGuard[float]:
-    """Whether hiding less in this way would make the question cheaper."""
-    return price is not None and price < column.now
-
-
 def _why(offers: tuple[Quote, ...], target: AccuracyTarget, scale: int) -> str:
     first = offers[0]
     if first.epsilon == 0:
@@ -291,12 +282,6 @@ def _candidates(compiled: Compiled, target: AccuracyTarget) -> Mapping[str, Mech
     return MECHANISMS if compiled.measure is None else {direct.NAME: MECHANISMS[direct.NAME]}
 
 
-def alpha_for(compiled: Compiled, epsilon: Fraction, target: AccuracyTarget) -> float:
-    """The best accuracy that this epsilon buys at the target's beta, in the units of the query."""
-    priced = replace(target, alpha=None, epsilon=epsilon)
-    return quotes_for(compiled, priced).best.alpha / compiled.scale
-
-
 COARSER = 10
 """Fewer bins are tried at this many times the width."""
 FEWEST_BINS = 2
@@ -310,38 +295,25 @@ def instead(
     epsilon = _short(left)
     if epsilon < SMALLEST:
         return ()
-    target = replace(wanted, mechanism=None) if wanted.is_data_aware else wanted
-    said = []
-    for beta in dict.fromkeys([target.beta, max(target.beta, USUAL_BETA)]):
-        own = replace(target, beta=beta)
-        alpha = _alpha(compiled, epsilon, own)
-        if alpha is not None:
-            said.append(f"within {readable(alpha)} ({own.confidence})")
+    target = replace(wanted, alpha=None, epsilon=epsilon, mechanism=None if wanted.is_data_aware else wanted.mechanism)
+    betas = dict.fromkeys([target.beta, max(target.beta, USUAL_BETA)])
+    offers = [_within(compiled, replace(target, beta=beta)) for beta in betas]
     coarse = _coarser(domain, compiled.query)
     if coarse is not None:
-        words = _coarse_words(domain, policy, coarse, epsilon, target)
-        said += [] if words is None else [words]
-    return tuple(said)
+        with suppress(BlowfishError):
+            coarsened = compile_query(domain, policy, coarse)
+            bins, within = coarsened.problem.graph.cells, _within(coarsened, target)
+            offers += [f"{bins:,} bins {within}"] if within and bins >= FEWEST_BINS else []
+    return tuple(offer for offer in offers if offer is not None)
 
 
-def _alpha(compiled: Compiled, epsilon: Fraction, target: AccuracyTarget) -> float | None:
+def _within(compiled: Compiled, target: AccuracyTarget) -> str | None:
+    """The best accuracy at the target's epsilon and beta, in words; None where no mechanism serves it."""
     try:
-        return alpha_for(compiled, epsilon, target)
+        alpha = quotes_for(compiled, target).best.alpha / compiled.scale
     except BlowfishError:
         return None
-
-
-def _coarse_words(
-    domain: Domain, policy: Policy, coarse: Query, epsilon: Fraction, target: AccuracyTarget
-) -> str | None:
-    try:
-        compiled = compile_query(domain, policy, coarse)
-    except BlowfishError:
-        return None
-    bins, alpha = compiled.problem.graph.cells, _alpha(compiled, epsilon, target)
-    if alpha is None or bins < FEWEST_BINS:
-        return None
-    return f"{bins:,} bins within {readable(alpha)} ({target.confidence})"
+    return f"within {readable(alpha)} ({target.confidence})"
 
 
 def _coarser(domain: Domain, query: Query) -> Query | None:
@@ -390,43 +362,36 @@ def expensive_columns(
     domain: Domain, policy: Policy, compiled: Compiled, target: AccuracyTarget, best: Quote
 ) -> tuple[ExpensiveColumn, ...]:
     """The filter's protected columns that cost something, the most expensive first."""
-    query = compiled.query
-    conditions = atoms(query.where)
-    names = [name for name in dict.fromkeys(atom.attribute for atom in conditions) if _is_replaceable(policy, name)]
-    found = []
+    conditions, now = atoms(compiled.query.where), _price(compiled, best, target)
+    ordered_by = policy.unit.order_by if isinstance(policy.unit, Person) else None
+
+    def is_replaceable(name: str) -> bool:
+        return policy.grid_of(name) is None and not isinstance(policy.family(name), Public) and name != ordered_by
+
+    def price_with(name: str, family: Family | None) -> float | None:
+        """The price under another family for one column; None without a family or where no mechanism serves it."""
+        if family is None:
+            return None
+        try:
+            other = replace(policy, attributes={**policy.attributes, name: family})
+            changed = compile_query(domain, other, compiled.query)
+            return _price(changed, quotes_for(changed, target, (best.mechanism, *USUALLY_BEST)).best, target)
+        except BlowfishError:
+            return None
+
+    columns = []
+    names = [name for name in dict.fromkeys(atom.attribute for atom in conditions) if is_replaceable(name)]
     for name in names[:MOST_COLUMNS]:
         blocks = _blocks(policy.applied(domain).find(name), [atom for atom in conditions if atom.attribute == name])
-        now = price(compiled, best, target)
-        families = (public(), blocks)
-        free, cut = (_price_with(domain, policy, query, target, best, name, family) for family in families)
+        free, cut = price_with(name, public()), price_with(name, blocks)
         if any(other is not None and other <= FEWEST_GAIN * now for other in (free, cut)):
-            found.append(ExpensiveColumn(name, now, free, cut))
-    return tuple(sorted(found, key=lambda column: column.now if column.if_public is None else column.if_public))
+            columns.append(ExpensiveColumn(name, now, free, cut))
+    return tuple(sorted(columns, key=lambda column: column.now if column.if_public is None else column.if_public))
 
 
-def price(compiled: Compiled, quote: Quote, target: AccuracyTarget) -> float:
+def _price(compiled: Compiled, quote: Quote, target: AccuracyTarget) -> float:
     """What is compared: epsilon for a wanted accuracy, alpha for a given epsilon."""
     return float(quote.epsilon) if target.epsilon is None else quote.alpha / compiled.scale
-
-
-def _is_replaceable(policy: Policy, name: str) -> bool:
-    ordered_by = policy.unit.order_by if isinstance(policy.unit, Person) else None
-    return policy.grid_of(name) is None and not isinstance(policy.family(name), Public) and name != ordered_by
-
-
-def _price_with(
-    domain: Domain, policy: Policy, query: Query, target: AccuracyTarget, best: Quote, name: str, family: Family | None
-) -> float | None:
-    """The price under another family for one column; None without a family or where no mechanism serves it."""
-    if family is None:
-        return None
-    try:
-        other = replace(policy, attributes={**policy.attributes, name: family})
-        compiled = compile_query(domain, other, query)
-        offers = quotes_for(compiled, target, among=(best.mechanism, *USUALLY_BEST))
-        return price(compiled, offers.best, target)
-    except BlowfishError:
-        return None
 
 
 def _blocks(attribute: Attribute, conditions: Sequence[Atom]) -> Partition | None:
@@ -571,17 +536,14 @@ def what_if(
     domain: Domain, policies: Mapping[str, Policy], query: Query, target: AccuracyTarget, pairs: Sequence[Pair] = ()
 ) -> tuple[PolicyPrice, ...]:
     """The price of one question under each policy, in the given order."""
-    return tuple(_price(domain, name, policy, query, target, pairs) for name, policy in policies.items())
-
-
-def _price(
-    domain: Domain, name: str, policy: Policy, query: Query, target: AccuracyTarget, pairs: Sequence[Pair]
-) -> PolicyPrice:
-    policy.check(domain)
-    steps = tuple(hidden_distance(domain, policy, pair.attribute, pair.one, pair.two) for pair in pairs)
-    try:
-        compiled = compile_query(domain, policy, query)
-        best = quotes_for(compiled, target).best
-    except BlowfishError as refusal:
-        return PolicyPrice(name, None, None, "", steps, refusal.message)
-    return PolicyPrice(name, best.epsilon, best.alpha / compiled.scale, best.mechanism, steps)
+    prices = []
+    for name, policy in policies.items():
+        policy.check(domain)
+        steps = tuple(hidden_distance(domain, policy, pair.attribute, pair.one, pair.two) for pair in pairs)
+        try:
+            compiled = compile_query(domain, policy, query)
+            best = quotes_for(compiled, target).best
+            prices.append(PolicyPrice(name, best.epsilon, best.alpha / compiled.scale, best.mechanism, steps))
+        except BlowfishError as refusal:
+            prices.append(PolicyPrice(name, None, None, "", steps, refusal.message))
+    return tuple(prices)

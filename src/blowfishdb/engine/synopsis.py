@@ -6,12 +6,12 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import eye_array
@@ -20,15 +20,16 @@ from blowfishdb.accuracy.intervals import noise_widths
 from blowfishdb.engine.answer import Answer, read_axis, read_certificate, read_stage
 from blowfishdb.engine.compile import Compiled, compile_query
 from blowfishdb.engine.infer import infer
+from blowfishdb.engine.questions import Questions
 from blowfishdb.errors import BlowfishError, DocumentError, InvalidInput, QueryError, TooLarge
 from blowfishdb.mechanisms.strategy import squared
-from blowfishdb.model.cells import compile_cells
+from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.policy import Policy, public
-from blowfishdb.model.predicate import PREDICATES, Axis, Both, Column, Predicate, condition_words
-from blowfishdb.model.query import Kind, Query, cell_range, query
+from blowfishdb.model.policy import Policy
+from blowfishdb.model.predicate import Axis
+from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import Field, Fields, read_attribute, write_attribute
 from blowfishdb.model.workload import Rows, Sparse, as_intervals
 from blowfishdb.plan.certificate import Certificate
@@ -449,15 +450,11 @@ def _placed(kept: Artefact, compiled: Compiled, pieces: list[Pieces]) -> tuple[F
     return placed.summed(kept.counts), summed_noise(kept.noise, placed)
 
 
-Grouped: TypeAlias = str | Column | Axis
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class Synopsis:
+class Synopsis(Questions[Answer]):
     """Noisy counts over some attributes. Every answer is computed from them alone."""
 
     artefact: Artefact = field(repr=False)
-    filter: Predicate | None = None
 
     @property
     def domain(self) -> Domain:
@@ -470,65 +467,17 @@ class Synopsis:
         return self.artefact.epsilon
 
     def __repr__(self) -> str:
-        kept = "" if self.filter is None else f" where {condition_words(self.filter)}"
         shape = " x ".join(f"{size:,}" for size in self.artefact.shape)
         return (
-            f"<Synopsis of {self.artefact.dataset}{kept}: {', '.join(self.artefact.names)} ({shape} cells), epsilon "
-            f"{self.epsilon} by {self.artefact.mechanism}; asking it is free>"
+            f"<Synopsis of {self.artefact.dataset}{self._filter_words()}: {', '.join(self.artefact.names)} "
+            f"({shape} cells), epsilon {self.epsilon} by {self.artefact.mechanism}; asking it is free>"
         )
-
-    def where(self, predicate: Predicate) -> Synopsis:
-        """The part for which the condition is true; several conditions hold together."""
-        if not isinstance(predicate, PREDICATES):
-            raise QueryError(f"a filter is a condition such as col('age') >= 18, not {type(predicate).__name__}")
-        return replace(self, filter=predicate if self.filter is None else Both(self.filter, predicate))
-
-    def count(self) -> Answer:
-        """How many records there are."""
-        return self._read("count")
 
     def share(self, of: int) -> float:
         """The count as a part of a number that is public, such as the size of the whole population."""
         if isinstance(of, bool) or not isinstance(of, int) or of < 1:
             raise InvalidInput("a share is of a public whole number, at least 1")
         return float(self.count().values[0]) / of
-
-    def histogram(self, *axes: Grouped) -> Answer:
-        """One count per value, bin or group; over several attributes, per combination."""
-        return self._read("histogram", axes)
-
-    def histogram2d(self, first: Grouped, second: Grouped) -> Answer:
-        """One count per pair of values, bins or groups of two attributes."""
-        return self._read("histogram2d", (first, second))
-
-    def cdf(self, axis: Grouped) -> Answer:
-        """Running counts along an ordered attribute."""
-        return self._read("cdf", (axis,))
-
-    def sum(self, column: Grouped) -> Answer:
-        """The sum of a bounded attribute; bins count as their middle, NULL as nothing."""
-        return self._read("sum", (column,))
-
-    def mean(self, column: Grouped) -> Answer:
-        """The mean of a bounded attribute."""
-        return self._read("mean", (column,))
-
-    def quantiles(self, column: Grouped, levels: Iterable[object]) -> Answer:
-        """The values below which the given shares of the records lie."""
-        return self.answer(query("quantiles", (column,), self.filter, levels=levels))
-
-    def ranges(self, axis: Grouped, spans: Iterable[tuple[object, object]] | None = None) -> Answer:
-        """Counts of half-open ranges [low, high) of an ordered attribute; without spans, of all ranges."""
-        asked = query("ranges", (axis,), self.filter)
-        if spans is None:
-            return self.answer(asked)
-        cells = compile_cells(self.domain, Policy({}), asked.axes, self.filter)
-        name = asked.axes[0].attribute
-        return self.answer(replace(asked, boxes=tuple((cell_range(cells, name, *span),) for span in spans)))
-
-    def marginals(self, *axes: Grouped, ways: int = 2) -> Answer:
-        """The tables of all sets of `ways` of the named attributes."""
-        return self.answer(query("marginals", axes, self.filter, ways=ways))
 
     def answer(self, asked: Query, beta: float = BETA) -> Answer:
         """The answer to any question over the attributes, with intervals for the noise at beta."""
@@ -547,8 +496,11 @@ class Synopsis:
         where.write_bytes(to_bytes(self.artefact))
         return where
 
-    def _read(self, kind: Kind, axes: Iterable[Grouped] = ()) -> Answer:
-        return self.answer(query(kind, tuple(axes), self.filter))
+    def _ask(self, asked: Query) -> Answer:
+        return self.answer(asked)
+
+    def _cells(self, axes: tuple[Axis, ...]) -> Cells:
+        return compile_cells(self.domain, Policy({}), axes, self.filter)
 
 
 def open_synopsis(path: str | PathLike[str]) -> Synopsis:

@@ -20,7 +20,7 @@ from blowfishdb.engine.synopsis import Synopsis, from_bytes
 from blowfishdb.engine.target import AccuracyTarget
 from blowfishdb.errors import BudgetExceeded, NotInForce, QueryError, UnknownAnswer
 from blowfishdb.incidents import redact_errors
-from blowfishdb.ledger import Account, Receipt
+from blowfishdb.ledger import Charge
 from blowfishdb.ledger.values import check_text
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.policy import Policy
@@ -124,6 +124,13 @@ def local_backend(
 
         return in_turn(work)
 
+    def reopen(name: str, number: int) -> Released:
+        """Somebody else's number is as unknown as one that was never given."""
+        return decode(_stored(live.now(), name, number, lambda charge: charge.analyst == analyst))
+
+    def synopsis(name: str, number: int) -> Synopsis:
+        return Synopsis(from_bytes(_stored(live.now(), name, number, _is_synopsis)))
+
     def close() -> None:
         with turn:
             quote_cache.forget(analyst)
@@ -135,85 +142,75 @@ def local_backend(
         budget=lambda name: redact_errors(lambda: _budget(live.now(), name, analyst)),
         preview=preview,
         release=release,
-        history=lambda name: redact_errors(lambda: past_charges(live.now(), name, analyst)),
-        reopen=lambda name, number: redact_errors(lambda: reopened(live.now(), name, analyst, number)),
-        synopses=lambda name: redact_errors(lambda: published_synopses(live.now(), name)),
-        synopsis=lambda name, number: redact_errors(lambda: published_synopsis(live.now(), name, number)),
+        history=lambda name: redact_errors(lambda: _history(live.now(), name, analyst)),
+        reopen=lambda name, number: redact_errors(lambda: reopen(name, number)),
+        synopses=lambda name: redact_errors(lambda: _synopses(live.now(), name)),
+        synopsis=lambda name, number: redact_errors(lambda: synopsis(name, number)),
         close=close,
     )
 
 
 def _budget(catalog: Catalog, name: str, analyst: str) -> Budget:
     account = catalog.account(name)
-    own = catalog.ledger.budget_of(account.id, analyst)
+    budget = catalog.ledger.budget_of(account.id, analyst)
     remaining = max(Fraction(0), account.remaining)
     return Budget(
         dataset=name,
         analyst=analyst,
-        spent=own.spent,
-        limit=own.limit,
-        remaining=remaining if own.remaining is None else min(own.remaining, remaining),
+        spent=budget.spent,
+        limit=budget.limit,
+        remaining=remaining if budget.remaining is None else min(budget.remaining, remaining),
         dataset_limit=account.limit,
         dataset_remaining=remaining,
     )
 
 
-def past_charges(catalog: Catalog, name: str, analyst: str) -> list[Past]:
+def _history(catalog: Catalog, name: str, analyst: str) -> list[Past]:
     """The analyst's own charges on a dataset, newest first."""
     account = catalog.account(name)
-    charges = catalog.ledger.charges_of(account.id, analyst)
-    return [_past(name, account, receipt, at) for receipt, at in charges]
+    in_force = (account.policy_version, account.domain_version, account.snapshot)
+    history = []
+    for receipt, at in catalog.ledger.charges_of(account.id, analyst):
+        charge, certificate = receipt.charge, json.loads(receipt.charge.certificate)
+        past = Past(
+            number=receipt.sequence,
+            dataset=name,
+            at=at,
+            question=str(certificate.get("question", "")),
+            mechanism=str(certificate.get("mechanism", "")),
+            epsilon=charge.epsilon,
+            key=charge.key,
+            policy_version=charge.policy_version,
+            is_synopsis=_is_synopsis(charge),
+            is_current=(charge.policy_version, charge.domain_version, charge.snapshot) == in_force,
+        )
+        history.append(past)
+    return history
 
 
-def reopened(catalog: Catalog, name: str, analyst: str, number: int) -> Released:
-    """A stored answer of the analyst's own; somebody else's number is as unknown as one that was never given."""
-    account = catalog.account(name).id
-    receipt = catalog.ledger.receipt(number)
-    if receipt is None or (receipt.charge.account, receipt.charge.analyst) != (account, analyst):
+def _synopses(catalog: Catalog, name: str) -> list[Published]:
+    """Every synopsis of a dataset, newest first, whoever paid for it: a synopsis is made to be public."""
+    synopses = []
+    for receipt, at in catalog.ledger.answered_charges(catalog.account(name).id):
+        charge = receipt.charge
+        if _is_synopsis(charge):
+            certificate = json.loads(charge.certificate)
+            title, mechanism = str(certificate["question"]), str(certificate["mechanism"])
+            numbers = charge.epsilon, charge.policy_version
+            synopses.append(Published(receipt.sequence, name, at, title, mechanism, *numbers))
+    return synopses
+
+
+def _is_synopsis(charge: Charge) -> bool:
+    return json.loads(charge.certificate).get("synopsis") is True
+
+
+def _stored(catalog: Catalog, name: str, number: int, is_open: Callable[[Charge], bool]) -> bytes:
+    """What was published under a number; UnknownAnswer for one that was never given or may not be opened."""
+    account, receipt = catalog.account(name).id, catalog.ledger.receipt(number)
+    if receipt is None or receipt.charge.account != account or not is_open(receipt.charge):
         raise UnknownAnswer(number)
     payload = catalog.ledger.answer_for(receipt)
     if payload is None:
         raise UnknownAnswer(number)
-    return decode(published(payload, receipt))
-
-
-def published_synopses(catalog: Catalog, name: str) -> list[Published]:
-    """Every synopsis of a dataset, newest first, whoever paid for it: a synopsis is made to be public."""
-    found = []
-    for receipt, at in catalog.ledger.answered_charges(catalog.account(name).id):
-        certificate = json.loads(receipt.charge.certificate)
-        if certificate.get("synopsis") is True:
-            charge = receipt.charge
-            title, mechanism = str(certificate["question"]), str(certificate["mechanism"])
-            one = Published(receipt.sequence, name, at, title, mechanism, charge.epsilon, charge.policy_version)
-            found.append(one)
-    return found
-
-
-def published_synopsis(catalog: Catalog, name: str, number: int) -> Synopsis:
-    """One published synopsis; UnknownAnswer for a number that is none."""
-    account, receipt = catalog.account(name).id, catalog.ledger.receipt(number)
-    if receipt is None or receipt.charge.account != account:
-        raise UnknownAnswer(number)
-    payload = catalog.ledger.answer_for(receipt)
-    if payload is None or json.loads(receipt.charge.certificate).get("synopsis") is not True:
-        raise UnknownAnswer(number)
-    return Synopsis(from_bytes(published(payload, receipt)))
-
-
-def _past(name: str, account: Account, receipt: Receipt, at: str) -> Past:
-    charge = receipt.charge
-    certificate = json.loads(charge.certificate)
-    in_force = (account.policy_version, account.domain_version, account.snapshot)
-    return Past(
-        number=receipt.sequence,
-        dataset=name,
-        at=at,
-        question=str(certificate.get("question", "")),
-        mechanism=str(certificate.get("mechanism", "")),
-        epsilon=charge.epsilon,
-        key=charge.key,
-        policy_version=charge.policy_version,
-        is_synopsis=bool(certificate.get("synopsis", False)),
-        is_current=(charge.policy_version, charge.domain_version, charge.snapshot) == in_force,
-    )
+    return published(payload, receipt)

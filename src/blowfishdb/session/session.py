@@ -31,7 +31,7 @@ class Session:
 
     def __getitem__(self, name: str) -> Table:
         domain, _ = self._backend.declared(name)
-        return Table(name, domain, None, self._backend)
+        return Table(name, domain, self._backend)
 
     def __enter__(self) -> Session:
         return self
