@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import blowfishdb as bf
-from blowfishdb.engine import charge
-from blowfishdb.engine.charge import check_parallel, edge_losses, prepare
+from blowfishdb.engine.accounting import check_parallel, edge_losses
+from blowfishdb.engine.charge import prepare
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.engine.request import make_request
@@ -123,7 +123,7 @@ def test_forgetting_the_attributes_of_a_filter_would_be_caught(monkeypatch: pyte
     history = History(policy, "per-edge", tuple((one, Fraction(1)) for one in asked))
     worst, truth = accounted(history)
     assert truth <= float(worst) + 1e-9
-    real = charge.edge_losses
+    real = edge_losses
 
     def forgetful(held: DatasetHandle, found: PlanRelease) -> dict[str, Fraction]:
         return {name: loss for name, loss in (real(held, found) or {}).items() if name != "moves a"}

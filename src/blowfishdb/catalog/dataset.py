@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from blowfishdb.engine.charge import check_parallel, check_step
+from blowfishdb.engine.accounting import check_parallel
 from blowfishdb.engine.target import Number, short_number
 from blowfishdb.errors import CatalogError, DomainError, PolicyError
 from blowfishdb.ledger.values import SUM, check_accounting, check_text, parallel_attribute
@@ -106,8 +106,8 @@ class Dataset:
         self.policy.check(self.domain)
         moves_at_once(self.domain, self.policy)
         check_accounting(accounting)
-        if self.pad_to is not None:
-            check_step(self.pad_to)
+        if self.pad_to is not None and not Fraction(1, 1000) <= self.pad_to <= 600:
+            raise CatalogError("pad_to is a time in seconds, from 0.001 to 600, such as '0.25'")
         attribute = parallel_attribute(accounting)
         if attribute is not None:
             check_parallel(self.domain, self.policy, attribute)

@@ -11,7 +11,8 @@ from threading import RLock
 from typing import TypeVar
 
 from blowfishdb.catalog.catalog import Catalog, LiveCatalog
-from blowfishdb.engine.charge import Released, Run, charged_payload, decode, edge_losses, prepare, published
+from blowfishdb.engine.accounting import edge_losses
+from blowfishdb.engine.charge import Released, Run, charged_payload, decode, prepare, published
 from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.engine.preview import AnyPreview, instead
 from blowfishdb.engine.release import Release
