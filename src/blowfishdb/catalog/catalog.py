@@ -75,8 +75,8 @@ def read_in_force(dataset: Dataset, account: Account, ledger: Ledger) -> Dataset
 def read_asked_domains(dataset: Dataset, account: Account, ledger: Ledger) -> list[Dataset]:
     """The dataset with each domain, newest first, under which something was released; policies are left out."""
     entries = ledger.entries(account=account.id)
-    asked = {entry.fields["domain_version"] for entry in entries if entry.kind == "charge"}
-    versions = [version for version in range(account.domain_version, 0, -1) if version in asked]
+    charged = {entry.fields["domain_version"] for entry in entries if entry.kind == "charge"}
+    versions = [version for version in range(account.domain_version, 0, -1) if version in charged]
     return [_declared(dataset, ledger.document(account.id, "domain", version), "{}") for version in versions]
 
 
@@ -98,9 +98,9 @@ def read_known(name: str, source: str, account: Account, ledger: Ledger) -> Data
 
 def _read(domain: str, policy: str) -> tuple[Document, list[Join]]:
     declared = json.loads(domain)
-    written = json.dumps({"version": 1, "domain": declared["attributes"], "policy": json.loads(policy)})
+    text = json.dumps({"version": 1, "domain": declared["attributes"], "policy": json.loads(policy)})
     joins = [Join(j["table"], j["foreign_key"], j["key"], j["attributes"]) for j in declared["joins"]]
-    return read_document(written, "json"), joins
+    return read_document(text, "json"), joins
 
 
 def _declared(dataset: Dataset, domain: str, policy: str) -> Dataset:
@@ -144,12 +144,12 @@ class LiveCatalog:
     def _read(self) -> Catalog:
         """The file's datasets; sources whose address and joins stayed the same stay open."""
         before, config = self._catalog, read_config(self._catalog.config.path)
-        kept = {
+        sources = {
             name: source
             for name, source in before.sources.items()
             if _reached(config, name) is not None and _reached(config, name) == _reached(before.config, name)
         }
-        return Catalog(config, before.ledger, kept)
+        return Catalog(config, before.ledger, sources)
 
 
 def _reached(config: Config, name: str) -> tuple[str, tuple[Join, ...]] | None:
@@ -161,7 +161,7 @@ def _reached(config: Config, name: str) -> tuple[str, tuple[Join, ...]] | None:
 def _stamp(path: Path) -> Stamp:
     """Time, size and inode of a file, which change when it is replaced; zeros while there is none."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return (0, 0, 0)
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)

@@ -188,10 +188,10 @@ class Config:
         """
         self._check_variables(address)
         place = located(filled_in(address), self.path.parent)
-        own = _files_of(self.ledger_url()) | _files_of(self._users_url())
+        records = _files_of(self.ledger_url()) | _files_of(self._users_url())
         # Twice: an option of an address may hold escapes of its own.
         plain = unquote(unquote(place)).lower()
-        if _files_of(place) & own or any(schema in plain for schema in OWN_SCHEMAS):
+        if _files_of(place) & records or any(schema in plain for schema in OWN_SCHEMAS):
             raise CatalogError("this is where BlowfishDB keeps its own records; they are no dataset")
         return place
 
@@ -206,10 +206,10 @@ class Config:
         """Keeps secrets of the environment from being sent to an address of somebody's choice."""
         if self.variables is None or any(dataset.source == address for dataset in self.datasets.values()):
             return
-        kept = set(VARIABLE.findall(" ".join([self.ledger, self.mark or "", *map(str, self.server.values())])))
+        secrets = set(VARIABLE.findall(" ".join([self.ledger, self.mark or "", *map(str, self.server.values())])))
         for name in VARIABLE.findall(address):
-            if name not in self.variables and (name in kept or not name.startswith(OWN_VARIABLES)):
-                why = "is one that the server itself needs" if name in kept else "does neither"
+            if name not in self.variables and (name in secrets or not name.startswith(OWN_VARIABLES)):
+                why = "is one that the server itself needs" if name in secrets else "does neither"
                 raise CatalogError(
                     f"addresses may name variables that begin with {OWN_VARIABLES} or stand in server.variables; "
                     f"{name} {why}"
@@ -221,8 +221,8 @@ def _files_of(address: str) -> set[Path]:
     scheme, separator, rest = address.partition("://")
     if separator and scheme.lower() not in ("duckdb", "sqlite"):
         return set()
-    written = (rest if separator else address).partition("#")[0]
-    readings = {unquote(part) for part in (written, written.partition("?")[0])}
+    file_part = (rest if separator else address).partition("#")[0]
+    readings = {unquote(part) for part in (file_part, file_part.partition("?")[0])}
     return {Path(file).expanduser().resolve() for path in readings for file in (path, path.removeprefix("/"))}
 
 

@@ -208,8 +208,8 @@ class Curator:
         source = open_source(self.config.reachable(new.source), new.joins)
         _check_columns(new, source.columns())
         # An attribute that comes back is no new one: it is compared with every domain that was asked.
-        asked = read_asked_domains(in_force, account, self.ledger)
-        stretches = [domain_stretch(past, new) for past in (*asked, in_force)]
+        past = read_asked_domains(in_force, account, self.ledger)
+        stretches = [domain_stretch(one, new) for one in (*past, in_force)]
         stretch = next((one for one in stretches if one.factor is None), stretches[-1])
         change = self._new_version(account, "domain", new, stretch, reason)
         self._catalog.sources[name] = source
@@ -225,13 +225,13 @@ class Curator:
         _, in_force = self.in_force(name)
         for one in attributes:
             in_force.domain.find(one, CatalogError)
-        kept = {one: attribute for one, attribute in in_force.domain.attributes if one not in attributes}
-        if not kept:
+        remaining = {one: attribute for one, attribute in in_force.domain.attributes if one not in attributes}
+        if not remaining:
             raise CatalogError("a dataset has an attribute at least; to take it away altogether, remove it")
         old = in_force.policy
-        policy = replace(old, attributes={one: hidden for one, hidden in old.attributes.items() if one in kept})
+        policy = replace(old, attributes={one: hidden for one, hidden in old.attributes.items() if one in remaining})
         # Whatever else names them, such as public constraints, is told before anything changes.
-        replace(in_force, domain=make_domain(kept), policy=policy)
+        replace(in_force, domain=make_domain(remaining), policy=policy)
         if policy.attributes != old.attributes:
             change, stretch = self.what_would_change(name, policy=policy)
             if change.refusal is not None or change.spent_after != change.spent_before:
@@ -241,7 +241,7 @@ class Curator:
                     "force for it first"
                 )
             self.set_policy(name, policy, reason=reason)
-        return self.set_domain(name, kept, reason=reason)
+        return self.set_domain(name, remaining, reason=reason)
 
     def refreshed(self, name: str, description: str, *, numbers_hold: bool = False) -> Account:
         """Notes that the rows were refreshed: old answers no longer replay, and the spent budget stays.

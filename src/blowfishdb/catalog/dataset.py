@@ -244,8 +244,8 @@ def _ordered(plain: str) -> dict[str, Any]:
     if edges := EDGES.fullmatch(plain):
         return {"kind": "bins", "edges": _items(edges["edges"], ",")}
     for pattern, form in ((STEPS, "bins"), (DAYS, "dates"), (MOMENTS, "timestamps")):
-        if found := pattern.fullmatch(plain):
-            return {"kind": form} | {key: value for key, value in found.groupdict().items() if value is not None}
+        if parts := pattern.fullmatch(plain):
+            return {"kind": form} | {key: value for key, value in parts.groupdict().items() if value is not None}
     return {}
 
 

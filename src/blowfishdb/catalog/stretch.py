@@ -35,10 +35,10 @@ def policy_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
     if constraints is not None:
         first = "change first whose rows count, then the public constraints"
         return Stretch(None, first) if giving_way > 1 else constraints
-    found = _plain_stretch(domain, old, new)
-    if found.factor is not None and found.factor < giving_way:
+    stretch = _plain_stretch(domain, old, new)
+    if stretch.factor is not None and stretch.factor < giving_way:
         return Stretch(giving_way, "a row that vanishes on its own made way for other rows of the same person")
-    return found
+    return stretch
 
 
 def with_past_attributes(domain: Domain, past: Iterable[Domain]) -> Domain:
@@ -143,14 +143,14 @@ def _value_stretch(domain: Domain, old: Policy, new: Policy) -> Stretch:
         if new.grid_of(name) is not None:
             continue
         try:
-            found = attribute_stretch(domain[name], old.family(name), new.family(name))
+            steps = attribute_stretch(domain[name], old.family(name), new.family(name))
         except PolicyError as error:
             return Stretch(None, f"{name}: {error}")
-        if found is None:
+        if steps is None:
             return Stretch(None, f"{name}: values that were not hidden from each other would be hidden now")
-        if found > max([1, *factors]):
-            worst = f"{name}: values one new step apart were {found} old steps apart"
-        factors.append(found)
+        if steps > max([1, *factors]):
+            worst = f"{name}: values one new step apart were {steps} old steps apart"
+        factors.append(steps)
     if old.composition == "attribute" and new.composition == "record":
         return Stretch(Fraction(max(1, sum(factors))), "all attributes may move at once, and moved one by one before")
     return Stretch(Fraction(max(1, *factors)) if factors else Fraction(1), worst)

@@ -339,7 +339,7 @@ def worked_out(evidence: Evidence, mechanism: str, epsilon: Fraction, version: i
 def program_certificate(program: Program, compiled: Compiled, version: int = VERSION) -> Certificate:
     """The certificate of a program of stages: what it may spend in all, and the digests of program and graph."""
     graph = compiled.problem.graph
-    own = program.digest(), graph.digest()
+    digests = program.digest(), graph.digest()
     if version != VERSION:
-        own = program.digest_1(), encoding_1.graph_digest(graph)
-    return Certificate(program.epsilon, None, False, *own, reason(graph.constraint_moves))
+        digests = program.digest_1(), encoding_1.graph_digest(graph)
+    return Certificate(program.epsilon, None, False, *digests, reason(graph.constraint_moves))

@@ -128,10 +128,10 @@ def charged_payload(
     """What a request publishes, as it is stored: the kept payload when there is one, else a new one, charged first."""
     started = time.monotonic()
     key = run.key or request_digest
-    kept = ledger.replay(handle.account, request_digest, analyst=analyst)
-    if kept is not None and not (_is_failure(kept.payload) and kept.receipt.charge.key != key):
+    record = ledger.replay(handle.account, request_digest, analyst=analyst)
+    if record is not None and not (_is_failure(record.payload) and record.receipt.charge.key != key):
         run.report_done()
-        return published(kept.payload, kept.receipt)
+        return published(record.payload, record.receipt)
     run.report("quote")
     release = prepared()
     charge = _charge(handle, analyst, release, key, request_digest)
@@ -157,8 +157,8 @@ def charged_payload(
 def check_receipt(receipt: Receipt, release: Release) -> None:
     """DigestMismatch unless the receipt paid for exactly this; noise is drawn for nothing else."""
     paid = receipt.charge.program_digest
-    own = release.digest if version_of(paid) == VERSION else release.digest_1()
-    if paid != own or receipt.charge.epsilon != release.epsilon:
+    digest = release.digest if version_of(paid) == VERSION else release.digest_1()
+    if paid != digest or receipt.charge.epsilon != release.epsilon:
         raise DigestMismatch("the charge on record was made for another plan. Ask with a new key.")
 
 

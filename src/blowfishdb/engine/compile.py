@@ -148,10 +148,10 @@ def _range_tables(compiled: Compiled) -> tuple[AnswerTable, ...]:
             labels = tuple(_span(cells, place, *box[order[place]]) for box in compiled.query.boxes)
             axes.append(AnswerAxis(name, labels, len(labels)))
         return (AnswerTable(tuple(axes), crossed=False),)
-    found = rows.intervals() if isinstance(rows, AllRanges) else as_intervals(rows)
-    if found is None or rows.shape[0] > NAMED_ANSWERS:
+    intervals = rows.intervals() if isinstance(rows, AllRanges) else as_intervals(rows)
+    if intervals is None or rows.shape[0] > NAMED_ANSWERS:
         return single(cells.axes[0], tuple(map(str, range(rows.shape[0]))))
-    spans = zip(found.low.tolist(), found.high.tolist(), strict=True)
+    spans = zip(intervals.low.tolist(), intervals.high.tolist(), strict=True)
     return single(cells.axes[0], tuple(_span(cells, 0, low, high) for low, high in spans))
 
 

@@ -46,8 +46,8 @@ def constrained_answers(compiled: Compiled) -> ConstrainedAnswers:
 
 def chosen(known: ConstrainedAnswers, start: int, stop: int) -> ConstrainedAnswers:
     """The known ones among the answers [start, stop), numbered from start."""
-    own = (known.places >= start) & (known.places < stop)
-    return ConstrainedAnswers(known.places[own] - start, known.values[own])
+    inside = (known.places >= start) & (known.places < stop)
+    return ConstrainedAnswers(known.places[inside] - start, known.values[inside])
 
 
 def with_total(known: ConstrainedParts, total: float | None) -> tuple[Ints, Floats]:
@@ -147,8 +147,8 @@ def _mean(measure: Measure, raw: Floats, widths: HalfWidths) -> Statistic:
         middle = float(np.clip(_ratio(measure, raw[0], max(count, 1.0)), *ends))
         note = "so few records may be counted that the mean can be any declared value"
         return Statistic(np.array([middle]), Bounds(ends[:1].copy(), ends[1:].copy()), note)
-    found = [_ratio(measure, raw[0] + sign * wide, size) for sign in (-1, 1) for size in (least, most)]
-    low, middle, high = np.clip([min(found), _ratio(measure, raw[0], count), max(found)], *ends)
+    means = [_ratio(measure, raw[0] + sign * wide, size) for sign in (-1, 1) for size in (least, most)]
+    low, middle, high = np.clip([min(means), _ratio(measure, raw[0], count), max(means)], *ends)
     return Statistic(np.array([middle]), Bounds(np.array([low]), np.array([high])))
 
 

@@ -300,22 +300,22 @@ def _column(points: Points, best: Offer, place: int) -> PointColumn:
     labels = blocks[np.minimum(nearest, axis.grid_points - 1)]
     chosen = []
     for label in range(int(blocks.max()) + 1):
-        own = np.flatnonzero(labels == label)
-        wanted = max(1, round(each * int(np.count_nonzero(blocks == label))))
-        chosen.append(own[_spread(own.size, wanted)])
-    kept = np.concatenate(chosen)
+        members = np.flatnonzero(labels == label)
+        number = max(1, round(each * int(np.count_nonzero(blocks == label))))
+        chosen.append(members[_spread(members.size, number)])
+    indices = np.concatenate(chosen)
     return PointColumn(
         name=points.axes[place],
         grid_points=best.grid.positions[place],
         point_blocks=blocks,
-        samples=values[kept],
-        places=axis.places[kept] / axis.steps,
-        sample_blocks=labels[kept],
+        samples=values[indices],
+        places=axis.places[indices] / axis.steps,
+        sample_blocks=labels[indices],
     )
 
 
-def _spread(size: int, wanted: int) -> Ints:
+def _spread(size: int, number: int) -> Ints:
     """Evenly spread indices below size, both ends among them; for one index, the middle."""
-    if wanted == 1:
+    if number == 1:
         return np.array([size // 2])
-    return np.unique(np.round(np.linspace(0, size - 1, min(wanted, size))).astype(np.int64))
+    return np.unique(np.round(np.linspace(0, size - 1, min(number, size))).astype(np.int64))

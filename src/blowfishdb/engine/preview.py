@@ -179,10 +179,10 @@ class Preview(AnyPreview):
 
     def notes(self) -> list[str]:
         """What there is to say below the offers, a sentence or two each."""
-        said = [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
+        sentences = [f"Why: {self.why}", *([f"Worst pair: {self.worst_pair}."] if self.worst_pair else [])]
         if self.constraint_note:
             summed = ". The price is summed over these records" if self.epsilon else ""
-            said.append(f"Public constraints: {self.constraint_note}{summed}.")
+            sentences.append(f"Public constraints: {self.constraint_note}{summed}.")
         unit = "cost" if self.accuracy_target.epsilon is None else "be within"
         for column in self.expensive_columns:
             others = (("public", column.if_public), ("partitioned where the filter cuts", column.if_partitioned))
@@ -191,14 +191,14 @@ class Preview(AnyPreview):
                 for word, price in others
                 if price is not None and price < column.now
             ]
-            said.append(f"The filter on {column.column} makes this expensive: {', '.join(ways)}.")
+            sentences.append(f"The filter on {column.column} makes this expensive: {', '.join(ways)}.")
         if self.unprotected:
-            said.append(f"Not protected: {' '.join(self.unprotected)}")
+            sentences.append(f"Not protected: {' '.join(self.unprotected)}")
         if self.left is not None:
-            said.append(budget_words(self.left, self.epsilon))
+            sentences.append(budget_words(self.left, self.epsilon))
         if self.statement and self.is_affordable:
-            said.append(f"Run it with: {self.statement}")
-        return said
+            sentences.append(f"Run it with: {self.statement}")
+        return sentences
 
 
 def plan_preview(handle: DatasetHandle, compiled: Compiled, target: AccuracyTarget, quotes: Quotes) -> Preview:
@@ -327,8 +327,8 @@ def _coarser(domain: Domain, query: Query) -> Query | None:
     if isinstance(attribute, Bins) and attribute.width is None:
         return None
     step = Fraction(1) if isinstance(attribute, Integers) else attribute.width or Fraction(1)
-    own = step if axis.width is None else exact(axis.width, "the width", QueryError)
-    return replace(query, axes=(Axis(axis.attribute, width=COARSER * own),))
+    width = step if axis.width is None else exact(axis.width, "the width", QueryError)
+    return replace(query, axes=(Axis(axis.attribute, width=COARSER * width),))
 
 
 def _short(amount: Fraction) -> Fraction:

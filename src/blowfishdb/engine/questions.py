@@ -67,17 +67,18 @@ class Questions(ABC, Generic[Asked]):
     def rectangles(self, axes: Sequence[Grouped], boxes: Iterable[Sequence[Span]]) -> Asked:
         """Counts of boxes: for each attribute a half-open range [low, high)."""
         along = grouped(axes)
-        cells, found = self._cells(along), list[Box]()
+        cells, ranges = self._cells(along), list[Box]()
         for box in boxes:
-            if len(found) == self.most_boxes:
+            if len(ranges) == self.most_boxes:
                 advice = "Ask for all ranges, or for a cdf."
-                raise TooLarge("ranges of one question", len(found) + 1, len(found), advice)
+                raise TooLarge("ranges of one question", len(ranges) + 1, len(ranges), advice)
             if isinstance(box, str) or len(box) != len(along) or any(len(span) != 2 for span in box):
                 raise QueryError(f"a box has a pair (low, high) for each of {len(along)} attributes")
-            found.append(tuple(cell_range(cells, axis.attribute, *span) for axis, span in zip(along, box, strict=True)))
-        if not found:
+            sides = zip(along, box, strict=True)
+            ranges.append(tuple(cell_range(cells, axis.attribute, *span) for axis, span in sides))
+        if not ranges:
             raise QueryError("name at least one range")
-        return self._ask(query("ranges", along, self.filter, boxes=found))
+        return self._ask(query("ranges", along, self.filter, boxes=ranges))
 
     def marginal(self, *axes: Grouped) -> Asked:
         """The table of counts over the named attributes together."""

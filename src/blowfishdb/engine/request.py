@@ -156,7 +156,7 @@ def read_query(content: object) -> Query:
         fields = Field(content, "the query", QueryError).fields(QUERY_KEYS)
         levels = fields["levels"].each(_level) if "levels" in fields else ()
         kind = fields["kind"].short_text()
-        found = Query(
+        query = Query(
             kind=cast(Any, kind),
             axes=fields["axes"].each(_read_axis) if "axes" in fields else (),
             where=fields.optional("where", lambda where: _read_predicate(where, [0])),
@@ -167,12 +167,12 @@ def read_query(content: object) -> Query:
             clusters=fields.optional("clusters", Field.whole),
             rows=fields.optional("rows", Field.whole),
         )
-        write_query(found)
+        write_query(query)
     except QueryError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, RecursionError):
         raise QueryError("this is not a query as BlowfishDB writes it") from None
-    return found
+    return query
 
 
 def _read_axis(axis: Field) -> Axis:

@@ -151,26 +151,26 @@ MOST_CELLS = 2**21
 DAMAGED = "the synopsis is incomplete or damaged; ask for the file again"
 
 
-def to_bytes(kept: Artefact) -> bytes:
+def to_bytes(artefact: Artefact) -> bytes:
     """The file: one column of labels per attribute, then counts and their noise."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    labels = np.indices(kept.shape).reshape(len(kept.shape), -1)
+    labels = np.indices(artefact.shape).reshape(len(artefact.shape), -1)
     columns: dict[str, object] = {
         axis.name: pa.DictionaryArray.from_arrays(pa.array(place, pa.int32()), pa.array(axis.shown.labels))
-        for axis, place in zip(kept.axes, labels, strict=True)
+        for axis, place in zip(artefact.axes, labels, strict=True)
     }
     taken = set(columns)
-    columns[free_name("count", taken)] = pa.array(kept.counts)
-    columns[free_name("deviation", taken)] = pa.array(kept.noise.deviations)
-    columns[free_name("block", taken)] = pa.array(kept.noise.blocks, pa.int64())
-    columns[free_name("block_deviation", taken)] = pa.array(kept.noise.alone)
-    columns[free_name("running_deviation", taken)] = pa.array(kept.noise.running)
-    table = pa.table(columns).replace_schema_metadata({KEY: json.dumps(_description(kept), ensure_ascii=False)})
-    written = io.BytesIO()
-    parquet.write_table(table, written, compression="zstd")
-    return written.getvalue()
+    columns[free_name("count", taken)] = pa.array(artefact.counts)
+    columns[free_name("deviation", taken)] = pa.array(artefact.noise.deviations)
+    columns[free_name("block", taken)] = pa.array(artefact.noise.blocks, pa.int64())
+    columns[free_name("block_deviation", taken)] = pa.array(artefact.noise.alone)
+    columns[free_name("running_deviation", taken)] = pa.array(artefact.noise.running)
+    table = pa.table(columns).replace_schema_metadata({KEY: json.dumps(_description(artefact), ensure_ascii=False)})
+    buffer = io.BytesIO()
+    parquet.write_table(table, buffer, compression="zstd")
+    return buffer.getvalue()
 
 
 def from_bytes(content: bytes) -> Artefact:
@@ -180,20 +180,20 @@ def from_bytes(content: bytes) -> Artefact:
 
     try:
         file = parquet.ParquetFile(io.BytesIO(content))
-        written = json.loads((file.schema_arrow.metadata or {})[KEY])
+        description = json.loads((file.schema_arrow.metadata or {})[KEY])
     except (pa.ArrowException, OSError, KeyError, ValueError, RecursionError):
         raise DocumentError("this is no synopsis: it was not written by BlowfishDB, or it is damaged") from None
-    if not isinstance(written, dict) or written.get("schema") != SCHEMA:
+    if not isinstance(description, dict) or description.get("schema") != SCHEMA:
         raise DocumentError(f"this is no synopsis in the form {SCHEMA!r}", path="schema")
     try:
-        kept = _read_artefact(Field(written, "the synopsis", DocumentError).fields(), *_numbers(file))
+        artefact = _read_artefact(Field(description, "the synopsis", DocumentError).fields(), *_numbers(file))
     except BlowfishError as error:
         raise DocumentError(f"{DAMAGED}: {error}") from None
     except (*DAMAGES, pa.ArrowException, OSError):
         raise DocumentError(DAMAGED) from None
-    if kept.digest() != written.get("digest"):
+    if artefact.digest() != description.get("digest"):
         raise DocumentError("the counts of this synopsis are not those that were released: it was changed")
-    return kept
+    return artefact
 
 
 def _numbers(file: Any) -> tuple[Floats, CellNoise]:
@@ -212,28 +212,28 @@ def _numbers(file: Any) -> tuple[Floats, CellNoise]:
     return counts, CellNoise(deviations, blocks, alone, running)
 
 
-def _description(kept: Artefact) -> dict[str, Any]:
-    proof = kept.certificate
+def _description(artefact: Artefact) -> dict[str, Any]:
+    proof = artefact.certificate
     return {
         "schema": SCHEMA,
-        "title": kept.title,
-        "dataset": kept.dataset,
-        "policy_version": kept.policy_version,
-        "released": kept.released,
-        "version": kept.version,
-        "mechanism": kept.mechanism,
-        "epsilon": str(kept.epsilon),
-        "stages": [[allowance.stage, str(allowance.epsilon)] for allowance in kept.stages],
-        "caveat": kept.caveat,
-        "protected": list(kept.protected),
-        "unprotected": list(kept.unprotected),
+        "title": artefact.title,
+        "dataset": artefact.dataset,
+        "policy_version": artefact.policy_version,
+        "released": artefact.released,
+        "version": artefact.version,
+        "mechanism": artefact.mechanism,
+        "epsilon": str(artefact.epsilon),
+        "stages": [[allowance.stage, str(allowance.epsilon)] for allowance in artefact.stages],
+        "caveat": artefact.caveat,
+        "protected": list(artefact.protected),
+        "unprotected": list(artefact.unprotected),
         "plan_digest": proof.plan_digest,
         "graph_digest": proof.graph_digest,
         "witness": None if proof.witness is None else list(proof.witness),
         "is_tight": proof.is_tight,
         "together": proof.constraint_note,
-        "axes": [_axis(axis) for axis in kept.axes],
-        "digest": kept.digest(),
+        "axes": [_axis(axis) for axis in artefact.axes],
+        "digest": artefact.digest(),
     }
 
 
@@ -343,8 +343,8 @@ def _by_blocks(noise: CellNoise, placed: Placed) -> Floats:
     block, deviations = noise.blocks[placed.cell], placed.share * noise.alone[placed.cell]
     blocks = int(block.max(initial=0)) + 1
     pair, place = np.unique(placed.into * blocks + block, return_inverse=True)
-    cell, own = np.divmod(pair, blocks)
-    reached = np.bincount(own, minlength=blocks)[own]
+    cell, member = np.divmod(pair, blocks)
+    reached = np.bincount(member, minlength=blocks)[member]
     together = np.bincount(place, deviations, pair.size)
     return np.asarray(np.bincount(cell, reached * together**2, placed.groups), dtype=np.float64)
 
@@ -385,47 +385,47 @@ class Pieces:
     code: Ints
 
 
-def read(kept: Artefact, asked: Query, beta: float = BETA) -> Answer:
+def read(artefact: Artefact, query: Query, beta: float = BETA) -> Answer:
     """The answer to a question over the attributes of the synopsis."""
-    compiled = _compiled(kept, asked)
-    pieces = [_pieces(axis, compiled.cells.cuts) for axis in kept.axes]
-    counts, noise = _placed(kept, compiled, pieces)
+    compiled = _compiled(artefact, query)
+    pieces = [_pieces(axis, compiled.cells.cuts) for axis in artefact.axes]
+    counts, noise = _placed(artefact, compiled, pieces)
     raw = np.asarray(compiled.problem.workload.dot(counts))
     widths = noise_widths(noise.variances_of(compiled.problem.workload), beta)
     is_cut = any(np.any(piece.share < 1.0) for piece in pieces)
     return replace(
-        infer(compiled, raw, widths, None, beta, kept.mechanism, kept.certificate),
-        dataset=kept.dataset,
-        policy_version=kept.policy_version,
-        protected=kept.protected,
-        unprotected=kept.unprotected,
-        released=kept.released,
-        version=kept.version,
-        stages=kept.stages,
-        caveat=" ".join(part for part in (FREE, kept.caveat, CUT if is_cut else "") if part),
+        infer(compiled, raw, widths, None, beta, artefact.mechanism, artefact.certificate),
+        dataset=artefact.dataset,
+        policy_version=artefact.policy_version,
+        protected=artefact.protected,
+        unprotected=artefact.unprotected,
+        released=artefact.released,
+        version=artefact.version,
+        stages=artefact.stages,
+        caveat=" ".join(part for part in (FREE, artefact.caveat, CUT if is_cut else "") if part),
     )
 
 
-def answer_variances(kept: Artefact, asked: Query) -> Floats:
+def answer_variances(artefact: Artefact, query: Query) -> Floats:
     """Bounds on the variance of the noise in each answer to a question, whatever the counts are."""
-    compiled = _compiled(kept, asked)
-    _, noise = _placed(kept, compiled, [_pieces(axis, compiled.cells.cuts) for axis in kept.axes])
+    compiled = _compiled(artefact, query)
+    _, noise = _placed(artefact, compiled, [_pieces(axis, compiled.cells.cuts) for axis in artefact.axes])
     return noise.variances_of(compiled.problem.workload)
 
 
-def _compiled(kept: Artefact, asked: Query) -> Compiled:
-    return compile_query(kept.domain, Policy({name: public() for name in kept.domain}), asked)
+def _compiled(artefact: Artefact, query: Query) -> Compiled:
+    return compile_query(artefact.domain, Policy({name: public() for name in artefact.domain}), query)
 
 
 def _pieces(axis: SynopsisAxis, cuts: Mapping[str, Segments]) -> Pieces:
     """The attribute of the axis, cut where the synopsis or the question cuts it."""
-    own = axis.cells.segments
-    starts = np.union1d(own.starts, cuts[axis.name].starts) if axis.name in cuts else own.starts
-    lengths = np.diff(np.append(starts, own.attribute.size))
-    slots = np.array([slot.code for slot in own.slots], dtype=np.int64)
+    segments = axis.cells.segments
+    starts = np.union1d(segments.starts, cuts[axis.name].starts) if axis.name in cuts else segments.starts
+    lengths = np.diff(np.append(starts, segments.attribute.size))
+    slots = np.array([slot.code for slot in segments.slots], dtype=np.int64)
     codes = np.concatenate([starts, slots]).astype(np.int64)
     sizes = np.concatenate([lengths, np.ones(slots.size)])
-    cell = axis.cells.cell_of[own.of(codes)]
+    cell = axis.cells.cell_of[segments.of(codes)]
     counts = cell >= 0
     cell, sizes, codes = cell[counts], sizes[counts], codes[counts]
     if axis.name not in cuts:
@@ -434,20 +434,20 @@ def _pieces(axis: SynopsisAxis, cuts: Mapping[str, Segments]) -> Pieces:
     return Pieces(cell, sizes / np.bincount(cell, weights=sizes)[cell], codes)
 
 
-def _placed(kept: Artefact, compiled: Compiled, pieces: list[Pieces]) -> tuple[Floats, SummedNoise]:
+def _placed(artefact: Artefact, compiled: Compiled, pieces: list[Pieces]) -> tuple[Floats, SummedNoise]:
     """What falls into each cell of the question: the count, and the noise."""
     sizes = [piece.cell.size for piece in pieces]
-    place = np.ravel_multi_index(np.ix_(*(piece.cell for piece in pieces)), kept.shape)
+    place = np.ravel_multi_index(np.ix_(*(piece.cell for piece in pieces)), artefact.shape)
     share = np.ones(sizes)
     columns = {}
-    for number, (axis, piece) in enumerate(zip(kept.axes, pieces, strict=True)):
+    for number, (axis, piece) in enumerate(zip(artefact.axes, pieces, strict=True)):
         along = [-1 if other == number else 1 for other in range(len(sizes))]
         share = share * piece.share.reshape(along)
         columns[axis.name] = np.broadcast_to(piece.code.reshape(along), sizes).reshape(-1)
     into = compiled.cells.cell_of(columns) if compiled.cells.attributes else np.zeros(share.size, dtype=np.int64)
     used = into >= 0
     placed = Placed(place.reshape(-1)[used], share.reshape(-1)[used], into[used], compiled.problem.graph.cells)
-    return placed.summed(kept.counts), summed_noise(kept.noise, placed)
+    return placed.summed(artefact.counts), summed_noise(artefact.noise, placed)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

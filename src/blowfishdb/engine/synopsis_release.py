@@ -116,12 +116,12 @@ class SynopsisRelease(CellsRelease):
         return to_bytes(artefact)
 
 
-def _noise_of_finding(found: Finding) -> CellNoise:
-    shares = np.bincount(found.buckets)[found.buckets]
+def _noise_of_finding(finding: Finding) -> CellNoise:
+    shares = np.bincount(finding.buckets)[finding.buckets]
     unknown = np.full(shares.size, np.inf)
-    alone = unknown if found.own is None else np.sqrt(found.own)[found.buckets] / shares
-    running = unknown if found.running is None else np.sqrt(found.running())
-    return CellNoise(np.sqrt(found.variances), found.buckets, alone, running)
+    alone = unknown if finding.own is None else np.sqrt(finding.own)[finding.buckets] / shares
+    running = unknown if finding.running is None else np.sqrt(finding.running())
+    return CellNoise(np.sqrt(finding.variances), finding.buckets, alone, running)
 
 
 def _noise_of_plan(release: PlanRelease) -> CellNoise:
@@ -209,17 +209,17 @@ class SynopsisPreview(AnyPreview):
 
     def notes(self) -> list[str]:
         """What there is to say below the errors."""
-        said = [
+        sentences = [
             f"Within: all answers of a line at once ({percent(BETA)}). That is the noise; bins that a question cuts "
             "add to it."
             if self.errors
             else UNKNOWN.format(mechanism=self.mechanism)
         ]
         if self.unprotected:
-            said.append(f"Not protected: {' '.join(self.unprotected)}")
+            sentences.append(f"Not protected: {' '.join(self.unprotected)}")
         if self.left is not None:
-            said.append(budget_words(self.left, self.epsilon))
-        return said
+            sentences.append(budget_words(self.left, self.epsilon))
+        return sentences
 
     def __repr__(self) -> str:
         return str(self)
@@ -235,23 +235,23 @@ class SynopsisPreview(AnyPreview):
 
     def _repr_html_(self) -> str:
         table = html_table("What it will answer", COLUMNS, self.rows(), (0,)) if self.errors else ""
-        said = [element("p", {"style": "margin:6px 0 0"}, escaped(line)) for line in self.notes()]
-        return element("div", {"style": BOX}, headline(self.head(), "nothing is charged yet", "div"), table, *said)
+        sentences = [element("p", {"style": "margin:6px 0 0"}, escaped(line)) for line in self.notes()]
+        return element("div", {"style": BOX}, headline(self.head(), "nothing is charged yet", "div"), table, *sentences)
 
 
-def _usual_queries(asked: Query, outline: Artefact) -> Iterator[Query]:
+def _usual_queries(histogram: Query, outline: Artefact) -> Iterator[Query]:
     """The cells themselves, each attribute on its own, its running counts, and how many records there are."""
-    whole = replace(asked, where=None)
+    whole = replace(histogram, where=None)
     yield whole
-    for axis in asked.axes:
-        if len(asked.axes) > 1:
+    for axis in histogram.axes:
+        if len(histogram.axes) > 1:
             yield query("histogram", (axis,))
         if outline.domain[axis.attribute].ordered:
             yield query("cdf", (axis,))
     yield query("count")
 
 
-def _error(outline: Artefact, asked: Query) -> ExpectedError:
-    variances = answer_variances(outline, asked)
+def _error(outline: Artefact, question: Query) -> ExpectedError:
+    variances = answer_variances(outline, question)
     within = noise_widths(variances, BETA).simultaneous
-    return ExpectedError(question_words(asked), variances.size, within, math.sqrt(float(variances.mean())))
+    return ExpectedError(question_words(question), variances.size, within, math.sqrt(float(variances.mean())))

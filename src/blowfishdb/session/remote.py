@@ -68,14 +68,14 @@ def open_remote(
     def ask(method: str, path: str, body: object = None, key: str | None = None) -> httpx.Response:
         sent = {} if key is None else {"Idempotency-Key": key}
         try:
-            found = client.request(method, path, json=body, headers=sent)
+            response = client.request(method, path, json=body, headers=sent)
         except (http.HTTPError, UnicodeError):
-            found = None
-        if found is None:
+            response = None
+        if response is None:
             raise ServerUnreachable(f"{address} does not answer. Ask again with the same key: nothing is paid twice.")
-        if found.status_code >= 400:
-            raise error_of(found)
-        return found
+        if response.status_code >= 400:
+            raise error_of(response)
+        return response
 
     try:
         if password is not None:
@@ -95,8 +95,8 @@ def open_remote(
         return [str(one["name"]) for one in ask("GET", "/datasets").json()]
 
     def declared(dataset: str) -> tuple[Domain, Policy]:
-        found = ask("GET", place(dataset)).json()
-        text = json.dumps({"version": 1, "domain": found["domain"], "policy": found["policy"]})
+        reply = ask("GET", place(dataset)).json()
+        text = json.dumps({"version": 1, "domain": reply["domain"], "policy": reply["policy"]})
         document = read_document(text, "json")
         return document.domain, document.policy
 
@@ -144,13 +144,13 @@ def open_remote(
 def error_of(response: httpx.Response) -> BlowfishError:
     """The typed error that a problem describes."""
     try:
-        found = response.json()
-        kind, said, fields = KNOWN[found["code"]], str(found["detail"]), dict(found["fields"])
+        problem = response.json()
+        kind, message, fields = KNOWN[problem["code"]], str(problem["detail"]), dict(problem["fields"])
     except (ValueError, KeyError, TypeError, AttributeError):
         return ServerUnreachable(f"the server answered {response.status_code}, and not as BlowfishDB does")
     # Without the constructor, which would write the sentence again from fields that did not travel.
     error = kind.__new__(kind)
-    BlowfishError.__init__(error, said)
+    BlowfishError.__init__(error, message)
     for name, value in fields.items():
         if not FIELD.fullmatch(name) or hasattr(BlowfishError, name):
             continue

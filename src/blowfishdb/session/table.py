@@ -39,8 +39,8 @@ class Columns:
     _backend: Backend = field(repr=False)
 
     def __repr__(self) -> str:
-        kept = "" if self.filter is None else f" where {condition_words(self.filter)}"
-        return f"<Columns {', '.join(self.names)} of {self.dataset}{kept}>"
+        where = "" if self.filter is None else f" where {condition_words(self.filter)}"
+        return f"<Columns {', '.join(self.names)} of {self.dataset}{where}>"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,9 +53,8 @@ class Columns:
         `rows` says about how many records there are (10 000 unless said); a release without it counts them first where
         their number is public, so it may choose another grid.
         """
-        asked = self._query(clusters, USUAL_ROWS if rows is None else rows)
-        found = self._backend.preview(self.dataset, asked, self.domain, accuracy_target(epsilon=epsilon))
-        return expect(found, PointPreview)
+        points, target = self._query(clusters, USUAL_ROWS if rows is None else rows), accuracy_target(epsilon=epsilon)
+        return expect(self._backend.preview(self.dataset, points, self.domain, target), PointPreview)
 
     def point_weights(
         self, *, epsilon: Number, clusters: int, rows: int | None = None, key: str | None = None
@@ -64,9 +63,8 @@ class Columns:
 
         Without `rows` the number of records is released first where it is public: an exact count, recorded, for 0.
         """
-        asked = self._query(clusters, self._rows() if rows is None else rows)
-        found = self._backend.release(self.dataset, asked, self.domain, accuracy_target(epsilon=epsilon), Run(key))
-        return expect(found, PointWeights)
+        points, target = self._query(clusters, self._rows() if rows is None else rows), accuracy_target(epsilon=epsilon)
+        return expect(self._backend.release(self.dataset, points, self.domain, target, Run(key)), PointWeights)
 
     def _query(self, clusters: int, rows: int) -> Query:
         return query("points", self.axes, self.filter, clusters=clusters, rows=rows)
@@ -76,8 +74,8 @@ class Columns:
         count, target = query("count", (), self.filter), accuracy_target(epsilon=1)
         if expect(self._backend.preview(self.dataset, count, self.domain, target), Preview).epsilon > 0:
             return USUAL_ROWS
-        found = expect(self._backend.release(self.dataset, count, self.domain, target, Run()), Answer)
-        return max(1, round(float(found.values[0])))
+        answer = expect(self._backend.release(self.dataset, count, self.domain, target, Run()), Answer)
+        return max(1, round(float(answer.values[0])))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,8 +137,8 @@ class Question:
     def publish_preview(self, *, epsilon: Number, mechanism: str | None = None) -> SynopsisPreview:
         """What a synopsis would answer and how far off, where that is known without data; costs nothing."""
         target = accuracy_target(epsilon=epsilon, mechanism=mechanism)
-        found = self._backend.preview(self.dataset, synopsis_of(self.query), self.domain, target)
-        return expect(found, SynopsisPreview)
+        synopsis = synopsis_of(self.query)
+        return expect(self._backend.preview(self.dataset, synopsis, self.domain, target), SynopsisPreview)
 
     def publish(
         self,

@@ -58,14 +58,14 @@ def _selected(
     select: exp.Select, names: Names, measure: exp.Expression
 ) -> list[tuple[exp.Expression, Axis, str | None]]:
     """The groups between SELECT and FROM, with their aliases."""
-    found = []
+    groups = []
     for item in select.expressions:
         inner = item.this if isinstance(item, exp.Alias) else item
         if inner is measure:
             continue
         axis = read_axis(inner, names) or Axis(names.attribute(inner, GROUPS_HELP))
-        found.append((inner, axis, item.alias if isinstance(item, exp.Alias) else None))
-    return found
+        groups.append((inner, axis, item.alias if isinstance(item, exp.Alias) else None))
+    return groups
 
 
 def _grouped(

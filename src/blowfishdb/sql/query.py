@@ -123,10 +123,10 @@ GROUPS = "groups are written sex, bin(age, 5), bin_edges(age, 0, 18, 65) or DATE
 
 def read_where(text: str, attributes: Iterable[str]) -> Predicate:
     """The condition that the text writes: `ward = 'A3' AND age >= 18`."""
-    found = _piece("SELECT COUNT(*) FROM t WHERE", text, "", attributes, CONDITION)
-    if found.where is None or found.axes:
+    piece = _piece("SELECT COUNT(*) FROM t WHERE", text, "", attributes, CONDITION)
+    if piece.where is None or piece.axes:
         raise QueryError(CONDITION)
-    return found.where
+    return piece.where
 
 
 def read_axes(text: str, attributes: Iterable[str]) -> tuple[Axis, ...]:
@@ -136,10 +136,10 @@ def read_axes(text: str, attributes: Iterable[str]) -> tuple[Axis, ...]:
         plain = [name.strip() for name in names]
         if all(name in known for name in plain):
             return as_axes(plain)
-    found = _piece("SELECT", text, ", COUNT(*) FROM t GROUP BY ALL", known, GROUPS)
-    if found.where is not None or not found.axes:
+    piece = _piece("SELECT", text, ", COUNT(*) FROM t GROUP BY ALL", known, GROUPS)
+    if piece.where is not None or not piece.axes:
         raise QueryError(GROUPS)
-    return found.axes
+    return piece.axes
 
 
 def _piece(before: str, text: str, after: str, attributes: Iterable[str], advice: str) -> Query:
@@ -148,11 +148,11 @@ def _piece(before: str, text: str, after: str, attributes: Iterable[str], advice
         raise QueryError(advice)
     try:
         statement = parse(f"{before}\n{text}\n{after}")
-        found = query_of(statement, attributes)
+        piece = query_of(statement, attributes)
     except QueryError as error:
         reason, _, _ = str(error).partition(". What works: ")
         raise QueryError(f"{reason}; {advice}" if reason != str(error) else reason) from None
-    is_count = found.kind in ("count", "histogram")
+    is_count = piece.kind in ("count", "histogram")
     if statement.explain or statement.table != "t" or statement.options or not is_count:
         raise QueryError(advice)
-    return found
+    return piece

@@ -77,13 +77,13 @@ def read_options(tokens: Sequence[Token]) -> TargetOptions:
     return cast(TargetOptions, options)
 
 
-def merged(written: TargetOptions, given: TargetOptions) -> TargetOptions:
+def merged(statement: TargetOptions, given: TargetOptions) -> TargetOptions:
     """What the statement and the keywords say together; they must not contradict each other."""
     for name in OPTION_NAMES:
-        one, two = written.get(name), given.get(name)
+        one, two = statement.get(name), given.get(name)
         if one is not None and two is not None and one != two:
             raise AccuracyError(f"{name} is {one} in OPTIONS and {two} outside: say it once")
-    return {**given, **written}
+    return {**given, **statement}
 
 
 def write_options(options: TargetOptions) -> str:
@@ -198,11 +198,11 @@ def _parsed(text: str) -> Statement:
         _refuse_first(tokens[0])
     check_depth(tokens)
     body, options = _without_options(tokens)
-    written = text[body[0].start : body[-1].end + 1]
-    select = _select(written)
+    select_text = text[body[0].start : body[-1].end + 1]
+    select = _select(select_text)
     table, names = _table(select)
     _check_clauses(select, table)
-    return Statement(explain, table, read_options(options), select, names, written)
+    return Statement(explain, table, read_options(options), select, names, select_text)
 
 
 def _tokens(text: str) -> Sequence[Token]:
@@ -249,8 +249,8 @@ def _place(error: SqlglotError) -> str:
     details = getattr(error, "errors", None)
     if not details:
         return ""
-    found = details[0].get("highlight") or ""
-    near = f", near {shown(found)}" if found else ""
+    excerpt = details[0].get("highlight") or ""
+    near = f", near {shown(excerpt)}" if excerpt else ""
     return f" (line {details[0].get('line')}, column {details[0].get('col')}{near})"
 
 
