@@ -13,10 +13,9 @@ from blowfishdb.errors import BlowfishError, PolicyError
 from blowfishdb.ledger.values import SUM, class_start, parallel_attribute
 from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain
-from blowfishdb.model.families import public
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Ints
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Policy, public
 from blowfishdb.model.projection import factor_graph
 from blowfishdb.plan.certificate import certify
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from blowfishdb.errors import QueryError
 from blowfishdb.ledger.values import SUM
-from blowfishdb.model.calendar import Dates, Timestamps
+from blowfishdb.model.calendar import DAY, Dates, Timestamps
 from blowfishdb.model.cells import Cells, ConstrainedParts, compile_cells, constrained_parts
 from blowfishdb.model.domain import Bins, Domain, Integers
 from blowfishdb.model.numbers import Floats, show

@@ -8,7 +8,7 @@ from blowfishdb.errors import DigestMismatch, InvalidInput
 from blowfishdb.mechanisms.data_aware.script import Finding, Script
 from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Ints, check_sum
-from blowfishdb.model.workload_products import Kronecker
+from blowfishdb.model.workload import Kronecker
 from blowfishdb.noise.sampler import sample, sample_geometric, sample_words
 from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import EdgePlan, Measurement

@@ -20,14 +20,25 @@ from blowfishdb.mechanisms import direct
 from blowfishdb.mechanisms.strategy import Mechanism
 from blowfishdb.mechanisms.table import MECHANISMS
 from blowfishdb.model.calendar import Dates
-from blowfishdb.model.cellgraph import ZERO, CellGraph
 from blowfishdb.model.distance import hidden_distance
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers
 from blowfishdb.model.explain import constraint_list, explain
-from blowfishdb.model.families import Custom, Family, Full, Line, Partition, Public, Threshold, partition, public
+from blowfishdb.model.graphs import ZERO, CellGraph
 from blowfishdb.model.groups import atom_runs
 from blowfishdb.model.numbers import exact, show
-from blowfishdb.model.policy import Family, Partition, Person, Policy, Public, partition, public
+from blowfishdb.model.policy import (
+    Custom,
+    Family,
+    Full,
+    Line,
+    Partition,
+    Person,
+    Policy,
+    Public,
+    Threshold,
+    partition,
+    public,
+)
 from blowfishdb.model.predicate import Atom, Axis, atoms
 from blowfishdb.model.query import Kind, Query
 from blowfishdb.model.serialize import write

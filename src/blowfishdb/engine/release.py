@@ -21,9 +21,8 @@ from blowfishdb.errors import Declined, InvalidInput, TooLarge
 from blowfishdb.mechanisms.data_aware import adaptive_tree, dawa, dawa_transform
 from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Finding
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-from blowfishdb.model.cellgraph import ZERO, CellGraph
 from blowfishdb.model.constraints import MarginalConstraint, RowsConstraint
-from blowfishdb.model.graphs import WindowGraph
+from blowfishdb.model.graphs import ZERO, CellGraph, WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query

@@ -27,7 +27,7 @@ from blowfishdb.model.cells import Cells, compile_cells
 from blowfishdb.model.domain import Domain
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Floats, Ints
-from blowfishdb.model.policy import Policy
+from blowfishdb.model.policy import Policy, public
 from blowfishdb.model.predicate import Axis
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import Field, Fields, read_attribute, write_attribute
