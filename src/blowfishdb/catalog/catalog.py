@@ -14,7 +14,7 @@ from blowfishdb.engine.compile import DatasetHandle
 from blowfishdb.errors import CatalogError, NotInForce
 from blowfishdb.ledger import Ledger, account_id, open_ledger
 from blowfishdb.ledger.values import Account
-from blowfishdb.model.document import Document, read_document
+from blowfishdb.model.document import Document, read_content
 from blowfishdb.sources.base import Join, Source
 from blowfishdb.sources.ibis_source import open_source
 
@@ -41,7 +41,14 @@ class Catalog:
     def handle(self, name: str) -> DatasetHandle:
         """A dataset ready to be asked; NotInForce when its configuration was edited without a new version."""
         dataset, account = self.config.dataset(name), self.account(name)
-        self._check_in_force(dataset, account)
+        if dataset.name not in account.names:
+            raise CatalogError(f"the dataset {dataset.name} is not registered; the curator adds it")
+        if dataset.accounting != account.accounting:
+            raise NotInForce(dataset.name, "accounting")
+        if self.ledger.document(account.id, "policy", account.policy_version) != dataset.policy_document:
+            raise NotInForce(dataset.name, "policy")
+        if self.ledger.document(account.id, "domain", account.domain_version) != dataset.domain_document:
+            raise NotInForce(dataset.name, "domain")
         return DatasetHandle(
             name=dataset.name,
             domain=dataset.domain,
@@ -54,16 +61,6 @@ class Catalog:
             accounting=account.accounting,
             pad_to=dataset.pad_to,
         )
-
-    def _check_in_force(self, dataset: Dataset, account: Account) -> None:
-        if dataset.name not in account.names:
-            raise CatalogError(f"the dataset {dataset.name} is not registered; the curator adds it")
-        if dataset.accounting != account.accounting:
-            raise NotInForce(dataset.name, "accounting")
-        if self.ledger.document(account.id, "policy", account.policy_version) != dataset.policy_document:
-            raise NotInForce(dataset.name, "policy")
-        if self.ledger.document(account.id, "domain", account.domain_version) != dataset.domain_document:
-            raise NotInForce(dataset.name, "domain")
 
 
 def read_in_force(dataset: Dataset, account: Account, ledger: Ledger) -> Dataset:
@@ -98,9 +95,8 @@ def read_known(name: str, source: str, account: Account, ledger: Ledger) -> Data
 
 def _read(domain: str, policy: str) -> tuple[Document, list[Join]]:
     declared = json.loads(domain)
-    text = json.dumps({"version": 1, "domain": declared["attributes"], "policy": json.loads(policy)})
-    joins = [Join(j["table"], j["foreign_key"], j["key"], j["attributes"]) for j in declared["joins"]]
-    return read_document(text, "json"), joins
+    joins = [Join(join["table"], join["foreign_key"], join["key"], join["attributes"]) for join in declared["joins"]]
+    return read_content({"version": 1, "domain": declared["attributes"], "policy": json.loads(policy)}), joins
 
 
 def _declared(dataset: Dataset, domain: str, policy: str) -> Dataset:
@@ -117,9 +113,6 @@ def open_catalog(path: str | Path) -> Catalog:
     return Catalog(config, open_ledger(config.ledger_url(), mark=config.mark_path()))
 
 
-Stamp = tuple[int, int, int]
-
-
 class LiveCatalog:
     """The catalog of one configuration file, read anew when the file changes; threads may share it."""
 
@@ -131,34 +124,31 @@ class LiveCatalog:
     def now(self) -> Catalog:
         """The catalog as the file says it now; the ledger stays open."""
         with self._turn:
-            stamp = _stamp(self._catalog.config.path)
+            before = self._catalog
+            stamp = _stamp(before.config.path)
             if stamp != self._stamp:
-                self._catalog = self._read()
-                self._stamp = stamp
+                config = read_config(before.config.path)
+                # Sources whose address and joins stayed the same stay open.
+                sources = {
+                    name: source
+                    for name, source in before.sources.items()
+                    if name in config.datasets and _reached(config, name) == _reached(before.config, name)
+                }
+                self._catalog, self._stamp = Catalog(config, before.ledger, sources), stamp
             return self._catalog
 
     def close(self) -> None:
         """Lets go of the ledger."""
         self._catalog.ledger.close()
 
-    def _read(self) -> Catalog:
-        """The file's datasets; sources whose address and joins stayed the same stay open."""
-        before, config = self._catalog, read_config(self._catalog.config.path)
-        sources = {
-            name: source
-            for name, source in before.sources.items()
-            if _reached(config, name) is not None and _reached(config, name) == _reached(before.config, name)
-        }
-        return Catalog(config, before.ledger, sources)
 
-
-def _reached(config: Config, name: str) -> tuple[str, tuple[Join, ...]] | None:
+def _reached(config: Config, name: str) -> tuple[str, tuple[Join, ...]]:
     """Address and joins of a dataset's rows."""
-    dataset = config.datasets.get(name)
-    return None if dataset is None else (dataset.source, dataset.joins)
+    dataset = config.dataset(name)
+    return dataset.source, dataset.joins
 
 
-def _stamp(path: Path) -> Stamp:
+def _stamp(path: Path) -> tuple[int, int, int]:
     """Time, size and inode of a file, which change when it is replaced; zeros while there is none."""
     try:
         status = os.stat(path)

@@ -36,12 +36,11 @@ from blowfishdb.model.numbers import Ints, suggest
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.query import Query
 from blowfishdb.sources.base import ColumnType, Join
-from blowfishdb.sources.ibis_source import open_source
+from blowfishdb.sources.ibis_source import Seen, look_at_column, open_source, tables_at
 
 if TYPE_CHECKING:
     from blowfishdb.engine.compile import Compiled
     from blowfishdb.engine.preview import Pair, PolicyPrice
-    from blowfishdb.sources.ibis_source import Seen
 
 
 class Curator:
@@ -95,14 +94,10 @@ class Curator:
 
     def tables(self, source: str) -> list[str]:
         """The tables at an address that names none, from the engine's catalogue."""
-        from blowfishdb.sources.ibis_source import tables_at
-
         return tables_at(self.config.reachable(source))
 
     def look_at_column(self, source: str, column: str) -> Seen:
         """What a column holds; reads rows, so whoever calls this says why that matters, and notes it."""
-        from blowfishdb.sources.ibis_source import look_at_column
-
         return look_at_column(self.config.reachable(source), column)
 
     def known_account(self, source: str, joins: Sequence[Join] = ()) -> Account | None:
@@ -175,9 +170,7 @@ class Curator:
 
     def what_would_change(self, name: str, *, policy: Policy) -> tuple[VersionChange, Stretch]:
         """What a new policy would do to past loss; changes nothing."""
-        account, in_force = self.in_force(name)
-        new = replace(in_force, policy=policy)
-        stretch = self._policy_stretch(account, in_force, policy)
+        account, new, stretch = self._with_policy(name, policy)
         change = self.ledger.what_would_change(account.id, "policy", new.policy_document, stretch.factor)
         return change, stretch
 
@@ -186,11 +179,10 @@ class Curator:
 
         With `seen`, the version that was looked at: StaleVersion when another one is in force by now.
         """
-        account, in_force = self.in_force(name)
-        if seen is not None and seen != account.policy_version:
-            raise StaleVersion("policy version", seen, account.policy_version)
-        new = replace(in_force, policy=policy)
-        stretch = self._policy_stretch(account, in_force, policy)
+        version = self.account(name).policy_version
+        if seen is not None and seen != version:
+            raise StaleVersion("policy version", seen, version)
+        account, new, stretch = self._with_policy(name, policy)
         return self._new_version(account, "policy", new, stretch, reason)
 
     def set_domain(
@@ -317,18 +309,21 @@ class Curator:
 
     # --- inside
 
-    def _policy_stretch(self, account: Account, in_force: Dataset, policy: Policy) -> Stretch:
-        """The stretch over every attribute that was ever asked for: one that left the domain may come back."""
-        past = [dataset.domain for dataset in read_asked_domains(in_force, account, self.ledger)]
-        if changed_constraints(in_force.domain, policy) and self._is_older_snapshot_charged(account):
-            why = "hidden changes touch its public constraints, and earlier snapshots were asked: no proof covers both"
-            return Stretch(None, why)
-        return policy_stretch(with_past_attributes(in_force.domain, past), in_force.policy, policy)
+    def _with_policy(self, name: str, policy: Policy) -> tuple[Account, Dataset, Stretch]:
+        """The account, the dataset under a new policy, and the stretch over every attribute that was ever asked for.
 
-    def _is_older_snapshot_charged(self, account: Account) -> bool:
-        """Whether anything was released before the rows were refreshed last."""
+        An attribute that left the domain may come back.
+        """
+        account, in_force = self.in_force(name)
+        new = replace(in_force, policy=policy)
+        past = [dataset.domain for dataset in read_asked_domains(in_force, account, self.ledger)]
         charged = (entry for entry in self.ledger.entries(account=account.id) if entry.kind == "charge")
-        return any(entry.fields["snapshot"] != account.snapshot for entry in charged)
+        if changed_constraints(in_force.domain, policy) and any(
+            entry.fields["snapshot"] != account.snapshot for entry in charged
+        ):
+            why = "hidden changes touch its public constraints, and earlier snapshots were asked: no proof covers both"
+            return account, new, Stretch(None, why)
+        return account, new, policy_stretch(with_past_attributes(in_force.domain, past), in_force.policy, policy)
 
     def _new_version(
         self, account: Account, kind: VersionKind, new: Dataset, stretch: Stretch, reason: str

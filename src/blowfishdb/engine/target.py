@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias, TypedDict, cast
 
 from blowfishdb.accuracy.candidates import Guarantee
 from blowfishdb.errors import AccuracyError
@@ -21,16 +21,6 @@ AUTO = "auto"
 LARGEST = Fraction(10**15)
 SMALLEST = Fraction(1, 10**15)
 NUMBER_TEXT = re.compile(r"\d{1,20}(\.\d{1,20})?([eE][+-]?\d{1,2})?|\.\d{1,20}|\d{1,20}/\d{1,20}")
-
-
-def _check_mechanism(name: str) -> None:
-    # Loaded here, because commands that ask nothing should not wait for every mechanism.
-    from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
-    from blowfishdb.mechanisms.table import MECHANISMS
-
-    known = [AUTO, *MECHANISMS, *DATA_AWARE]
-    if name not in known:
-        raise AccuracyError(f"there is no mechanism {name!r}; {suggest(name, known)}")
 
 
 @dataclass(frozen=True)
@@ -56,7 +46,13 @@ class AccuracyTarget:
         if not SMALLEST <= self.beta <= 1 - SMALLEST:
             raise AccuracyError("beta is a probability strictly between 0 and 1")
         if self.mechanism is not None:
-            _check_mechanism(self.mechanism)
+            # Loaded here, because commands that ask nothing should not wait for every mechanism.
+            from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
+            from blowfishdb.mechanisms.table import MECHANISMS
+
+            known = [AUTO, *MECHANISMS, *DATA_AWARE]
+            if self.mechanism not in known:
+                raise AccuracyError(f"there is no mechanism {self.mechanism!r}; {suggest(self.mechanism, known)}")
 
     @property
     def is_data_aware(self) -> bool:
@@ -102,23 +98,15 @@ def target_options(
         raise AccuracyError("confidence is 1 - beta: give one of them")
     if mechanism is not None and not isinstance(mechanism, str):
         raise AccuracyError("a mechanism is named by text")
-    options: TargetOptions = {}
     within = accuracy if alpha is None else alpha
-    if within is not None:
-        options["alpha"] = short_number(within, "alpha")
-    if beta is not None:
-        options["beta"] = short_number(beta, "beta")
-    if confidence is not None:
-        options["beta"] = 1 - short_number(confidence, "confidence")
+    numbers = {"alpha": within, "beta": beta, "confidence": confidence, "epsilon": epsilon}
+    options: dict[str, Any] = {name: short_number(given, name) for name, given in numbers.items() if given is not None}
+    if "confidence" in options:
+        options["beta"] = 1 - options.pop("confidence")
         if not 0 < options["beta"] < 1:
             raise AccuracyError("confidence is a probability strictly between 0 and 1, such as 0.95")
-    if epsilon is not None:
-        options["epsilon"] = short_number(epsilon, "epsilon")
-    if mechanism is not None:
-        options["mechanism"] = mechanism
-    if per_query is not None:
-        options["per_query"] = per_query
-    return options
+    words = {"mechanism": mechanism, "per_query": per_query}
+    return cast(TargetOptions, options | {name: word for name, word in words.items() if word is not None})
 
 
 def accuracy_target(

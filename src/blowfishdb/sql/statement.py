@@ -63,9 +63,6 @@ EXAMPLE = "OPTIONS (alpha = 50, beta = 0.05)"
 ALIASES = {"within": "alpha", "accuracy": "alpha"}
 
 
-OPTION_NAMES = ("alpha", "beta", "epsilon", "mechanism", "per_query")
-
-
 def read_options(tokens: Sequence[Token]) -> TargetOptions:
     """The accuracy that stands between the brackets of OPTIONS."""
     options: dict[str, Any] = {}
@@ -79,7 +76,7 @@ def read_options(tokens: Sequence[Token]) -> TargetOptions:
 
 def merged(statement: TargetOptions, given: TargetOptions) -> TargetOptions:
     """What the statement and the keywords say together; they must not contradict each other."""
-    for name in OPTION_NAMES:
+    for name in READERS:
         one, two = statement.get(name), given.get(name)
         if one is not None and two is not None and one != two:
             raise AccuracyError(f"{name} is {one} in OPTIONS and {two} outside: say it once")
@@ -88,7 +85,7 @@ def merged(statement: TargetOptions, given: TargetOptions) -> TargetOptions:
 
 def write_options(options: TargetOptions) -> str:
     """The OPTIONS (...) that say the same; nothing where nothing was said."""
-    values = {name: cast("Fraction | str | bool | None", options.get(name)) for name in OPTION_NAMES}
+    values = {name: cast("Fraction | str | bool | None", options.get(name)) for name in READERS}
     listed = [f"{name} = {_written(value)}" for name, value in values.items() if value is not None]
     return f"OPTIONS ({', '.join(listed)})" if listed else ""
 
