@@ -69,7 +69,7 @@ def write_query(query: Query) -> dict[str, Plain]:
     content: dict[str, Plain] = {
         "kind": query.kind,
         "axes": [_write_axis(axis) for axis in query.axes],
-        "where": None if query.where is None else _write_predicate(query.where),
+        "where": None if query.where is None else _write_predicate(query.where, [0]),
         "boxes": [[[int(low), int(high)] for low, high in box] for box in query.boxes],
         "subsets": [[_write_text(name) for name in subset] for subset in query.subsets],
         "ways": query.ways,
@@ -89,40 +89,22 @@ def _write_axis(axis: Axis) -> Plain:
     }
 
 
-def _write_predicate(predicate: Predicate) -> Plain:
-    """The condition, inside out: a chain of conditions is deep, and Python's stack is not."""
-    finished: list[Plain] = []
-    waiting: list[tuple[Predicate, bool]] = [(predicate, False)]
-    seen = 0
-    while waiting:
-        part, is_ready = waiting.pop()
-        _exactly(part, PREDICATES)
-        seen += 1
-        _check("conditions of a filter", seen // 2, MOST_CONDITIONS)
-        if isinstance(part, Both | Either):
-            if is_ready:
-                second, first = finished.pop(), finished.pop()
-                finished.append([type(part).__name__, first, second])
-            else:
-                waiting += [(part, True), (part.second, False), (part.first, False)]
-        elif isinstance(part, Negation):
-            if is_ready:
-                finished.append(["Negation", finished.pop()])
-            else:
-                waiting += [(part, True), (part.inner, False)]
-        else:
-            finished.append(_atom(part))
-    return finished[0]
-
-
-def _atom(part: Comparison | Member | IsNull | IsOutside) -> Plain:
-    name = _write_text(part.attribute)
-    if isinstance(part, Comparison):
-        return [part.op, name, _literal(part.value)]
-    if isinstance(part, Member):
-        _check("values of a filter", len(part.values), MOST_VALUES)
-        return ["isin", name, [_literal(value) for value in part.values]]
-    return [type(part).__name__, name]
+def _write_predicate(part: Predicate, seen: list[int]) -> Plain:
+    """The condition as nested lists; `seen` counts its parts, so that a chain of them is refused before it is deep."""
+    _exactly(part, PREDICATES)
+    seen[0] += 2 if isinstance(part, Both | Either | Negation) else 1
+    _check("conditions of a filter", seen[0] // 2, MOST_CONDITIONS)
+    match part:
+        case Both() | Either():
+            return [type(part).__name__, _write_predicate(part.first, seen), _write_predicate(part.second, seen)]
+        case Negation():
+            return ["Negation", _write_predicate(part.inner, seen)]
+        case Comparison():
+            return [part.op, _write_text(part.attribute), _literal(part.value)]
+        case Member():
+            _check("values of a filter", len(part.values), MOST_VALUES)
+            return ["isin", _write_text(part.attribute), [_literal(value) for value in part.values]]
+    return [type(part).__name__, _write_text(part.attribute)]
 
 
 def _literal(value: object) -> Plain:
