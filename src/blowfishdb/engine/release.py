@@ -23,7 +23,7 @@ from blowfishdb.mechanisms.data_aware.script import BIAS_BETA, DataAware, Findin
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.constraints import MarginalConstraint, RowsConstraint
 from blowfishdb.model.graphs import ZERO, CellGraph, WindowGraph
-from blowfishdb.model.numbers import Ints
+from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.noise.distribution import variance
@@ -187,14 +187,17 @@ class PlanRelease(CellsRelease):
 
     def answer(self, counts: Ints) -> Answer:
         """Draws the noise and makes the answer that the quote promised; charges nothing and stores nothing."""
-        best, certified = self.best, self.certified
-        measured, plan = measure(certified, counts), certified.plan
-        raw = measured.noisy.astype(np.float64)
-        if isinstance(plan, Plan):
-            scales = float(plan.unit) / plan.weights.astype(np.float64)
-            raw = best.strategy.decode(raw, measured.exact.astype(np.float64), np.asarray(variance(scales)))
-        total = public_total(self.compiled, counts)
-        return infer(self.compiled, raw, self.widths, total, best.beta, best.mechanism, certified.certificate)
+        best, raw, total = self.best, self.measured(counts), public_total(self.compiled, counts)
+        return infer(self.compiled, raw, self.widths, total, best.beta, best.mechanism, self.certified.certificate)
+
+    def measured(self, counts: Ints) -> Floats:
+        """Draws the noise and gives the unbiased answers."""
+        plan, measured = self.certified.plan, measure(self.certified, counts)
+        noisy = measured.noisy.astype(np.float64)
+        if isinstance(plan, EdgePlan):
+            return noisy
+        scales = float(plan.unit) / plan.weights.astype(np.float64)
+        return self.best.strategy.decode(noisy, measured.exact.astype(np.float64), np.asarray(variance(scales)))
 
 
 def described(answer: Answer, handle: DatasetHandle, compiled: Compiled) -> Answer:

@@ -10,9 +10,10 @@ from fractions import Fraction
 import numpy as np
 
 from blowfishdb.accuracy.intervals import noise_widths
+from blowfishdb.engine.answer import now
 from blowfishdb.engine.compile import Compiled, DatasetHandle, cell_axes
 from blowfishdb.engine.preview import AnyPreview, not_protected
-from blowfishdb.engine.release import CellsRelease, PlanRelease, ProgramRelease, described
+from blowfishdb.engine.release import NOISE_ONLY, CellsRelease, PlanRelease, ProgramRelease
 from blowfishdb.engine.synopsis import BETA, Artefact, CellNoise, SynopsisAxis, answer_variances, to_bytes
 from blowfishdb.mechanisms.cell_noise import own_variances, running_variances
 from blowfishdb.mechanisms.data_aware.script import Finding
@@ -24,7 +25,7 @@ from blowfishdb.plan.certificate import Certificate
 from blowfishdb.plan.plan import EdgePlan, Plan, Problem
 from blowfishdb.present.chart_svg import element, escaped
 from blowfishdb.present.page import BOX, headline, html_table
-from blowfishdb.present.words import budget_words, percent, question_words, readable
+from blowfishdb.present.words import budget_words, percent, policy_words, question_words, readable
 
 RANGES = 0.15
 
@@ -93,25 +94,24 @@ class SynopsisRelease(CellsRelease):
         inner = self.inner
         if isinstance(inner, ProgramRelease):
             finding = inner.run(counts).of_cells()
-            answer, cells, noise = inner.answer_of(finding), finding.cells, _noise_of_finding(finding)
+            cells, noise = finding.cells, _noise_of_finding(finding)
+            stages, caveat = inner.program.allowances, NOISE_ONLY
         else:
-            answer = inner.answer(counts)
-            cells, noise = answer.raw, _noise_of_plan(inner)
-        answer = described(answer, handle, self.compiled)
+            cells, noise, stages, caveat = inner.measured(counts), _noise_of_plan(inner), (), ""
         artefact = Artefact(
-            title=answer.title,
+            title=question_words(self.compiled.query),
             axes=self.axes(),
             counts=cells,
             noise=noise,
-            mechanism=answer.mechanism,
-            certificate=answer.certificate,
-            stages=answer.stages,
-            caveat=answer.caveat,
-            dataset=answer.dataset,
-            policy_version=answer.policy_version,
-            protected=answer.protected,
-            unprotected=answer.unprotected,
-            released=answer.released,
+            mechanism=self.mechanism,
+            certificate=self.certificate,
+            stages=stages,
+            caveat=caveat,
+            dataset=handle.name,
+            policy_version=handle.policy_version,
+            protected=policy_words(handle.domain, handle.policy, self.compiled.cells.attributes),
+            unprotected=not_protected(handle.domain, handle.policy),
+            released=now(),
         )
         return to_bytes(artefact)
 
