@@ -184,6 +184,8 @@ def test_instead_offers_what_the_rest_buys() -> None:
     assert "(95 %)" in words[1]
     assert words[2].startswith("5 bins within")
     assert instead(DOMAIN, POLICY, ready.compiled, ready.target, Fraction(0)) == ()
+    chosen = accuracy_target(epsilon=9, mechanism="auto")
+    assert instead(DOMAIN, POLICY, ready.compiled, chosen, Fraction(1, 7))[0] == words[1]
 
 
 def test_what_is_not_protected_follows_the_policy() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from blowfishdb.accuracy.quote import Quote, Quotes, accuracy_at, quote
 from blowfishdb.engine.compile import Compiled, DatasetHandle, compile_query
-from blowfishdb.engine.target import SMALLEST, USUAL_BETA, AccuracyTarget
+from blowfishdb.engine.target import AUTO, SMALLEST, USUAL_BETA, AccuracyTarget
 from blowfishdb.errors import BlowfishError, QueryError
 from blowfishdb.mechanisms import direct
 from blowfishdb.mechanisms.strategy import Mechanism
@@ -306,7 +306,8 @@ def instead(
     epsilon = _short(left)
     if epsilon < SMALLEST:
         return ()
-    target = replace(wanted, alpha=None, epsilon=epsilon, mechanism=None if wanted.is_data_aware else wanted.mechanism)
+    mechanism = None if wanted.is_data_aware or wanted.mechanism == AUTO else wanted.mechanism
+    target = replace(wanted, alpha=None, epsilon=epsilon, mechanism=mechanism)
     betas = dict.fromkeys([target.beta, max(target.beta, USUAL_BETA)])
     offers = [_within(compiled, replace(target, beta=beta)) for beta in betas]
     coarse = _coarser(domain, compiled.query)
