@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from blowfishdb.model import policy as families
-from blowfishdb.model.calendar import MARGIN, SECONDS, ClockWindow, Readings, Timestamps, timestamps, zone_changes
+from blowfishdb.model.calendar import MARGIN, SECONDS, Readings, Timestamps, timestamps, zone_changes
 from blowfishdb.model.cells import compile_cells
 from blowfishdb.model.distance import CLOCK_LIMIT, stretch, value_distance
 from blowfishdb.model.domain import domain
@@ -19,7 +19,7 @@ from blowfishdb.model.explain import explain
 from blowfishdb.model.graphs import WindowGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import (
-    WINDOWS,
+    ClockWindow,
     Policy,
     StepWindow,
     ValueWindow,
@@ -76,7 +76,7 @@ EVERY_CHANGE = pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.k
 
 def window(column: Timestamps, theta: object) -> ValueWindow:
     graph = value_graph(threshold(theta), column)
-    assert isinstance(graph, WINDOWS)
+    assert isinstance(graph, ValueWindow)
     return graph
 
 

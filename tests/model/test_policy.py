@@ -19,10 +19,10 @@ from blowfishdb.model.domain import Attribute, Domain, bins, categorical, domain
 from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import (
     ROW,
-    WINDOWS,
     Family,
     Policy,
     Public,
+    ValueWindow,
     custom,
     full,
     grid,
@@ -38,7 +38,7 @@ from tests.model import cases
 
 def reaches(attribute: Attribute, family: Family) -> list[int]:
     graph = value_graph(family, attribute)
-    assert isinstance(graph, WINDOWS)
+    assert isinstance(graph, ValueWindow)
     return [int(graph.reach(i)) for i in range(attribute.size)]  # type: ignore[arg-type]
 
 

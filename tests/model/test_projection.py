@@ -154,7 +154,7 @@ def test_the_comparison_sees_bins_joined_by_their_centres(monkeypatch: pytest.Mo
     table = domain({"x": bins(edges=[0, 1, 2, 10, 11], null=0)})
     compare(table, Policy({"x": threshold(1)}), [Axis("x")], None, exact=True)
     # Centres 0.5, 1.5, 6 and 10.5: only the first two would be joined.
-    by_centres = ListedWindow(np.array([1, 1, 2, 3]))
+    by_centres = ListedWindow(4, np.arange(4), np.array([1, 1, 2, 3]))
     monkeypatch.setattr(families, "_bins_within", lambda theta, attribute: by_centres)
     with pytest.raises(AssertionError):
         compare(table, Policy({"x": threshold(1)}), [Axis("x")], None, exact=False)

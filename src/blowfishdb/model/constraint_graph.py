@@ -12,7 +12,6 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from blowfishdb.errors import CannotCertify, PolicyError
-from blowfishdb.model.calendar import ClockWindow
 from blowfishdb.model.constraints import (
     MANY,
     Atoms,
@@ -41,7 +40,7 @@ from blowfishdb.model.graphs import (
 )
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Bools, Ints
-from blowfishdb.model.policy import BlockWindow, ListedWindow, Person, Policy, StepWindow, ValueGraph
+from blowfishdb.model.policy import Person, Policy, ValueWindow
 from blowfishdb.model.projection import Verdict, evaluate, leaving_cells
 
 
@@ -68,17 +67,8 @@ def _can_move(domain: Domain, policy: Policy, name: str) -> bool:
     attribute = domain[name]
     if policy.grid_of(name) is not None or any(not slot.public for slot in attribute.slots):
         return attribute.total_size > 1
-    return _has_edges(policy.graph(domain, name))
-
-
-def _has_edges(graph: ValueGraph) -> bool:
-    if isinstance(graph, StepWindow | ClockWindow):
-        return graph.step > 0
-    if isinstance(graph, BlockWindow):
-        return int(graph.starts.size) < graph.size
-    if isinstance(graph, ListedWindow):
-        return bool(np.any(graph.ends > np.arange(graph.size)))
-    return graph.edge_count > 0
+    graph = policy.graph(domain, name)
+    return graph.part_count < graph.size if isinstance(graph, ValueWindow) else graph.edge_count > 0
 
 
 def _count_may_change(

@@ -11,15 +11,13 @@ import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
 from blowfishdb.errors import PolicyError, TooLarge
-from blowfishdb.model.calendar import ClockWindow
 from blowfishdb.model.constraint_graph import changed_constraints
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.graphs import EDGE_LIMIT, AxisGraph, GridGraph, adjacency, steps_between
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Ints, distinct
 from blowfishdb.model.policy import (
-    WINDOWS,
-    BlockWindow,
+    ClockWindow,
     Family,
     Grid,
     ListedWindow,
@@ -142,7 +140,7 @@ def stretch(attribute: Attribute, old: Family, new: Family) -> int | None:
     if isinstance(old, Public) and hidden_cells:
         return None
     before, after = value_graph(old, attribute), value_graph(new, attribute)
-    if isinstance(before, WINDOWS) and isinstance(after, WINDOWS):
+    if isinstance(before, ValueWindow) and isinstance(after, ValueWindow):
         direct = _window_stretch(before, after)
         if not hidden_cells:
             return direct
@@ -165,14 +163,14 @@ def _window_stretch(old: ValueWindow, new: ValueWindow) -> int | None:
     """Each window's longest edge decides; it is looked for only where one of the two graphs changes its step."""
     if isinstance(old, ClockWindow) or isinstance(new, ClockWindow):
         return _clock_stretch(old, new)
-    index = _turning_points(old, new)
+    # Within a run of both the reach of each is constant, or grows by one: the first and the last value decide.
+    starts = [np.zeros(1, dtype=np.int64), *(graph.starts for graph in (old, new) if isinstance(graph, ListedWindow))]
+    points = distinct(np.concatenate(starts))
+    index = distinct(np.concatenate([points, points[points > 0] - 1]))
     target = new.reach(index)
-    if isinstance(old, StepWindow):
-        longest = int(np.max(target - index))
-        return old.distance(0, longest)
-    if isinstance(old, BlockWindow):
-        return None if np.any(old.reach(index) < target) else int(np.any(target > index))
-    return _most_steps(old.ends, index, target)
+    if isinstance(old, ListedWindow):
+        return _most_steps(old, index, target)
+    return old.distance(0, int(np.max(target - index)))
 
 
 def _clock_stretch(old: ValueWindow, new: ValueWindow) -> int | None:
@@ -180,9 +178,10 @@ def _clock_stretch(old: ValueWindow, new: ValueWindow) -> int | None:
     if isinstance(old, ClockWindow) and isinstance(new, ClockWindow) and old.same(new):
         return 1
     if new.size <= CLOCK_LIMIT:
-        listed = [ListedWindow(graph.reach(np.arange(graph.size))) for graph in (old, new)]
+        values = np.arange(new.size)
+        listed = [ListedWindow(graph.size, values, graph.reach(values)) for graph in (old, new)]
         return _window_stretch(listed[0], listed[1])
-    if isinstance(old, BlockWindow):
+    if isinstance(old, ListedWindow):
         return None
     if isinstance(new, ClockWindow):
         new = StepWindow(new.size, new.longest)
@@ -191,24 +190,17 @@ def _clock_stretch(old: ValueWindow, new: ValueWindow) -> int | None:
     return _window_stretch(old, new)
 
 
-def _turning_points(old: ValueWindow, new: ValueWindow) -> Ints:
-    if not all(isinstance(graph, StepWindow | BlockWindow) for graph in (old, new)):
-        return np.arange(old.size)
-    starts = [np.zeros(1, dtype=np.int64), *(g.starts for g in (old, new) if isinstance(g, BlockWindow))]
-    points = distinct(np.concatenate(starts))
-    return distinct(np.concatenate([points, points[points > 0] - 1]))
-
-
-def _most_steps(ends: Ints, first: Ints, last: Ints) -> int | None:
+def _most_steps(graph: ListedWindow, first: Ints, last: Ints) -> int | None:
     """The most jumps that lead from first to last or beyond, by doubling; None when some pair cannot be reached."""
-    jumps = [ends]
-    while len(jumps) < int(ends.size).bit_length():
-        jumps.append(jumps[-1][jumps[-1]])
+    jumps = [graph.ends]
+    while len(jumps) < int(graph.ends.size).bit_length():
+        jumps.append(jumps[-1][graph.run(jumps[-1])])
     count, place = np.zeros(first.size, dtype=np.int64), first
     for power in reversed(range(len(jumps))):
-        short = jumps[power][place] < last
+        ahead = jumps[power][graph.run(place)]
+        short = ahead < last
         count = np.where(short, count + 2**power, count)
-        place = np.where(short, jumps[power][place], place)
-    if np.any(ends[place] < last):
+        place = np.where(short, ahead, place)
+    if np.any(graph.reach(place) < last):
         return None
     return int(np.max(count + (place < last)))

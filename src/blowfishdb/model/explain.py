@@ -8,28 +8,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from blowfishdb.errors import PolicyError
-from blowfishdb.model.calendar import ClockWindow, Timestamps
+from blowfishdb.model.calendar import Timestamps
 from blowfishdb.model.constraint_graph import changed_constraints, is_settled, moves_at_once
 from blowfishdb.model.constraints import Constraint, MarginalConstraint, signatures, write_constraint
 from blowfishdb.model.domain import CELL, CLAMP, Attribute, Categorical, Domain
 from blowfishdb.model.graphs import CliqueGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.numbers import Ints, show
 from blowfishdb.model.policy import (
-    WINDOWS,
-    BlockWindow,
     Custom,
     Family,
     Full,
     Grid,
     Line,
-    ListedWindow,
     Partition,
     Person,
     Policy,
     Public,
-    StepWindow,
     Threshold,
     ValueGraph,
+    ValueWindow,
     show_theta,
     value_graph,
 )
@@ -320,7 +317,7 @@ def _graph(policy: Policy, attribute: Attribute, domain: Domain, name: str) -> V
 
 def _pairs(graph: ValueGraph, first: int, stop: int) -> Ints:
     """The edges among the shown values, numbered from the first one."""
-    if isinstance(graph, WINDOWS):
+    if isinstance(graph, ValueWindow):
         reach = np.minimum(graph.reach(np.arange(first, stop)), stop - 1) - first
         return WindowGraph(reach, np.empty(0, dtype=np.int64)).edges()
     if isinstance(graph, CliqueGraph):
@@ -332,12 +329,9 @@ def _pairs(graph: ValueGraph, first: int, stop: int) -> Ints:
 def _parts(graph: ValueGraph, first: int, stop: int) -> tuple[tuple[int, ...], int | None]:
     """The connected part of each shown value, and how many there are."""
     index = np.arange(first, stop)
-    if isinstance(graph, StepWindow | ClockWindow):
-        return (tuple([0] * index.size), 1) if graph.step or graph.size == 1 else (tuple(index.tolist()), graph.size)
-    if isinstance(graph, BlockWindow):
-        return tuple(graph.block(index).tolist()), int(graph.starts.size)
+    if isinstance(graph, ValueWindow):
+        return tuple(graph.part_of(index).tolist()), graph.part_count
     if graph.size > LISTED_LIMIT:
-        return tuple([0] * index.size), None
-    whole = WindowGraph(graph.ends, np.empty(0, dtype=np.int64)) if isinstance(graph, ListedWindow) else graph
-    labels = whole.components()
+        return (0,) * index.size, None
+    labels = graph.components()
     return tuple(labels[index].tolist()), int(labels.max()) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,24 +13,38 @@ from typing import TypeAlias, get_args
 import numpy as np
 
 from blowfishdb.errors import DomainError, PolicyError, TooLarge
-from blowfishdb.model.calendar import (
-    MARGIN,
-    SECONDS,
-    ClockWindow,
-    Dates,
-    Duration,
-    Readings,
-    Timestamps,
-    parse_duration,
-)
+from blowfishdb.model.calendar import MARGIN, SECONDS, Dates, Duration, Readings, Timestamps, parse_duration
 from blowfishdb.model.constraints import Constraint, as_constraints, check_constraints
 from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers, is_storable
-from blowfishdb.model.graphs import CliqueGraph, Composition, EdgeGraph, Metric, Presence, WindowGraph
+from blowfishdb.model.graphs import CliqueGraph, Composition, EdgeGraph, Metric, Presence
 from blowfishdb.model.numbers import Ints, as_ints, exact, show
 
 
+class ValueWindow(ABC):
+    """A graph on an attribute's values 0 .. size-1: value i is joined to i+1 .. reach(i), which never decreases."""
+
+    size: int
+
+    @abstractmethod
+    def reach(self, index: Ints) -> Ints:
+        """The last value that each of the given values is joined to, or the value itself."""
+
+    @abstractmethod
+    def distance(self, first: int, second: int) -> int | None:
+        """Number of steps between two values; None when no path joins them."""
+
+    def part_of(self, index: Ints) -> Ints:
+        """The number of the connected part that holds each value."""
+        return np.zeros_like(index)
+
+    @property
+    def part_count(self) -> int:
+        """How many connected parts there are; as many as values where nothing is joined."""
+        return 1
+
+
 @dataclass(frozen=True)
-class StepWindow:
+class StepWindow(ValueWindow):
     """Value i is joined to i+1 .. i+step: public (0), line (1), threshold, full (size - 1)."""
 
     size: int
@@ -49,55 +64,123 @@ class StepWindow:
             return None
         return -(-gap // self.step) if gap else 0
 
+    def part_of(self, index: Ints) -> Ints:
+        return np.zeros_like(index) if self.step else index
+
+    @property
+    def part_count(self) -> int:
+        return 1 if self.step else self.size
+
 
 @dataclass(frozen=True, eq=False)
-class BlockWindow:
-    """Values of one run are all joined to each other; `starts` are the first values of the runs."""
+class ListedWindow(ValueWindow):
+    """The values from starts[k] until starts[k + 1] are joined to all later ones up to ends[k]."""
 
     size: int
     starts: Ints
-
-    def __post_init__(self) -> None:
-        starts = as_ints(self.starts)
-        object.__setattr__(self, "starts", starts)
-        if starts.size == 0 or starts[0] != 0 or np.any(np.diff(starts) <= 0) or starts[-1] >= self.size:
-            raise PolicyError("blocks must begin at the first value, increase and lie within the attribute")
-
-    def block(self, index: Ints) -> Ints:
-        return np.searchsorted(self.starts, index, side="right") - 1
-
-    def reach(self, index: Ints) -> Ints:
-        ends = np.append(self.starts[1:], self.size) - 1
-        return np.asarray(ends[self.block(index)], dtype=np.int64)
-
-    def distance(self, first: int, second: int) -> int | None:
-        one, two = self.block(np.array([first, second]))
-        return int(first != second) if one == two else None
-
-
-@dataclass(frozen=True, eq=False)
-class ListedWindow:
-    """Value i is joined to i+1 .. ends[i]; for bins of unequal width."""
-
     ends: Ints
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ends", WindowGraph(reach=self.ends, universal=np.empty(0, dtype=np.int64)).reach)
+        starts, ends = as_ints(self.starts), as_ints(self.ends)
+        object.__setattr__(self, "starts", starts)
+        object.__setattr__(self, "ends", ends)
+        if starts.size != ends.size or not starts.size or starts[0] != 0 or np.any(np.diff(starts) <= 0):
+            raise PolicyError("windows must begin at the first value and increase")
+        if np.any(np.append(starts[1:], self.size) > ends + 1) or ends[-1] >= self.size or np.any(np.diff(ends) < 0):
+            raise PolicyError("windows must end within the attribute, at or after each value, and never decrease")
 
-    @property
-    def size(self) -> int:
-        return int(self.ends.size)
+    def run(self, index: Ints) -> Ints:
+        """The place in `starts` and `ends` of each value."""
+        return np.searchsorted(self.starts, index, side="right") - 1
 
     def reach(self, index: Ints) -> Ints:
-        return np.asarray(self.ends[index], dtype=np.int64)
+        return np.asarray(self.ends[self.run(index)], dtype=np.int64)
 
     def distance(self, first: int, second: int) -> int | None:
-        return WindowGraph(reach=self.ends, universal=np.empty(0, dtype=np.int64)).distance(first, second)
+        place, last = min(first, second), max(first, second)
+        steps = 0
+        while place < last:
+            ahead = int(self.ends[self.run(np.int64(place))])
+            if ahead == place:
+                return None
+            place, steps = ahead, steps + 1
+        return steps
+
+    @cached_property
+    def _parts(self) -> Ints:
+        return np.cumsum(np.append(False, self.ends[:-1] < self.starts[1:]))
+
+    def part_of(self, index: Ints) -> Ints:
+        return self._parts[self.run(index)]
+
+    @property
+    def part_count(self) -> int:
+        return int(self._parts[-1]) + 1
 
 
-ValueWindow: TypeAlias = StepWindow | BlockWindow | ListedWindow | ClockWindow
+LOOKAHEAD = 4096
+"""Values around a change of the clock whose windows are worked out at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClockWindow(ValueWindow):
+    """Value i is joined to the values up to `step` after it, and to those with an instant `within` seconds of one of i.
+
+    Value i is the readings [begin + i * unit, begin + (i + 1) * unit) of the clock.
+    """
+
+    size: int
+    step: int
+    begin: int
+    unit: int
+    within: int
+    clock: Readings
+
+    def reach(self, index: Ints) -> Ints:
+        index = np.asarray(index, dtype=np.int64)
+        ends = self.clock.before(self.begin + (index + 1) * self.unit)
+        near = (self.clock.latest(ends + self.within) - self.begin) // self.unit
+        return np.minimum(np.maximum(index + self.step, near), self.size - 1)
+
+    @property
+    def longest(self) -> int:
+        """At least as many values as any window reaches ahead."""
+        spread = int(self.clock.offsets.max() - self.clock.offsets.min())
+        return min(self.step + 1 + spread // self.unit, self.size - 1)
+
+    def same(self, other: ClockWindow) -> bool:
+        """Whether the other window, on the same values, joins the same ones."""
+        return (self.step, self.within) == (other.step, other.within)
+
+    def distance(self, first: int, second: int) -> int:
+        """Steps between two values: by equal steps away from changes of the clock, window by window near them."""
+        place, last = min(first, second), max(first, second)
+        count = 0
+        begins, ends = self._near_changes()
+        while place < last:
+            zone = int(np.searchsorted(ends, place, side="right"))
+            following = max(int(begins[zone]), place) if zone < begins.size else last
+            even = -(-(min(last, following) - place) // self.step)
+            if even:
+                # Every one of these steps is an edge, so that no distance is ever said to be too short.
+                place, count = place + even * self.step, count + even
+                continue
+            start = place
+            windows = self.reach(np.arange(start, min(start + LOOKAHEAD, self.size))).tolist()
+            while place < last and place - start < len(windows):
+                place, count = windows[place - start], count + 1
+        return count
+
+    def _near_changes(self) -> tuple[Ints, Ints]:
+        """Runs of values, in order, outside of which every window has `step` values."""
+        lows, highs = self.clock.starts[1:], self.clock.ends[:-1]
+        jumps = highs - lows
+        begins = (lows - jumps - self.within - self.begin) // self.unit - 2
+        ends = (highs + jumps - self.begin) // self.unit + 2
+        return np.minimum.accumulate(begins[::-1])[::-1], np.maximum.accumulate(ends)
+
+
 ValueGraph: TypeAlias = ValueWindow | CliqueGraph | EdgeGraph
-WINDOWS = (StepWindow, BlockWindow, ListedWindow, ClockWindow)
 
 
 @dataclass(frozen=True)
@@ -234,7 +317,7 @@ def _locate(attribute: Attribute, value: object) -> int:
         raise PolicyError(str(error)) from None
 
 
-def _cut(family: Partition, attribute: Attribute) -> BlockWindow:
+def _cut(family: Partition, attribute: Attribute) -> ListedWindow:
     if not attribute.ordered:
         raise PolicyError("cut points need an ordered attribute; list the blocks instead")
     try:
@@ -243,10 +326,15 @@ def _cut(family: Partition, attribute: Attribute) -> BlockWindow:
         raise PolicyError(f"a cut point of the partition does not fit: {error}") from None
     if any(a >= b for a, b in zip(starts, [*starts[1:], attribute.size], strict=True)):
         raise PolicyError("cut points must increase and leave at least one value on each side")
-    return BlockWindow(attribute.size, np.array(starts, dtype=np.int64))
+    return _runs(attribute.size, np.array(starts, dtype=np.int64))
 
 
-def _blocks(family: Partition, attribute: Attribute) -> BlockWindow | CliqueGraph:
+def _runs(size: int, starts: Ints) -> ListedWindow:
+    """The graph that joins all values of each run."""
+    return ListedWindow(size, starts, np.append(starts[1:], size) - 1)
+
+
+def _blocks(family: Partition, attribute: Attribute) -> ListedWindow | CliqueGraph:
     listed = sum(len(block) for block in family.blocks)
     if attribute.size > listed:
         raise PolicyError(
@@ -262,7 +350,7 @@ def _blocks(family: Partition, attribute: Attribute) -> BlockWindow | CliqueGrap
             labels[index] = label
     starts = np.flatnonzero(np.diff(labels, prepend=-1))
     if starts.size == np.unique(labels).size:
-        return BlockWindow(attribute.size, starts)
+        return _runs(attribute.size, starts)
     return CliqueGraph(labels)
 
 
@@ -292,7 +380,7 @@ def _bins_within(theta: Fraction, attribute: Bins) -> StepWindow | ListedWindow:
         while last + 1 < attribute.size and attribute.edges[last + 1] - attribute.edges[index + 1] <= theta:
             last += 1
         ends[index] = last
-    return ListedWindow(ends)
+    return ListedWindow(attribute.size, np.arange(attribute.size), ends)
 
 
 def _dates_within(theta: Duration, attribute: Dates) -> StepWindow | ListedWindow:
@@ -304,7 +392,8 @@ def _dates_within(theta: Duration, attribute: Dates) -> StepWindow | ListedWindo
     # Periods are joined by the distance of the sets: from the last day of one to the first day of the other.
     starts: Ints = attribute.starts(np.arange(attribute.size + 1))
     reach = np.searchsorted(starts[:-1], starts[1:] - 1 + theta.amount * days, side="right") - 1
-    return ListedWindow(np.maximum(reach, np.arange(attribute.size)))
+    values = np.arange(attribute.size)
+    return ListedWindow(attribute.size, values, np.maximum(reach, values))
 
 
 def _timestamps_within(theta: Fraction | Duration, attribute: Timestamps) -> StepWindow | ClockWindow:

@@ -13,7 +13,7 @@ from blowfishdb.model.domain import Bins, Domain, Integers
 from blowfishdb.model.graphs import AxisGraph, CliqueGraph, EdgeGraph, Factor, GridGraph, WindowGraph
 from blowfishdb.model.groups import AxisCells, Segments, along, combinations
 from blowfishdb.model.numbers import Bools, Ints
-from blowfishdb.model.policy import WINDOWS, Grid, Policy, ValueGraph, ValueWindow
+from blowfishdb.model.policy import Grid, Policy, ValueGraph, ValueWindow
 from blowfishdb.model.predicate import Atom, Predicate, Truth, atoms, truth
 
 LISTED_LIMIT = 2**21
@@ -29,10 +29,10 @@ def complete(cells: int) -> WindowGraph:
 
 def project_axis(graph: ValueGraph, axis: AxisCells) -> AxisGraph:
     """The graph of one attribute on the cells of an axis, special cells included."""
-    if isinstance(graph, WINDOWS) and axis.in_order:
+    if isinstance(graph, ValueWindow) and axis.in_order:
         return _windows(graph, axis)
     try:
-        if isinstance(graph, WINDOWS):
+        if isinstance(graph, ValueWindow):
             fine = _windows(graph, axis.finest())
             pairs = axis.cell_of_kept[fine.edges()]
         elif isinstance(graph, CliqueGraph):
