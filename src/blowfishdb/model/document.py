@@ -7,7 +7,7 @@ import functools
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -77,16 +77,15 @@ def _no_constant(name: str) -> NoReturn:
 def _check_depth(content: object) -> None:
     level: list[object] = [content]
     for _ in range(DEEPEST):
-        level = [part for value in level for part in _parts(value)]
+        level = [
+            part
+            for value in level
+            if isinstance(value, dict | list)
+            for part in (value.values() if isinstance(value, dict) else value)
+        ]
         if not level:
             return
     _refuse_depth()
-
-
-def _parts(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def _refuse_depth() -> NoReturn:
@@ -95,10 +94,9 @@ def _refuse_depth() -> NoReturn:
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 Lines: TypeAlias = dict[KeyPath, int]
+FindLines: TypeAlias = Callable[[], Lines]
 
 JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+|\n')
-TOML_KEY = re.compile(r'\s*("(?:[^"\\]|\\.)*"|\'[^\']*\'|[A-Za-z0-9_-]+)\s*')
-TOML_STRINGS = re.compile(r'"""(?:[^\\]|\\.)*?"""|\'\'\'.*?\'\'\'|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|#[^\n]*', re.DOTALL)
 
 
 def line_of(lines: Lines, path: KeyPath) -> int | None:
@@ -143,26 +141,32 @@ def json_lines(text: str) -> Lines:
 def toml_lines(text: str) -> Lines:
     """The line of every table and key of valid TOML; keys inside inline tables share the line of the whole."""
     lines: Lines = {(): 1}
-    prefix: KeyPath = ()
+    table: KeyPath = ()
     entries: dict[KeyPath, int] = {}
-    depth = 0
-    # Strings and comments may hold brackets and line ends: keep the line ends, drop the rest.
-    bare = TOML_STRINGS.sub(lambda match: _blank(match[0]), text)
-    for number, (line, shown) in enumerate(zip(text.split("\n"), bare.split("\n"), strict=True), start=1):
-        if depth == 0 and shown.lstrip().startswith("["):
-            is_entry = shown.lstrip().startswith("[[")
-            name = _dotted_key(line.lstrip().lstrip("["))
-            prefix = _inside(entries, name[:-1]) + name[-1:]
-            if is_entry:
-                entries[prefix] = entries.get(prefix, -1) + 1
-                lines.setdefault(prefix, number)
-            prefix = _inside(entries, prefix)
-            lines.setdefault(prefix, number)
-        elif depth == 0 and shown.strip():
-            lines.setdefault(prefix + _dotted_key(line), number)
-            depth += _opened(shown)
-        else:
-            depth += _opened(shown)
+    statement: list[str] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        statement.append(line)
+        if len(statement) > 1 and line.rstrip().endswith(",") and "#" not in line:
+            continue
+        try:
+            content: object = tomllib.loads("\n".join([*statement, ""]))
+        except tomllib.TOMLDecodeError:
+            # A list or a text goes on in the next line.
+            continue
+        path: KeyPath = ()
+        while isinstance(content, dict) and len(content) == 1:
+            ((key, content),) = content.items()
+            path = (*path, key)
+            if not statement[0].lstrip().startswith("["):
+                lines.setdefault((*table, *path), number + 1 - len(statement))
+        if path and statement[0].lstrip().startswith("["):
+            table = _inside(entries, path[:-1]) + path[-1:]
+            if isinstance(content, list):
+                entries[table] = entries.get(table, -1) + 1
+                lines.setdefault(table, number)
+            table = _inside(entries, table)
+            lines.setdefault(table, number)
+        statement = []
     return lines
 
 
@@ -174,37 +178,6 @@ def _inside(entries: dict[KeyPath, int], path: KeyPath) -> KeyPath:
         if inside in entries:
             inside = (*inside, entries[inside])
     return inside
-
-
-def _blank(string: str) -> str:
-    """A stand-in without brackets; quotes stay, so that a line of text alone is not taken as empty."""
-    return "".join("\n" if letter == "\n" else " " if string.startswith("#") else "_" for letter in string)
-
-
-def _opened(line: str) -> int:
-    return sum(line.count(sign) for sign in "[{") - sum(line.count(sign) for sign in "]}")
-
-
-def _dotted_key(text: str) -> KeyPath:
-    parts: list[str] = []
-    place = 0
-    while match := TOML_KEY.match(text, place):
-        raw = match[1]
-        parts.append(_unquoted(raw))
-        place = match.end()
-        if text[place : place + 1] != ".":
-            break
-        place += 1
-    return tuple(parts)
-
-
-def _unquoted(raw: str) -> str:
-    """The key that is written so; TOML has escapes of its own."""
-    try:
-        return next(iter(tomllib.loads(f"{raw} = 0")))
-    except tomllib.TOMLDecodeError:
-        # A line inside a longer text is no key, and no error is ever looked for there.
-        return raw
 
 
 def dotted(path: KeyPath) -> str:
@@ -242,15 +215,18 @@ def write_document(document: Document, form: Format = "toml") -> str:
 
 def read_document(text: str, form: Format = "toml") -> Document:
     """The domain and policy written in the text; DocumentError with the line of the first mistake."""
-    return _read(*(_parse_toml(text) if form == "toml" else _parse_json(text)))
+    if form == "toml":
+        return _read(_plain(parse_toml(text)), functools.partial(toml_lines, text))
+    content, lines = parse_json(text), json_lines(text)
+    return _read(content, lambda: lines)
 
 
 def read_content(content: Mapping[str, Any]) -> Document:
     """The domain and policy of a document that was parsed already; DocumentError with the path of the first mistake."""
-    return _read(_plain(content), {})
+    return _read(_plain(content), dict)
 
 
-def _read(content: dict[str, Any], lines: Lines) -> Document:
+def _read(content: dict[str, Any], lines: FindLines) -> Document:
     mistakes = list(_mistakes(content, lines))
     if mistakes:
         raise min(mistakes, key=lambda mistake: (mistake[0], mistake[1].line or 0))[1]
@@ -263,7 +239,7 @@ def _read(content: dict[str, Any], lines: Lines) -> Document:
     return Document(domain, _read_policy(content.get("policy", {}), domain, lines))
 
 
-def _read_policy(entry: Mapping[str, Any], domain: Domain, lines: Lines) -> Policy:
+def _read_policy(entry: Mapping[str, Any], domain: Domain, lines: FindLines) -> Policy:
     for name, family in entry.get("attributes", {}).items():
         with _at(("policy", "attributes", name), lines):
             attribute = domain.find(name, PolicyError)
@@ -290,20 +266,12 @@ def _main_key(entry: Mapping[str, Any]) -> KeyPath:
 
 
 @contextmanager
-def _at(path: KeyPath, lines: Lines) -> Iterator[None]:
+def _at(path: KeyPath, lines: FindLines) -> Iterator[None]:
     """Turns errors of what is declared into errors of the document at the given place."""
     try:
         yield
     except (InvalidInput, TooLarge) as error:
-        raise DocumentError(f"{dotted(path)}: {error}", path=dotted(path), line=line_of(lines, path)) from error
-
-
-def _parse_toml(text: str) -> tuple[dict[str, Any], Lines]:
-    return _plain(parse_toml(text)), toml_lines(text)
-
-
-def _parse_json(text: str) -> tuple[dict[str, Any], Lines]:
-    return parse_json(text), json_lines(text)
+        raise DocumentError(f"{dotted(path)}: {error}", path=dotted(path), line=line_of(lines(), path)) from error
 
 
 def _plain(value: Any) -> Any:
@@ -315,13 +283,13 @@ def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime.date | datetime.time) else value
 
 
-def _mistakes(content: object, lines: Lines) -> Iterator[tuple[int, DocumentError]]:
+def _mistakes(content: object, lines: FindLines) -> Iterator[tuple[int, DocumentError]]:
     """Every mistake with its rank: a misspelt key is also a missing one, and the key that is there says more."""
     for error in Draft202012Validator(schema()).iter_errors(content):
         rank = 0 if error.kind.name == "additionalProperties" else 1
         for where, problem in _readable(error):
             place = f"{dotted(where)}: " if where else ""
-            yield rank, DocumentError(f"{place}{problem}", path=dotted(where), line=line_of(lines, where))
+            yield rank, DocumentError(f"{place}{problem}", path=dotted(where), line=line_of(lines(), where))
 
 
 def _readable(error: ValidationError) -> Iterator[tuple[KeyPath, str]]:

@@ -100,7 +100,7 @@ class ListedWindow(ValueWindow):
         place, last = min(first, second), max(first, second)
         steps = 0
         while place < last:
-            ahead = int(self.ends[self.run(np.int64(place))])
+            ahead = int(self.ends[self.run(np.array(place))])
             if ahead == place:
                 return None
             place, steps = ahead, steps + 1
