@@ -353,13 +353,7 @@ class Points:
 
     def middles(self, column: int) -> tuple[Ints, Fraction]:
         """The middle of each value of a column, as whole multiples of the given number."""
-        axis = self.layout[self.axes[column]]
-        attribute = axis.segments.attribute
-        if not isinstance(attribute, Integers | Bins):
-            raise QueryError(f"{self.axes[column]} is no number")
-        scale = attribute.denominator
-        low, high = attribute.spans(axis.firsts, axis.lasts, scale)
-        return low + high, Fraction(1, 2 * scale)
+        return middles(self.axes[column], self.layout[self.axes[column]])
 
     def positions(self, column: int) -> Floats:
         """The middle of each value of a column."""
@@ -374,6 +368,15 @@ class Points:
         return values, counts & passing(self.where, self.cuts, where)
 
 
+def middles(name: str, axis: AxisCells) -> tuple[Ints, Fraction]:
+    """The middle of each ordinary cell of a numeric axis, as whole multiples of the given number."""
+    attribute = axis.segments.attribute
+    if not isinstance(attribute, Integers | Bins):
+        raise QueryError(f"{name} is no bounded number; sums, means and points are of integers and numeric bins")
+    low, high = attribute.spans(axis.firsts, axis.lasts, attribute.denominator)
+    return low + high, Fraction(1, 2 * attribute.denominator)
+
+
 def compile_points(domain: Domain, policy: Policy, columns: tuple[Axis, ...], where: Predicate | None = None) -> Points:
     """The columns as points, with the policy on their values; reads no data."""
     filtered = compile_cells(domain, policy, (), where)
@@ -386,9 +389,7 @@ def compile_points(domain: Domain, policy: Policy, columns: tuple[Axis, ...], wh
     conditions = atoms(where)
     cuts, layout = {}, {}
     for name in dict.fromkeys([*axes, *(atom.attribute for atom in conditions)]):
-        pieces = [groups[name].runs] if name in groups else []
-        pieces += [atom_runs(atom, domain.find(name)) for atom in conditions if atom.attribute == name]
-        cuts[name] = segments(domain.find(name), pieces)
+        cuts[name] = _cut(name, domain.find(name), groups, conditions)
         if name in groups:
             everything = np.ones(cuts[name].count, dtype=np.bool_)
             layout[name] = AxisCells.of(cuts[name], cuts[name].groups(groups[name]), everything)

@@ -323,7 +323,7 @@ class Integers(Attribute):
 
     def spans(self, first: Ints, last: Ints, scale: int) -> tuple[Ints, Ints]:
         """The lowest and highest positions of runs of values, times the scale."""
-        check_sum("positions of a joint threshold", max(abs(self.low), abs(self.high)) * scale)
+        check_sum("positions in their finest unit", max(abs(self.low), abs(self.high)) * scale)
         return (self.low + first) * scale, (self.low + last) * scale
 
     def read(self, values: object) -> Encoded:
@@ -495,7 +495,7 @@ class Bins(Attribute):
     def spans(self, first: Ints, last: Ints, scale: int) -> tuple[Ints, Ints]:
         """The left and right edges of runs of bins, times the scale (a multiple of the denominator)."""
         furthest = max(abs(self.edge(0)), abs(self.edge(self.count)))
-        check_sum("positions of a joint threshold", int(furthest * scale))
+        check_sum("positions in their finest unit", int(furthest * scale))
         if self.width is None:
             edges = np.array([int(edge * scale) for edge in self.edges], dtype=np.int64)
             return edges[first], edges[last + 1]

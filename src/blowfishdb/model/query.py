@@ -11,8 +11,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from blowfishdb.errors import DomainError, QueryError, TooLarge
-from blowfishdb.model.cells import Cells
-from blowfishdb.model.domain import Attribute, Bins, Integers
+from blowfishdb.model.cells import Cells, middles
 from blowfishdb.model.numbers import Ints, exact
 from blowfishdb.model.predicate import PREDICATES, Axis, Column, Predicate, as_axes
 from blowfishdb.model.workload import (
@@ -48,18 +47,15 @@ def measure_of(cells: Cells) -> Measure:
     """The values along the one axis of a sum or mean; whole numbers by themselves, bins by their exact middle."""
     if len(cells.axes) != 1 or cells.plain[0] == 0:
         raise QueryError("sums and means are of one attribute, with at least one value that the filter keeps")
-    axis = cells.layout[cells.axes[0]]
-    attribute = axis.segments.attribute
+    (name,), (axis,) = cells.axes, cells.layout.values()
     if not axis.in_order:
-        raise QueryError(f"{cells.axes[0]}: sums and means need values or bins in order")
-    middles = _middles(attribute, axis.firsts, axis.lasts, cells.axes[0])
-    scale = math.lcm(*{middle.denominator for middle in middles})
-    largest = max(abs(middle) for middle in middles) * scale
+        raise QueryError(f"{name}: sums and means need values or bins in order")
+    halves, unit = middles(name, axis)
+    shared = math.gcd(unit.denominator, int(np.gcd.reduce(halves)))
+    numerators, scale = halves // shared, unit.denominator // shared
+    largest = int(np.abs(numerators).max())
     if largest > LARGEST_ENTRY:
-        raise TooLarge(
-            f"values of {cells.axes[0]} in their finest unit", int(largest), LARGEST_ENTRY, "Use wider bins."
-        )
-    numerators = np.array([int(middle * scale) for middle in middles], dtype=np.int64)
+        raise TooLarge(f"values of {name} in their finest unit", largest, LARGEST_ENTRY, "Use wider bins.")
     offset = int(numerators[0] + numerators[-1]) // 2
     spread = max(1, int(np.abs(numerators - offset).max()))
     return Measure(numerators, scale, offset, spread)
@@ -82,16 +78,6 @@ def _padded(cells: Cells, values: Ints) -> Ints:
     row = np.zeros(cells.graph.cells, dtype=np.int64)
     row[: values.size] = values
     return row
-
-
-def _middles(attribute: Attribute, firsts: Ints, lasts: Ints, name: str) -> list[Fraction]:
-    ends = list(zip(firsts.tolist(), lasts.tolist(), strict=True))
-    match attribute:
-        case Integers():
-            return [Fraction(2 * attribute.low + first + last, 2) for first, last in ends]
-        case Bins():
-            return [(attribute.edge(first) + attribute.edge(last + 1)) / 2 for first, last in ends]
-    raise QueryError(f"{name} is no bounded number; sums and means are of integers and numeric bins")
 
 
 Kind = Literal[

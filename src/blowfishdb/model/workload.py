@@ -131,8 +131,8 @@ PAIRS_PER_RANGE = 4
 
 
 @dataclass(frozen=True)
-class Identity(NonNegativeRows):
-    """The count of every cell."""
+class LineRows(NonNegativeRows):
+    """Rows without a negative entry that the number of cells alone determines."""
 
     cells: int
 
@@ -142,6 +142,11 @@ class Identity(NonNegativeRows):
     @property
     def shape(self) -> tuple[int, int]:
         return self.cells, self.cells
+
+
+@dataclass(frozen=True)
+class Identity(LineRows):
+    """The count of every cell."""
 
     def dot(self, cells: Numbers) -> Numbers:
         return as_columns(cells, self.cells).copy()
@@ -154,17 +159,8 @@ class Identity(NonNegativeRows):
 
 
 @dataclass(frozen=True)
-class Prefix(NonNegativeRows):
+class Prefix(LineRows):
     """Row i counts the cells 0 to i; the last row is the total."""
-
-    cells: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "cells", check_cells(self.cells))
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.cells, self.cells
 
     def dot(self, cells: Numbers) -> Numbers:
         columns = as_columns(cells, self.cells)
@@ -223,13 +219,8 @@ class Intervals(NonNegativeRows):
 
 
 @dataclass(frozen=True)
-class AllRanges(NonNegativeRows):
+class AllRanges(LineRows):
     """Every non-empty range [low, high) in lexicographic order of (low, high)."""
-
-    cells: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "cells", check_cells(self.cells))
 
     @property
     def shape(self) -> tuple[int, int]:
