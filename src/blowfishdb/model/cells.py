@@ -29,7 +29,7 @@ from blowfishdb.model.domain import Attribute, Bins, Domain, Integers
 from blowfishdb.model.encoding import digest
 from blowfishdb.model.graphs import ZERO, CellGraph, Composition, Factor, GridGraph, Presence, factor_shape
 from blowfishdb.model.groups import AxisCells, Grouping, Segments, atom_runs, grouping, segments
-from blowfishdb.model.numbers import Bools, Floats, Ints, distinct
+from blowfishdb.model.numbers import Bools, Floats, Ints, distinct, row_major
 from blowfishdb.model.policy import Person, Policy
 from blowfishdb.model.predicate import PREDICATES, Atom, Axis, Column, Predicate, as_axes, atoms
 from blowfishdb.model.projection import Verdict, complete, evaluate, factor_graph, leaving_cells, passing
@@ -270,23 +270,17 @@ def _union(numbers: Iterable[int], cells_of: Callable[[int], Ints], cells: Cells
 
 def _marginal(domain: Domain, constraint: MarginalConstraint, cells: Cells) -> tuple[Ints, Ints]:
     """A part for each combination of cells along the axes that the marginal has, and its total."""
-    listed = marginal_counts(domain, constraint)
-    shape = cells.graph.shape
+    codes, counts = marginal_counts(domain, constraint)
     along = [name for name in cells.axes if name in constraint.attributes]
-    sizes = [cells.layout[name].cells for name in along]
-    place = np.unravel_index(np.arange(cells.graph.cells), shape)
-    labels = np.zeros(cells.graph.cells, dtype=np.int64)
-    for name, size in zip(along, sizes, strict=True):
-        labels = labels * size + place[cells.axes.index(name)]
+    axes = [cells.layout[name] for name in along]
+    sizes = [axis.cells for axis in axes]
+    place = np.unravel_index(np.arange(cells.graph.cells), cells.graph.shape)
+    labels = row_major((place[cells.axes.index(name)] for name in along), sizes)
+    columns = (codes[:, constraint.attributes.index(name)] for name in along)
+    listed = row_major((axis.cell_of[axis.segments.of(code)] for axis, code in zip(axes, columns, strict=True)), sizes)
     totals = np.zeros(math.prod(sizes), dtype=np.int64)
-    if listed is not None:
-        codes, counts = listed
-        flat = np.zeros(counts.size, dtype=np.int64)
-        for name, size in zip(along, sizes, strict=True):
-            axis = cells.layout[name]
-            flat = flat * size + axis.cell_of[axis.segments.of(codes[:, constraint.attributes.index(name)])]
-        np.add.at(totals, flat, counts)
-    return labels, totals
+    np.add.at(totals, np.broadcast_to(listed, counts.shape), counts)
+    return np.array(np.broadcast_to(labels, cells.graph.cells)), totals
 
 
 MOST_COLUMNS = 8

@@ -39,7 +39,7 @@ from blowfishdb.model.graphs import (
     collected,
 )
 from blowfishdb.model.groups import AxisCells, Segments
-from blowfishdb.model.numbers import Bools, Ints
+from blowfishdb.model.numbers import Bools, Ints, row_major
 from blowfishdb.model.policy import Person, Policy, ValueWindow
 from blowfishdb.model.projection import Verdict, evaluate, leaving_cells
 
@@ -56,7 +56,10 @@ def _may_change(domain: Domain, policy: Policy, constraint: Constraint) -> bool:
     hides_presence = policy.presence != "public"
     if isinstance(constraint, CountConstraint | RangeConstraint):
         told = signatures(domain, [constraint])
-        return bool(told.patterns.any()) and (hides_presence or _count_may_change(domain, policy, constraint, told))
+        if hides_presence or not told.patterns.any():
+            return bool(told.patterns.any())
+        verdict = evaluate(constraint.condition, told.cuts, {})
+        return bool(leaving_cells(domain, policy, verdict, told.cuts, {}).any())
     if isinstance(constraint, MarginalConstraint):
         return hides_presence or any(_can_move(domain, policy, name) for name in constraint.attributes)
     return hides_presence
@@ -69,13 +72,6 @@ def _can_move(domain: Domain, policy: Policy, name: str) -> bool:
         return attribute.total_size > 1
     graph = policy.graph(domain, name)
     return graph.part_count < graph.size if isinstance(graph, ValueWindow) else graph.edge_count > 0
-
-
-def _count_may_change(
-    domain: Domain, policy: Policy, constraint: CountConstraint | RangeConstraint, told: Signatures
-) -> bool:
-    verdict = evaluate(constraint.condition, told.cuts, {})
-    return bool(leaving_cells(domain, policy, verdict, told.cuts, {}).any())
 
 
 MOST_COLUMNS = 62
@@ -278,7 +274,7 @@ def pieces_of(
     shape = tuple(axis.cells for axis in layout.values()) or (1,)
     axes = list(layout)
     shared = [name for name in told.names if name in cuts]
-    segment = {name: _query_segments(told.cuts[name], cuts[name]) for name in shared}
+    segment = {name: cuts[name].of(told.cuts[name].codes) for name in shared}
     bound = [name for name in axes if name in shared]
     filtered = [name for name in verdict.names if name not in shared and name in layout]
     rest = [name for name in axes if name not in bound and name not in filtered]
@@ -308,12 +304,6 @@ def pieces_of(
     )
 
 
-def _query_segments(fine: Segments, coarse: Segments) -> Ints:
-    """The query's segment of each of the finer segments."""
-    special = coarse.starts.size + np.arange(len(coarse.slots))
-    return np.concatenate([coarse.of(fine.starts), special])
-
-
 def _by_filter(
     told: Signatures,
     verdict: Verdict,
@@ -341,9 +331,8 @@ def _by_filter(
             accepted = np.asarray(accepted.any(axis=axis, keepdims=True))
         else:
             accepted = layout[name].merged(accepted, axis)
-    for name in first:
-        count = verdict.accepted.shape[verdict.names.index(name)]
-        key = key * count + told.along(name, segment[name])
+    counts = (verdict.accepted.shape[place] for place in places)
+    key = key + row_major((told.along(name, segment[name]) for name in first), counts)
     return accepted.reshape(zeros.size, -1), zeros, key
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -16,7 +17,7 @@ import numpy as np
 from blowfishdb.errors import DomainError, PolicyError, QueryError, TooLarge
 from blowfishdb.model.domain import Attribute, Domain
 from blowfishdb.model.groups import Runs, Segments, along, atom_runs, combinations, segments
-from blowfishdb.model.numbers import Bools, Ints, exact
+from blowfishdb.model.numbers import Bools, Ints, exact, row_major
 from blowfishdb.model.predicate import (
     PREDICATES,
     Atom,
@@ -150,14 +151,13 @@ def rows_constraint(value: int | None = None) -> RowsConstraint:
     return RowsConstraint(value)
 
 
-def is_given(constraint: Constraint) -> bool:
-    """Whether the number itself is given, or the counts of a marginal."""
-    return (constraint.values if isinstance(constraint, MarginalConstraint) else constraint.value) is not None
-
-
 def numbers_given(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
-    """The constraints of which the numbers themselves are given."""
-    return tuple(filter(is_given, constraints))
+    """The constraints of which the number itself is given, or the counts of a marginal."""
+    return tuple(
+        constraint
+        for constraint in constraints
+        if (constraint.values if isinstance(constraint, MarginalConstraint) else constraint.value) is not None
+    )
 
 
 def marginals_of(constraints: Iterable[Constraint]) -> list[MarginalConstraint]:
@@ -179,15 +179,9 @@ def rows_given(constraint: Constraint) -> int | None:
 
 def without_values(constraint: Constraint) -> Constraint:
     """What is known, without the number itself."""
-    match constraint:
-        case CountConstraint(condition):
-            return CountConstraint(condition)
-        case RangeConstraint(attribute, low, high):
-            return RangeConstraint(attribute, low, high)
-        case MarginalConstraint(attributes):
-            return MarginalConstraint(attributes)
-        case RowsConstraint():
-            return RowsConstraint()
+    if isinstance(constraint, MarginalConstraint):
+        return replace(constraint, values=None)
+    return replace(constraint, value=None)
 
 
 def _check_value(value: object) -> None:
@@ -286,16 +280,15 @@ def _count(value: object) -> int | None:
     return value
 
 
-def marginal_counts(domain: Domain, constraint: MarginalConstraint) -> tuple[Ints, Ints] | None:
-    """The given counts of a marginal: value codes of each listed combination, and their counts; None without any."""
-    if constraint.values is None:
-        return None
+def marginal_counts(domain: Domain, constraint: MarginalConstraint) -> tuple[Ints, Ints]:
+    """The given counts of a marginal: value codes of each listed combination, and their counts."""
     attributes = [(name, domain.find(name, PolicyError)) for name in constraint.attributes]
+    listed = constraint.values or ()
     codes = [
-        [_code_of(attribute, value, name) for (name, attribute), value in zip(attributes, listed, strict=True)]
-        for listed, _ in constraint.values
+        [_code_of(attribute, value, name) for (name, attribute), value in zip(attributes, combination, strict=True)]
+        for combination, _ in listed
     ]
-    counts = np.array([count for _, count in constraint.values], dtype=np.int64)
+    counts = np.array([count for _, count in listed], dtype=np.int64)
     return np.array(codes, dtype=np.int64).reshape(-1, len(constraint.attributes)), counts
 
 
@@ -345,10 +338,8 @@ class Signatures:
 
     def margin(self, names: Iterable[str]) -> Ints:
         """For each combination its cell in the table of the named attributes' segments."""
-        cell = np.zeros((1,) * self.pattern.ndim, dtype=np.int64)
-        for name in names:
-            count = self.cuts[name].count
-            cell = cell * count + self.along(name, np.arange(count))
+        counts = {name: self.cuts[name].count for name in names}
+        cell = row_major((self.along(name, np.arange(count)) for name, count in counts.items()), counts.values())
         return np.broadcast_to(cell, self.pattern.shape)
 
 
@@ -450,7 +441,7 @@ def atoms_of(signatures: Signatures, *, absence: bool) -> Atoms:
     width = signatures.patterns.shape[0] + 1
     keys = cell * width + signatures.pattern
     patterns = np.concatenate([signatures.patterns, np.zeros((1, signatures.patterns.shape[1]), dtype=np.bool_)])
-    nothing = _row_of(signatures.patterns, patterns[-1], width - 1)
+    nothing = int(np.flatnonzero(~patterns.any(axis=1))[0])
     absent_key = cells * width + nothing if margin else nothing
     every = np.append(keys.reshape(-1), absent_key) if absence else keys.reshape(-1)
     atom_keys, first, numbers = np.unique(every, return_index=True, return_inverse=True)
@@ -459,11 +450,6 @@ def atoms_of(signatures: Signatures, *, absence: bool) -> Atoms:
     settled = len(signatures.margins) <= 1 and _is_settled(atom_keys // width, patterns[atom_keys % width], times)
     atom_of = numbers[: keys.size].reshape(shape).astype(np.int64)
     return Atoms(atom_of, times, int(numbers[-1]) if absence else None, settled)
-
-
-def _row_of(patterns: Bools, wanted: Bools, otherwise: int) -> int:
-    same = np.flatnonzero(np.all(patterns == wanted, axis=1))
-    return int(same[0]) if same.size else otherwise
 
 
 def _is_settled(cells: Ints, patterns: Bools, times: Ints) -> bool:
@@ -575,13 +561,9 @@ def _expected(domain: Domain, told: Signatures, constraint: MarginalConstraint) 
     """The given count of each cell of the marginal; cells that are not listed count 0."""
     sizes = [told.cuts[name].count for name in constraint.attributes]
     expected = np.zeros(math.prod(sizes), dtype=np.int64)
-    listed = marginal_counts(domain, constraint)
-    if listed is not None:
-        codes, counts = listed
-        flat = np.zeros(counts.size, dtype=np.int64)
-        for place, (name, size) in enumerate(zip(constraint.attributes, sizes, strict=True)):
-            flat = flat * size + told.cuts[name].of(codes[:, place])
-        expected[flat] = counts
+    codes, counts = marginal_counts(domain, constraint)
+    places = (told.cuts[name].of(code) for name, code in zip(constraint.attributes, codes.T, strict=True))
+    expected[row_major(places, sizes)] = counts
     return expected
 
 
@@ -629,8 +611,6 @@ def as_constraints(declared: Iterable[str | Constraint]) -> tuple[Constraint, ..
 def check_constraints(domain: Domain, constraints: tuple[Constraint, ...]) -> None:
     """PolicyError for unknown attributes or values, and for counts that no table can have together."""
     for marginal in marginals_of(constraints):
-        for name in marginal.attributes:
-            domain.find(name, PolicyError)
         marginal_counts(domain, marginal)
     signatures(domain, constraints)
     total = _total(constraints)
@@ -669,32 +649,25 @@ def _check_marginals(domain: Domain, constraints: Sequence[Constraint]) -> None:
                 )
 
 
-def _summed(domain: Domain, constraint: MarginalConstraint, names: Sequence[str]) -> dict[tuple[int, ...], int]:
-    sums: dict[tuple[int, ...], int] = {}
-    listed = marginal_counts(domain, constraint)
-    if listed is None:
-        return sums
+def _summed(domain: Domain, constraint: MarginalConstraint, names: Sequence[str]) -> Counter[tuple[int, ...]]:
+    codes, counts = marginal_counts(domain, constraint)
     places = [constraint.attributes.index(name) for name in names]
-    for codes, count in zip(listed[0][:, places].tolist(), listed[1].tolist(), strict=True):
-        key = tuple(codes)
-        sums[key] = sums.get(key, 0) + count
-    return {key: count for key, count in sums.items() if count}
+    sums = Counter[tuple[int, ...]]()
+    for key, count in zip(map(tuple, codes[:, places].tolist()), counts.tolist(), strict=True):
+        sums[key] += count
+    return +sums
 
 
 def _check_counts_against_marginals(domain: Domain, constraints: Sequence[Constraint]) -> None:
     """A given count lies between what a given marginal makes certain and what it makes possible."""
-    counts = [
-        constraint
-        for constraint in constraints
-        if isinstance(constraint, CountConstraint | RangeConstraint) and constraint.value is not None
-    ]
-    for marginal in marginals_of(constraints):
-        listed = marginal_counts(domain, marginal)
-        if listed is None:
-            continue
-        for constraint in counts:
-            least, most = _bounds(domain, constraint, marginal, *listed)
-            if constraint.value is not None and not least <= constraint.value <= most:
+    given = numbers_given(constraints)
+    for marginal in marginals_of(given):
+        codes, counts = marginal_counts(domain, marginal)
+        for constraint in counts_of(given):
+            if isinstance(constraint, RowsConstraint) or constraint.value is None:
+                continue
+            least, most = _bounds(domain, constraint, marginal, codes, counts)
+            if not least <= constraint.value <= most:
                 raise PolicyError(
                     f"{write_constraint(constraint)} contradicts {write_constraint(marginal)}, "
                     f"which leaves {least:,} to {most:,} records"

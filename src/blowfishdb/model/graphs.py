@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -12,7 +13,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from blowfishdb.errors import PolicyError, TooLarge
 from blowfishdb.model.encoding import digest, encode
-from blowfishdb.model.numbers import Bools, Ints, as_ints, check_sum
+from blowfishdb.model.numbers import Bools, Ints, as_ints, check_sum, consecutive
 
 EDGE_LIMIT = 20_000_000
 """No graph lists more edges than this; larger ones are handled symbolically or refused."""
@@ -100,16 +101,13 @@ class WindowGraph:
             raise TooLarge("edges of a policy graph", self.edge_count, EDGE_LIMIT, "Use coarser bins.")
         index = np.arange(self.size)
         count = self.reach - index
-        first = np.repeat(index, count)
-        offset = np.arange(first.size) - np.repeat(np.cumsum(count) - count, count)
-        parts = [np.stack([first, first + 1 + offset], axis=1)]
+        parts = [np.stack([np.repeat(index, count), consecutive(index + 1, count)], axis=1)]
         mask = self.is_universal
         for universal_vertex in self.universal:
             others = index[~mask | (index > universal_vertex)]
             others = others[others != universal_vertex]
             parts.append(np.stack([np.minimum(others, universal_vertex), np.maximum(others, universal_vertex)], axis=1))
-        every = np.concatenate(parts)
-        return every[np.lexsort((every[:, 1], every[:, 0]))].astype(np.int64)
+        return in_order(np.concatenate(parts)).astype(np.int64)
 
     def neighbours(self, vertex: int) -> Ints:
         index = np.arange(self.size)
@@ -157,6 +155,25 @@ def by_first_appearance(labels: Ints) -> Ints:
     rank = np.empty(first.size, dtype=np.int64)
     rank[np.argsort(first)] = np.arange(first.size)
     return rank[inverse.reshape(-1)]
+
+
+def in_order(pairs: Ints) -> Ints:
+    """The edges in lexicographic order."""
+    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+
+def ordered_pairs(graph: Factor) -> tuple[Ints, Ints]:
+    """Every edge in both directions, and each vertex with itself."""
+    (low, high), stay = graph.edges().T, np.arange(graph.size)
+    return np.concatenate([low, high, stay]), np.concatenate([high, low, stay])
+
+
+def product_labels(components: Iterable[Ints]) -> Ints:
+    """A label per combination of cells of several axes, from the labels along each."""
+    labels = np.zeros(1, dtype=np.int64)
+    for axis_labels in components:
+        labels = (labels[:, None] * (int(axis_labels.max()) + 1) + axis_labels[None, :]).reshape(-1)
+    return labels
 
 
 def adjacency(edges: Ints, size: int) -> csr_array:
@@ -251,8 +268,7 @@ class CliqueGraph:
         for block in np.split(np.argsort(self.labels, kind="stable"), np.cumsum(np.bincount(self.labels))[:-1]):
             low, high = np.triu_indices(block.size, k=1)
             parts.append(np.stack([block[low], block[high]], axis=1))
-        every = np.concatenate(parts)
-        return every[np.lexsort((every[:, 1], every[:, 0]))]
+        return in_order(np.concatenate(parts))
 
     def neighbours(self, vertex: int) -> Ints:
         same = np.flatnonzero(self.labels == self.labels[vertex])
@@ -329,14 +345,6 @@ class GridGraph:
         low, high = self.lows[axis][:cells], self.highs[axis][:cells]
         return np.searchsorted(low, high[None, :] + radii[:, None], side="right") - 1
 
-    def _axis_pairs(self, axis: int) -> tuple[Ints, Ints, Ints]:
-        """Ordered pairs of one axis within theta, each with its gap; a universal vertex has gap 0 to everything."""
-        graph = self.axis_within(axis, self.theta)
-        edges, stay = graph.edges(), np.arange(graph.size)
-        first = np.concatenate([edges[:, 0], edges[:, 1], stay])
-        second = np.concatenate([edges[:, 1], edges[:, 0], stay])
-        return first, second, self._gap(axis, first, second)
-
     def _gap(self, axis: int, first: Ints, second: Ints) -> Ints:
         """The distance of two cells along one axis."""
         low, high, universal = self.lows[axis], self.highs[axis], self.universal[axis]
@@ -354,7 +362,8 @@ class GridGraph:
         first = second = cost = np.zeros(1, dtype=np.int64)
         limit = self.theta**2 if self.metric == "l2" else self.theta
         for axis, size in enumerate(self.shape):
-            one, two, gap = self._axis_pairs(axis)
+            one, two = ordered_pairs(self.axis_within(axis, self.theta))
+            gap = self._gap(axis, one, two)
             if first.size * one.size > 4 * EDGE_LIMIT:
                 raise TooLarge("pairs of a joint policy", first.size * one.size, 4 * EDGE_LIMIT, "Use coarser bins.")
             step = gap**2 if self.metric == "l2" else gap
@@ -364,29 +373,21 @@ class GridGraph:
             second = (second[:, None] * size + two[None, :])[near]
             cost = total[near]
         keep = first < second
-        pairs = np.stack([first[keep], second[keep]], axis=1)
-        return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+        return in_order(np.stack([first[keep], second[keep]], axis=1))
 
     def joined(self, first: Ints, second: Ints) -> Ints:
         """For each pair of flattened cells, 1 where they are equal or joined."""
         one, two = np.unravel_index(first, self.shape), np.unravel_index(second, self.shape)
-        gaps = [self._gap(axis, one[axis], two[axis]) for axis in range(len(self.shape))]
-        stacked = np.stack(gaps)
-        if self.metric == "l1":
-            near = stacked.sum(axis=0) <= self.theta
-        elif self.metric == "l2":
-            near = (stacked**2).sum(axis=0) <= self.theta**2
+        gaps = np.stack([self._gap(axis, one[axis], two[axis]) for axis in range(len(self.shape))])
+        if self.metric == "l2":
+            near = (gaps**2).sum(axis=0) <= self.theta**2
         else:
-            near = stacked.max(axis=0) <= self.theta
+            near = (gaps.sum(axis=0) if self.metric == "l1" else gaps.max(axis=0)) <= self.theta
         return np.asarray(near, dtype=np.int64)
 
     def components(self) -> Ints:
         """A label per flattened cell: cells in one component of every axis are connected, one axis at a time."""
-        labels = np.zeros(1, dtype=np.int64)
-        for axis in range(len(self.shape)):
-            axis_labels = self.axis_within(axis, self.theta).components()
-            labels = (labels[:, None] * (int(axis_labels.max()) + 1) + axis_labels[None, :]).reshape(-1)
-        return labels
+        return product_labels(self.axis_within(axis, self.theta).components() for axis in range(len(self.shape)))
 
     def fingerprint(self) -> bytes:
         """Bytes that determine the graph, for digests."""
@@ -539,28 +540,23 @@ class CellGraph:
             raise TooLarge("edges of the projected policy", self.value_edge_bound, EDGE_LIMIT, "Use coarser bins.")
         if not self.has_value_edges:
             return np.empty((0, 2), dtype=np.int64)
-        moves, sizes = [factor.edges() for factor in self.factors], [factor.size for factor in self.factors]
-        pairs = self._strong(moves, sizes) if self.composition == "record" else self._cartesian(moves, sizes)
-        return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+        return in_order(self._strong() if self.composition == "record" else self._cartesian())
 
-    @staticmethod
-    def _strong(moves: list[Ints], sizes: list[int]) -> Ints:
+    def _strong(self) -> Ints:
         first = second = np.zeros(1, dtype=np.int64)
-        for edges, size in zip(moves, sizes, strict=True):
-            one = np.concatenate([edges[:, 0], edges[:, 1], np.arange(size)])
-            two = np.concatenate([edges[:, 1], edges[:, 0], np.arange(size)])
-            first = (first[:, None] * size + one[None, :]).reshape(-1)
-            second = (second[:, None] * size + two[None, :]).reshape(-1)
+        for factor in self.factors:
+            one, two = ordered_pairs(factor)
+            first = (first[:, None] * factor.size + one[None, :]).reshape(-1)
+            second = (second[:, None] * factor.size + two[None, :]).reshape(-1)
         keep = first < second
         return np.stack([first[keep], second[keep]], axis=1)
 
-    @staticmethod
-    def _cartesian(moves: list[Ints], sizes: list[int]) -> Ints:
-        parts = []
-        for axis, edges in enumerate(moves):
-            before, after = math.prod(sizes[:axis]), math.prod(sizes[axis + 1 :])
-            rest = (np.arange(before)[:, None] * sizes[axis] * after + np.arange(after)[None, :]).reshape(-1, 1)
-            parts.append(np.stack([(rest + edges[None, :, k] * after).reshape(-1) for k in (0, 1)], axis=1))
+    def _cartesian(self) -> Ints:
+        parts, after = [], self.cells
+        for factor in self.factors:
+            before, after = self.cells // after, after // factor.size
+            rest = (np.arange(before)[:, None] * factor.size * after + np.arange(after)[None, :]).reshape(-1, 1)
+            parts.append(np.stack([(rest + end[None, :] * after).reshape(-1) for end in factor.edges().T], axis=1))
         return np.concatenate(parts)
 
     def edges(self) -> Ints:
@@ -572,10 +568,7 @@ class CellGraph:
         """A label per cell; cells whose component contains the ZERO vertex carry the label ZERO."""
         if not self.has_value_edges:
             return np.full(self.cells, ZERO, dtype=np.int64)
-        labels = np.zeros(1, dtype=np.int64)
-        for factor in self.factors:
-            factor_labels = factor.components()
-            labels = (labels[:, None] * (int(factor_labels.max()) + 1) + factor_labels[None, :]).reshape(-1)
+        labels = product_labels(factor.components() for factor in self.factors)
         free = ~np.isin(labels, labels[self.to_zero])
         result = np.full(self.cells, ZERO, dtype=np.int64)
         result[free] = by_first_appearance(labels[free])

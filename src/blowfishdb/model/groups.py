@@ -162,6 +162,11 @@ class Segments:
         return self.attribute.slots
 
     @property
+    def codes(self) -> Ints:
+        """The lowest value code of each segment."""
+        return np.append(self.starts, np.array([slot.code for slot in self.slots], dtype=np.int64))
+
+    @property
     def count(self) -> int:
         return int(self.starts.size) + len(self.slots)
 

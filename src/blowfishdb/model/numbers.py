@@ -119,6 +119,14 @@ def distinct(values: Ints) -> Ints:
     return np.asarray(ordered[np.diff(ordered, prepend=ordered[:1] - 1) != 0], dtype=np.int64)
 
 
+def row_major(places: Iterable[Ints], sizes: Iterable[int]) -> Ints:
+    """The flat place of each combination of places along several axes; arrays broadcast, and without axes it is 0."""
+    flat = np.zeros((), dtype=np.int64)
+    for place, size in zip(places, sizes, strict=True):
+        flat = flat * size + place
+    return flat
+
+
 def consecutive(starts: Ints | int, lengths: Ints) -> Ints:
     """start, start + 1, ... for each start as many numbers as its length says, one after the other."""
     return np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths - starts, lengths)
