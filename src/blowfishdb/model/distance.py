@@ -5,6 +5,7 @@ At distance d an observer's odds between the two change by at most e^(epsilon d)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -38,32 +39,33 @@ STRETCH_LIMIT = 2048
 
 def value_distance(domain: Domain, policy: Policy, name: str, one: object, two: object) -> int | None:
     """Steps between two raw values of one attribute (None stands for NULL), the others staying as they are."""
-    attribute = policy.applied(domain).find(name, PolicyError)
-    first, second = _code(attribute, one), _code(attribute, two)
-    grid = policy.grid_of(name)
-    if grid is not None:
-        return _joint_distance([attribute], grid, [first], [second])
-    return _code_distance(policy.graph(domain, name), attribute, first, second)
+    return _factor_distance(policy.applied(domain), policy, (name,), {name: one}, {name: two})
 
 
 def record_distance(domain: Domain, policy: Policy, one: Mapping[str, object], two: Mapping[str, object]) -> int | None:
     """Steps between two records; attributes missing from a record count as NULL."""
     domain = policy.applied(domain)
-    steps: list[int | None] = []
-    for names in policy.factors(domain.names):
-        declared = [domain[name] for name in names]
-        first = [_code(domain[name], one.get(name)) for name in names]
-        second = [_code(domain[name], two.get(name)) for name in names]
-        grid = policy.grid_of(names[0])
-        if grid is not None:
-            steps.append(_joint_distance(declared, grid, first, second))
-        else:
-            steps.append(_code_distance(policy.graph(domain, names[0]), declared[0], first[0], second[0]))
+    steps = [_factor_distance(domain, policy, names, one, two) for names in policy.factors(domain.names)]
     finite = [step for step in steps if step is not None]
     apart: int | None = None
     if len(finite) == len(steps):
         apart = max(finite) if policy.composition == "record" else sum(finite)
     return _past_absence(policy, apart)
+
+
+def _factor_distance(
+    domain: Domain, policy: Policy, names: Sequence[str], one: Mapping[str, object], two: Mapping[str, object]
+) -> int | None:
+    """Steps between two records along one attribute, or along several with a joint threshold."""
+    declared = [domain.find(name, PolicyError) for name in names]
+    first, second = (
+        [_code(attribute, record.get(name)) for name, attribute in zip(names, declared, strict=True)]
+        for record in (one, two)
+    )
+    grid = policy.grid_of(names[0])
+    if grid is not None:
+        return _joint_distance(declared, grid, first, second)
+    return _code_distance(policy.graph(domain, names[0]), declared[0], first[0], second[0])
 
 
 def hidden_distance(domain: Domain, policy: Policy, name: str, one: object, two: object) -> int | None:
@@ -109,15 +111,14 @@ def finest_axis(attribute: Attribute) -> AxisCells:
 
 
 def _joint_distance(declared: Sequence[Attribute], grid: Grid, one: list[int], two: list[int]) -> int | None:
-    size = 1
-    for attribute in declared:
-        size *= attribute.total_size
+    size = math.prod(attribute.total_size for attribute in declared)
     if size > EDGE_LIMIT:
         raise TooLarge("cells of a joint threshold", size, EDGE_LIMIT, "Ask for coarser bins.")
     axes = [finest_axis(attribute) for attribute in declared]
     graph = project_joint(grid, axes)
-    first = [int(axis.segments.of(np.array([code]))[0]) for axis, code in zip(axes, one, strict=True)]
-    second = [int(axis.segments.of(np.array([code]))[0]) for axis, code in zip(axes, two, strict=True)]
+    first, second = (
+        [int(axis.segments.of(np.array(code))) for axis, code in zip(axes, codes, strict=True)] for codes in (one, two)
+    )
     if not isinstance(graph, GridGraph):
         return graph.distance(first[0], second[0])
     if grid.metric == "linf":

@@ -460,14 +460,13 @@ class Bins(Attribute):
         number = exact(value, "the value", DomainError)
         low, high = self._around(number)
         if low != high:
-            raise DomainError(self._refusal(number, low))
+            near = f"{show(self.edge(low))} and {show(self.edge(high))}"
+            raise DomainError(f"{show(number)} is inside a bin; the nearest edges are {near}")
         return low
 
     def up_to(self, value: Value) -> int:
         number = exact(value, "the value", DomainError)
-        low, high = self._around(number)
-        if low != high:
-            raise DomainError(self._refusal(number, low))
+        low = self.below(number)
         if self.edge(0) <= number < self.edge(self.count):
             raise DomainError(f"bins include their left edge only: ask for < {show(number)} or for < the next edge")
         return low
@@ -482,10 +481,6 @@ class Bins(Attribute):
             return bisect_right(self.edges, number) - 1, bisect_left(self.edges, number)
         steps = (number - self.start) / self.width
         return math.floor(steps), math.ceil(steps)
-
-    def _refusal(self, number: Fraction, index: int) -> str:
-        near = f"{show(self.edge(index))} and {show(self.edge(index + 1))}"
-        return f"{show(number)} is inside a bin; the nearest edges are {near}"
 
     @cached_property
     def denominator(self) -> int:

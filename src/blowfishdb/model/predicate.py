@@ -288,12 +288,8 @@ def _quoted(text: str) -> str:
     return f"'{doubled}'"
 
 
-def condition_words(condition: Predicate) -> str:
+def condition_words(condition: Predicate, depth: int = DEEPEST) -> str:
     """The condition for people, much as SQL would write it; long lists and deep nests are cut short."""
-    return _words(condition, DEEPEST)
-
-
-def _words(condition: Predicate, depth: int) -> str:
     if depth == 0:
         return "..."
     match condition:
@@ -310,13 +306,13 @@ def _words(condition: Predicate, depth: int) -> str:
         case Negation(Comparison(attribute, "==", value)):
             return f"{attribute} <> {_value_words(value)}"
         case Negation(inner):
-            return f"not ({_words(inner, depth - 1)})"
+            return f"not ({condition_words(inner, depth - 1)})"
         case Both(Comparison(one, ">=", low), Comparison(two, "<=", high)) if one == two:
             return f"{one} between {_value_words(low)} and {_value_words(high)}"
         case Both(first, second):
-            return f"{_words(first, depth - 1)} and {_words(second, depth - 1)}"
+            return f"{condition_words(first, depth - 1)} and {condition_words(second, depth - 1)}"
         case Either(first, second):
-            return f"({_words(first, depth - 1)} or {_words(second, depth - 1)})"
+            return f"({condition_words(first, depth - 1)} or {condition_words(second, depth - 1)})"
 
 
 def _value_words(value: object) -> str:

@@ -61,25 +61,6 @@ def measure_of(cells: Cells) -> Measure:
     return Measure(numerators, scale, offset, spread)
 
 
-def sum_rows(cells: Cells) -> Sparse:
-    """One row: the values."""
-    measure = measure_of(cells)
-    return Sparse(_padded(cells, measure.numerators)[None, :])
-
-
-def mean_rows(cells: Cells) -> Sparse:
-    """Two rows: values less the offset, and the count of ordinary cells times the spread."""
-    measure = measure_of(cells)
-    count = np.full(measure.numerators.size, measure.spread, dtype=np.int64)
-    return Sparse(np.stack([_padded(cells, measure.numerators - measure.offset), _padded(cells, count)]))
-
-
-def _padded(cells: Cells, values: Ints) -> Ints:
-    row = np.zeros(cells.graph.cells, dtype=np.int64)
-    row[: values.size] = values
-    return row
-
-
 Kind = Literal[
     "count", "histogram", "histogram2d", "cdf", "ranges", "marginals", "sum", "mean", "quantiles", "synopsis", "points"
 ]
@@ -200,10 +181,8 @@ def workload(query: Query, cells: Cells) -> Rows:
     """
     if query.kind in ("cdf", "quantiles"):
         return _running(cells)
-    if query.kind == "sum":
-        return sum_rows(cells)
-    if query.kind == "mean":
-        return mean_rows(cells)
+    if query.kind in ("sum", "mean"):
+        return _measured(query, cells)
     if query.kind == "ranges":
         return _boxes(query, cells) if query.boxes else _all_ranges(cells)
     if query.kind == "marginals":
@@ -235,6 +214,16 @@ def _need_order(cells: Cells, place: int) -> None:
     axis = cells.layout[cells.axes[place]]
     if not axis.segments.attribute.ordered or not axis.in_order:
         raise QueryError(f"{cells.axes[place]} has no order here, so running counts and ranges mean nothing")
+
+
+def _measured(query: Query, cells: Cells) -> Rows:
+    """The values for a sum; for a mean the values less the offset, and the count of ordinary cells times the spread."""
+    measure = measure_of(cells)
+    mean = [measure.numerators - measure.offset, np.full(measure.numerators.size, measure.spread)]
+    values = [measure.numerators] if query.kind == "sum" else mean
+    rows = np.zeros((len(values), cells.graph.cells), dtype=np.int64)
+    rows[:, : measure.numerators.size] = values
+    return Sparse(rows)
 
 
 def _running(cells: Cells) -> Rows:

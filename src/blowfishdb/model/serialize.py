@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -17,8 +17,6 @@ from blowfishdb.errors import DomainError, InvalidInput, PolicyError
 from blowfishdb.model.calendar import Dates, Timestamps, dates, timestamps
 from blowfishdb.model.constraints import Constraint, MarginalConstraint, read_constraint, write_constraint
 from blowfishdb.model.domain import (
-    CELL,
-    CLAMP,
     Attribute,
     Bins,
     Categorical,
@@ -261,13 +259,21 @@ def write_literal(value: object, error: type[InvalidInput] = InvalidInput) -> Pl
     return [type(value).__name__, text]
 
 
-class Beside(TypedDict):
-    """How an attribute treats NULL and values outside."""
-
-    null: object
-    outside: Any
-    null_public: bool
-    outside_public: bool
+ATTRIBUTES: dict[str, Callable[..., Attribute]] = {
+    "categorical": categorical,
+    "integers": integers,
+    "bins": bins,
+    "dates": dates,
+    "timestamps": timestamps,
+}
+FAMILIES: dict[str, Callable[..., Family]] = {
+    "full": full,
+    "public": public,
+    "line": line,
+    "threshold": threshold,
+    "partition": partition,
+    "custom": custom,
+}
 
 
 def plain(value: object) -> object:
@@ -319,25 +325,8 @@ def _write_kind(attribute: Attribute) -> dict[str, Any]:
 
 
 def read_attribute(entry: Mapping[str, Any]) -> Attribute:
-    """The attribute that a checked entry declares."""
-    kind = entry["kind"]
-    beside: Beside = {
-        "null": entry.get("null", CELL),
-        "outside": entry.get("outside", CELL if kind == "categorical" else CLAMP),
-        "null_public": entry.get("null_public", False),
-        "outside_public": entry.get("outside_public", False),
-    }
-    if kind == "categorical":
-        return categorical(entry["values"], entry.get("ordered", False), **beside)
-    if kind == "integers":
-        return integers(entry["low"], entry["high"], **beside)
-    if kind == "bins":
-        ends = entry.get("low"), entry.get("high")
-        return bins(*ends, width=entry.get("width"), edges=entry.get("edges"), **beside)
-    if kind == "dates":
-        return dates(entry["start"], entry["end"], entry.get("by", "day"), **beside)
-    zone = entry.get("zone", "UTC")
-    return timestamps(entry["start"], entry["end"], entry.get("by", "hour"), zone=zone, **beside)
+    """The attribute that a checked entry declares: its keys are the options of the constructor."""
+    return ATTRIBUTES[entry["kind"]](**{key: value for key, value in entry.items() if key != "kind"})
 
 
 def write_policy(policy: Policy) -> dict[str, Any]:
@@ -349,7 +338,10 @@ def write_policy(policy: Policy) -> dict[str, Any]:
     if policy.attributes:
         entry["attributes"] = {name: _write_family(family) for name, family in policy.attributes.items()}
     if policy.joint:
-        entry["joint"] = [_write_grid(joint) for joint in policy.joint]
+        entry["joint"] = [
+            {"attributes": list(joint.attributes), "theta": plain(joint.theta), "metric": joint.metric}
+            for joint in policy.joint
+        ]
     if policy.constraints:
         entry["constraints"] = [_write_constraint(constraint) for constraint in policy.constraints]
     return entry
@@ -357,12 +349,8 @@ def write_policy(policy: Policy) -> dict[str, Any]:
 
 def _write_family(family: Family) -> dict[str, Any]:
     match family:
-        case Full():
-            return {"kind": "full"}
-        case Public():
-            return {"kind": "public"}
-        case Line():
-            return {"kind": "line"}
+        case Full() | Public() | Line():
+            return {"kind": type(family).__name__.lower()}
         case Threshold(theta):
             return {"kind": "threshold", "theta": plain(theta) if isinstance(theta, Fraction) else show_theta(theta)}
         case Partition(blocks, ()):
@@ -371,10 +359,6 @@ def _write_family(family: Family) -> dict[str, Any]:
             return {"kind": "partition", "cuts": [plain(cut) for cut in cuts]}
         case Custom(edges):
             return {"kind": "custom", "edges": [[plain(one), plain(two)] for one, two in edges]}
-
-
-def _write_grid(joint: Grid) -> dict[str, Any]:
-    return {"attributes": list(joint.attributes), "theta": plain(joint.theta), "metric": joint.metric}
 
 
 def _write_constraint(constraint: Constraint) -> str | dict[str, Any]:
@@ -409,17 +393,9 @@ def read_policy(entry: Mapping[str, Any]) -> Policy:
 
 def read_grid(entry: Mapping[str, Any]) -> Grid:
     """The joint threshold that a checked entry declares."""
-    return grid(entry["attributes"], entry["theta"], entry.get("metric", "l2"))
+    return grid(**entry)
 
 
 def read_family(entry: Mapping[str, Any]) -> Family:
-    """The family that a checked entry declares."""
-    kind = entry["kind"]
-    if kind == "threshold":
-        return threshold(entry["theta"])
-    if kind == "partition":
-        return partition(entry.get("blocks"), cuts=entry.get("cuts"))
-    if kind == "custom":
-        return custom(entry["edges"])
-    simple: dict[str, Family] = {"public": public(), "line": line()}
-    return simple.get(kind, full())
+    """The family that a checked entry declares: its keys are the options of the constructor."""
+    return FAMILIES[entry["kind"]](**{key: value for key, value in entry.items() if key != "kind"})
