@@ -6,7 +6,7 @@ import datetime
 import functools
 import re
 import zoneinfo
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -467,29 +467,23 @@ class Readings:
 
     def before(self, reading: Ints) -> Ints:
         """The end of the instants at which the clock shows less than the reading; it never decreases."""
-        bound = np.maximum.accumulate(self.ends - self.offsets)
+        ends = np.maximum.accumulate(self.ends - self.offsets)
         last = np.searchsorted(self.starts, reading, side="left") - 1
-        latest_end = np.minimum(reading, self.ends[last]) - self.offsets[last]
-        for back in range(1, self.starts.size):
-            earlier = last - back
-            # Going back, ends and bounds fall: nothing earlier can count once the bound does not.
-            if not np.any((earlier >= 0) & (bound[earlier] > latest_end)):
-                break
-            earlier = np.maximum(earlier, 0)
-            latest_end = np.maximum(latest_end, np.minimum(reading, self.ends[earlier]) - self.offsets[earlier])
-        return latest_end
+        return _largest(last, ends, lambda place: np.minimum(reading, self.ends[place]) - self.offsets[place])
 
     def latest(self, instant: Ints) -> Ints:
         """The last whole second that the clock may show at the instant or before it; it never decreases."""
         firsts = np.minimum.accumulate((self.starts - self.offsets)[::-1])[::-1]
-        last = np.searchsorted(firsts, instant, side="right") - 1
-        latest_reading = np.minimum(instant + self.offsets[last], self.ends[last] - 1)
-        for back in range(1, self.starts.size):
-            earlier = last - back
-            if not np.any((earlier >= 0) & (self.ends[earlier] - 1 > latest_reading)):
-                break
-            earlier = np.maximum(earlier, 0)
-            latest_reading = np.maximum(
-                latest_reading, np.minimum(instant + self.offsets[earlier], self.ends[earlier] - 1)
-            )
-        return np.asarray(latest_reading, dtype=np.int64)
+        last, ends = np.searchsorted(firsts, instant, side="right") - 1, self.ends - 1
+        return _largest(last, ends, lambda place: np.minimum(instant + self.offsets[place], ends[place]))
+
+
+def _largest(last: Ints, bounds: Ints, at: Callable[[Ints], Ints]) -> Ints:
+    """The largest of what lies at the last place or before it; bounds hold what lies there, and never decrease."""
+    largest = at(last)
+    for back in range(1, bounds.size):
+        earlier = last - back
+        if not np.any((earlier >= 0) & (bounds[earlier] > largest)):
+            break
+        largest = np.maximum(largest, at(np.maximum(earlier, 0)))
+    return largest

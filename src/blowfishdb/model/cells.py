@@ -220,12 +220,12 @@ def constrained_parts(domain: Domain, policy: Policy, cells: Cells) -> Constrain
     if margins and not verdict.names:
         labels, counts = _marginal(applied, margins[0], cells)
         totals = counts.tolist()
-    told = [
+    masks = [
         (mask, constraint.value)
         for constraint in counts_of(given)
         if (mask := _cells_of(applied, constraint, cells, verdict)) is not None
     ]
-    for mask, value in sorted(told, key=lambda known: int(known[0].sum())):
+    for mask, value in sorted(masks, key=lambda pair: int(pair[0].sum())):
         _add(labels, totals, mask, int(value or 0))
     return ConstrainedParts(labels, np.array(totals, dtype=np.int64)) if totals else None
 
@@ -251,9 +251,9 @@ def _cells_of(
     """The cells that hold exactly the records the constraint counts; None where there are no such cells."""
     if verdict.accepted is None:
         return None
-    told = signatures(domain, [constraint], cells.cuts)
-    pieces = pieces_of(told, verdict, cells.cuts, cells.layout)
-    counted = told.patterns[told.pattern, 0]
+    signature = signatures(domain, [constraint], cells.cuts)
+    pieces = pieces_of(signature, verdict, cells.cuts, cells.layout)
+    counted = signature.patterns[signature.pattern, 0]
     inside, outside = (np.unique(pieces.piece_of[chosen]).tolist() for chosen in (counted, ~counted))
     if bool(pieces.zero[inside].any()):
         return None

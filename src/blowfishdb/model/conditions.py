@@ -65,7 +65,9 @@ def read_condition(node: exp.Expression, names: Names) -> Predicate:
     if isinstance(node, exp.In):
         return _member(node, names)
     if isinstance(node, exp.Is):
-        return _null(node, names)
+        if not isinstance(node.args["expression"], exp.Null):
+            raise QueryError("IS is followed by NULL or NOT NULL; for truth values write x = TRUE")
+        return IsNull(names.attribute(node.this, CONDITIONS_HELP))
     if isinstance(node, exp.Anonymous) and str(node.this).upper() == "OUTSIDE" and len(node.expressions) == 1:
         return IsOutside(names.attribute(node.expressions[0], CONDITIONS_HELP))
     return _refuse(node, names)
@@ -107,12 +109,6 @@ def _member(node: exp.In, names: Names) -> Member:
     if not only(node, "this", "expressions") or not node.expressions:
         raise QueryError("IN takes a list of values, never a query: state IN ('NC', 'VA')")
     return Member(names.attribute(node.this, CONDITIONS_HELP), tuple(_value(part, names) for part in node.expressions))
-
-
-def _null(node: exp.Is, names: Names) -> IsNull:
-    if not isinstance(node.args["expression"], exp.Null):
-        raise QueryError("IS is followed by NULL or NOT NULL; for truth values write x = TRUE")
-    return IsNull(names.attribute(node.this, CONDITIONS_HELP))
 
 
 def _value(node: exp.Expression, names: Names) -> Value:
@@ -190,12 +186,12 @@ def number(text: str) -> int | Fraction:
     if len(text) > LONGEST_NUMBER:
         raise QueryError(f"a number has at most {LONGEST_NUMBER} characters, not {len(text):,}")
     try:
-        written = Decimal(text)
+        decimal = Decimal(text)
     except InvalidOperation:
         raise QueryError(f"{shown(text)} is no number") from None
-    if not written.is_finite() or abs(written.adjusted()) > LARGEST_EXPONENT:
+    if not decimal.is_finite() or abs(decimal.adjusted()) > LARGEST_EXPONENT:
         raise QueryError(f"{shown(text)} is out of range: numbers lie below 1e{LARGEST_EXPONENT} in size")
-    return _whole(Fraction(written))
+    return _whole(Fraction(decimal))
 
 
 def _whole(value: Fraction) -> int | Fraction:
@@ -257,10 +253,10 @@ class Names:
     def nearest(self, name: str) -> str:
         """A half-sentence with the nearest names, and how to write one that is no plain word."""
         known_names = self.attributes or ()
-        found = suggest(name[:200], known_names)
-        odd = [known for known in known_names if repr(known) in found and not known.isidentifier()]
-        end = "" if found.endswith("?") else "."
-        return f"{found}{end} Names with spaces or signs stand in double quotes" if odd else found
+        hint = suggest(name[:200], known_names)
+        odd = [known for known in known_names if repr(known) in hint and not known.isidentifier()]
+        end = "" if hint.endswith("?") else "."
+        return f"{hint}{end} Names with spaces or signs stand in double quotes" if odd else hint
 
     def _declared(self, name: str, *, quoted: bool) -> str | None:
         if self.attributes is None or name in self.attributes:
@@ -304,13 +300,12 @@ def free_tokens(text: str) -> list[Token]:
         tokens = sqlglot.tokenize(text)
     except SqlglotError:
         raise QueryError(f"a quote or a comment is left open in {shown(text)}") from None
-    return [_as_name(token) for token in tokens]
-
-
-def _as_name(token: Token) -> Token:
-    if token.token_type in QUOTED or token.text.lower() in KEYWORDS or not NAME.fullmatch(token.text):
-        return token
-    return Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end)
+    return [
+        token
+        if token.token_type in QUOTED or token.text.lower() in KEYWORDS or not NAME.fullmatch(token.text)
+        else Token(TokenType.IDENTIFIER, token.text, token.line, token.col, token.start, token.end)
+        for token in tokens
+    ]
 
 
 def read_call(text: str) -> tuple[str, list[list[Token]], list[Token]]:
@@ -329,16 +324,16 @@ def read_call(text: str) -> tuple[str, list[list[Token]], list[Token]]:
 
 def _arguments(tokens: list[Token]) -> tuple[list[list[Token]], list[Token]]:
     """The arguments between the first bracket and its partner, and what follows."""
-    found: list[list[Token]] = [[]]
+    arguments: list[list[Token]] = [[]]
     depth = 0
     for place, token in enumerate(tokens):
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
         if depth == 0:
-            return found, tokens[place + 1 :]
+            return arguments, tokens[place + 1 :]
         if depth == 1 and token.token_type == TokenType.COMMA:
-            found.append([])
+            arguments.append([])
         elif place:
-            found[-1].append(token)
+            arguments[-1].append(token)
     raise QueryError("a bracket is left open")
 
 

@@ -55,11 +55,11 @@ def changed_constraints(domain: Domain, policy: Policy) -> tuple[str, ...]:
 def _may_change(domain: Domain, policy: Policy, constraint: Constraint) -> bool:
     hides_presence = policy.presence != "public"
     if isinstance(constraint, CountConstraint | RangeConstraint):
-        told = signatures(domain, [constraint])
-        if hides_presence or not told.patterns.any():
-            return bool(told.patterns.any())
-        verdict = evaluate(constraint.condition, told.cuts, {})
-        return bool(leaving_cells(domain, policy, verdict, told.cuts, {}).any())
+        signature = signatures(domain, [constraint])
+        if hides_presence or not signature.patterns.any():
+            return bool(signature.patterns.any())
+        verdict = evaluate(constraint.condition, signature.cuts, {})
+        return bool(leaving_cells(domain, policy, verdict, signature.cuts, {}).any())
     if isinstance(constraint, MarginalConstraint):
         return hides_presence or any(_can_move(domain, policy, name) for name in constraint.attributes)
     return hides_presence
@@ -185,8 +185,8 @@ def _check_unit(policy: Policy, changed: tuple[str, ...]) -> None:
 
 def is_settled(domain: Domain, policy: Policy) -> bool:
     """Whether the constraints settle how many records each of their atoms has."""
-    told = signatures(policy.applied(domain), policy.constraints)
-    return atoms_of(told, absence=policy.presence != "public").settled
+    signature = signatures(policy.applied(domain), policy.constraints)
+    return atoms_of(signature, absence=policy.presence != "public").settled
 
 
 @lru_cache(maxsize=64)
@@ -212,10 +212,10 @@ def signature_differences(
         if spelled > MOST_SPELLED_OUT:
             return None
         cuts[name] = Segments(domain[name], np.arange(domain[name].size))
-    told = signatures(domain, constraints, cuts)
-    if told.pattern.size > MOST_SPELLED_OUT:
+    signature = signatures(domain, constraints, cuts)
+    if signature.pattern.size > MOST_SPELLED_OUT:
         return None
-    vectors = explicit_signatures(told, absence=absence, limit=MOST_SIGNATURES)
+    vectors = explicit_signatures(signature, absence=absence, limit=MOST_SIGNATURES)
     if vectors is None:
         return None
     nothing = (0,) * len(vectors[0])
@@ -268,26 +268,26 @@ class Pieces:
 
 
 def pieces_of(
-    told: Signatures, verdict: Verdict, cuts: Mapping[str, Segments], layout: Mapping[str, AxisCells]
+    signature: Signatures, verdict: Verdict, cuts: Mapping[str, Segments], layout: Mapping[str, AxisCells]
 ) -> Pieces:
     """The pieces of a query's cells under the constraints; attributes of the query alone may take any value."""
     shape = tuple(axis.cells for axis in layout.values()) or (1,)
     axes = list(layout)
-    shared = [name for name in told.names if name in cuts]
-    segment = {name: cuts[name].of(told.cuts[name].codes) for name in shared}
+    shared = [name for name in signature.names if name in cuts]
+    segment = {name: cuts[name].of(signature.cuts[name].codes) for name in shared}
     bound = [name for name in axes if name in shared]
     filtered = [name for name in verdict.names if name not in shared and name in layout]
     rest = [name for name in axes if name not in bound and name not in filtered]
     order = [axes.index(name) for name in (*bound, *filtered, *rest)]
     sizes = [math.prod(layout[name].cells for name in names) for names in (bound, filtered, rest)]
     index = np.arange(math.prod(shape)).reshape(shape).transpose(order or None).reshape(sizes)
-    masks, zeros, key = _by_filter(told, verdict, shared, segment, layout)
-    place = np.zeros((1,) * len(told.names), dtype=np.int64)
-    is_cell = np.ones((1,) * len(told.names), dtype=np.bool_)
+    masks, zeros, key = _by_filter(signature, verdict, shared, segment, layout)
+    place = np.zeros((1,) * len(signature.names), dtype=np.int64)
+    is_cell = np.ones((1,) * len(signature.names), dtype=np.bool_)
     for name in bound:
         axis_cell = layout[name].cell_of[segment[name]]
-        place = place * layout[name].cells + told.along(name, np.maximum(axis_cell, 0))
-        is_cell = is_cell & (told.along(name, axis_cell) >= 0)
+        place = place * layout[name].cells + signature.along(name, np.maximum(axis_cell, 0))
+        is_cell = is_cell & (signature.along(name, axis_cell) >= 0)
     different, which = np.unique(masks, axis=0, return_inverse=True)
     mask = which.reshape(-1)[key]
     is_cell = is_cell & np.asarray(different.any(axis=1))[mask]
@@ -295,7 +295,7 @@ def pieces_of(
     distinct_keys, numbers = np.unique(keys, return_inverse=True)
     pair = distinct_keys // 2
     return Pieces(
-        piece_of=np.broadcast_to(numbers.reshape(keys.shape), told.pattern.shape),
+        piece_of=np.broadcast_to(numbers.reshape(keys.shape), signature.pattern.shape),
         place=np.where(pair < 0, -1, pair // different.shape[0]),
         mask=np.where(pair < 0, 0, pair % different.shape[0]),
         zero=distinct_keys % 2 == 1,
@@ -305,7 +305,7 @@ def pieces_of(
 
 
 def _by_filter(
-    told: Signatures,
+    signature: Signatures,
     verdict: Verdict,
     shared: list[str],
     segment: Mapping[str, Ints],
@@ -316,7 +316,7 @@ def _by_filter(
     For each row: which cells of the filter's own axes can be reached, and whether a record can be rejected; then the
     row of each combination.
     """
-    key = np.zeros((1,) * len(told.names), dtype=np.int64)
+    key = np.zeros((1,) * len(signature.names), dtype=np.int64)
     sizes = [layout[name].cells for name in verdict.names if name not in shared and name in layout]
     if verdict.accepted is None:
         return np.ones((1, math.prod(sizes)), dtype=np.bool_), np.ones(1, dtype=np.bool_), key
@@ -332,7 +332,7 @@ def _by_filter(
         else:
             accepted = layout[name].merged(accepted, axis)
     counts = (verdict.accepted.shape[place] for place in places)
-    key = key + row_major((told.along(name, segment[name]) for name in first), counts)
+    key = key + row_major((signature.along(name, segment[name]) for name in first), counts)
     return accepted.reshape(zeros.size, -1), zeros, key
 
 
@@ -356,11 +356,11 @@ def constrained_graph(
     if most is None:
         return None
     cells = math.prod(axis.cells for axis in layout.values())
-    told = signatures(domain, policy.constraints, cuts)
+    signature = signatures(domain, policy.constraints, cuts)
     absence = policy.presence != "public"
-    atoms = atoms_of(told, absence=absence)
+    atoms = atoms_of(signature, absence=absence)
     if atoms.settled:
-        moves = _groups(atoms, pieces_of(told, verdict, cuts, layout), cells, most)
+        moves = _groups(atoms, pieces_of(signature, verdict, cuts, layout), cells, most)
     else:
         rejects = verdict.accepted is None or not bool(verdict.accepted.all())
         moves = _everything("general", cells, rejects or absence, most)

@@ -537,10 +537,10 @@ def is_possible(domain: Domain, constraints: Sequence[Constraint], total: int | 
         margins = []
     names = {name for constraint in margins for name in constraint.attributes}
     cuts = {name: Segments(domain[name], np.arange(domain[name].size)) for name in names}
-    told = signatures(domain, [*given, *margins], cuts)
+    signature = signatures(domain, [*given, *margins], cuts)
     columns = [
-        told.patterns[told.pattern.reshape(-1)].astype(np.int64),
-        *(told.margin(marginal.attributes).reshape(-1, 1) for marginal in margins),
+        signature.patterns[signature.pattern.reshape(-1)].astype(np.int64),
+        *(signature.margin(marginal.attributes).reshape(-1, 1) for marginal in margins),
     ]
     kinds = np.unique(np.concatenate(columns, axis=1), axis=0)
     if kinds.shape[0] > MOST_KINDS or not given:
@@ -548,7 +548,7 @@ def is_possible(domain: Domain, constraints: Sequence[Constraint], total: int | 
     aims = [float(constraint.value or 0) for constraint in given]
     rows = [kinds[:, : len(given)].T]
     for place, constraint in enumerate(margins):
-        expected = _expected(domain, told, constraint)
+        expected = _expected(domain, signature, constraint)
         aims += expected.tolist()
         rows.append((kinds[:, len(given) + place][None, :] == np.arange(expected.size)[:, None]).astype(np.int64))
     if total is not None:
@@ -557,12 +557,12 @@ def is_possible(domain: Domain, constraints: Sequence[Constraint], total: int | 
     return _has_solution(np.concatenate(rows), np.array(aims))
 
 
-def _expected(domain: Domain, told: Signatures, constraint: MarginalConstraint) -> Ints:
+def _expected(domain: Domain, signature: Signatures, constraint: MarginalConstraint) -> Ints:
     """The given count of each cell of the marginal; cells that are not listed count 0."""
-    sizes = [told.cuts[name].count for name in constraint.attributes]
+    sizes = [signature.cuts[name].count for name in constraint.attributes]
     expected = np.zeros(math.prod(sizes), dtype=np.int64)
     codes, counts = marginal_counts(domain, constraint)
-    places = (told.cuts[name].of(code) for name, code in zip(constraint.attributes, codes.T, strict=True))
+    places = (signature.cuts[name].of(code) for name, code in zip(constraint.attributes, codes.T, strict=True))
     expected[row_major(places, sizes)] = counts
     return expected
 

@@ -156,11 +156,11 @@ def query(
     return Query(kind, as_axes(group_by), where, tuple(boxes), listed, ways, shares, clusters, rows)
 
 
-def synopsis_of(asked: Query) -> Query:
+def synopsis_of(histogram: Query) -> Query:
     """The synopsis that publishes the cells of a histogram."""
-    if asked.kind not in ("histogram", "histogram2d", "synopsis"):
+    if histogram.kind not in ("histogram", "histogram2d", "synopsis"):
         raise QueryError("a synopsis is published from a histogram over its attributes; ask anything of it afterwards")
-    return replace(asked, kind="synopsis")
+    return replace(histogram, kind="synopsis")
 
 
 def levels_of(levels: Iterable[object]) -> tuple[Fraction, ...]:
