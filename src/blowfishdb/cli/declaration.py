@@ -155,7 +155,7 @@ def show_added(
     if texts:
         say(f"Read from text: {', '.join(texts)}. What cannot be read as declared counts as NULL.", style="dim")
     for name in domain:
-        if isinstance(policy.family(name), Threshold | Line) and any(not slot.public for slot in domain[name].slots):
+        if isinstance(policy.family(name), Threshold | Line) and domain[name].has_hidden_cell:
             say(
                 f"{name}: NULL or values outside are hidden among all values, which brings any two within 2 steps, so "
                 "that its policy saves little. If that is not meant, say what they count as: null=VALUE, or "

@@ -94,13 +94,10 @@ def _code(attribute: Attribute, value: object) -> int:
 def _code_distance(graph: ValueGraph, attribute: Attribute, first: int, second: int) -> int | None:
     if first == second:
         return 0
-    universal = {slot.code for slot in attribute.slots if not slot.public}
-    if {first, second} & universal:
-        return 1
     if max(first, second) >= attribute.size:
-        return None
+        return 1 if attribute.has_hidden_cell else None
     direct = graph.distance(first, second)
-    if not universal:
+    if not attribute.has_hidden_cell:
         return direct
     return 2 if direct is None else min(direct, 2)
 
@@ -135,15 +132,14 @@ def stretch(attribute: Attribute, old: Family, new: Family) -> int | None:
 
     0 when the new graph joins nothing, None when it joins values that were not hidden from each other at all.
     """
-    hidden_cells = any(not slot.public for slot in attribute.slots)
     if isinstance(new, Public):
         return 0
-    if isinstance(old, Public) and hidden_cells:
+    if isinstance(old, Public) and attribute.has_hidden_cell:
         return None
     before, after = value_graph(old, attribute), value_graph(new, attribute)
     if isinstance(before, ValueWindow) and isinstance(after, ValueWindow):
         direct = _window_stretch(before, after)
-        if not hidden_cells:
+        if not attribute.has_hidden_cell:
             return direct
         return 2 if direct is None else max(1, min(direct, 2))
     if attribute.total_size > STRETCH_LIMIT:

@@ -115,6 +115,11 @@ class Attribute(ABC):
             slots.append(Slot("outside", self.size + 1, self.outside_public))
         return tuple(slots)
 
+    @property
+    def has_hidden_cell(self) -> bool:
+        """Whether some special cell is hidden among all values, and so brings them within two steps."""
+        return any(not slot.public for slot in self.slots)
+
     def with_public_cells(self) -> Self:
         """The same attribute with all its special cells public."""
         return replace(self, null_public=self.null == CELL, outside_public=self.outside == CELL)

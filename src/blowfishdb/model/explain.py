@@ -102,6 +102,11 @@ def _listed(names: list[str]) -> str:
 
 
 METRICS = {"l1": "added up over the attributes", "l2": "in straight line", "linf": "in each attribute"}
+PRESENCE = {
+    "public": "The number of rows is public, and so is whether somebody's row is in the table.",
+    "secret": "Whether a record is there is hidden as well, which puts any two records at most 2 steps apart.",
+    "only": "Whether a record is there is hidden: two tables that differ in one record look alike.",
+}
 
 
 def explain(domain: Domain, policy: Policy) -> tuple[str, ...]:
@@ -113,9 +118,7 @@ def explain(domain: Domain, policy: Policy) -> tuple[str, ...]:
         if policy.grid_of(name) is None:
             sentences.append(f"{name}: {_family(domain, policy, name)}")
         sentences.extend(f"{name}: {note}" for note in _special(domain[name], policy, name))
-    sentences.append(_composition(domain, policy))
-    sentences.append(_presence(policy))
-    sentences.append(_unit(policy))
+    sentences += [_composition(domain, policy), PRESENCE[policy.presence], _unit(policy)]
     return (*sentences, *explain_constraints(domain, policy))
 
 
@@ -143,22 +146,17 @@ def _family(domain: Domain, policy: Policy, name: str) -> str:
     if isinstance(family, Partition):
         count = len(family.blocks) or len(family.cuts) + 1
         sentence = f"values within each of {count} blocks are hidden from each other"
-        if _has_universal(attribute):
+        if attribute.has_hidden_cell:
             return f"{sentence}; blocks can be told apart with odds up to e^(2 epsilon)."
         return f"{sentence}; which block a record is in is not hidden, and the blocks' counts may be released exactly."
     return _custom(family, policy, domain, name)
-
-
-def _has_universal(attribute: Attribute) -> bool:
-    """Whether some special cell is hidden among all values, and so brings them within two steps."""
-    return any(not slot.public for slot in attribute.slots)
 
 
 def _far(domain: Domain, policy: Policy, name: str) -> str:
     attribute = domain[name]
     graph = policy.graph(domain, name)
     steps = graph.distance(0, attribute.size - 1)
-    if steps is None or steps <= 1 or _has_universal(attribute):
+    if steps is None or steps <= 1 or attribute.has_hidden_cell:
         return "Values k steps apart can be told apart with odds up to e^(k epsilon)."
     return (
         f"The lowest and the highest value are {steps:,} steps apart: an observer's odds between values k steps apart "
@@ -184,7 +182,7 @@ def _custom(family: Custom, policy: Policy, domain: Domain, name: str) -> str:
     sentence = f"exactly the listed pairs of values ({len(family.edges)}) are hidden from each other."
     if isinstance(graph, EdgeGraph):
         parts = int(graph.components().max()) + 1
-        if parts > 1 and not _has_universal(domain[name]):
+        if parts > 1 and not domain[name].has_hidden_cell:
             sentence += (
                 f" The pairs leave {parts:,} groups that no path joins; which group a record is in is not hidden."
             )
@@ -219,14 +217,6 @@ def _composition(domain: Domain, policy: Policy) -> str:
         f"Only one attribute of a record changes at a time: with attribute composition over {count} hidden attributes "
         f"a whole record costs up to {count} times epsilon; even full() everywhere is then not differential privacy."
     )
-
-
-def _presence(policy: Policy) -> str:
-    if policy.presence == "public":
-        return "The number of rows is public, and so is whether somebody's row is in the table."
-    if policy.presence == "secret":
-        return "Whether a record is there is hidden as well, which puts any two records at most 2 steps apart."
-    return "Whether a record is there is hidden: two tables that differ in one record look alike."
 
 
 def _unit(policy: Policy) -> str:
