@@ -221,12 +221,9 @@ def period_of(unit: str, attribute: Attribute, code: int) -> int:
     """The number of the calendar period that a day or moment falls into."""
     if isinstance(attribute, Timestamps) and unit in SECONDS and unit != "week":
         return (attribute.first_period + code) * SECONDS[attribute.by] // SECONDS[unit]
-    days = attribute.days(np.array([code])) if isinstance(attribute, Timestamps) else None
-    if isinstance(attribute, Dates):
-        days = attribute.starts(np.array([code]))
-    if days is None:
+    if not isinstance(attribute, Dates | Timestamps):
         raise QueryError(f"{unit} is no group of an attribute without dates")
-    return int(periods_of_days(days, unit)[0])
+    return int(periods_of_days(attribute.starts(np.array([code])), unit)[0])
 
 
 def records(domain: Domain) -> Iterator[Record]:

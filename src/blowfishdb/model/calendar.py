@@ -349,7 +349,7 @@ class Timestamps(Attribute):
             return begin.date().isoformat()
         return begin.isoformat(timespec="seconds" if self.by == "second" else "minutes")
 
-    def days(self, index: Ints) -> Ints:
+    def starts(self, index: Ints) -> Ints:
         """The day (since 1970) on which each period begins."""
         return np.asarray((self.first_period + np.asarray(index)) * self.step // DAY, dtype=np.int64)
 
@@ -375,7 +375,7 @@ class Timestamps(Attribute):
         if first == last:
             return self.moment(first)
         ends = np.array([first, last + 1])
-        begin, after = (int(day) for day in self.days(ends))
+        begin, after = (int(day) for day in self.starts(ends))
         at_midnight = not np.any((self.first_period + ends) * self.step % DAY)
         named = whole_period(begin, after, NESTS["hour"]) if at_midnight else None
         return named or f"{self.moment(first)} .. {self.moment(last + 1)}"

@@ -109,25 +109,16 @@ def _calendar_edges(unit: str, attribute: Attribute) -> Ints:
         fits = NESTS[attribute.by]
         advice = suggest(unit, fits) if fits else "it can only be used as it is"
         raise DomainError(f"{attribute.by}s do not make up whole {unit}s; {advice}")
-    if isinstance(attribute, Timestamps):
-        return _timestamp_edges(unit, attribute)
-    ends = attribute.starts(np.array([0, attribute.size]))
-    first, last = (int(p) for p in periods_of_days(np.array([ends[0], ends[1] - 1]), unit))
-    inner = first_days(np.arange(first + 1, last + 1), unit)
-    return np.concatenate([[0], periods_of_days(inner, attribute.by) - attribute.first_period, [attribute.size]])
-
-
-def _timestamp_edges(unit: str, attribute: Timestamps) -> Ints:
-    # A day and more begin at midnight of the wall clock.
     if unit in ("minute", "hour"):
-        coarse = SECONDS[unit] // attribute.step
-        first = -(-attribute.first_period // coarse) * coarse - attribute.first_period
-        inner = np.arange(first if first else coarse, attribute.size, coarse, dtype=np.int64)
+        coarse = SECONDS[unit] // SECONDS[attribute.by]
+        inner = np.arange(-attribute.first_period % coarse or coarse, attribute.size, coarse, dtype=np.int64)
     else:
-        days = attribute.days(np.array([0, attribute.size - 1]))
-        begin, end = (int(p) for p in periods_of_days(days, unit))
-        starts = first_days(np.arange(begin + 1, end + 1), unit)
-        inner = starts * (DAY // attribute.step) - attribute.first_period
+        # A day and more begin at midnight of the wall clock.
+        first, last = periods_of_days(attribute.starts(np.array([0, attribute.size - 1])), unit).tolist()
+        days = first_days(np.arange(first + 1, last + 1), unit)
+        is_date = isinstance(attribute, Dates)
+        periods = periods_of_days(days, attribute.by) if is_date else days * (DAY // SECONDS[attribute.by])
+        inner = periods - attribute.first_period
     return np.concatenate([[0], inner, [attribute.size]]).astype(np.int64)
 
 
