@@ -91,6 +91,9 @@ class ListedWindow(ValueWindow):
 
     def run(self, index: Ints) -> Ints:
         """The place in `starts` and `ends` of each value."""
+        if self.starts.size == self.size:
+            # Every value is a run of its own.
+            return np.asarray(index)
         return np.searchsorted(self.starts, index, side="right") - 1
 
     def reach(self, index: Ints) -> Ints:
