@@ -41,7 +41,7 @@ from blowfishdb.model.graphs import (
 from blowfishdb.model.groups import AxisCells, Segments
 from blowfishdb.model.numbers import Bools, Ints, row_major
 from blowfishdb.model.policy import Person, Policy, ValueWindow
-from blowfishdb.model.projection import Verdict, evaluate, leaving_cells
+from blowfishdb.model.projection import Verdict, by_cell, evaluate, leaving_cells
 
 
 def changed_constraints(domain: Domain, policy: Policy) -> tuple[str, ...]:
@@ -325,12 +325,7 @@ def _by_filter(
     accepted = np.moveaxis(verdict.accepted, places, range(len(places)))
     rejected = ~accepted.reshape(*accepted.shape[: len(first)], -1)
     zeros = rejected.any(axis=-1).reshape(-1)
-    for place, name in enumerate(name for name in verdict.names if name not in shared):
-        axis = len(first) + place
-        if name not in layout:
-            accepted = np.asarray(accepted.any(axis=axis, keepdims=True))
-        else:
-            accepted = layout[name].merged(accepted, axis)
+    accepted = by_cell(accepted, (name for name in verdict.names if name not in shared), layout, len(first))
     counts = (verdict.accepted.shape[place] for place in places)
     key = key + row_major((signature.along(name, segment[name]) for name in first), counts)
     return accepted.reshape(zeros.size, -1), zeros, key

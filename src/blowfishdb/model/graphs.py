@@ -28,31 +28,24 @@ class AxisGraph(Protocol):
     @property
     def edge_count(self) -> int:
         """How many edges there are, without listing them."""
-        ...
 
     def edges(self) -> Ints:
         """All edges as rows (u, v) with u < v, in lexicographic order; TooLarge above EDGE_LIMIT."""
-        ...
 
     def neighbours(self, vertex: int) -> Ints:
         """The sorted neighbours of one cell."""
-        ...
 
     def joined(self, first: Ints, second: Ints) -> Ints:
         """For each pair, 1 where the two cells are equal or joined by an edge, else 0."""
-        ...
 
     def components(self) -> Ints:
         """A label for each cell, equal exactly within connected components, numbered by first appearance."""
-        ...
 
     def distance(self, first: int, second: int) -> int | None:
         """Number of steps between two cells; None when no path joins them."""
-        ...
 
     def fingerprint(self) -> bytes:
         """Bytes that determine the graph, for digests."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

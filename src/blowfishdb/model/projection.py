@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -193,6 +193,14 @@ def evaluate(
     return Verdict(names, accepted)
 
 
+def by_cell(mask: Bools, names: Iterable[str], layout: Mapping[str, AxisCells], first: int = 0) -> Bools:
+    """A mask over segments as a mask over cells; dimensions of attributes that are not grouped shrink to one."""
+    for place, name in enumerate(names, start=first):
+        grouped = name in layout
+        mask = layout[name].merged(mask, place) if grouped else np.asarray(mask.any(axis=place, keepdims=True))
+    return mask
+
+
 def leaving_cells(
     domain: Domain,
     policy: Policy,
@@ -205,11 +213,7 @@ def leaving_cells(
     if verdict.accepted is None:
         return np.ones(shape, dtype=np.bool_)
     leaving = verdict.accepted & _reached(domain, policy, verdict.names, ~verdict.accepted, cuts)
-    for place, name in enumerate(verdict.names):
-        if name not in layout:
-            leaving = np.asarray(leaving.any(axis=place, keepdims=True))
-        else:
-            leaving = layout[name].merged(leaving, place)
+    leaving = by_cell(leaving, verdict.names, layout)
     grouped = [place for place, name in enumerate(verdict.names) if name in layout]
     by_axis = np.transpose(
         leaving.reshape([leaving.shape[place] for place in grouped]),

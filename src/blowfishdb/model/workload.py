@@ -26,15 +26,12 @@ class Rows(Protocol):
     @property
     def shape(self) -> tuple[int, int]:
         """Number of queries, number of cells."""
-        ...
 
     def dot(self, cells: Numbers) -> Numbers:
         """The answers to every query."""
-        ...
 
     def transpose_dot(self, answers: Numbers) -> Numbers:
         """The transposed matrix times the given vector(s)."""
-        ...
 
     def dense(self) -> Ints:
         """The matrix itself; refused with TooLarge when it would not fit in memory."""
@@ -48,11 +45,9 @@ class Rows(Protocol):
 
     def column_norms(self, weights: Ints) -> Ints:
         """For each cell, the sum over the rows of weight times absolute entry, exact."""
-        ...
 
     def fingerprint(self) -> bytes:
         """Bytes that determine the matrix, for digests."""
-        ...
 
 
 class NonNegativeRows(Rows, Protocol):
