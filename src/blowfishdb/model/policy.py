@@ -84,9 +84,10 @@ class ListedWindow(ValueWindow):
         starts, ends = as_ints(self.starts), as_ints(self.ends)
         object.__setattr__(self, "starts", starts)
         object.__setattr__(self, "ends", ends)
-        if starts.size != ends.size or not starts.size or starts[0] != 0 or np.any(np.diff(starts) <= 0):
-            raise PolicyError("windows must begin at the first value and increase")
-        if np.any(np.append(starts[1:], self.size) > ends + 1) or ends[-1] >= self.size or np.any(np.diff(ends) < 0):
+        nexts = np.append(starts[1:], self.size)
+        if not starts.size or starts.size != ends.size or starts[0] != 0 or np.any(nexts <= starts):
+            raise PolicyError("windows must begin at the first value, increase and lie within the attribute")
+        if np.any(ends + 1 < nexts) or np.any(ends >= self.size) or np.any(np.diff(ends) < 0):
             raise PolicyError("windows must end within the attribute, at or after each value, and never decrease")
 
     def run(self, index: Ints) -> Ints:
