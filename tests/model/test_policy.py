@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from blowfishdb.model.explain import explain
 from blowfishdb.model.policy import (
     ROW,
     Family,
+    ListedWindow,
     Policy,
     Public,
     ValueWindow,
@@ -40,6 +42,31 @@ def reaches(attribute: Attribute, family: Family) -> list[int]:
     graph = value_graph(family, attribute)
     assert isinstance(graph, ValueWindow)
     return [int(graph.reach(i)) for i in range(attribute.size)]  # type: ignore[arg-type]
+
+
+def test_windows_by_runs_know_their_parts() -> None:
+    window = ListedWindow(5, np.array([0, 2, 3]), np.array([1, 3, 4]))
+    assert window.reach(np.arange(5)).tolist() == [1, 1, 3, 4, 4]
+    assert window.part_of(np.arange(5)).tolist() == [0, 0, 1, 1, 1] and window.part_count == 2
+    assert (window.distance(2, 4), window.distance(4, 0)) == (2, None)
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends"),
+    [
+        ([], []),
+        ([0], [3, 3]),
+        ([1, 2], [1, 3]),
+        ([0, 2, 2], [1, 3, 3]),
+        ([0, 4], [3, 3]),
+        ([0, 2], [0, 3]),
+        ([0, 2], [1, 4]),
+        ([0, 1, 2], [3, 2, 3]),
+    ],
+)
+def test_windows_that_leave_a_value_out_are_refused(starts: list[int], ends: list[int]) -> None:
+    with pytest.raises(PolicyError, match="windows must"):
+        ListedWindow(4, np.array(starts, dtype=np.int64), np.array(ends, dtype=np.int64))
 
 
 def test_thresholds_in_units_of_the_attribute() -> None:
