@@ -164,9 +164,9 @@ def _together(axes: Iterable[Axis], policy: Policy) -> list[Axis]:
 
 
 def _cut(name: str, attribute: Attribute, groups: Mapping[str, Grouping], conditions: Iterable[Atom]) -> Segments:
-    pieces = [groups[name].runs] if name in groups else []
-    pieces += [atom_runs(atom, attribute) for atom in conditions if atom.attribute == name]
-    return segments(attribute, pieces)
+    starts = [groups[name].runs.starts] if name in groups else []
+    starts += [atom_runs(atom, attribute).starts for atom in conditions if atom.attribute == name]
+    return segments(attribute, starts)
 
 
 def _layout(cut: Segments, group: Grouping, name: str, verdict: Verdict) -> AxisCells:

@@ -16,7 +16,7 @@ import numpy as np
 
 from blowfishdb.errors import DomainError, PolicyError, QueryError, TooLarge
 from blowfishdb.model.domain import Attribute, Domain
-from blowfishdb.model.groups import Runs, Segments, along, atom_runs, combinations, segments
+from blowfishdb.model.groups import Segments, along, atom_runs, combinations, segments
 from blowfishdb.model.numbers import Bools, Ints, exact, row_major
 from blowfishdb.model.predicate import (
     PREDICATES,
@@ -354,11 +354,10 @@ def signatures(
     names = tuple(dict.fromkeys([*(name for margin in margins for name in margin), *(a.attribute for a in used)]))
     finer: dict[str, Segments] = {}
     for name in names:
-        pieces = [_runs(domain, atom) for atom in dict.fromkeys(used) if atom.attribute == name]
+        starts = [_starts(domain, atom) for atom in dict.fromkeys(used) if atom.attribute == name]
         if cuts is not None and name in cuts:
-            starts = cuts[name].starts
-            pieces.append(Runs(cuts[name].attribute.size, starts, np.zeros(starts.size, dtype=np.int64)))
-        finer[name] = segments(domain.find(name, PolicyError), pieces)
+            starts.append(cuts[name].starts)
+        finer[name] = segments(domain.find(name, PolicyError), starts)
     shape = tuple(finer[name].count for name in names)
     if math.prod(shape) > MOST_COMBINATIONS:
         raise TooLarge("combinations that public constraints tell apart", math.prod(shape), MOST_COMBINATIONS, ADVICE)
@@ -374,9 +373,9 @@ def _maximal(margins: list[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
     return tuple(named[one] for one in maximal)
 
 
-def _runs(domain: Domain, atom: Atom) -> Runs:
+def _starts(domain: Domain, atom: Atom) -> Ints:
     try:
-        return atom_runs(atom, domain.find(atom.attribute, PolicyError))
+        return atom_runs(atom, domain.find(atom.attribute, PolicyError)).starts
     except QueryError as error:
         raise PolicyError(f"a public constraint: {error}") from None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -23,9 +23,8 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Value indices cut into runs, each with a number; the last run ends at `size`."""
+    """Value indices cut into runs, each with a number; the last run ends with the attribute."""
 
-    size: int
     starts: Ints
     numbers: Ints
 
@@ -65,7 +64,7 @@ def grouping(axis: Axis, attribute: Attribute) -> Grouping:
         starts, numbers = starts[:-1], numbers[:-1]
     if starts[0] > 0:
         starts, numbers = np.insert(starts, 0, 0), np.insert(numbers, 0, LEFT_OUT)
-    return Grouping(Runs(attribute.size, starts, numbers), int(edges.size) - 1)
+    return Grouping(Runs(starts, numbers), int(edges.size) - 1)
 
 
 def _check_size(name: str, count: int) -> None:
@@ -130,11 +129,7 @@ def _named_groups(axis: Axis, attribute: Attribute) -> Grouping:
         for value in values:
             if member.setdefault(attribute.index_of(value), number) != number:
                 raise DomainError(f"the value {value!r} is in two groups")
-    inside = np.array(sorted(member), dtype=np.int64)
-    starts = distinct(np.concatenate([[0], inside, inside + 1]))
-    starts = starts[starts < attribute.size].astype(np.int64)
-    numbers = np.array([member.get(int(start), LEFT_OUT) for start in starts], dtype=np.int64)
-    return Grouping(Runs(attribute.size, starts, numbers), len(axis.groups), tuple(n for n, _ in axis.groups))
+    return Grouping(_runs_of(member, attribute.size, LEFT_OUT), len(axis.groups), tuple(n for n, _ in axis.groups))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +210,7 @@ def atom_runs(atom: Atom, attribute: Attribute) -> Runs:
     """Where a comparison holds along the declared values; QueryError where they do not decide it."""
     try:
         if isinstance(atom, Member):
-            return _runs_of([attribute.index_of(value) for value in atom.values], attribute.size)
+            return _runs_of({attribute.index_of(value): 1 for value in atom.values}, attribute.size)
         if isinstance(atom, Comparison):
             return _comparison_runs(atom, attribute)
     except DomainError as error:
@@ -224,35 +219,31 @@ def atom_runs(atom: Atom, attribute: Attribute) -> Runs:
     if wanted != CELL:
         what = "NULL" if isinstance(atom, IsNull) else "a value outside"
         raise QueryError(f"{atom.attribute}: {what} has no cell of its own here, so it cannot be asked for")
-    return _runs_of([], attribute.size)
+    return _runs_of({}, attribute.size)
 
 
 def _comparison_runs(atom: Comparison, attribute: Attribute) -> Runs:
     if atom.op == "==":
-        return _runs_of([attribute.index_of(atom.value)], attribute.size)
+        return _runs_of({attribute.index_of(atom.value): 1}, attribute.size)
     if not attribute.ordered:
         raise DomainError(f"has no order, so {atom.op} means nothing; use == or isin")
     cut = attribute.below(atom.value) if atom.op in ("<", ">=") else attribute.up_to(atom.value)
     low_side = int(atom.op in ("<", "<="))
-    if cut == 0:
-        return Runs(attribute.size, np.zeros(1, dtype=np.int64), np.array([1 - low_side]))
-    if cut == attribute.size:
-        return Runs(attribute.size, np.zeros(1, dtype=np.int64), np.array([low_side]))
-    return Runs(attribute.size, np.array([0, cut]), np.array([low_side, 1 - low_side]))
+    filled = np.array([cut > 0, cut < attribute.size])
+    return Runs(np.array([0, cut])[filled], np.array([low_side, 1 - low_side])[filled])
 
 
-def _runs_of(indices: list[int], size: int) -> Runs:
-    """Runs numbered 1 at the given indices and 0 elsewhere."""
-    inside = distinct(np.array(indices, dtype=np.int64))
+def _runs_of(numbers: Mapping[int, int], size: int, otherwise: int = 0) -> Runs:
+    """Runs with the given numbers at their indices, and another number elsewhere."""
+    inside = np.array(list(numbers), dtype=np.int64)
     starts = distinct(np.concatenate([[0], inside, inside + 1]))
-    starts = starts[starts < size].astype(np.int64)
-    return Runs(size, starts, np.isin(starts, inside).astype(np.int64))
+    starts = starts[starts < size]
+    return Runs(starts, np.array([numbers.get(start, otherwise) for start in starts.tolist()], dtype=np.int64))
 
 
-def segments(attribute: Attribute, pieces: Sequence[Runs]) -> Segments:
-    """The coarsest cut of the attribute on which every given piece is constant."""
-    starts = distinct(np.concatenate([np.zeros(1, dtype=np.int64), *(piece.starts for piece in pieces)]))
-    return Segments(attribute, starts.astype(np.int64))
+def segments(attribute: Attribute, starts: Iterable[Ints]) -> Segments:
+    """The coarsest cut of the attribute that begins a segment at each of the given values."""
+    return Segments(attribute, distinct(np.concatenate([np.zeros(1, dtype=np.int64), *starts])))
 
 
 @dataclass(frozen=True, eq=False)
