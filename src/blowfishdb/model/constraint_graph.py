@@ -148,7 +148,7 @@ MOST_SPELLED_OUT = 2**16
 
 
 def moves_at_once(domain: Domain, policy: Policy) -> int | None:
-    """At most so many records change between neighbours; None when no hidden move changes a constraint.
+    """The most records that change between neighbours; None when no hidden move changes a constraint.
 
     CannotCertify when no bound is found, PolicyError where only some rows of each person count.
     """

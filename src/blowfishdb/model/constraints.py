@@ -306,7 +306,7 @@ def _code_of(attribute: Attribute, value: object, name: str) -> int:
 MOST_COMBINATIONS = 2**22
 MOST_TRUTHS = 2**26
 BITS = 32
-"""So many counts are told apart at once: with the numbers of at most 2^22 combinations they fit in one int64."""
+"""Counts told apart at once: with the numbers of at most 2^22 combinations they fit in one int64."""
 MANY = 2**61
 """Stands for any number of atoms that is at least this large; no price is computed with it."""
 ADVICE = "Declare constraints over fewer attributes, or with fewer different conditions."
@@ -404,7 +404,7 @@ def _patterns(
 
 PRIME = 2_147_483_629
 MOST_ELIMINATED = 1024
-"""So many vectors that do not fall apart are eliminated; more count as dependent, which is refused or bounded later."""
+"""Vectors that are eliminated at most; more count as dependent, which is refused or bounded later."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -523,7 +523,7 @@ def explicit_signatures(signatures: Signatures, *, absence: bool, limit: int) ->
 
 
 MOST_KINDS = 4096
-"""Up to so many kinds of records, told apart by the given constraints, it is looked for a table."""
+"""Kinds of records, told apart by the given constraints, up to which a table is searched for."""
 MOST_POINTS = 1000
 """Branches of the search among whole numbers; a table that is not found to be impossible within these is accepted."""
 

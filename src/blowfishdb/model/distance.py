@@ -1,4 +1,4 @@
-"""How far apart a policy puts two values or two records, and how much a change of policy stretches old promises.
+"""Distances between values and between records under a policy, and how far a change of policy stretches old promises.
 
 At distance d an observer's odds between the two change by at most e^(epsilon d); None means not hidden at all.
 """
@@ -128,7 +128,7 @@ def _joint_distance(declared: Sequence[Attribute], grid: Grid, one: list[int], t
 
 
 def stretch(attribute: Attribute, old: Family, new: Family) -> int | None:
-    """The most old steps between two values that the new graph joins: what was promised per step then counts so often.
+    """The most old steps between two values that the new graph joins: the factor on what was promised per step.
 
     0 when the new graph joins nothing, None when it joins values that were not hidden from each other at all.
     """

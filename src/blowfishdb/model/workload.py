@@ -120,7 +120,7 @@ def check_exact(columns: Numbers, factor: int = 1) -> None:
 RANGE_LIMIT = 2**25
 """Rows of an AllRanges workload that may be answered one by one (8191 cells)."""
 WIDE_COLUMNS = 512
-"""From so many columns on, adding up row by row is several times faster than numpy's running sums down the columns."""
+"""Columns from which adding up row by row is several times faster than numpy's running sums down the columns."""
 PAIRS_PER_RANGE = 4
 """Pairs of ends for each range up to which all pairs are looked at rather than the list."""
 
@@ -260,7 +260,7 @@ class AllRanges(LineRows):
 
 
 def are_most_pairs(cells: int, ranges: int) -> bool:
-    """Whether a table of all pairs of ends is no larger than a few times a list of so many ranges."""
+    """Whether a table of all pairs of ends is no larger than a few times the list of ranges."""
     return (cells + 1) ** 2 <= PAIRS_PER_RANGE * ranges
 
 
