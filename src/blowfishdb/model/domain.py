@@ -17,11 +17,11 @@ import numpy as np
 from blowfishdb.errors import DomainError, InvalidInput, QueryError
 from blowfishdb.model.numbers import (
     LARGEST,
+    LARGEST_EXPONENT,
     Bools,
     Floats,
     Ints,
     check_sum,
-    common_denominator,
     distinct,
     exact,
     show,
@@ -369,7 +369,7 @@ def read_number(value: object) -> Fraction | float | None:
     if isinstance(plain, Decimal):
         if plain.is_nan():
             return None
-        if plain.adjusted() > 400 or plain.adjusted() < -400 or plain.is_infinite():
+        if abs(plain.adjusted()) > LARGEST_EXPONENT or plain.is_infinite():
             return float(plain)
     if isinstance(plain, float) and (math.isnan(plain) or math.isinf(plain)):
         return None if math.isnan(plain) else plain
@@ -490,7 +490,7 @@ class Bins(Attribute):
     @cached_property
     def denominator(self) -> int:
         """A whole number that makes every edge whole."""
-        return common_denominator(self.edges) if self.width is None else self._scaled[2]
+        return self._scaled[2] if self.width is not None else math.lcm(*(edge.denominator for edge in self.edges))
 
     def spans(self, first: Ints, last: Ints, scale: int) -> tuple[Ints, Ints]:
         """The left and right edges of runs of bins, times the scale (a multiple of the denominator)."""
@@ -506,7 +506,7 @@ class Bins(Attribute):
     def _scaled(self) -> tuple[int, int, int]:
         """Start and width as whole multiples of one over the third number."""
         width = self.width or Fraction(1)
-        scale = common_denominator([self.start, width])
+        scale = math.lcm(self.start.denominator, width.denominator)
         return int(self.start * scale), int(width * scale), scale
 
     @cached_property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -64,11 +63,6 @@ def show(number: Fraction) -> str:
     digits = f"{abs(number.numerator) * 10**places // number.denominator:0{places + 1}d}"
     sign = "-" if number < 0 else ""
     return f"{sign}{digits[:-places]}.{digits[-places:]}" if places else f"{sign}{digits}"
-
-
-def common_denominator(numbers: Iterable[Fraction]) -> int:
-    """The least whole number that makes all of them whole."""
-    return math.lcm(*(number.denominator for number in numbers))
 
 
 def suggest(wrong: object, known: Iterable[object]) -> str:
