@@ -72,7 +72,7 @@ def outside_cell_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 def attribute_for_record(patch: pytest.MonkeyPatch) -> None:
     """Whole records are protected as if only one attribute could change."""
-    patch.setattr(CellGraph, "_strong", staticmethod(CellGraph._cartesian))
+    patch.setattr(CellGraph, "_strong", CellGraph._cartesian)
 
 
 def selection_at_full_budget(patch: pytest.MonkeyPatch) -> None:

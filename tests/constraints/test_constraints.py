@@ -187,7 +187,7 @@ def test_a_document_names_the_line_of_a_bad_constraint() -> None:
     text = write_document(Document(PEOPLE, Policy(constraints=["rows = 3"])))
     wrong = {
         "'count(agee < 3)'": "agee", "3": "type", "'rows = 3', 'count(age < 9) = 4'": "contradicts",
-        "{fact = 'rows', values = [[1]]}": "short", "{fact = 'rows', values = [['F', 3]]}": "only marginals",
+        "{fact = 'rows', values = [[1]]}": "less than 2", "{fact = 'rows', values = [['F', 3]]}": "only marginals",
         "{fact = 'marginal(sex)', values = [['F', 'x']]}": "whole number", "{fact = 'marginal(sex)'}": "missing",
     }  # fmt: skip
     for written, said in wrong.items():
