@@ -216,7 +216,7 @@ def write_document(document: Document, form: Format = "toml") -> str:
 def read_document(text: str, form: Format = "toml") -> Document:
     """The domain and policy written in the text; DocumentError with the line of the first mistake."""
     if form == "toml":
-        return _read(_plain(parse_toml(text)), functools.partial(toml_lines, text))
+        return _read(_plain(parse_toml(text)), functools.cache(lambda: toml_lines(text)))
     content, lines = parse_json(text), json_lines(text)
     return _read(content, lambda: lines)
 
@@ -227,7 +227,10 @@ def read_content(content: Mapping[str, Any]) -> Document:
 
 
 def _read(content: dict[str, Any], lines: FindLines) -> Document:
-    mistakes = list(_mistakes(content, lines))
+    try:
+        mistakes = list(_mistakes(content, lines))
+    except UnicodeEncodeError:
+        raise DocumentError("this document holds half of a surrogate pair, which is no character") from None
     if mistakes:
         raise min(mistakes, key=lambda mistake: (mistake[0], mistake[1].line or 0))[1]
     attributes = []
