@@ -465,7 +465,7 @@ def not_protected(domain: Domain, policy: Policy) -> tuple[str, ...]:
 
 def _attribute(domain: Domain, policy: Policy, name: str) -> list[str]:
     family, attribute = policy.family(name), domain[name]
-    is_universal = any(not slot.public for slot in attribute.slots)
+    is_universal = attribute.has_hidden_cell
     match family:
         case Full():
             return []
