@@ -19,6 +19,6 @@ def test_rounding_up_is_short_and_within_one_percent(epsilon):
 def test_searches_find_the_edge(edge, guess):
     assert least_passing(lambda e: e >= point(edge), point(guess)) == point(edge)
     start = point(min(guess, edge))
-    assert first_passing(lambda e: e >= point(edge), start, None) == point(edge)
+    assert first_passing(lambda e: e >= point(edge), start, point(edge + 1)) == point(edge)
     assert first_passing(lambda e: e >= point(edge), start, point(edge)) == point(edge)
     assert first_passing(lambda e: e >= point(edge), start, point(edge - 1)) is None

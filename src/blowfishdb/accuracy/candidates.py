@@ -221,10 +221,10 @@ def least_passing(passes: Callable[[Fraction], bool], guess: Fraction) -> Fracti
     return point(low + 1 + bisect_left(range(low + 1, high), True, key=lambda index: passes(point(index))))
 
 
-def first_passing(passes: Callable[[Fraction], bool], start: Fraction, limit: Fraction | None) -> Fraction | None:
+def first_passing(passes: Callable[[Fraction], bool], start: Fraction, limit: Fraction) -> Fraction | None:
     """The first grid point from `start` on that passes; None when there is none up to `limit`."""
     index = index_at_least(start)
-    while limit is None or point(index) <= limit:
+    while point(index) <= limit:
         if passes(point(index)):
             return point(index)
         index += 1

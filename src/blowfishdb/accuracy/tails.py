@@ -235,12 +235,10 @@ class ExactTails:
     def failure(self, epsilon: Fraction, alpha: float) -> float:
         """P(some answer is off by more than alpha), or the probability that the worst answer is."""
         weights, counts = self._groups
-        if weights.size == 0:
-            return 0.0
         scales = float(self.candidate.plan.unit / epsilon) / weights
         if self.together:
             return distribution.simultaneous_tail(scales, counts, alpha)
-        return float(distribution.tail(scales, alpha).max())
+        return float(distribution.tail(scales, alpha).max(initial=0.0))
 
     def least_epsilon(self, alpha: float, beta: float) -> Fraction:
         """The least grid epsilon that keeps the promise."""
@@ -249,23 +247,18 @@ class ExactTails:
 
     def alpha(self, epsilon: Fraction, beta: float) -> float:
         """The least whole alpha that holds at this epsilon."""
-        weights, counts = self._groups
-        if weights.size == 0:
-            return 0.0
-        return self._quantile(float(self.candidate.plan.unit / epsilon) / weights, counts, beta)
+        return self._quantile(float(self.candidate.plan.unit / epsilon), beta)
 
     def price(self, beta: float) -> float:
         """alpha times epsilon where noise is so large that rounding does not matter."""
-        weights, counts = self._groups
-        if weights.size == 0:
-            return 0.0
         coarse = self.candidate.coarse_unit
-        return self._quantile(coarse / weights, counts, beta) * float(self.candidate.plan.unit) / coarse
+        return self._quantile(coarse, beta) * float(self.candidate.plan.unit) / coarse
 
-    def _quantile(self, scales: Floats, counts: Ints, beta: float) -> float:
+    def _quantile(self, unit: float, beta: float) -> float:
+        weights, counts = self._groups
         if self.together:
-            return float(distribution.simultaneous_quantile(scales, counts, beta))
-        return float(distribution.quantile(scales, beta).max())
+            return float(distribution.simultaneous_quantile(unit / weights, counts, beta))
+        return float(distribution.quantile(unit / weights, beta).max(initial=0))
 
     @cached_property
     def _groups(self) -> tuple[Ints, Ints]:
