@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from types import TracebackType
 
-from blowfishdb.cli.output import exit_code
+from blowfishdb.cli.output import exit_code, log_to_file, missing_extra, print_error
 from blowfishdb.errors import BlowfishError
 
 SHOW_TRACEBACK = "BLOWFISH_TRACEBACK"
@@ -25,26 +25,18 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Runs one command and returns its exit code; errors are printed, never raised."""
     from blowfishdb.cli.app import app
-    from blowfishdb.cli.output import log_to_file
 
     try:
         with log_to_file():
             app(list(arguments), prog_name="blowfish")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BlowfishError as error:
-        from blowfishdb.cli.output import print_error
-
+    except (BlowfishError, ModuleNotFoundError) as fault:
+        error = fault if isinstance(fault, BlowfishError) else missing_extra(fault)
+        if error is None:
+            raise
         print_error(error, as_json="--json" in arguments)
         return exit_code(error)
-    except ModuleNotFoundError as fault:
-        from blowfishdb.cli.output import missing_extra, print_error
-
-        needed = missing_extra(fault)
-        if needed is None:
-            raise
-        print_error(needed, as_json="--json" in arguments)
-        return exit_code(needed)
     return 0
 
 

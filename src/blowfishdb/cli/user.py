@@ -8,6 +8,7 @@ import typer
 
 from blowfishdb.cli.options import USUAL_CONFIG, AsJson, Config
 from blowfishdb.cli.output import print_result, table
+from blowfishdb.cli.serve import server_state
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -33,7 +34,6 @@ def add(
       blowfish user add cora --role curator
       blowfish user add ana@example.org --elsewhere
     """
-    from blowfishdb.cli.serve import server_state
     from blowfishdb.server.auth.users import new_password
 
     password = None if elsewhere else new_password()
@@ -52,8 +52,6 @@ def list_people(config: Config = USUAL_CONFIG, as_json: AsJson = False) -> None:
       blowfish user list
     """
     from dataclasses import asdict
-
-    from blowfishdb.cli.serve import server_state
 
     with server_state(config) as state:
         people = state.users.all()
@@ -76,8 +74,6 @@ def disable(
       blowfish user disable ana
       blowfish user disable ana --undo
     """
-    from blowfishdb.cli.serve import server_state
-
     with server_state(config) as state:
         user = state.users.disable(person, disabled=not enable)
         state.audit_log.note(CONSOLE, "enabled a person" if enable else "disabled a person", person)
@@ -93,7 +89,6 @@ def password(person: Person, config: Config = USUAL_CONFIG, as_json: AsJson = Fa
     Example
       blowfish user password ana
     """
-    from blowfishdb.cli.serve import server_state
     from blowfishdb.server.auth.users import new_password
 
     new = new_password()

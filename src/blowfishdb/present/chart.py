@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -339,15 +339,12 @@ def regular(labels: Sequence[str], most: int) -> list[int]:
     size = len(labels)
     if size <= most:
         return list(range(size))
-    step = next(step for step in _round_steps() if size <= step * most)
+    steps = (part * 10**power for power in itertools.count() for part in (1, 2, 5))
+    step = next(step for step in steps if size <= step * most)
     first = _whole(labels[0])
     counts_up = first is not None and _whole(labels[1]) == first + 1
     start = -first % step if first is not None and counts_up else 0
     return list(range(start, size, step))
-
-
-def _round_steps() -> Iterator[int]:
-    return (part * 10**power for power in itertools.count() for part in (1, 2, 5))
 
 
 def _whole(label: str) -> int | None:

@@ -63,11 +63,12 @@ def note(answer: Released) -> str:
 def note_parts(answer: Released) -> list[str]:
     """The sentences as paragraphs: the answer, what the policy says, what is not protected, and the software."""
     data = f", from the dataset {answer.dataset}" if answer.dataset else ""
+    day = f", {answer.released[:10]}" if answer.released else ""
     paragraphs = [
         [f"{answer.title}{data}.", _cost(answer), _accuracy(answer)],
         ["What the policy says:", *answer.protected] if answer.protected else [],
         ["Not protected:", *answer.unprotected, ALWAYS_UNPROTECTED],
-        [_software(answer)],
+        [f"Made with BlowfishDB {answer.version}{day}; plan {answer.certificate.plan_digest[:12]}."],
     ]
     return [printable(" ".join(filter(None, sentences))) for sentences in paragraphs if sentences]
 
@@ -103,11 +104,6 @@ def _accuracy(answer: Released) -> str:
     elif answer.is_counts:
         shown = " The values shown are the nearest consistent ones inside these intervals."
     return f"With {sure} confidence {promise}.{shown}"
-
-
-def _software(answer: Released) -> str:
-    day = f", {answer.released[:10]}" if answer.released else ""
-    return f"Made with BlowfishDB {answer.version}{day}; plan {answer.certificate.plan_digest[:12]}."
 
 
 PAGE_ROWS = 2_000

@@ -51,7 +51,8 @@ def column_names(path: str) -> list[str]:
     except (OSError, EOFError, zlib.error, csv.Error):
         raise SourceError(f"the first line of {Path(path).name} cannot be read") from None
     # DuckDB takes names of any case for the same.
-    if not names or len({name.lower() for name in names}) != len(names) or not all(map(_is_name, names)):
+    is_named = all(name.strip() and "\0" not in name for name in names)
+    if not names or len({name.lower() for name in names}) != len(names) or not is_named:
         raise SourceError("the first line of a CSV file names every column, each once")
     return names
 
@@ -99,10 +100,6 @@ def _opened(path: str) -> Iterator[IO[bytes]]:
     else:
         with open(path, "rb") as plain:
             yield plain
-
-
-def _is_name(name: str) -> bool:
-    return bool(name.strip()) and "\0" not in name
 
 
 KINDS = {
@@ -210,14 +207,15 @@ def open_files(location: Location) -> tuple[DuckDB, TableName]:
     is_parquet = pattern.lower().endswith(".parquet")
     matched(pattern)
 
-    def seen(rows: str) -> DuckDBPyConnection:
+    def view(rows: str) -> DuckDBPyConnection:
         connection = _connection(duckdb, ":memory:", read_only=False)
         connection.execute(f'CREATE VIEW "{FILES.name}" AS SELECT * FROM {rows}')
         return connection
 
     def connect() -> DuckDBPyConnection:
         files = matched(pattern)
-        return seen(_parquet_reader(files) if is_parquet else _csv_reader(files))
+        parquet = f"read_parquet([{_listed(files)}], union_by_name = true)"
+        return view(parquet if is_parquet else _csv_reader(files))
 
     @contextmanager
     def read() -> Iterator[DuckDBPyConnection]:
@@ -227,17 +225,13 @@ def open_files(location: Location) -> tuple[DuckDB, TableName]:
             return
         with ExitStack() as copies:
             files = matched(pattern)
-            with seen(_csv_reader(files, [readable(file, copies) for file in files])) as connection:
+            with view(_csv_reader(files, [readable(file, copies) for file in files])) as connection:
                 # Which lines of a file that is not well formed are rows depends on the columns that are read of it:
                 # each count reads all of them, so that a row is in all counts or in none.
                 connection.execute("SET disabled_optimizers = 'unused_columns'")
                 yield connection
 
     return DuckDB(connect, pattern, files=True, read=read), FILES
-
-
-def _parquet_reader(files: Sequence[str]) -> str:
-    return f"read_parquet([{_listed(files)}], union_by_name = true)"
 
 
 def _csv_reader(files: Sequence[str], texts: Sequence[str] = ()) -> str:
@@ -259,14 +253,9 @@ def _csv_reader(files: Sequence[str], texts: Sequence[str] = ()) -> str:
 
 
 def _listed(files: Sequence[str]) -> str:
-    return ", ".join(_quoted(_alone(file)) for file in files)
-
-
-def _alone(path: str) -> str:
-    """A pattern that matches this one file, whatever is in its name."""
-    return GLOB.sub(r"[\g<0>]", path)
+    """Patterns that each match one file, whatever is in its name."""
+    return ", ".join(_quoted(GLOB.sub(r"[\g<0>]", file)) for file in files)
 
 
 def _quoted(text: str) -> str:
-    doubled = text.replace("'", "''")
-    return f"'{doubled}'"
+    return "'" + text.replace("'", "''") + "'"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from blowfishdb.errors import SourceError
 
@@ -66,21 +66,13 @@ def parse_location(url: str) -> Location:
         scheme=scheme.lower(),
         host=(parts.hostname or "").lower(),
         port=port,
-        user=_plain(parts.username),
-        password=_plain(parts.password),
+        user=None if parts.username is None else unquote(parts.username),
+        password=None if parts.password is None else unquote(parts.password),
         path=unquote(parts.path),
         table=parse_table(unquote(fragment)) if fragment else None,
-        options=_options(parts),
+        options=tuple(parse_qsl(parts.query, keep_blank_values=True)),
         address=f"{scheme}://{rest}",
     )
-
-
-def _plain(text: str | None) -> str | None:
-    return unquote(text) if text is not None else None
-
-
-def _options(parts: SplitResult) -> tuple[tuple[str, str], ...]:
-    return tuple(parse_qsl(parts.query, keep_blank_values=True))
 
 
 def parse_table(text: str) -> TableName:
