@@ -105,6 +105,7 @@ def loaded(*arguments: str) -> set[str]:
 def test_help_is_light() -> None:
     modules = loaded("--help")
     assert HEAVY & modules == set()
+    assert "blowfishdb.cli.dataset" not in modules
     assert len(modules) < MOST_MODULES
 
 

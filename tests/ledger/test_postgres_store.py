@@ -12,6 +12,7 @@ import pytest
 
 from blowfishdb.errors import BudgetExceeded, LedgerUnavailable
 from blowfishdb.ledger import Ledger, open_ledger
+from blowfishdb.ledger import store as ledger_store
 from blowfishdb.ledger.postgres import SCHEMA, PostgresStore, open_postgres
 from blowfishdb.ledger.records import charge_body
 from tests.ledger.support import Place, charge_of, opened
@@ -120,6 +121,20 @@ def test_the_server_itself_refuses_an_overspent_account(ledger: Ledger) -> None:
     opened(ledger, 1)
     with pytest.raises(psycopg.errors.CheckViolation):
         store_of(ledger)._writer.execute("UPDATE account SET spent_units = 2 * spent_grid")
+
+
+def test_an_old_ledger_is_migrated(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_store, "NEWEST", 1)
+    open_postgres(place.url).close()
+    monkeypatch.undo()
+    with place.open() as ledger:
+        account = opened(ledger, 1)
+        ledger.charge(charge_of(account, "1/10", "first"))
+        second = charge_of(account, "1/10", "second")
+        assert store_of(ledger).quick_charge(second, charge_body(second, "now")) is not None
+        assert ledger.verify().is_sound
+        with ledger.store.read() as cursor:
+            assert cursor.rows("SELECT version FROM format") == [(ledger_store.NEWEST,)]
 
 
 def test_many_may_open_a_new_ledger_at_once(postgres_url: str) -> None:
