@@ -6,7 +6,7 @@ On two axes cells are taken in Hilbert order, and a tree over the buckets is mea
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -163,8 +163,7 @@ def script_2d(problem: Problem, program: Program) -> Script:
     tree = cut_where_records_are(tree, views, noise_unit(graph, program.epsilon))
     values, variances, _ = yield from bucket_counts(graph, tree.labels, refine)
     views = views.for_nodes(tree.nodes).add(tree.leaves, values, variances)
-    # Unlike those of other trees, intervals here do not widen by what keeping counts from being negative moved.
-    return replace(tree_finding(problem, tree, views), adjusted=None)
+    return tree_finding(problem, tree, views)
 
 
 def _measured_tree(
