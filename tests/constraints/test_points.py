@@ -15,8 +15,7 @@ from blowfishdb.model.constraint_graph import moves_at_once
 from blowfishdb.model.domain import Integers
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.predicate import Axis
-from blowfishdb.plan.certificate import certify_points, components_of, point_loss
-from blowfishdb.plan.points import PointAxis, PointPlan
+from blowfishdb.plan.points import PointAxis, PointPlan, certify_points, components_of, point_loss
 from tests.constraints import brute
 from tests.constraints.cases import Case, Drawn
 from tests.constraints.test_against_brute_force import most_records

@@ -24,7 +24,7 @@ from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import ROW, Person, Row
 from blowfishdb.model.predicate import Axis
 from blowfishdb.noise.distribution import variance
-from blowfishdb.plan.certificate import certify_points
+from blowfishdb.plan.points import certify_points
 from blowfishdb.sources.base import ColumnType, Counting, Tally
 
 DOMAIN = bf.domain({"x": bf.integers(0, 99, null=0), "y": bf.integers(0, 99, null=0)})

@@ -19,8 +19,7 @@ from blowfishdb.model.graphs import GridGraph
 from blowfishdb.model.numbers import Ints
 from blowfishdb.model.policy import Policy
 from blowfishdb.model.predicate import Axis, Predicate
-from blowfishdb.plan.certificate import calibrate_points, certify_points, components_of, point_loss
-from blowfishdb.plan.points import PointAxis, PointPlan
+from blowfishdb.plan.points import PointAxis, PointPlan, calibrate_points, certify_points, components_of, point_loss
 from tests.model.cases import attributes, families, predicates, settings_of
 
 
@@ -284,7 +283,7 @@ PLANS = [(4, (0, 2, 4, 6, 8)), (9, (0, 2, 4, 6, 8)), (5, (0, 1, 3, 7, 12)), (7, 
 def test_every_way_to_move_is_covered_however_theta_is_shared(
     name: str, shares: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("blowfishdb.plan.certificate.SHARES", shares)
+    monkeypatch.setattr("blowfishdb.plan.points.SHARES", shares)
     domain = bf.domain({each: bf.integers(0, 4, null=0) for each in ("x", "y")})
     policy, listed = MOVING[name], list(records(domain))
     points = compile_points(domain, policy, (Axis("x"), Axis("y")))

@@ -28,8 +28,7 @@ from blowfishdb.model.policy import Policy
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import Field, Fields
 from blowfishdb.plan import encoding_1
-from blowfishdb.plan.certificate import Certificate, certify
-from blowfishdb.plan.loss import reason
+from blowfishdb.plan.certificate import Certificate, certify, reason
 from blowfishdb.plan.program import Allowance, Program
 from blowfishdb.present.released import AnswerAxis, AnswerTable, Bounds, Evidence, Released
 

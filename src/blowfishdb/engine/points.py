@@ -20,9 +20,8 @@ from blowfishdb.model.cells import Points, compile_points
 from blowfishdb.model.numbers import Floats, Ints, check_sum
 from blowfishdb.model.query import Query
 from blowfishdb.model.serialize import Field
-from blowfishdb.plan import encoding_1
-from blowfishdb.plan.certificate import Certificate, certify_points
-from blowfishdb.plan.points import PointPlan
+from blowfishdb.plan.certificate import Certificate
+from blowfishdb.plan.points import PointPlan, certify_points
 from blowfishdb.present.words import epsilon_words, policy_words, question_words
 from blowfishdb.sources.base import Counting, Tally
 
@@ -197,8 +196,8 @@ class PointsRelease(Release):
         return sum(self.points.graph.plain) + sum(offer.plan.grid_points for offer in self.offers)
 
     def digest_1(self) -> str:
-        """The plan in the first encoding."""
-        return encoding_1.point_plan_digest(self.best.plan)
+        """The same in the first encoding."""
+        return self.best.plan.digest_1()
 
     @cached_property
     def certificate(self) -> Certificate:

@@ -13,8 +13,8 @@ from blowfishdb.errors import AccuracyError, TooLarge
 from blowfishdb.model.cells import Points
 from blowfishdb.model.numbers import Floats, Ints
 from blowfishdb.noise.distribution import MAX_SCALE, MIN_SCALE
-from blowfishdb.plan.certificate import Certificate, calibrate_points, components_of
-from blowfishdb.plan.points import PointAxis, PointPlan
+from blowfishdb.plan.certificate import Certificate
+from blowfishdb.plan.points import PointAxis, PointPlan, calibrate_points, components_of
 
 Kind = Literal["cells", "weights"]
 STEP_BITS, TOTAL_BITS = 16, 20

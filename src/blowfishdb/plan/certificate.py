@@ -2,45 +2,33 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
-from blowfishdb.errors import CannotCertify, DigestMismatch, InfiniteLoss, PlanError, TooLarge
-from blowfishdb.model.cells import PointGraph
+from blowfishdb.errors import CannotCertify, DigestMismatch, PlanError, TooLarge
 from blowfishdb.model.encoding import VERSION, version_of
-from blowfishdb.model.graphs import AxisGraph, CellGraph, CliqueGraph, Factor, GridGraph, WindowGraph
+from blowfishdb.model.graphs import CellGraph, ConstraintMoves, GridGraph, WindowGraph
 from blowfishdb.model.numbers import Ints, check_sum
 from blowfishdb.model.workload import Intervals
 from blowfishdb.plan import encoding_1
 from blowfishdb.plan.loss import (
-    Measured,
+    NO_EDGE,
+    WorstEdge,
     check_exact_rows,
+    larger,
     listed_losses,
-    reason,
     weighted_intervals,
     worst_axis_edge,
-    worst_change,
     worst_noised_edge,
-    worst_product_edge,
-)
-from blowfishdb.plan.plan import (
-    NO_EDGE,
-    EdgePlan,
-    KroneckerMeasurement,
-    Measurement,
-    Plan,
-    WorstEdge,
-    larger,
     worst_of,
+    worst_product_edge,
     worst_to_zero,
 )
-from blowfishdb.plan.points import PointAxis, PointPlan
+from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan, check_positive
 
 AnyPlan = TypeVar("AnyPlan", Plan, EdgePlan, Plan | EdgePlan)
 
@@ -117,8 +105,7 @@ def certify(plan: Plan | EdgePlan, graph: CellGraph, version: int = VERSION) -> 
 
 def calibrate(plan: AnyPlan, graph: CellGraph, epsilon: Fraction) -> tuple[AnyPlan, Certificate]:
     """The same plan with the noise level at which it costs exactly `epsilon`, and its certificate."""
-    if not isinstance(epsilon, Fraction) or epsilon <= 0:
-        raise PlanError("epsilon is a positive Fraction")
+    check_positive("epsilon", epsilon)
     worst = worst_loss(plan, graph)
     if worst.loss == 0:
         raise CannotCertify("no edge of the policy changes these rows: release them exactly, at no cost")
@@ -132,8 +119,7 @@ def rescaled(plan: AnyPlan, certificate: Certificate, epsilon: Fraction) -> tupl
 
     DigestMismatch when the certificate belongs to another plan; a plan that costs nothing stays as it is.
     """
-    if not isinstance(epsilon, Fraction) or epsilon <= 0:
-        raise PlanError("epsilon is a positive Fraction")
+    check_positive("epsilon", epsilon)
     if plan.digest() != certificate.plan_digest:
         raise DigestMismatch("this certificate does not belong to this plan")
     if certificate.epsilon == 0:
@@ -142,16 +128,39 @@ def rescaled(plan: AnyPlan, certificate: Certificate, epsilon: Fraction) -> tupl
     return scaled, replace(certificate, epsilon=epsilon, plan_digest=scaled.digest())
 
 
+def reason(moves: ConstraintMoves | None) -> str:
+    """Why several records count as one change, in words; empty where they do not.
+
+    Certificates of the past are compared with this text, so it keeps its words.
+    """
+    if moves is None:
+        return ""
+    if not moves.groups:
+        return "these answers follow from what is public (atoms)"
+    records = "one record changes" if moves.most == 1 else f"up to {moves.most:,} records change together"
+    if moves.case == "general":
+        return f"{records}, because the facts overlap (Graver bound)"
+    return f"{records}, one in each part into which the facts split the records (atoms)"
+
+
 def worst_loss(plan: Plan | EdgePlan, graph: CellGraph) -> WorstEdge:
     """The greatest loss between neighbours at unit 1: all rows of a person, or all moves that constraints demand."""
-    single = worst_edge(plan, graph)
-    if graph.constraint_moves is None:
+    single, moves = worst_edge(plan, graph), graph.constraint_moves
+    if moves is None:
         return replace(single, loss=single.loss * graph.rows_per_person)
-    if isinstance(plan, EdgePlan) or single.loss == 0:
-        return worst_change(graph.constraint_moves, single)
-    stacked = _stacked_intervals(plan) if len(graph.shape) == 1 else None
-    along = None if stacked is None else partial(worst_axis_edge, *stacked)
-    return worst_change(graph.constraint_moves, single, Measured(plan, _column_norms(plan), along))
+    worst, losses, times = single, np.array([single.loss]), [moves.most]
+    if isinstance(plan, Plan) and single.loss and not moves.is_everything(plan.cells):
+        # Each group of cells is priced by its own worst pair.
+        worst, losses = _group_losses(moves, single, plan, is_axis=len(graph.shape) == 1)
+        times = moves.times.tolist()
+    total, left = 0, moves.most
+    for group in np.argsort(-losses, kind="stable").tolist():
+        taken = min(left, times[group])
+        total += taken * int(losses[group])
+        left -= taken
+    check_sum("loss of records that change together", total)
+    is_one_move = moves.case == "atoms" and total == worst.loss
+    return WorstEdge(total, worst.edge, tight=worst.tight and is_one_move)
 
 
 def worst_edge(plan: Plan | EdgePlan, graph: CellGraph) -> WorstEdge:
@@ -195,10 +204,7 @@ def _worst_value_edge(plan: Plan, graph: CellGraph, norms: Ints) -> WorstEdge:
     if graph.value_edge_bound <= LISTED_EDGES:
         try:
             edges = graph.value_edges()
-            losses = np.zeros(edges.shape[0], dtype=np.int64)
-            for part in plan.parts:
-                losses = losses + listed_losses(part, edges)
-            return worst_of(losses, edges)
+            return worst_of(listed_losses(plan, edges), edges)
         except TooLarge:
             pass
     always = WorstEdge(2 * int(norms.max()), None, tight=False)
@@ -222,130 +228,71 @@ def _stacked_intervals(plan: Plan) -> tuple[Intervals, Ints] | None:
     return Intervals(plan.cells, np.concatenate(low), np.concatenate(high)), np.concatenate(weights)
 
 
-SHARES, LEAST_SHARES, TABLE = 256, 16, 2**18
-"""How finely a joint threshold is shared among its columns: finer is tighter, every number is sound."""
+LISTED_PAIRS = 1_000_000
+"""Up to this many pairs of cells are compared one by one; beyond, a group's two largest column norms bound its loss."""
+SWEPT_GROUPS = 64
+"""So many groups of a long axis are swept one after the other, where the plan is made of intervals."""
 
 
-def certify_points(plan: PointPlan, graph: PointGraph) -> Certificate:
-    """The certificate of a plan over points; InfiniteLoss when something exact could be changed by a hidden move."""
-    _check_blocks(plan, graph)
-    loss = point_loss(plan, graph) * graph.rows_per_person
-    if plan.unit is None and loss:
-        raise InfiniteLoss("a hidden move changes these weights: measure them with noise")
-    epsilon = Fraction(0) if plan.unit is None else Fraction(loss) / plan.unit
-    return Certificate(epsilon, None, False, plan.digest(), graph.digest())
+def _group_losses(moves: ConstraintMoves, single: WorstEdge, plan: Plan, *, is_axis: bool) -> tuple[WorstEdge, Ints]:
+    """The worst pair of all, and for each group at least the largest loss between two of its vertices."""
+    sizes, norms = np.diff(moves.starts), _column_norms(plan)
+    if int((sizes * (sizes - 1) // 2).sum()) <= LISTED_PAIRS:
+        try:
+            return _listed(moves, plan, norms)
+        except TooLarge:
+            pass
+    stacked = _stacked_intervals(plan) if is_axis and moves.groups <= SWEPT_GROUPS and _are_runs(moves) else None
+    if stacked is not None:
+        return _swept(moves, *stacked, norms)
+    group = np.repeat(np.arange(moves.groups), sizes)
+    order = np.lexsort((-norms[moves.members], group))
+    largest = norms[moves.members][order]
+    starts = moves.starts[:-1]
+    # A move between two cells loses at most what it takes to leave the one and to enter the other.
+    second = np.where(sizes > 1, largest[np.minimum(starts + 1, largest.size - 1)], 0)
+    losses = np.minimum(largest[starts] + second, single.loss)
+    return WorstEdge(int(losses.max()), single.edge, tight=False), losses
 
 
-def calibrate_points(plan: PointPlan, graph: PointGraph, epsilon: Fraction) -> tuple[PointPlan, Certificate]:
-    """The plan with the noise level at which it costs `epsilon`; without noise where no hidden move changes it."""
-    if not isinstance(epsilon, Fraction) or epsilon <= 0:
-        raise PlanError("epsilon is a positive Fraction")
-    loss = point_loss(plan, graph) * graph.rows_per_person
-    scaled = plan.with_unit(Fraction(loss) / epsilon if loss else None)
-    return scaled, certify_points(scaled, graph)
+def _are_runs(moves: ConstraintMoves) -> bool:
+    """Whether the cells of every group follow each other."""
+    steps = np.diff(moves.members)
+    inside = np.ones(steps.size, dtype=np.bool_)
+    inside[moves.starts[1:-1] - 1] = False
+    return bool(np.all(steps[inside] == 1))
 
 
-def point_loss(plan: PointPlan, graph: PointGraph) -> int:
-    """The most that one hidden move of one record changes the weights in sum, or a little more."""
-    if tuple(axis.places.size for axis in plan.axes) != graph.plain:
-        raise PlanError("the plan and the policy are about different columns")
-    whole, columns = math.prod(axis.steps for axis in plan.axes), len(plan.axes)
-    moved = 2 * (whole - _least_kept(plan.axes, graph)) if graph.presence != "only" else 0
-    is_rounded = plan.rounding > 1
-    loss = -(-moved // plan.rounding) + (2**columns if moved and is_rounded else 0)
-    gone = plan.total + (2 ** (columns - 1) if is_rounded else 0)
-    return max(loss, gone) if graph.can_vanish else loss
+def _swept(moves: ConstraintMoves, intervals: Intervals, weights: Ints, norms: Ints) -> tuple[WorstEdge, Ints]:
+    """Each group as the only run of joined cells on the axis."""
+    by_group = []
+    for start, stop, with_zero in zip(moves.starts[:-1], moves.starts[1:], moves.with_zero, strict=True):
+        members = moves.members[start:stop]
+        reach = np.arange(norms.size)
+        reach[members] = members[-1]
+        leaving = worst_to_zero(norms, members if with_zero else members[:0])
+        group = WindowGraph(reach, np.empty(0, dtype=np.int64))
+        by_group.append(larger(worst_axis_edge(intervals, weights, group), leaving))
+    return max(by_group, key=lambda worst: worst.loss), np.array([worst.loss for worst in by_group])
 
 
-def _least_kept(axes: Sequence[PointAxis], graph: PointGraph) -> int:
-    """The least that the weights before and after a move share, as a product of what the columns share."""
-    shared = [
-        (_least_of_factor(factor, axes[start:stop], graph.plain[start:stop]), axes[start:stop])
-        for factor, start, stop in graph.spans
-    ]
-    if graph.composition == "record":
-        return math.prod(least for least, _ in shared)
-    whole = math.prod(axis.steps for axis in axes)
-    return min(least * (whole // math.prod(axis.steps for axis in columns)) for least, columns in shared)
+def _listed(moves: ConstraintMoves, plan: Plan, norms: Ints) -> tuple[WorstEdge, Ints]:
+    pairs, owner = _pairs(moves)
+    losses = listed_losses(plan, pairs)
+    by_group = np.zeros(moves.groups, dtype=np.int64)
+    np.maximum.at(by_group, owner, losses)
+    leaving = np.repeat(moves.with_zero, np.diff(moves.starts))
+    group = np.repeat(np.arange(moves.groups), np.diff(moves.starts))
+    np.maximum.at(by_group, group[leaving], norms[moves.members[leaving]])
+    return larger(worst_of(losses, pairs), worst_to_zero(norms, moves.members[leaving])), by_group
 
 
-def _least_of_factor(factor: Factor, axes: Sequence[PointAxis], plain: Sequence[int]) -> int:
-    if not isinstance(factor, GridGraph):
-        return _least_on_axis(factor, axes[0], plain[0])
-    if factor.metric == "linf":
-        return math.prod(
-            _least_on_axis(factor.axis_within(column, factor.theta), axis, plain[column])
-            for column, axis in enumerate(axes)
-        )
-    return _least_in_ball(factor, axes, plain)
-
-
-def _least_on_axis(graph: AxisGraph, axis: PointAxis, plain: int) -> int:
-    """The least that two joined values share; weights only part further as a value moves on (docs/proofs/kmeans.md)."""
-    index = np.arange(plain)
-    if isinstance(graph, WindowGraph):
-        return int(axis.kept(index, np.minimum(graph.reach[:plain], plain - 1)).min())
-    if isinstance(graph, CliqueGraph):
-        labels = graph.labels[:plain]
-        _, first = np.unique(labels, return_index=True)
-        _, last = np.unique(labels[::-1], return_index=True)
-        return int(axis.kept(first, plain - 1 - last).min())
-    edges = graph.edges()
-    edges = edges[np.all(edges < plain, axis=1)]
-    return int(axis.kept(edges[:, 0], edges[:, 1]).min(initial=axis.steps))
-
-
-def _least_in_ball(factor: GridGraph, axes: Sequence[PointAxis], plain: Sequence[int]) -> int:
-    """The least product over all ways to share theta among the columns.
-
-    Gaps along the columns add up to at most theta in L1; in L2 to at most theta times the root of their number. A gap
-    from share * step on is less than (share + 1) * step, and the shares add up to at most their total.
-    """
-    theta = factor.theta
-    budget = theta if factor.metric == "l1" else math.isqrt(len(axes) * theta**2)
-    step = budget // min(SHARES, max(LEAST_SHARES, TABLE // max(plain))) + 1
-    shares = budget // step
-    best = np.ones(shares + 1, dtype=np.int64)
-    radii = np.minimum((np.arange(shares + 1) + 1) * step - 1, theta)
-    for column, axis in enumerate(axes):
-        # Refuses positions that are not in order: only then is the furthest partner the worst.
-        factor.axis_within(column, theta)
-        reach = factor.reaches(column, radii, plain[column])
-        best = _shared(best, axis.kept(np.broadcast_to(np.arange(plain[column]), reach.shape), reach).min(axis=1))
-    return int(best.min())
-
-
-def _shared(best: Ints, column: Ints) -> Ints:
-    """The least product for each total of the shares of what came before and of one column more."""
-    products = np.full(best.size, np.iinfo(np.int64).max)
-    for share, least in enumerate(column.tolist()):
-        products[share:] = np.minimum(products[share:], best[: best.size - share] * least)
-    return products
-
-
-def components_of(graph: PointGraph) -> tuple[Ints, ...]:
-    """For each column a label per value that no hidden move changes."""
-    labels: list[Ints] = []
-    for factor, start, stop in graph.spans:
-        for column in range(stop - start):
-            axis = factor.axis_within(column, factor.theta) if isinstance(factor, GridGraph) else factor
-            labels.append(axis.components()[: graph.plain[start + column]])
-    return tuple(labels)
-
-
-def _check_blocks(plan: PointPlan, graph: PointGraph) -> None:
-    """Refuses blocks that a hidden move of a record could change."""
-    if not plan.blocks:
-        return
-    changes = any(
-        not _is_constant(labels, parts) for parts, labels in zip(components_of(graph), plan.blocks, strict=True)
-    )
-    if graph.can_vanish or changes:
-        raise InfiniteLoss("a hidden move changes how many records a block has: do not count it exactly")
-
-
-def _is_constant(labels: Ints, components: Ints) -> bool:
-    """Whether all values of each component have one label."""
-    last = np.zeros(int(components.max()) + 1, dtype=np.int64)
-    last[components] = labels
-    return bool(np.all(last[components] == labels))
+def _pairs(moves: ConstraintMoves) -> tuple[Ints, Ints]:
+    """All pairs of cells of one group, and their group."""
+    sizes = np.diff(moves.starts)
+    place = np.arange(moves.members.size)
+    following = np.repeat(moves.starts[1:], sizes) - place - 1
+    first = np.repeat(place, following)
+    second = first + 1 + np.arange(first.size) - np.repeat(np.cumsum(following) - following, following)
+    pairs = np.stack([moves.members[first], moves.members[second]], axis=1)
+    return pairs, np.repeat(np.repeat(np.arange(moves.groups), sizes), following)

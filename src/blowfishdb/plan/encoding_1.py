@@ -13,7 +13,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.model.cells import PointGraph
 from blowfishdb.model.graphs import CellGraph, CliqueGraph, ConstraintMoves, EdgeGraph, Factor, GridGraph, WindowGraph
 from blowfishdb.model.workload import (
     AllRanges,
@@ -27,7 +26,6 @@ from blowfishdb.model.workload import (
     Stacked,
 )
 from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
-from blowfishdb.plan.points import PointPlan
 
 NAMES: dict[type, str] = {Identity: "identity", Prefix: "prefix", AllRanges: "all ranges"}
 
@@ -37,25 +35,18 @@ def plan_digest(plan: Plan | EdgePlan) -> str:
     unit = str(plan.unit).encode()
     if isinstance(plan, Plan):
         exact = b"" if plan.exact is None else _rows(plan.exact)
-        return _hashed([b"plan", unit, exact, *(_part(part) for part in plan.parts)])
+        return hashed([b"plan", unit, exact, *(_part(part) for part in plan.parts)])
     matrices = [
         array.tobytes()
         for matrix in (plan.strategy, plan.decoder)
         for array in (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
     ]
-    return _hashed([b"edge plan", unit, _rows(plan.workload), plan.edges.tobytes(), plan.weights.tobytes(), *matrices])
+    return hashed([b"edge plan", unit, _rows(plan.workload), plan.edges.tobytes(), plan.weights.tobytes(), *matrices])
 
 
 def program_digest(mechanism: str, stages: Iterable[tuple[str, Fraction]]) -> str:
     """The digest of a program: its mechanism, and each stage with its allowance."""
-    return _hashed([b"program", mechanism.encode(), *(f"{stage} {epsilon}".encode() for stage, epsilon in stages)])
-
-
-def point_plan_digest(plan: PointPlan) -> str:
-    """The digest of a plan over points."""
-    axes = [f"{axis.steps}".encode() + b" " + axis.places.tobytes() for axis in plan.axes]
-    head = [b"node plan", str(plan.unit).encode(), str(plan.total).encode(), str(len(plan.axes)).encode()]
-    return _hashed([*head, *axes, *(labels.tobytes() for labels in plan.blocks)])
+    return hashed([b"program", mechanism.encode(), *(f"{stage} {epsilon}".encode() for stage, epsilon in stages)])
 
 
 def graph_digest(graph: CellGraph) -> str:
@@ -68,13 +59,8 @@ def graph_digest(graph: CellGraph) -> str:
     return hashlib.sha256(lengths + b"".join(parts)).hexdigest()
 
 
-def point_graph_digest(graph: PointGraph) -> str:
-    """The digest of a policy graph on points."""
-    head = f"points {graph.composition} {graph.leaves} {graph.presence} {graph.rows_per_person} {graph.plain}".encode()
-    return _hashed([head, *(_factor(factor) for factor in graph.factors)])
-
-
-def _hashed(parts: Iterable[bytes]) -> str:
+def hashed(parts: Iterable[bytes]) -> str:
+    """The hash of parts, each behind its length."""
     return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()
 
 

@@ -1,53 +1,57 @@
-"""The worst edge of each kind of measurement: intervals, products, listed edges, edge noise, constraints."""
+"""The worst edge of each kind of measurement: intervals, products, listed edges, noise on edges."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array, kron, vstack
 
 from blowfishdb.errors import CannotCertify, InfiniteLoss, PlanError, TooLarge
-from blowfishdb.model.graphs import (
-    ZERO,
-    AxisGraph,
-    CellGraph,
-    ConstraintMoves,
-    Factor,
-    GridGraph,
-    WindowGraph,
-    factor_shape,
-)
+from blowfishdb.model.graphs import ZERO, AxisGraph, CellGraph, Factor, GridGraph, WindowGraph, factor_shape
 from blowfishdb.model.numbers import Ints, Numbers, check_sum, total_weight
 from blowfishdb.model.workload import AllRanges, Intervals, Kronecker, Rows, Sparse, Stacked, as_intervals
-from blowfishdb.plan.plan import (
-    NO_EDGE,
-    EdgePlan,
-    KroneckerMeasurement,
-    Measurement,
-    Plan,
-    WorstEdge,
-    larger,
-    worst_of,
-    worst_to_zero,
-)
+from blowfishdb.plan.plan import EdgePlan, KroneckerMeasurement, Measurement, Plan
 
 
-def sweep_windows(cover: Ints, reach: Ints, low: Ints, high: Ints, weights: Ints) -> tuple[int, int]:
-    """The largest loss over all window edges and the later cell of an edge that attains it; (-1, -1) without edges.
+@dataclass(frozen=True)
+class WorstEdge:
+    """Loss at unit 1 of one record moving once. `tight` tells that `edge` attains it; otherwise it is a bound."""
 
-    `cover[u]` is D(u), the total weight over cell u; the intervals low..high-1 are not empty.
-    """
-    from blowfishdb.plan.kernels import sweep
+    loss: int
+    edge: tuple[int, int] | None
+    tight: bool = True
 
-    by_start, by_end = np.argsort(low, kind="stable"), np.argsort(high, kind="stable")
-    # Copies are writable, so that the kernel is compiled for one kind of array only.
-    best, cell = sweep(*(np.array(part) for part in (cover, reach, low, high, weights, by_start, by_end)))
-    return int(best), int(cell)
+
+NO_EDGE = WorstEdge(0, None)
+
+
+def larger(first: WorstEdge, second: WorstEdge) -> WorstEdge:
+    """The one with the greater loss; on a tie the first, unless only the second is attained."""
+    if first.loss == second.loss:
+        return first if first.tight or not second.tight else second
+    return first if first.loss > second.loss else second
+
+
+def worst_of(losses: Ints, edges: Ints) -> WorstEdge:
+    """The first edge with the greatest of the given losses."""
+    if losses.size == 0:
+        return NO_EDGE
+    index = int(losses.argmax())
+    return WorstEdge(int(losses[index]), (int(edges[index, 0]), int(edges[index, 1])))
+
+
+def worst_to_zero(norms: Ints, joined: Ints) -> WorstEdge:
+    """The worst way to leave for the vertex that no row counts: the largest column norm among the joined cells."""
+    if joined.size == 0:
+        return NO_EDGE
+    cell = int(joined[norms[joined].argmax()])
+    return WorstEdge(int(norms[cell]), (cell, ZERO))
 
 
 TABLE_CELLS = 1024
@@ -81,17 +85,11 @@ def overlap_table(intervals: Intervals, weights: Ints) -> Ints:
     return upper + np.triu(upper, k=1).T
 
 
-def table_losses(table: Ints, edges: Ints) -> Ints:
-    """D(u) + D(v) - 2 C(u, v) for each listed edge."""
-    first, second = edges[:, 0], edges[:, 1]
-    return table[first, first] + table[second, second] - 2 * table[first, second]
-
-
 def worst_axis_edge(intervals: Intervals, weights: Ints, graph: AxisGraph) -> WorstEdge:
     """The worst edge of an axis, exact; for graphs without windows beyond the table's size, a sound bound."""
     if graph.size <= TABLE_CELLS:
         edges = graph.edges()
-        return worst_of(table_losses(overlap_table(intervals, weights), edges), edges)
+        return worst_of(_table_losses([overlap_table(intervals, weights)], edges), edges)
     if isinstance(graph, WindowGraph):
         return _worst_window_edge(intervals, weights, graph)
     if graph.edge_count == 0:
@@ -100,21 +98,26 @@ def worst_axis_edge(intervals: Intervals, weights: Ints, graph: AxisGraph) -> Wo
 
 
 def _worst_window_edge(intervals: Intervals, weights: Ints, graph: WindowGraph) -> WorstEdge:
+    """The worst window edge by one sweep along the axis, and the worst edge of every universal vertex."""
+    from blowfishdb.plan.kernels import sweep
+
     over = cover(intervals, weights)
     shared = intervals.high - intervals.low > 1  # an interval of one cell covers no pair: it counts in D alone
+    low, high = intervals.low[shared], intervals.high[shared]
+    orders = np.argsort(low, kind="stable"), np.argsort(high, kind="stable")
+    # Copies are writable, so that the kernel is compiled for one kind of array only.
+    arrays = (np.array(part) for part in (over, graph.reach, low, high, weights[shared], *orders))
+    best, cell = (int(number) for number in sweep(*arrays))
     worst = NO_EDGE
-    best, cell = sweep_windows(over, graph.reach, intervals.low[shared], intervals.high[shared], weights[shared])
     if cell >= 0:
         start = int(np.searchsorted(graph.reach, cell))
         losses = over[start:cell] + over[cell] - 2 * shared_cover(intervals, weights, cell)[start:cell]
         worst = WorstEdge(best, (start + int(losses.argmax()), cell))
-    for universal_vertex in graph.universal:
-        losses = over + over[universal_vertex] - 2 * shared_cover(intervals, weights, int(universal_vertex))
-        losses[universal_vertex] = -1
+    for vertex in graph.universal.tolist():
+        losses = over + over[vertex] - 2 * shared_cover(intervals, weights, vertex)
+        losses[vertex] = -1
         other = int(losses.argmax())
-        worst = larger(
-            worst, WorstEdge(int(losses[other]), (min(other, int(universal_vertex)), max(other, int(universal_vertex))))
-        )
+        worst = larger(worst, WorstEdge(int(losses[other]), (min(other, vertex), max(other, vertex))))
     return worst
 
 
@@ -198,19 +201,23 @@ def _check_entries(entries: int) -> None:
 
 def column_losses(columns: csc_array, weights: Ints, edges: Ints) -> Ints:
     """For each edge (u, v) the weighted L1 distance between columns u and v, exact."""
-    check_sum("weights times entries", total_weight(weights) * int(abs(columns).max() if columns.nnz else 0))
+    check_sum("weights times entries", total_weight(weights) * _largest_entry(columns))
     first, second = edges[:, 0], edges[:, 1]
     per_column = np.diff(columns.indptr)
     _check_entries(int(per_column[first].sum() + per_column[second].sum()))
     return np.asarray(abs(columns[:, first] - columns[:, second]).T @ weights, dtype=np.int64)
 
 
-def listed_losses(part: Measurement | KroneckerMeasurement, edges: Ints) -> Ints:
-    """The loss of each listed edge between flattened cells under one part of a plan."""
+def listed_losses(plan: Plan, edges: Ints) -> Ints:
+    """The loss of each listed edge between flattened cells."""
+    return sum((_part_losses(part, edges) for part in plan.parts), np.zeros(edges.shape[0], dtype=np.int64))
+
+
+def _part_losses(part: Measurement | KroneckerMeasurement, edges: Ints) -> Ints:
     factors = part.factors if isinstance(part, KroneckerMeasurement) else (part,)
     tables = _overlap_tables(factors)
     if tables is not None:
-        return _zero_one_losses(tables, edges)
+        return _table_losses(tables, edges)
     product: Rows = Kronecker(tuple(factor.rows for factor in factors)) if len(factors) > 1 else factors[0].rows
     return column_losses(sparse_columns(product), part.weights, edges)
 
@@ -226,7 +233,7 @@ def _overlap_tables(factors: tuple[Measurement, ...]) -> list[Ints] | None:
     return tables
 
 
-def _zero_one_losses(tables: list[Ints], edges: Ints) -> Ints:
+def _table_losses(tables: list[Ints], edges: Ints) -> Ints:
     """|A| + |B| - 2 |A and B| for the sets of 0/1 rows over the two ends: all three are products over the axes."""
     shape = tuple(len(table) for table in tables)
     first, second = np.unravel_index(edges[:, 0], shape), np.unravel_index(edges[:, 1], shape)
@@ -257,18 +264,19 @@ RADII = 16
 """How finely a joint threshold is split among its axes; a finer split is tighter, every split is sound."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AxisCost:
-    """One axis of a product: its column norms, and whether all its rows are 0/1."""
+    """One axis of a product: its column norms, and its rows as intervals where all of them are 0/1."""
 
     measurement: Measurement
-    norms: Ints
-    zero_one: bool
 
-    @staticmethod
-    def of(measurement: Measurement) -> AxisCost:
-        norms = measurement.rows.column_norms(measurement.weights)
-        return AxisCost(measurement, norms, as_intervals(measurement.rows) is not None)
+    @cached_property
+    def norms(self) -> Ints:
+        return self.measurement.rows.column_norms(self.measurement.weights)
+
+    @cached_property
+    def intervals(self) -> Intervals | None:
+        return as_intervals(self.measurement.rows)
 
     @property
     def largest(self) -> int:
@@ -281,12 +289,10 @@ class AxisCost:
 
     def worst(self, graph: AxisGraph) -> WorstEdge:
         """F_j: the worst edge of this axis alone."""
-        rows, weights = self.measurement.rows, self.measurement.weights
-        intervals = as_intervals(rows)
-        if intervals is not None:
-            return worst_axis_edge(intervals, weights, graph)
+        if self.intervals is not None:
+            return worst_axis_edge(self.intervals, self.measurement.weights, graph)
         edges = graph.edges()
-        return worst_of(column_losses(sparse_columns(rows), weights, edges), edges)
+        return worst_of(column_losses(sparse_columns(self.measurement.rows), self.measurement.weights, edges), edges)
 
 
 def worst_product_edge(parts: Sequence[KroneckerMeasurement], graph: CellGraph) -> WorstEdge:
@@ -307,7 +313,7 @@ def _ways_of(part: KroneckerMeasurement, graph: CellGraph) -> list[WorstEdge]:
     shape = tuple(factor.cells for factor in part.factors)
     if shape != graph.shape:
         raise PlanError(f"a product measurement over {shape} does not fit cells of shape {graph.shape}")
-    axes = [AxisCost.of(factor) for factor in part.factors]
+    axes = [AxisCost(factor) for factor in part.factors]
     moves, start = [], 0
     for factor in graph.factors:
         stop = start + len(factor_shape(factor))
@@ -335,7 +341,7 @@ def _combine(axes: list[AxisCost], moved: tuple[WorstEdge, ...]) -> WorstEdge:
         summed = sum(w.loss * (whole // max(a.largest, 1)) for a, w in zip(axes, moved, strict=True))
         loss = min(summed, 2 * whole)
     movers = [worst for worst in moved if worst.loss]
-    is_exact = len(movers) <= 1 or all(axis.is_level and axis.zero_one for axis in axes)
+    is_exact = len(movers) <= 1 or all(axis.is_level and axis.intervals is not None for axis in axes)
     if not movers or not is_exact or any(w.edge is None or not w.tight for w in movers):
         return WorstEdge(loss, None, tight=not movers)
     shape = tuple(axis.norms.size for axis in axes)
@@ -352,11 +358,8 @@ def _factor_moves(factor: Factor, axes: list[AxisCost]) -> list[tuple[WorstEdge,
         return [(axes[0].worst(factor),)]
     moves = []
     for radii in _shares_of_theta(factor):
-        worst = [
-            axis.worst(factor.axis_within(index, radius))
-            for index, (axis, radius) in enumerate(zip(axes, radii, strict=True))
-        ]
-        moves.append(tuple(WorstEdge(w.loss, w.edge, tight=False) for w in worst))
+        near = [axis.worst(factor.axis_within(index, radii[index])) for index, axis in enumerate(axes)]
+        moves.append(tuple(replace(worst, tight=False) for worst in near))
     return moves
 
 
@@ -382,8 +385,8 @@ def worst_noised_edge(plan: EdgePlan, graph: CellGraph) -> WorstEdge:
     """The greatest column norm of the strategy, once every edge has a column and the decoder is proven right."""
     _check_edges(plan.edges, graph)
     _check_decoder(plan)
-    norms = _weighted_column_norms(plan.strategy, plan.weights)
-    return worst_of(norms, plan.edges)
+    check_sum("weights times entries", total_weight(plan.weights) * _largest_entry(plan.strategy))
+    return worst_of(np.asarray(abs(plan.strategy).T @ plan.weights, dtype=np.int64), plan.edges)
 
 
 def _check_edges(edges: Ints, graph: CellGraph) -> None:
@@ -400,7 +403,8 @@ def _edge_keys(edges: Ints, cells: int) -> Ints:
 
 def _check_decoder(plan: EdgePlan) -> None:
     """decoder @ strategy == workload @ P in whole numbers, checked for every answer and every edge."""
-    check_sum("entries of decoder times strategy", _largest_row_sum(plan.decoder) * _largest_entry(plan.strategy))
+    row_sums = abs(plan.decoder).sum(axis=1)
+    check_sum("entries of decoder times strategy", int(row_sums.max(initial=0)) * _largest_entry(plan.strategy))
     product = csr_array(plan.decoder @ plan.strategy)
     answers, step = plan.workload.shape[0], max(1, CHUNK_ENTRIES // max(1, plan.edges.shape[0], plan.cells))
     listed = plan.workload.intervals() if isinstance(plan.workload, AllRanges) else as_intervals(plan.workload)
@@ -434,127 +438,5 @@ def _agree(rows: Numbers, edges: Ints, product: csr_array) -> bool:
     return not moved.any()
 
 
-def _weighted_column_norms(strategy: csr_array, weights: Ints) -> Ints:
-    check_sum("weights times entries", total_weight(weights) * _largest_entry(strategy))
-    return np.asarray(abs(strategy).T @ weights, dtype=np.int64)
-
-
-def _largest_entry(matrix: csr_array) -> int:
+def _largest_entry(matrix: csr_array | csc_array) -> int:
     return int(abs(matrix).max()) if matrix.nnz else 0
-
-
-def _largest_row_sum(matrix: csr_array) -> int:
-    return int(abs(matrix).sum(axis=1).max()) if matrix.nnz else 0
-
-
-LISTED_PAIRS = 1_000_000
-"""Up to this many pairs of cells are compared one by one; beyond, a group's two largest column norms bound its loss."""
-SWEPT_GROUPS = 64
-"""So many groups of a long axis are swept one after the other, where the plan is made of intervals."""
-
-
-def reason(moves: ConstraintMoves | None) -> str:
-    """Why several records count as one change, in words; empty where they do not.
-
-    Certificates of the past are compared with this text, so it keeps its words.
-    """
-    if moves is None:
-        return ""
-    if not moves.groups:
-        return "these answers follow from what is public (atoms)"
-    records = "one record changes" if moves.most == 1 else f"up to {moves.most:,} records change together"
-    if moves.case == "general":
-        return f"{records}, because the facts overlap (Graver bound)"
-    return f"{records}, one in each part into which the facts split the records (atoms)"
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """A vertex plan with its column norms; with `along`, the worst edge of any graph on its one axis, if it has one."""
-
-    plan: Plan
-    norms: Ints
-    along: Callable[[AxisGraph], WorstEdge] | None
-
-
-def worst_change(moves: ConstraintMoves, single: WorstEdge, measured: Measured | None = None) -> WorstEdge:
-    """The greatest loss of moves made together, `single` being the worst of them.
-
-    With the vertex plan each group is priced by its own worst pair; without, by `single`.
-    """
-    worst, losses, times = single, np.array([single.loss]), [moves.most]
-    if measured is not None and not moves.is_everything(measured.norms.size):
-        worst, losses = _group_losses(moves, single, measured)
-        times = moves.times.tolist()
-    total, left = 0, moves.most
-    for group in np.argsort(-losses, kind="stable").tolist():
-        taken = min(left, times[group])
-        total += taken * int(losses[group])
-        left -= taken
-    check_sum("loss of records that change together", total)
-    is_one_move = moves.case == "atoms" and total == worst.loss
-    return WorstEdge(total, worst.edge, tight=worst.tight and is_one_move)
-
-
-def _group_losses(moves: ConstraintMoves, single: WorstEdge, measured: Measured) -> tuple[WorstEdge, Ints]:
-    """For each group at least the largest loss between two of its vertices, and the worst pair of all."""
-    sizes, norms = np.diff(moves.starts), measured.norms
-    if int((sizes * (sizes - 1) // 2).sum()) <= LISTED_PAIRS:
-        try:
-            return _listed(moves, measured.plan, norms)
-        except TooLarge:
-            pass
-    if measured.along is not None and moves.groups <= SWEPT_GROUPS and _are_runs(moves):
-        return _swept(moves, measured.along, norms)
-    group = np.repeat(np.arange(moves.groups), sizes)
-    order = np.lexsort((-norms[moves.members], group))
-    largest = norms[moves.members][order]
-    starts = moves.starts[:-1]
-    # A move between two cells loses at most what it takes to leave the one and to enter the other.
-    second = np.where(sizes > 1, largest[np.minimum(starts + 1, largest.size - 1)], 0)
-    losses = np.minimum(largest[starts] + second, single.loss)
-    return WorstEdge(int(losses.max()), single.edge, tight=False), losses
-
-
-def _are_runs(moves: ConstraintMoves) -> bool:
-    """Whether the cells of every group follow each other."""
-    steps = np.diff(moves.members)
-    inside = np.ones(steps.size, dtype=np.bool_)
-    inside[moves.starts[1:-1] - 1] = False
-    return bool(np.all(steps[inside] == 1))
-
-
-def _swept(moves: ConstraintMoves, along: Callable[[AxisGraph], WorstEdge], norms: Ints) -> tuple[WorstEdge, Ints]:
-    """Each group as the only run of joined cells on the axis."""
-    by_group = []
-    for start, stop, with_zero in zip(moves.starts[:-1], moves.starts[1:], moves.with_zero, strict=True):
-        members = moves.members[start:stop]
-        reach = np.arange(norms.size)
-        reach[members] = members[-1]
-        leaving = worst_to_zero(norms, members if with_zero else members[:0])
-        by_group.append(larger(along(WindowGraph(reach, np.empty(0, dtype=np.int64))), leaving))
-    return max(by_group, key=lambda worst: worst.loss), np.array([worst.loss for worst in by_group])
-
-
-def _listed(moves: ConstraintMoves, plan: Plan, norms: Ints) -> tuple[WorstEdge, Ints]:
-    pairs, owner = _pairs(moves)
-    losses = np.zeros(pairs.shape[0], dtype=np.int64)
-    for part in plan.parts:
-        losses = losses + listed_losses(part, pairs)
-    by_group = np.zeros(moves.groups, dtype=np.int64)
-    np.maximum.at(by_group, owner, losses)
-    leaving = np.repeat(moves.with_zero, np.diff(moves.starts))
-    group = np.repeat(np.arange(moves.groups), np.diff(moves.starts))
-    np.maximum.at(by_group, group[leaving], norms[moves.members[leaving]])
-    return larger(worst_of(losses, pairs), worst_to_zero(norms, moves.members[leaving])), by_group
-
-
-def _pairs(moves: ConstraintMoves) -> tuple[Ints, Ints]:
-    """All pairs of cells of one group, and their group."""
-    sizes = np.diff(moves.starts)
-    place = np.arange(moves.members.size)
-    following = np.repeat(moves.starts[1:], sizes) - place - 1
-    first = np.repeat(place, following)
-    second = first + 1 + np.arange(first.size) - np.repeat(np.cumsum(following) - following, following)
-    pairs = np.stack([moves.members[first], moves.members[second]], axis=1)
-    return pairs, np.repeat(np.repeat(np.arange(moves.groups), sizes), following)

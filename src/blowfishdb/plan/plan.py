@@ -10,9 +10,15 @@ from scipy.sparse import csr_array
 
 from blowfishdb.errors import PlanError
 from blowfishdb.model.encoding import digest, encode
-from blowfishdb.model.graphs import ZERO, CellGraph
+from blowfishdb.model.graphs import CellGraph
 from blowfishdb.model.numbers import Ints, as_ints, check_sum, total_weight
 from blowfishdb.model.workload import Rows
+
+
+def check_positive(name: str, number: object) -> None:
+    """Refuses whatever is no Fraction above 0: floats have no place in a proof."""
+    if not isinstance(number, Fraction) or number <= 0:
+        raise PlanError(f"{name} is a positive Fraction")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +83,7 @@ class Plan:
     exact: Rows | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.unit, Fraction) or self.unit <= 0:
-            raise PlanError("the unit of a plan is a positive Fraction")
+        check_positive("the unit of a plan", self.unit)
         if not self.parts and self.exact is None:
             raise PlanError("a plan measures something")
         sizes = {part.cells for part in self.parts} | ({self.exact.shape[1]} if self.exact is not None else set())
@@ -120,8 +125,7 @@ class EdgePlan:
     weights: Ints
 
     def __post_init__(self) -> None:
-        if not isinstance(self.unit, Fraction) or self.unit <= 0:
-            raise PlanError("the unit of a plan is a positive Fraction")
+        check_positive("the unit of a plan", self.unit)
         object.__setattr__(self, "edges", as_ints(self.edges))
         object.__setattr__(self, "weights", as_ints(self.weights))
         variables = self.weights.size
@@ -174,38 +178,3 @@ class Problem:
     def digest(self) -> str:
         """A hash of graph and workload; simulations are seeded by it."""
         return digest(self.fingerprint())
-
-
-@dataclass(frozen=True)
-class WorstEdge:
-    """Loss at unit 1 of one record moving once. `tight` tells that `edge` attains it; otherwise it is a bound."""
-
-    loss: int
-    edge: tuple[int, int] | None
-    tight: bool = True
-
-
-NO_EDGE = WorstEdge(0, None)
-
-
-def larger(first: WorstEdge, second: WorstEdge) -> WorstEdge:
-    """The one with the greater loss; on a tie the first, unless only the second is attained."""
-    if first.loss == second.loss:
-        return first if first.tight or not second.tight else second
-    return first if first.loss > second.loss else second
-
-
-def worst_of(losses: Ints, edges: Ints) -> WorstEdge:
-    """The first edge with the greatest of the given losses."""
-    if losses.size == 0:
-        return NO_EDGE
-    index = int(losses.argmax())
-    return WorstEdge(int(losses[index]), (int(edges[index, 0]), int(edges[index, 1])))
-
-
-def worst_to_zero(norms: Ints, joined: Ints) -> WorstEdge:
-    """The worst way to leave for the vertex that no row counts: the largest column norm among the joined cells."""
-    if joined.size == 0:
-        return NO_EDGE
-    cell = int(joined[norms[joined].argmax()])
-    return WorstEdge(int(norms[cell]), (cell, ZERO))

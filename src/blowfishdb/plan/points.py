@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
-from blowfishdb.errors import PlanError, TooLarge
+from blowfishdb.errors import InfiniteLoss, PlanError, TooLarge
+from blowfishdb.model.cells import PointGraph
 from blowfishdb.model.encoding import digest
+from blowfishdb.model.graphs import AxisGraph, CliqueGraph, Factor, GridGraph, WindowGraph
 from blowfishdb.model.numbers import Ints, as_ints, check_sum
+from blowfishdb.plan.certificate import Certificate
+from blowfishdb.plan.encoding_1 import hashed
+from blowfishdb.plan.plan import check_positive
 
 MOST_POINTS = 2**20
 
@@ -67,8 +73,8 @@ class PointPlan:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", tuple(as_ints(labels) for labels in self.blocks))
-        if self.unit is not None and (not isinstance(self.unit, Fraction) or self.unit <= 0):
-            raise PlanError("the unit of a plan is a positive Fraction")
+        if self.unit is not None:
+            check_positive("the unit of a plan", self.unit)
         if not self.axes:
             raise PlanError("nodes need at least one column")
         check_sum("product of the steps between nodes", self._whole)
@@ -112,6 +118,12 @@ class PointPlan:
         axes = tuple((axis.steps, axis.places) for axis in self.axes)
         return digest(("node plan", self.unit, self.total, axes, self.blocks))
 
+    def digest_1(self) -> str:
+        """The same in the first encoding, for what was stored in it."""
+        head = ("node plan", self.unit, self.total, len(self.axes))
+        axes = [f"{axis.steps} ".encode() + axis.places.tobytes() for axis in self.axes]
+        return hashed([*(str(part).encode() for part in head), *axes, *(labels.tobytes() for labels in self.blocks)])
+
     def rows_at(self, points: Ints) -> tuple[Ints, Ints]:
         """For each point (values by column) the flat nodes around it and the weight it gives to each."""
         grid_points, weights = [], []
@@ -133,3 +145,131 @@ class PointPlan:
         for column, (labels, size) in enumerate(zip(self.blocks, self.block_shape, strict=True)):
             flat = flat * size + labels[points[:, column]]
         return flat
+
+
+SHARES, LEAST_SHARES, TABLE = 256, 16, 2**18
+"""How finely a joint threshold is shared among its columns: finer is tighter, every number is sound."""
+
+
+def certify_points(plan: PointPlan, graph: PointGraph) -> Certificate:
+    """The certificate of a plan over points; InfiniteLoss when something exact could be changed by a hidden move."""
+    _check_blocks(plan, graph)
+    loss = point_loss(plan, graph) * graph.rows_per_person
+    if plan.unit is None and loss:
+        raise InfiniteLoss("a hidden move changes these weights: measure them with noise")
+    epsilon = Fraction(0) if plan.unit is None else Fraction(loss) / plan.unit
+    return Certificate(epsilon, None, False, plan.digest(), graph.digest())
+
+
+def calibrate_points(plan: PointPlan, graph: PointGraph, epsilon: Fraction) -> tuple[PointPlan, Certificate]:
+    """The plan with the noise level at which it costs `epsilon`; without noise where no hidden move changes it."""
+    check_positive("epsilon", epsilon)
+    loss = point_loss(plan, graph) * graph.rows_per_person
+    scaled = plan.with_unit(Fraction(loss) / epsilon if loss else None)
+    return scaled, certify_points(scaled, graph)
+
+
+def point_loss(plan: PointPlan, graph: PointGraph) -> int:
+    """The most that one hidden move of one record changes the weights in sum, or a little more."""
+    if tuple(axis.places.size for axis in plan.axes) != graph.plain:
+        raise PlanError("the plan and the policy are about different columns")
+    whole, columns = math.prod(axis.steps for axis in plan.axes), len(plan.axes)
+    moved = 2 * (whole - _least_kept(plan.axes, graph)) if graph.presence != "only" else 0
+    is_rounded = plan.rounding > 1
+    loss = -(-moved // plan.rounding) + (2**columns if moved and is_rounded else 0)
+    gone = plan.total + (2 ** (columns - 1) if is_rounded else 0)
+    return max(loss, gone) if graph.can_vanish else loss
+
+
+def _least_kept(axes: Sequence[PointAxis], graph: PointGraph) -> int:
+    """The least that the weights before and after a move share, as a product of what the columns share."""
+    shared = [
+        (_least_of_factor(factor, axes[start:stop], graph.plain[start:stop]), axes[start:stop])
+        for factor, start, stop in graph.spans
+    ]
+    if graph.composition == "record":
+        return math.prod(least for least, _ in shared)
+    whole = math.prod(axis.steps for axis in axes)
+    return min(least * (whole // math.prod(axis.steps for axis in columns)) for least, columns in shared)
+
+
+def _least_of_factor(factor: Factor, axes: Sequence[PointAxis], plain: Sequence[int]) -> int:
+    if not isinstance(factor, GridGraph):
+        return _least_on_axis(factor, axes[0], plain[0])
+    if factor.metric == "linf":
+        return math.prod(
+            _least_on_axis(factor.axis_within(column, factor.theta), axis, plain[column])
+            for column, axis in enumerate(axes)
+        )
+    return _least_in_ball(factor, axes, plain)
+
+
+def _least_on_axis(graph: AxisGraph, axis: PointAxis, plain: int) -> int:
+    """The least that two joined values share; weights only part further as a value moves on (docs/proofs/kmeans.md)."""
+    index = np.arange(plain)
+    if isinstance(graph, WindowGraph):
+        return int(axis.kept(index, np.minimum(graph.reach[:plain], plain - 1)).min())
+    if isinstance(graph, CliqueGraph):
+        labels = graph.labels[:plain]
+        _, first = np.unique(labels, return_index=True)
+        _, last = np.unique(labels[::-1], return_index=True)
+        return int(axis.kept(first, plain - 1 - last).min())
+    edges = graph.edges()
+    edges = edges[np.all(edges < plain, axis=1)]
+    return int(axis.kept(edges[:, 0], edges[:, 1]).min(initial=axis.steps))
+
+
+def _least_in_ball(factor: GridGraph, axes: Sequence[PointAxis], plain: Sequence[int]) -> int:
+    """The least product over all ways to share theta among the columns.
+
+    Gaps along the columns add up to at most theta in L1; in L2 to at most theta times the root of their number. A gap
+    from share * step on is less than (share + 1) * step, and the shares add up to at most their total.
+    """
+    theta = factor.theta
+    budget = theta if factor.metric == "l1" else math.isqrt(len(axes) * theta**2)
+    step = budget // min(SHARES, max(LEAST_SHARES, TABLE // max(plain))) + 1
+    shares = budget // step
+    best = np.ones(shares + 1, dtype=np.int64)
+    radii = np.minimum((np.arange(shares + 1) + 1) * step - 1, theta)
+    for column, axis in enumerate(axes):
+        # Refuses positions that are not in order: only then is the furthest partner the worst.
+        factor.axis_within(column, theta)
+        reach = factor.reaches(column, radii, plain[column])
+        best = _shared(best, axis.kept(np.broadcast_to(np.arange(plain[column]), reach.shape), reach).min(axis=1))
+    return int(best.min())
+
+
+def _shared(best: Ints, column: Ints) -> Ints:
+    """The least product for each total of the shares of what came before and of one column more."""
+    products = np.full(best.size, np.iinfo(np.int64).max)
+    for share, least in enumerate(column.tolist()):
+        products[share:] = np.minimum(products[share:], best[: best.size - share] * least)
+    return products
+
+
+def components_of(graph: PointGraph) -> tuple[Ints, ...]:
+    """For each column a label per value that no hidden move changes."""
+    labels: list[Ints] = []
+    for factor, start, stop in graph.spans:
+        for column in range(stop - start):
+            axis = factor.axis_within(column, factor.theta) if isinstance(factor, GridGraph) else factor
+            labels.append(axis.components()[: graph.plain[start + column]])
+    return tuple(labels)
+
+
+def _check_blocks(plan: PointPlan, graph: PointGraph) -> None:
+    """Refuses blocks that a hidden move of a record could change."""
+    if not plan.blocks:
+        return
+    changes = any(
+        not _is_constant(labels, parts) for parts, labels in zip(components_of(graph), plan.blocks, strict=True)
+    )
+    if graph.can_vanish or changes:
+        raise InfiniteLoss("a hidden move changes how many records a block has: do not count it exactly")
+
+
+def _is_constant(labels: Ints, components: Ints) -> bool:
+    """Whether all values of each component have one label."""
+    last = np.zeros(int(components.max()) + 1, dtype=np.int64)
+    last[components] = labels
+    return bool(np.all(last[components] == labels))

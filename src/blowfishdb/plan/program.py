@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from blowfishdb.model.graphs import AxisGraph, CellGraph, EdgeGraph, WindowGraph
 from blowfishdb.model.numbers import Bools, Ints, as_ints, distinct
 from blowfishdb.plan.certificate import certify
 from blowfishdb.plan.encoding_1 import program_digest
-from blowfishdb.plan.plan import EdgePlan, Plan
+from blowfishdb.plan.plan import EdgePlan, Plan, check_positive
 
 PRECISION = Context(prec=60)
 MARGIN = Fraction(1, 10**40)
@@ -44,11 +44,14 @@ class RefinementNoise:
     first: int
     spacing: int
     clip: int
+    one_sided: ClassVar[bool] = False
+    """Nodes that are kept and nodes that are cut both show."""
+    tie_words: ClassVar[int] = 0
+    """A comparison has no ties to break."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", as_ints(self.levels))
-        if not isinstance(self.unit, Fraction) or self.unit <= 0:
-            raise PlanError("the unit of a refinement is a positive Fraction")
+        check_positive("the unit of a refinement", self.unit)
         if self.levels.ndim != 1 or self.levels.size == 0 or int(self.levels.min()) < 1:
             raise PlanError("a refinement has at least one level, and every level at least one node")
         if self.spacing < 1 or self.clip < 0:
@@ -63,16 +66,6 @@ class RefinementNoise:
     def weights(self) -> Ints:
         """All have noise of the same scale."""
         return np.ones(1, dtype=np.int64)
-
-    @property
-    def one_sided(self) -> bool:
-        """False: nodes that are kept and nodes that are cut both show."""
-        return False
-
-    @property
-    def tie_words(self) -> int:
-        """None: a comparison has no ties to break."""
-        return 0
 
     def cut(self, level: int, scores: Ints, draws: Ints) -> Bools:
         """Which nodes of one level are cut."""
@@ -169,8 +162,7 @@ class SelectionNoise:
     def __post_init__(self) -> None:
         for name in ("weights", "sensitivities", "sizes"):
             object.__setattr__(self, name, as_ints(getattr(self, name)))
-        if not isinstance(self.unit, Fraction) or self.unit <= 0:
-            raise PlanError("the unit of a selection is a positive Fraction")
+        check_positive("the unit of a selection", self.unit)
         if self.weights.size == 0 or not self.weights.shape == self.sensitivities.shape == self.sizes.shape:
             raise PlanError("a selection needs one weight, one sensitivity and one size per class of items")
         if int(self.weights.min()) < 1 or int(self.sensitivities.min()) < 0 or int(self.sizes.min()) < 0:
