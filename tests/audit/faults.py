@@ -28,7 +28,7 @@ from blowfishdb.model.graphs import CellGraph, GridGraph, WindowGraph
 from blowfishdb.noise import sampler
 from blowfishdb.plan import certificate, encoding_1, loss
 from blowfishdb.plan import program as merge
-from blowfishdb.plan.plan import WorstEdge
+from blowfishdb.plan.loss import WorstEdge
 from blowfishdb.plan.program import Program, ProgramRun, RefinementNoise, SelectionNoise
 
 Fault = Callable[[pytest.MonkeyPatch], None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from blowfishdb.audit.battery import battery
-from blowfishdb.audit.drills import drills, replay_account
+from blowfishdb.audit.drills import drills
 from blowfishdb.audit.noise import digit_violations
-from blowfishdb.audit.replay import Effort, replay
-from blowfishdb.audit.report import Audit, Line, as_html, as_markdown, judged, write_report
-from blowfishdb.audit.run import AuditPlan, Task, run_audit
+from blowfishdb.audit.replay import Effort, replay, replay_account
+from blowfishdb.audit.report import Audit, Line, Section, as_html, as_markdown, judged, write_report
+from blowfishdb.audit.run import AuditPlan, run_audit
 from blowfishdb.audit.statistical import Comparison, lower, power, upper
 from blowfishdb.cli import run
 from blowfishdb.errors import InvalidInput
@@ -68,17 +68,17 @@ def test_power_grows_with_tries_and_a_fair_pair_is_not_flagged() -> None:
     assert Comparison("fair", 500, 510, 1000).certain_loss(1e-9) == 0.0
 
 
-def an_audit(*lines: Line) -> Audit:
-    return Audit("a <test>", True, 1, "0", 1.0, lines, ("power | of one test",))
+def an_audit(sections: dict[Section, list[Line]]) -> Audit:
+    return Audit("a <test>", True, 1, "0", 1.0, sections, ("power | of one test",))
 
 
 def test_reports_lead_with_the_verdict(tmp_path: Path) -> None:
-    found = an_audit(judged("noise", "x", "law", [], "fine"), judged("replay", "a | b", "charge", ["<script>"]))
+    found = an_audit({"noise": [judged("x", "law", [], "fine")], "replay": [judged("a | b", "charge", ["<script>"])]})
     assert "1 violations, 1 checks clean" in as_markdown(found)
     assert "<script>" not in as_html(found)
     assert {path.suffix for path in write_report(found, tmp_path / "report")} == {".html", ".md", ".json"}
     assert json.loads((tmp_path / "report" / "audit.json").read_text())["clean"] is False
-    assert not an_audit().is_clean
+    assert not an_audit({}).is_clean
 
 
 def test_code_that_cannot_be_audited_does_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,9 +92,9 @@ def test_code_that_cannot_be_audited_does_not_pass(monkeypatch: pytest.MonkeyPat
 def test_a_bar_is_not_drawn_where_prints_are_listened_to(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def elsewhere(plan: AuditPlan, tasks: Sequence[Task], jobs: int, progress: object) -> dict[Task, list[Line]]:
+    def elsewhere(plan: AuditPlan, jobs: int, progress: object) -> defaultdict[int, list[Line]]:
         asked.append(jobs)
-        return {task: [] for task in tasks}
+        return defaultdict(list)
 
     monkeypatch.setattr("blowfishdb.audit.run._in_several", elsewhere)
     run_audit(AuditPlan(quick=True, sections=("exact",)), jobs=1, progress=lambda name, done, total: None)
@@ -109,7 +109,7 @@ def test_unknown_sections_are_refused() -> None:
 def test_the_command_ends_with_code_8_on_a_violation(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    results = [an_audit(judged("noise", "x", "law", [], "fine")), an_audit(judged("noise", "x", "law", ["wrong"]))]
+    results = [an_audit({"noise": [judged("x", "law", wrong, "fine")]}) for wrong in ([], ["wrong"])]
     monkeypatch.setattr("blowfishdb.audit.run.run_audit", lambda *_, **__: results.pop(0))
     assert run(["audit", "--quick", "--report", str(tmp_path / "a.html")]) == 0
     assert "No violation" in capsys.readouterr().out

@@ -10,19 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from blowfishdb.audit.declarations import declaration_lines
-from blowfishdb.audit.drills import joined_lines, ledger_lines, refusal_lines
-from blowfishdb.audit.exact import choice_lines, refinement_lines, threshold_lines
-from blowfishdb.audit.made_up import certificate_lines, point_lines
-from blowfishdb.audit.one_process import people_constraint_lines
+from blowfishdb.audit.drills import joined_lines, ledger_lines
+from blowfishdb.audit.exact import refusal_lines, threshold_lines
+from blowfishdb.audit.made_up import certificate_lines, declaration_lines, people_constraint_lines, point_lines
 from blowfishdb.audit.report import Line
+from blowfishdb.audit.selections import choice_lines, refinement_lines
 from blowfishdb.catalog import stretch
 from blowfishdb.engine.release import PlanRelease
 from blowfishdb.ledger import curation
 from blowfishdb.mechanisms.data_aware.partition import WorstBucket
 from blowfishdb.model import constraint_graph
 from blowfishdb.model.graphs import CellGraph, EdgeGraph
-from blowfishdb.plan import certificate, program
+from blowfishdb.plan import certificate, points, program
 from blowfishdb.plan import loss as edge_noise
 from blowfishdb.plan import loss as product_loss
 from blowfishdb.plan.program import RefinementNoise
@@ -59,13 +58,13 @@ def exact_rows_unchecked(patch: pytest.MonkeyPatch) -> None:
 
 def rounding_forgotten(patch: pytest.MonkeyPatch) -> None:
     """Weights on points keep no margin for being rounded."""
-    usual = certificate.point_loss
+    usual = points.point_loss
 
     def short(plan: Any, graph: Any) -> int:
         loss = usual(plan, graph)
         return max(loss - 2 ** len(plan.axes), 1) if loss and plan.rounding > 1 else loss
 
-    patch.setattr(certificate, "point_loss", short)
+    patch.setattr(points, "point_loss", short)
 
 
 def penalty_by_counts(patch: pytest.MonkeyPatch) -> None:

@@ -12,14 +12,13 @@ from blowfishdb.accuracy import ranking
 from blowfishdb.audit import noise
 from blowfishdb.audit.battery import battery
 from blowfishdb.audit.cases import Case
-from blowfishdb.audit.declarations import digest_lines
+from blowfishdb.audit.digests import digest_lines, process_lines
 from blowfishdb.audit.drills import drills, ledger_lines
-from blowfishdb.audit.exact import cost_lines, largest_ratio
+from blowfishdb.audit.exact import largest_ratio
 from blowfishdb.audit.noise import digit_violations, key_violations
-from blowfishdb.audit.one_process import process_lines
 from blowfishdb.audit.replay import Effort, replay
 from blowfishdb.audit.report import Line
-from blowfishdb.audit.selections import selection_lines
+from blowfishdb.audit.selections import cost_lines, selection_lines
 from blowfishdb.model.graphs import CellGraph, EdgeGraph
 from blowfishdb.plan.certificate import CertifiedPlan
 from blowfishdb.plan.plan import Plan
@@ -72,9 +71,9 @@ def test_replay_catches(fault: Fault, name: str, check: str, monkeypatch: pytest
 
 def test_the_sampler_battery_catches_a_scale_a_tenth_short(monkeypatch: pytest.MonkeyPatch) -> None:
     unit = Fraction(40)
-    assert not noise._judged("sample", unit, 1, 20_000, two_sided=True).is_violation
+    assert not noise.law_line("sample", unit, 1, 20_000, two_sided=True).is_violation
     faults.sampler_a_tenth_short(monkeypatch)
-    assert noise._judged("sample", unit, 1, 20_000, two_sided=True).is_violation
+    assert noise.law_line("sample", unit, 1, 20_000, two_sided=True).is_violation
 
 
 def test_chosen_bits_catch_draws_that_are_clamped(monkeypatch: pytest.MonkeyPatch) -> None:

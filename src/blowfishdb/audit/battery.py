@@ -29,21 +29,6 @@ from blowfishdb.model.policy import (
 from blowfishdb.model.predicate import Axis, Column, as_axes
 from blowfishdb.model.query import Kind, Query, levels_of, query
 
-SPRING = timestamps("2024-03-30 22:00", "2024-03-31 08:00", zone="Europe/Berlin", null="2024-03-30 22:00")
-AUTUMN = timestamps(
-    "2024-04-07 01:29", "2024-04-07 02:02", "minute", zone="Australia/Lord_Howe", null="2024-04-07 01:29"
-)
-
-
-def changing_clocks() -> Iterator[Case]:
-    """An hour that is skipped in Berlin, and half an hour that comes twice on Lord Howe Island."""
-    for mechanism in ("ordered", "identity"):
-        for season, column, theta in (("spring", SPRING, "10 minutes"), ("autumn", AUTUMN, "2 minutes")):
-            policy = Policy({"x": threshold(theta)})
-            name = f"{mechanism}, clocks change in {season}"
-            yield Case(name, domain({"x": column}), policy, query("cdf", "x"), mechanism)
-
-
 LENGTH = 12
 ONE = domain({"x": integers(0, LENGTH - 1, null=0)})
 TWO = domain({"x": integers(0, 3, null=0), "y": categorical(["a", "b", "c"], null="a", outside="a")})
@@ -84,23 +69,27 @@ TABLE = query("histogram2d", ("x", "y"))
 PAIRWISE = query("marginals", ("x", "y"), ways=1)
 
 
+TWO_ROWS = person("who", at_most=2, order_by="nr")
+
+
 def battery(*, quick: bool) -> list[Case]:
     """All cases; the quick ones leave out combinations that go the same way through the code as others do."""
-    parts = (
-        one_axis(quick=quick),
-        two_axes(quick=quick),
-        wide_tables(),
-        joint(),
-        filters_and_cells(),
-        presence_and_people(),
-        public_constraints(),
-        data_aware(quick=quick),
-        data_aware_elsewhere(),
-        long_axes(),
-        other_releases(),
-        accounts(),
-    )
-    return [case for part in parts for case in part]
+    return [
+        *one_axis(quick=quick),
+        *two_axes(quick=quick),
+        *wide_tables(),
+        *joint(),
+        *filters_and_cells(),
+        *groups_of_time(),
+        *presence_and_people(),
+        *public_constraints(),
+        *data_aware(quick=quick),
+        *data_aware_elsewhere(),
+        *long_axes(),
+        *other_releases(),
+        *points(),
+        *accounts(),
+    ]
 
 
 def one_axis(*, quick: bool) -> Iterator[Case]:
@@ -150,73 +139,71 @@ def joint() -> Iterator[Case]:
     small = domain(
         {"x": integers(0, 4, null=0), "y": bins(0, 5, width=1, null=0), "z": categorical(["a"], outside="a", null="a")}
     )
+    filtered = query("histogram", "x", Column("y") >= 3)
     for shape in METRICS:
-        policy = Policy(joint=[grid(["x", "y"], 2, shape)])
+        policy, near = (Policy(joint=[grid(["x", "y"], theta, shape)]) for theta in (2, 1))
         yield Case(f"identity, joint {shape}", small, policy, TABLE, "identity")
         yield Case(f"kronecker by structure, joint {shape}", small, policy, TABLE, "kronecker", by_structure=True)
         yield Case(f"hierarchy of one side, joint {shape}", small, policy, query("cdf", "x"), "hierarchy")
-    filtered = query("histogram", "x", Column("y") >= 3)
-    for shape in METRICS:
-        near = Policy(joint=[grid(["x", "y"], 1, shape)])
         yield Case(f"filter on the other side, joint {shape}", small, near, filtered)
 
 
 def filters_and_cells() -> Iterator[Case]:
-    """Filters, the outside cell, NULL, clamped values, bins of unequal width, dates and coarse groups."""
+    """Filters, the outside cell, NULL, clamped values, bins of unequal width and coarse groups."""
     policy = Policy({"x": threshold(1)})
+    x, y, steps = Column("x"), Column("y"), Policy({"x": line()})
     for mechanism in ("ordered", "hierarchy", "identity"):
-        yield Case(
-            f"{mechanism}, filter on another attribute", TWO, policy, query("cdf", "x", Column("y") == "a"), mechanism
-        )
-        yield Case(
-            f"{mechanism}, filter on the same attribute", ONE, policy, query("cdf", "x", Column("x") >= 4), mechanism
-        )
-    yield Case(
-        "filter, public attribute", TWO, Policy({"y": public(), "x": line()}), query("cdf", "x", Column("y") == "b")
-    )
-    mixed = ~(Column("y") == "b") | (Column("x") < 2)
-    yield Case("filter with or and not, NULL hidden", SPECIAL, Policy({"x": line()}), query("histogram", "x", mixed))
-    yield Case("histogram of a filter", TWO, policy, query("histogram", "x", Column("y") == "a"), "identity")
-    yield Case("count of a filter", SPECIAL, Policy({"x": line()}), query("count", (), Column("x") >= 3))
+        elsewhere, here = query("cdf", "x", y == "a"), query("cdf", "x", x >= 4)
+        yield Case(f"{mechanism}, filter on another attribute", TWO, policy, elsewhere, mechanism)
+        yield Case(f"{mechanism}, filter on the same attribute", ONE, policy, here, mechanism)
+    known = Policy({"y": public(), "x": line()})
+    yield Case("filter, public attribute", TWO, known, query("cdf", "x", y == "b"))
+    mixed = query("histogram", "x", ~(y == "b") | (x < 2))
+    yield Case("filter with or and not, NULL hidden", SPECIAL, steps, mixed)
+    yield Case("histogram of a filter", TWO, policy, query("histogram", "x", y == "a"), "identity")
+    yield Case("count of a filter", SPECIAL, steps, query("count", (), x >= 3))
     for mechanism in ("ordered", "hierarchy", "identity"):
-        yield Case(f"{mechanism}, NULL and outside hidden", SPECIAL, Policy({"x": line()}), CDF, mechanism)
-    yield Case("ordered, NULL public", domain({"x": integers(0, 5, null_public=True)}), Policy({"x": line()}), CDF)
-    upper = query("cdf", "x", Column("x") >= 2)
-    yield Case("hierarchy, filter inside a block", ONE, Policy({"x": FAMILIES["partition"]}), upper, "hierarchy")
-    low = query("cdf", "x", Column("x") < 4)
-    yield Case("ordered, NULL beyond the filter", SPECIAL, Policy({"x": line()}), low, "ordered")
-    yield Case("is null", SPECIAL, Policy({"x": line()}), query("histogram", "y", Column("x").is_null()))
+        yield Case(f"{mechanism}, NULL and outside hidden", SPECIAL, steps, CDF, mechanism)
+    yield Case("ordered, NULL public", domain({"x": integers(0, 5, null_public=True)}), steps, CDF)
+    blocks = Policy({"x": FAMILIES["partition"]})
+    yield Case("hierarchy, filter inside a block", ONE, blocks, query("cdf", "x", x >= 2), "hierarchy")
+    yield Case("ordered, NULL beyond the filter", SPECIAL, steps, query("cdf", "x", x < 4), "ordered")
+    yield Case("is null", SPECIAL, steps, query("histogram", "y", x.is_null()))
     uneven = domain({"x": bins(edges=[0, 1, 3, 4, 8, 9, 20], null=0)})
     yield Case("ordered, uneven bins", uneven, Policy({"x": threshold("2.5")}), CDF, "ordered")
     yield Case("hierarchy, uneven bins", uneven, Policy({"x": threshold(4)}), RANGES, "hierarchy")
     yield Case("ordered, uneven bins at their distance", uneven, Policy({"x": threshold(3)}), CDF, "ordered")
-    coarse = (Axis("x", width=5),)
-    yield Case("ordered, groups of five", ONE, Policy({"x": threshold(3)}), Query("cdf", coarse), "ordered")
-    wider = (Axis("x", edges=(2, 3, 7, 10)),)
-    yield Case("hierarchy, groups between edges", ONE, Policy({"x": threshold(3)}), Query("cdf", wider), "hierarchy")
-    months = domain({"x": dates("2024-01-30", "2024-05-02", "week", null="2024-02-01")})
-    yield Case("ordered, weeks", months, Policy({"x": threshold("10 days")}), CDF, "ordered")
+    coarse, wider = Query("cdf", (Axis("x", width=5),)), Query("cdf", (Axis("x", edges=(2, 3, 7, 10)),))
+    yield Case("ordered, groups of five", ONE, Policy({"x": threshold(3)}), coarse, "ordered")
+    yield Case("hierarchy, groups between edges", ONE, Policy({"x": threshold(3)}), wider, "hierarchy")
+
+
+def groups_of_time() -> Iterator[Case]:
+    """Dates and moments; an hour that is skipped in Berlin, and half an hour that comes twice on Lord Howe Island."""
+    weeks = domain({"x": dates("2024-01-30", "2024-05-02", "week", null="2024-02-01")})
+    yield Case("ordered, weeks", weeks, Policy({"x": threshold("10 days")}), CDF, "ordered")
     hours = domain({"x": timestamps("2024-02-28 20:00", "2024-02-29 08:00", null="2024-02-28 21:00")})
     for span in ("2 hours", "90 minutes"):
         yield Case(f"ordered, hours within {span}", hours, Policy({"x": threshold(span)}), CDF, "ordered")
-    yield from changing_clocks()
-    days = domain({"x": dates("2024-02-20", "2024-03-20", null="2024-03-01")})
-    yield Case(
-        "hierarchy, days by month",
-        days,
-        Policy({"x": threshold("7 days")}),
-        Query("histogram", (Axis("x", unit="month"),)),
-    )
+    first, second = "2024-03-30 22:00", "2024-04-07 01:29"
+    spring = timestamps(first, "2024-03-31 08:00", zone="Europe/Berlin", null=first)
+    autumn = timestamps(second, "2024-04-07 02:02", "minute", zone="Australia/Lord_Howe", null=second)
+    for mechanism in ("ordered", "identity"):
+        for season, column, theta in (("spring", spring, "10 minutes"), ("autumn", autumn, "2 minutes")):
+            name, policy = f"{mechanism}, clocks change in {season}", Policy({"x": threshold(theta)})
+            yield Case(name, domain({"x": column}), policy, CDF, mechanism)
+    days, by_month = dates("2024-02-20", "2024-03-20", null="2024-03-01"), (Axis("x", unit="month"),)
+    week = Policy({"x": threshold("7 days")})
+    yield Case("hierarchy, days by month", domain({"x": days}), week, Query("histogram", by_month))
 
 
 def presence_and_people() -> Iterator[Case]:
     """Rows that may be absent, and people with several rows."""
     for presence in PRESENCES:
+        near = Policy({"x": threshold(2)}, presence=presence)
         for mechanism in ("identity", "ordered", "hierarchy"):
-            policy = Policy({"x": threshold(2)}, presence=presence)
-            yield Case(f"{mechanism}, presence {presence}", ONE, policy, CDF, mechanism)
-        told = Policy({"x": threshold(2)}, presence=presence)
-        yield Case(f"histogram, presence {presence}", ONE, told, HISTOGRAM)
+            yield Case(f"{mechanism}, presence {presence}", ONE, near, CDF, mechanism)
+        yield Case(f"histogram, presence {presence}", ONE, near, HISTOGRAM)
         both = Policy({}, "attribute", presence)
         yield Case(f"kronecker by structure, presence {presence}", TWO, both, TABLE, "kronecker", by_structure=True)
     for at_most in (1, 3):
@@ -224,15 +211,9 @@ def presence_and_people() -> Iterator[Case]:
         policy = Policy({"x": threshold(2)}, unit=unit)
         yield Case(f"ordered, {at_most} rows a person", ONE, policy, CDF, "ordered")
         yield Case(f"the best mechanism, {at_most} rows a person", TWO, Policy(unit=unit), TABLE)
-    hidden = Policy({"x": line()}, presence="secret", unit=person("who", at_most=2, order_by="nr"))
+    hidden = Policy({"x": line()}, presence="secret", unit=TWO_ROWS)
     yield Case("hierarchy, 2 rows a person, presence secret", ONE, hidden, CDF, "hierarchy")
-    yield Case(
-        "dawa, 2 rows a person",
-        LONG,
-        Policy({"x": line()}, unit=person("who", at_most=2, order_by="nr")),
-        RANGES,
-        "dawa",
-    )
+    yield Case("dawa, 2 rows a person", LONG, Policy({"x": line()}, unit=TWO_ROWS), RANGES, "dawa")
 
 
 def public_constraints() -> Iterator[Case]:
@@ -249,18 +230,12 @@ def public_constraints() -> Iterator[Case]:
         yield Case(f"the best mechanism, {label} known", small, Policy({"x": line()}, constraints=declared), CDF)
     free = Policy({"y": public()}, constraints=["marginal(y)"])
     yield Case("a constraint that nothing hidden changes", small, free, TABLE, "identity")
-    of_people = replace(free, unit=person("who", at_most=2, order_by="nr"))
+    of_people = replace(free, unit=TWO_ROWS)
     yield Case("a constraint that nothing hidden changes, 2 rows a person", small, of_people, TABLE, "identity")
-    yield Case(
-        "a constraint, presence secret", small, Policy({}, presence="secret", constraints=["count(x < 1)"]), HISTOGRAM
-    )
-    yield Case(
-        "dawa, a marginal known",
-        domain({"x": integers(0, 7, null=0)}),
-        Policy(constraints=["range(x, 0, 3)"]),
-        RANGES,
-        "dawa",
-    )
+    hidden = Policy({}, presence="secret", constraints=["count(x < 1)"])
+    yield Case("a constraint, presence secret", small, hidden, HISTOGRAM)
+    eight, known = domain({"x": integers(0, 7, null=0)}), Policy(constraints=["range(x, 0, 3)"])
+    yield Case("dawa, a marginal known", eight, known, RANGES, "dawa")
 
 
 def data_aware(*, quick: bool) -> Iterator[Case]:
@@ -284,7 +259,7 @@ def data_aware_elsewhere() -> Iterator[Case]:
         yield Case(f"{name}, filter", TWO_LONG, Policy({"x": line()}), filtered, name, Fraction(2), rows=40)
     with_null = domain({"x": integers(0, 14)})
     yield Case("dawa, NULL hidden", with_null, Policy({"x": line()}), HISTOGRAM, "dawa", Fraction(2), rows=40)
-    people = Policy({"x": line()}, unit=person("who", at_most=2, order_by="nr"))
+    people = Policy({"x": line()}, unit=TWO_ROWS)
     yield Case("kdtree, 2 rows a person", SMALL_SQUARE, people, TABLE, "kdtree", Fraction(2), rows=40)
     known = Policy(constraints=["range(x, 0, 1)"])
     yield Case("kdtree, a range known", SMALL_SQUARE, known, TABLE, "kdtree", Fraction(2), rows=40)
@@ -296,11 +271,11 @@ def data_aware_elsewhere() -> Iterator[Case]:
 
 def long_axes() -> Iterator[Case]:
     """Short axes, certified as long ones are: by sweeping over them instead of listing edges."""
+    half = Fraction(1, 2)
     for family in ("threshold", "full", "line"):
         policy = Policy({"x": FAMILIES[family]})
         for name in ("hierarchy", "ordered"):
-            case_name = f"{name} by structure, {family}, ranges"
-            yield Case(case_name, ONE, policy, RANGES, name, Fraction(1, 2), by_structure=True)
+            yield Case(f"{name} by structure, {family}, ranges", ONE, policy, RANGES, name, half, by_structure=True)
     hidden = Policy({"x": threshold(2)})
     for name in ("hierarchy", "ordered"):
         yield Case(f"{name} by structure, NULL and outside hidden", SPECIAL, hidden, CDF, name, by_structure=True)
@@ -310,7 +285,7 @@ def long_axes() -> Iterator[Case]:
 
 
 def other_releases() -> Iterator[Case]:
-    """Sums, means, quantiles, synopses and weights for k-means."""
+    """Sums, means, quantiles, awkward prices and synopses."""
     kinds: tuple[Kind, ...] = ("sum", "mean")
     for kind in kinds:
         yield Case(f"{kind}, threshold", ONE, Policy({"x": threshold(3)}), query(kind, "x"))
@@ -326,7 +301,11 @@ def other_releases() -> Iterator[Case]:
     yield Case("quantiles", ONE, Policy({"x": threshold(2)}), median)
     yield Case("synopsis", ONE, Policy({"x": threshold(2)}), HISTOGRAM, as_synopsis=True)
     yield Case("synopsis by dawa", LONG, Policy({"x": threshold(2)}), HISTOGRAM, "dawa", Fraction(2), as_synopsis=True)
-    for label, policy in {
+
+
+def points() -> Iterator[Case]:
+    """Weights on the points of a grid, for k-means."""
+    policies = {
         "threshold": Policy({"x": threshold(2)}),
         "record": Policy({"x": threshold(2), "y": line()}),
         "attribute": Policy({"x": threshold(2), "y": line()}, "attribute"),
@@ -335,47 +314,34 @@ def other_releases() -> Iterator[Case]:
         "presence secret": Policy({"x": threshold(1), "y": threshold(1)}, presence="secret"),
         "partition": Policy({"x": partition(cuts=[4]), "y": line()}),
         "a range known": Policy(constraints=["range(x, 0, 3)"]),
-        "people": Policy({"x": line(), "y": line()}, unit=person("who", at_most=2, order_by="nr")),
-    }.items():
+        "people": Policy({"x": line(), "y": line()}, unit=TWO_ROWS),
+    }
+    for label, policy in policies.items():
         yield Case(f"weights on points, {label}", SQUARE, policy, query("points", ("x", "y"), clusters=2, rows=40))
-    filtered_points = query("points", "x", Column("y") >= 4, clusters=2, rows=40)
-    yield Case("weights on points, filter", SQUARE, Policy({"x": line(), "y": line()}), filtered_points)
+    filtered = query("points", "x", Column("y") >= 4, clusters=2, rows=40)
+    yield Case("weights on points, filter", SQUARE, Policy({"x": line(), "y": line()}), filtered)
 
 
 def accounts() -> Iterator[Case]:
     """Loss counted per class of edges over several releases."""
-    other = (query("histogram", "y"), TABLE, query("cdf", "x"))
+    y, kind = Column("y"), query("histogram", "y")
+    by_parts = Policy({"y": partition([["a", "b"], ["c"]]), "x": line()})
+    of_parts = (
+        query("histogram", "x", y.isin(["a", "b"])),
+        query("cdf", "x", y == "c"),
+        query("count", (), (y == "c") & (Column("x") >= 2)),
+        kind,
+    )
     by_attribute = Policy({"x": threshold(2)}, "attribute")
-    yield Case("per-edge accounting", TWO, by_attribute, HISTOGRAM, "identity", accounting=PER_EDGE, further=other)
-    parts = Policy({"y": partition([["a", "b"], ["c"]]), "x": line()})
-    only_c = query("histogram", "x", Column("y") == "c")
-    only_a = query("histogram", "x", Column("y").isin(["a", "b"]))
-    yield Case(
-        "per-edge by parts",
-        TWO,
-        parts,
-        only_c,
-        "identity",
-        accounting=f"{BY}y",
-        further=(
-            only_a,
-            query("cdf", "x", Column("y") == "c"),
-            query("count", (), (Column("y") == "c") & (Column("x") >= 2)),
-            query("histogram", "y"),
-        ),
-    )
-    nothing_else = Policy({"x": public(), "y": public()}, "attribute", "secret")
-    yield Case(
-        "per-edge, nothing but presence",
-        TWO,
-        nothing_else,
-        HISTOGRAM,
-        "identity",
-        accounting=PER_EDGE,
-        further=other[:2],
-    )
-    counts = tuple(query("count", (), Column("y") == value) for value in ("a", "b"))
-    kind = query("histogram", "y")
-    yield Case("per-edge, filters", TWO, by_attribute, kind, "identity", accounting=PER_EDGE, further=counts)
+    presence = Policy({"x": public(), "y": public()}, "attribute", "secret")
     hidden = Policy({"x": line()}, "attribute", "secret")
-    yield Case("per-edge, presence secret", TWO, hidden, HISTOGRAM, "identity", accounting=PER_EDGE, further=other[:2])
+    counts = tuple(query("count", (), y == value) for value in ("a", "b"))
+    cases: dict[str, tuple[Policy, str, tuple[Query, ...]]] = {
+        "per-edge accounting": (by_attribute, PER_EDGE, (HISTOGRAM, kind, TABLE, CDF)),
+        "per-edge by parts": (by_parts, f"{BY}y", (query("histogram", "x", y == "c"), *of_parts)),
+        "per-edge, nothing but presence": (presence, PER_EDGE, (HISTOGRAM, kind, TABLE)),
+        "per-edge, filters": (by_attribute, PER_EDGE, (kind, *counts)),
+        "per-edge, presence secret": (hidden, PER_EDGE, (HISTOGRAM, kind, TABLE)),
+    }
+    for name, (policy, accounting, (first, *further)) in cases.items():
+        yield Case(name, TWO, policy, first, "identity", accounting=accounting, further=tuple(further))

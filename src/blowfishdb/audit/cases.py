@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -81,7 +81,7 @@ Limit = tuple[ModuleType, str]
 LIMITS: tuple[Limit, ...] = (
     (certificate, "LISTED_EDGES"),
     (loss, "TABLE_CELLS"),
-    (loss, "LISTED_PAIRS"),
+    (certificate, "LISTED_PAIRS"),
     (program, "LISTED_EDGES"),
     (projection, "LISTED_LIMIT"),
 )
@@ -108,11 +108,6 @@ def limited(limits: Sequence[Limit]) -> Iterator[None]:
         for (module, name), limit in zip(limits, usual, strict=True):
             setattr(module, name, limit)
         ranking.forget()
-
-
-def certified_as(case: Case) -> AbstractContextManager[None]:
-    """Small questions certified as large ones are, where the case wants it, so that all pairs can still be tried."""
-    return limited(LIMITS if case.by_structure else ())
 
 
 COUNTS: tuple[tuple[int, int], ...] = ((4, 1), (9, 6), (10, 2), (19, 14), (99, 49), (29, 24))
@@ -155,20 +150,14 @@ def table_pair(adjacency: Adjacency, base: Sequence[Record], change: Change, ran
     keep = [_row(adjacency, record, random) for record in base]
     if isinstance(adjacency.policy.unit, Person):
         return _people(adjacency, adjacency.policy.unit, base, keep, change, random)
-    sides: list[tuple[list[TableRow], list[Record]]] = []
-    for moved in (change.before, change.after):
-        there = [record for record in moved if record is not None]
-        sides.append(([*keep, *(_row(adjacency, record, random) for record in there)], [*base, *there]))
-    (rows, records), (other_rows, other_records) = sides
-    return Pair(rows, other_rows, records, other_records)
+    before, after = ([record for record in side if record is not None] for side in (change.before, change.after))
+    rows, other_rows = ([*keep, *(_row(adjacency, record, random) for record in side)] for side in (before, after))
+    return Pair(rows, other_rows, [*base, *before], [*base, *after])
 
 
 def _row(adjacency: Adjacency, record: Record, random: np.random.Generator) -> TableRow:
-    row: TableRow = {}
-    for name, code in record.items():
-        options = raw_values(adjacency.applied[name], code)
-        row[name] = options[int(random.integers(len(options)))]
-    return row
+    options = {name: raw_values(adjacency.applied[name], code) for name, code in record.items()}
+    return {name: values[int(random.integers(len(values)))] for name, values in options.items()}
 
 
 def _people(
@@ -188,23 +177,21 @@ def _people(
         # Later rows have the smaller keys, so that the order of the table is not the order that counts.
         others.append({**row, unit.id: f"person {person}", unit.order_by: each - place})
         by_person.setdefault(person, []).insert(0, record)
-    kept = [record for own in by_person.values() for record in own[: unit.at_most]]
+    counted = [record for rows in by_person.values() for record in rows[: unit.at_most]]
     # Rows whose keys tie where the limit falls do not count, whatever they hold; nor do rows of nobody.
     keys = [*range(unit.at_most - 1), *[unit.at_most] * SPARE]
     if len(base) >= len(keys):
         others += [{**row, unit.id: "tied", unit.order_by: key} for row, key in zip(keep, keys, strict=False)]
-        kept += base[: unit.at_most - 1]
+        counted += base[: unit.at_most - 1]
     others += [{**row, unit.id: None, unit.order_by: key} for key, row in enumerate(keep[:SPARE])]
     sides: list[tuple[list[TableRow], list[Record]]] = []
     for (moved,) in (change.before, change.after):
-        own = [] if moved is None else [moved] * each
-        rows = [
-            {**_row(adjacency, record, random), unit.id: "the one", unit.order_by: place}
-            for place, record in enumerate(own)
-        ]
-        sides.append(([*others, *rows], [*kept, *own[: unit.at_most]]))
-    (rows_before, records), (rows_after, other_records) = sides
-    return Pair(rows_before, rows_after, records, other_records)
+        mine = [] if moved is None else [moved] * each
+        rows = [_row(adjacency, record, random) for record in mine]
+        numbered = [{**row, unit.id: "the one", unit.order_by: place} for place, row in enumerate(rows)]
+        sides.append(([*others, *numbered], [*counted, *mine[: unit.at_most]]))
+    (rows_before, records_before), (rows_after, records_after) = sides
+    return Pair(rows_before, rows_after, records_before, records_after)
 
 
 MOST_CELLS = 4096

@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -178,9 +178,8 @@ def atom_holds(atom: Atom, attribute: Attribute, code: int) -> bool | None:
         if code in names:
             return None
         if isinstance(attribute, Dates | Timestamps):
-            return (
-                code < attribute.below(atom.value) if atom.op == "<" else _beside(atom.op, attribute, atom.value, code)
-            )
+            end = attribute.below(atom.value) if atom.op in ("<", ">=") else attribute.up_to(atom.value)
+            return code < end if atom.op.startswith("<") else code >= end
         low, high = interval(attribute, code)
         bound = Fraction(str(atom.value)) if isinstance(attribute, Bins | Integers) else attribute.index_of(atom.value)
         if isinstance(attribute, Bins):
@@ -189,23 +188,13 @@ def atom_holds(atom: Atom, attribute: Attribute, code: int) -> bool | None:
     return names.get(code) == ("NULL" if isinstance(atom, IsNull) else "outside")
 
 
-def _beside(op: str, attribute: Attribute, value: object, code: int) -> bool:
-    """A comparison of periods other than <."""
-    below, up_to = attribute.below, attribute.up_to
-    return {">=": lambda: code >= below(value), "<=": lambda: code < up_to(value), ">": lambda: code >= up_to(value)}[
-        op
-    ]()
-
-
 def group_of(axis: Axis, attribute: Attribute, code: int) -> int | None:
     """The number of the group a code belongs to, None when it is left out."""
     if code >= attribute.size:
         return 10**6 + code
     if axis.groups:
-        for number, (_, values) in enumerate(axis.groups):
-            if code in [attribute.index_of(value) for value in values]:
-                return number
-        return None
+        members = [[attribute.index_of(value) for value in values] for _, values in axis.groups]
+        return next((number for number, group in enumerate(members) if code in group), None)
     if axis.edges:
         cuts = [attribute.below(edge) for edge in axis.edges]
         return next((k for k in range(len(cuts) - 1) if cuts[k] <= code < cuts[k + 1]), None)
@@ -274,36 +263,22 @@ def minimal_sets(
     steps = list(different.values())
     single = [(pair,) for step, pair in steps if not any(step)]
     moving = [(step, pair) for step, pair in steps if any(step)]
-    by_step: dict[Told, list[int]] = defaultdict(list)
-    for number, (step, _) in enumerate(moving):
-        by_step[step].append(number)
-    sized: list[Iterator[tuple[int, ...]]] = [_pairs(moving, by_step)] if most >= 2 else []
-    if most >= 3 and len(moving) <= MOST_PAIRS:
-        sized.append(_triples(moving, by_step))
-    listed = [
-        tuple(moving[number][1] for number in chosen) for chosen in itertools.islice(itertools.chain(*sized), MOST_SETS)
-    ]
-    return [*single, *listed]
+    cancelling = itertools.islice(_cancelling([step for step, _ in moving], most), MOST_SETS)
+    return [*single, *(tuple(moving[number][1] for number in chosen) for chosen in cancelling)]
 
 
-def _pairs(moving: list[tuple[Told, Pair]], by_step: dict[Told, list[int]]) -> Iterator[tuple[int, ...]]:
-    for first, (step, _) in enumerate(moving):
-        for second in by_step.get(_minus(step), ()):
-            if second >= first:
-                yield first, second
-
-
-def _triples(moving: list[tuple[Told, Pair]], by_step: dict[Told, list[int]]) -> Iterator[tuple[int, ...]]:
-    for first, second in itertools.combinations_with_replacement(range(len(moving)), 2):
-        both = tuple(a + b for a, b in zip(moving[first][0], moving[second][0], strict=True))
-        if any(both):
-            for third in by_step.get(_minus(both), ()):
-                if third >= second:
-                    yield first, second, third
-
-
-def _minus(step: Told) -> Told:
-    return tuple(-entry for entry in step)
+def _cancelling(steps: Sequence[Told], most: int) -> Iterator[tuple[int, ...]]:
+    """Two or three of the steps that add up to nothing, no two of three doing so; each set once, by its numbers."""
+    by_opposite: dict[Told, list[int]] = defaultdict(list)
+    for number, step in enumerate(steps):
+        by_opposite[tuple(-entry for entry in step)].append(number)
+    for first, step in enumerate(steps if most >= 2 else ()):
+        yield from ((first, second) for second in by_opposite[step] if second >= first)
+    if most >= 3 and len(steps) <= MOST_PAIRS:
+        for first, second in itertools.combinations_with_replacement(range(len(steps)), 2):
+            both = tuple(a + b for a, b in zip(steps[first], steps[second], strict=True))
+            if any(both):
+                yield from ((first, second, third) for third in by_opposite.get(both, ()) if third >= second)
 
 
 Step = tuple[int, int]
@@ -403,50 +378,44 @@ class Adjacency:
 
 def sample_records(adjacency: Adjacency, random: np.random.Generator, most: int = MOST_RECORDS) -> list[Record]:
     """All records over the attributes that matter, or a sample of them; other attributes stay at their first value."""
-    own = {name: codes(adjacency.applied[name]) for name in adjacency.used} if adjacency.applied.size <= 10**5 else {}
-    still = dict.fromkeys(adjacency.domain.names, 0)
-    if own and int(np.prod([len(listed) for listed in own.values()], dtype=object)) <= most:
-        combinations: Iterable[tuple[int, ...]] = itertools.product(*own.values())
-        return [{**still, **dict(zip(own, chosen, strict=True))} for chosen in combinations]
+    applied, still = adjacency.applied, dict.fromkeys(adjacency.domain.names, 0)
+    if applied.size <= 10**5 and math.prod(applied[name].total_size for name in adjacency.used) <= most:
+        combinations = itertools.product(*(codes(applied[name]) for name in adjacency.used))
+        return [{**still, **dict(zip(adjacency.used, chosen, strict=True))} for chosen in combinations]
     if not adjacency.used:
         return [still]
     different = {tuple(record.values()): record for record in _corners(adjacency, still, random, most)}
     return list(different.values())
 
 
-def _corners(adjacency: Adjacency, still: Record, random: np.random.Generator, most: int) -> list[Record]:
+def _corners(adjacency: Adjacency, still: Record, random: np.random.Generator, most: int) -> Iterator[Record]:
     """Ends, special cells and random values of every attribute, mixed; then the values beside them."""
     ends: dict[str, list[int]] = {}
     for name in adjacency.used:
         attribute = adjacency.applied[name]
-        special = [slot.code for slot in attribute.slots]
         inner = [int(random.integers(attribute.size)) for _ in range(4)]
-        ends[name] = [0, attribute.size - 1, *inner, *special]
-    corners = []
+        ends[name] = [0, attribute.size - 1, *inner, *(slot.code for slot in attribute.slots)]
     for _ in range(most // 2):
         record = {**still, **{name: int(random.choice(ends[name])) for name in ends}}
-        corners.append(record)
+        yield record
         name = adjacency.used[int(random.integers(len(adjacency.used)))]
-        partner = _far_partner(adjacency, record, name, random)
-        corners.append({**record, name: partner})
-    return corners
+        yield {**record, name: _far_partner(adjacency, record, name, random)}
 
 
 def _far_partner(adjacency: Adjacency, record: Record, name: str, random: np.random.Generator) -> int:
     """The furthest value of one attribute that one hidden step reaches, among some that are tried."""
-    attribute, here = adjacency.applied[name], record[name]
-    tried = [int(code) for code in random.integers(0, attribute.size, 8)]
-    steps = [here + side * 2**power for power in range(attribute.size.bit_length()) for side in (1, -1)]
-    options = [code for code in (*tried, *steps) if 0 <= code < attribute.size and code != here]
-    reached = [code for code in options if moves(adjacency.applied, adjacency.policy, record, {**record, name: code})]
-    if not reached:
-        return here
-    furthest: int = max(reached, key=lambda code: abs(code - here))
-    side = 1 if furthest > here else -1
-    while 0 <= furthest + side < attribute.size and moves(
-        adjacency.applied, adjacency.policy, record, {**record, name: furthest + side}
-    ):
-        furthest += side
+    size, here = adjacency.applied[name].size, record[name]
+
+    def is_hidden(code: int) -> bool:
+        return 0 <= code < size and moves(adjacency.applied, adjacency.policy, record, {**record, name: code})
+
+    tried = [int(code) for code in random.integers(0, size, 8)]
+    steps = [here + side * 2**power for power in range(size.bit_length()) for side in (1, -1)]
+    furthest = max((c for c in (*tried, *steps) if is_hidden(c)), key=lambda code: abs(code - here), default=here)
+    if furthest != here:
+        side = 1 if furthest > here else -1
+        while is_hidden(furthest + side):
+            furthest += side
     return furthest
 
 

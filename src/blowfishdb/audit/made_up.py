@@ -1,7 +1,8 @@
-"""Made-up declarations, plans and points at random, each small enough that every two records can be compared."""
+"""Made-up declarations, plans and points, each small enough that every two records can be compared."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -10,16 +11,30 @@ from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
+from scipy.sparse.csgraph import shortest_path
 
 from blowfishdb.audit.cases import LIMITS, LISTS, limited
-from blowfishdb.audit.definitions import Adjacency, NoisyRows, Step, changes, measured_once, sample_records
-from blowfishdb.audit.report import Line, amount, judged
-from blowfishdb.audit.stages import steps_of
-from blowfishdb.errors import BlowfishError
-from blowfishdb.model.cells import Points, compile_cells, compile_points
-from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers, bins, categorical, integers
+from blowfishdb.audit.definitions import (
+    Adjacency,
+    NoisyRows,
+    Record,
+    Step,
+    changes,
+    measured_once,
+    moves,
+    records,
+    sample_records,
+    signatures,
+)
+from blowfishdb.audit.report import Line, Losses, amount, judged
+from blowfishdb.audit.stages import cells_of_records, steps_of
+from blowfishdb.catalog.stretch import policy_stretch
+from blowfishdb.errors import BlowfishError, PolicyError
+from blowfishdb.model.cells import Cells, Points, compile_cells, compile_points
+from blowfishdb.model.document import Document, Format, read_document, write_document
+from blowfishdb.model.domain import Attribute, Bins, Categorical, Domain, Integers, bins, categorical, domain, integers
 from blowfishdb.model.graphs import CellGraph, Composition, Metric, Presence
-from blowfishdb.model.numbers import Ints
+from blowfishdb.model.numbers import Bools, Ints
 from blowfishdb.model.policy import (
     ROW,
     Family,
@@ -37,16 +52,18 @@ from blowfishdb.model.policy import (
 )
 from blowfishdb.model.predicate import Axis, Both, Column, Either, Negation, Predicate
 from blowfishdb.model.workload import Identity, Intervals, Prefix, Rows, Sparse
-from blowfishdb.plan import certificate
+from blowfishdb.plan import points as point_plans
 from blowfishdb.plan.certificate import calibrate, certify, rescaled
 from blowfishdb.plan.plan import KroneckerMeasurement, Measurement, Plan
-from blowfishdb.plan.points import PointAxis, PointPlan
+from blowfishdb.plan.points import PointAxis, PointPlan, calibrate_points, certify_points
 from blowfishdb.plan.program import merge_graph
 
 SIZES: dict[int, tuple[int, int]] = {1: (4, 14), 2: (3, 6), 3: (2, 3)}
 """How many values an attribute has, at least and at most, by the number of attributes."""
 COMPOSITIONS: tuple[Composition, ...] = ("record", "attribute")
-PRESENCES: tuple[Presence, ...] = ("public", "public", "public", "secret", "only")
+PRESENCES: tuple[Presence, ...] = ("public", "secret", "only")
+PUBLIC: tuple[Presence, ...] = ("public", "public")
+"""Presence is public more often than not."""
 METRICS: tuple[Metric, ...] = ("l1", "l2", "linf")
 UNITS: tuple[Row | Person, ...] = (ROW, ROW, ROW, person("who", at_most=2, order_by="nr"))
 CONSTRAINTS = ("marginal(x)", "count(x < 2)", "range(x, 1, 2)")
@@ -78,7 +95,7 @@ def made_up_places(random: np.random.Generator) -> Adjacency:
         )
     )
     theta, metric = int(random.integers(17, 33)), one_of(random, METRICS)
-    policy = Policy(joint=[grid(["x", "y"], theta, metric)], presence=one_of(random, PRESENCES))
+    policy = Policy(joint=[grid(["x", "y"], theta, metric)], presence=one_of(random, (*PUBLIC, *PRESENCES)))
     return Adjacency(declared, policy, (Axis("x"), Axis("y")), None)
 
 
@@ -93,7 +110,7 @@ def made_up_policy(random: np.random.Generator, declared: Domain, *, with_constr
     return Policy(
         own,
         one_of(random, COMPOSITIONS),
-        one_of(random, PRESENCES),
+        one_of(random, (*PUBLIC, *PRESENCES)),
         ROW if tied else one_of(random, UNITS),
         joint,
         [one_of(random, CONSTRAINTS)] if tied else [],
@@ -194,7 +211,7 @@ def certificate_lines(*, quick: bool, seed: int) -> Iterator[Line]:
                     violations += known.violations(random, in_buckets=turn % 3 == 2)
                     tried += 1
                 violations += [*known.exact_violations(random), *known.leaving_violations()]
-        yield judged("exact", f"certificates of made-up plans, {way}", "every edge", violations, "none too low", tried)
+        yield judged(f"certificates of made-up plans, {way}", "every edge", violations, "none too low", tried)
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,12 +340,12 @@ POINT_PLANS, MOST_POINT_RECORDS = 5, 150
 def point_lines(*, quick: bool, seed: int) -> list[Line]:
     """One line: grids near and far, weights rounded much and not at all, exact counts of blocks that may not be."""
     random, tried, violations = np.random.default_rng([seed, 29]), 0, list[str]()
-    usual = certificate.SHARES, certificate.LEAST_SHARES
+    usual = point_plans.SHARES, point_plans.LEAST_SHARES
     for number in range(60 if quick else 200):
         adjacency = replace(made_up_places(random), by_value=True) if number % 4 == 0 else made_up(random, numeric=True)
         try:
             # A joint threshold is shared out finely, as it is for short columns, or coarsely, as for long ones.
-            certificate.SHARES = certificate.LEAST_SHARES = (usual[0], 2, 1)[number % 3]
+            point_plans.SHARES = point_plans.LEAST_SHARES = (usual[0], 2, 1)[number % 3]
             points = compile_points(adjacency.domain, adjacency.policy, adjacency.axes, adjacency.where)
             pairs = _moves(adjacency, points)
             for _ in range(POINT_PLANS):
@@ -337,8 +354,8 @@ def point_lines(*, quick: bool, seed: int) -> list[Line]:
         except BlowfishError:
             continue
         finally:
-            certificate.SHARES, certificate.LEAST_SHARES = usual
-    return [judged("exact", "made-up weights on points", "every edge", violations, "none certified too low", tried)]
+            point_plans.SHARES, point_plans.LEAST_SHARES = usual
+    return [judged("made-up weights on points", "every edge", violations, "none certified too low", tried)]
 
 
 def _moves(adjacency: Adjacency, points: Points) -> list[tuple[Ints | None, Ints | None]]:
@@ -366,14 +383,14 @@ def _violations(random: np.random.Generator, points: Points, pairs: list[tuple[I
     tells = any(change[plan.grid_points :].any() for change in moved)
     violations = list[str]()
     with suppress(BlowfishError):
-        priced, proof = certificate.calibrate_points(replace(plan, blocks=()), points.graph, Fraction(1))
+        priced, proof = calibrate_points(replace(plan, blocks=()), points.graph, Fraction(1))
         claimed = 0 if priced.unit is None else proof.epsilon * priced.unit
         if claimed < loss:
             violations.append(
                 f"weights that change by {amount(Fraction(loss))} are certified for {amount(Fraction(claimed))}"
             )
     with suppress(BlowfishError):
-        certificate.certify_points(plan.with_unit(Fraction(1)), points.graph)
+        certify_points(plan.with_unit(Fraction(1)), points.graph)
         if tells:
             violations.append("counts of blocks that a hidden move changes may be released exactly")
     return violations
@@ -404,3 +421,133 @@ def _plan(random: np.random.Generator, plain: tuple[int, ...]) -> PointPlan:
     # Either every label is the same, so that nothing shows, or some differ.
     blocks = tuple(random.integers(0, 2, size=size) * int(random.random() < 0.5) for size in plain)
     return PointPlan(None, tuple(axes), int(one_of(random, totals)), blocks)
+
+
+MOST_JOINED = 60
+FORMATS: tuple[Format, ...] = ("toml", "json")
+
+
+def declaration_lines(*, quick: bool, seed: int) -> list[Line]:
+    """Made-up policies that take the place of others, and made-up documents."""
+    random, changed, unlike = np.random.default_rng([seed, 31]), list[str](), list[str]()
+    settings = 60 if quick else 200
+    for _ in range(settings):
+        adjacency = made_up(random)
+        document = Document(adjacency.domain, adjacency.policy)
+        unlike += [
+            f"a declaration written as {form} is read as another one"
+            for form in FORMATS
+            if read_document(write_document(document, form), form) != document
+        ]
+        changed += _stretch_violations(random, adjacency)
+    return [
+        judged("policies that change", "past loss", changed, "every new edge covered", settings),
+        judged("declarations", "written and read", unlike, "nothing gets lost", len(FORMATS) * settings),
+    ]
+
+
+def _stretch_violations(random: np.random.Generator, adjacency: Adjacency) -> list[str]:
+    """Between two values that the new policy joins lie as many old steps as past loss is multiplied by, at most."""
+    declared = adjacency.domain
+    old, new = _connected(random, declared), made_up_policy(random, declared, with_constraints=False)
+    # Where joint thresholds change, or old values were not hidden at all, nothing is carried over: that is no test.
+    new = replace(_connected(random, declared) if new.joint else new, unit=ROW)
+    try:
+        factor = policy_stretch(declared, old, new).factor
+    except BlowfishError:
+        return []
+    everyone = sample_records(
+        Adjacency(declared, old, tuple(Axis(name) for name in declared.names), None),
+        np.random.default_rng(1),
+        MOST_JOINED,
+    )
+    if factor is None or len(everyone) < math.prod(declared[name].total_size for name in declared.names):
+        return []
+    before, after = (_joined(declared_policy, adjacency, everyone) for declared_policy in (old, new))
+    steps = shortest_path(before, unweighted=True)
+    furthest = float(steps[after].max(initial=0.0))
+    if furthest > factor:
+        return [f"values {furthest:g} old steps apart are joined, past loss is multiplied by {factor}"]
+    return []
+
+
+def _connected(random: np.random.Generator, declared: Domain) -> Policy:
+    """A policy under which one step after the other leads to every value."""
+    families: dict[str, Family] = {}
+    for name in declared.names:
+        steps: tuple[Family, ...] = (line(), threshold(2), threshold(3), full())
+        families[name] = full() if isinstance(declared[name], Categorical) else one_of(random, steps)
+    return Policy(families, one_of(random, COMPOSITIONS), one_of(random, ("public", "public", "secret")))
+
+
+def _joined(policy: Policy, adjacency: Adjacency, everyone: list[dict[str, int]]) -> Bools:
+    """Which two records an edge joins, absence the last of them."""
+    declared, size = policy.applied(adjacency.domain), len(everyone)
+    joined = np.zeros((size + 1, size + 1), dtype=np.bool_)
+    for i, j in itertools.combinations(range(size), 2):
+        joined[i, j] = joined[j, i] = moves(declared, policy, everyone[i], everyone[j])
+    if policy.presence != "public":
+        joined[:size, size] = joined[size, :size] = True
+    return joined
+
+
+SPARE = 1
+"""So many rows more than count does the person have, at most."""
+KNOWN = (["count(x = 1)"], ["marginal(x)"], ["range(x, 0, 1)", "rows = 9"], ["count(x is null)"], ["rows"])
+FAMILIES: tuple[Family, ...] = (full(), line(), partition(cuts=[1]), public())
+FILTERS: tuple[Predicate | None, ...] = (None, Column("x") >= 1)
+
+
+def people_constraint_lines() -> list[Line]:
+    """One line: every declaration of these kinds is refused, or covers what one person's rows can change."""
+    declared = domain({"x": integers(0, 2, null_public=True)})
+    losses, refusals, tried = Losses(), 0, 0
+    for at_most, constraints, family, presence in itertools.product((1, 2), KNOWN, FAMILIES, PRESENCES):
+        unit = person("who", at_most=at_most, order_by="nr")
+        policy = Policy({"x": family}, presence=presence, unit=unit, constraints=constraints)
+        tried += 1
+        try:
+            compiled = [compile_cells(declared, policy, ["x"], where) for where in FILTERS]
+        except PolicyError:
+            refusals += 1
+            continue
+        for cells in compiled:
+            certified = certify(measured_once(Identity(cells.graph.cells)), cells.graph).epsilon
+            known = f"{'; '.join(constraints)} known, {at_most} rows a person, presence {presence}"
+            losses.compare(known, Fraction(_worst(declared, policy, cells)), certified)
+    summary = f"{refusals} refused, the others covered"
+    return [judged("constraints and people", "one person's rows", losses.violations, summary, tried)]
+
+
+def _worst(declared: Domain, policy: Policy, cells: Cells) -> int:
+    """The most by which counts of the first rows change, over all changes of one person that keep the constraints."""
+    applied = policy.applied(declared)
+    everyone = list(records(applied))
+    told = np.array(signatures(applied, policy.constraints, everyone))
+    columns = np.eye(cells.graph.cells + 1, dtype=np.int64)[cells_of_records(cells, everyone)][:, :-1]
+    worst = 0
+    for before, after in _changes(applied, policy, everyone):
+        if np.array_equal(_sum(told, before), _sum(told, after)):
+            most = policy.rows_per_person
+            worst = max(worst, int(np.abs(_sum(columns, before[:most]) - _sum(columns, after[:most])).sum()))
+    return worst
+
+
+def _sum(rows: Ints, chosen: Sequence[int]) -> Ints:
+    return np.asarray(rows[list(chosen)].sum(axis=0), dtype=np.int64)
+
+
+def _changes(applied: Domain, policy: Policy, everyone: Sequence[Record]) -> Iterator[tuple[list[int], list[int]]]:
+    """The rows of one person before and after: each moves along an edge or stays, or all of them come or go."""
+    numbers = range(len(everyone))
+    joined = [
+        (a, b)
+        for a, b in itertools.product(numbers, numbers)
+        if a == b or (policy.presence != "only" and moves(applied, policy, everyone[a], everyone[b]))
+    ]
+    for rows in range(1, policy.rows_per_person + SPARE + 1):
+        for change in itertools.product(joined, repeat=rows):
+            yield [a for a, _ in change], [b for _, b in change]
+        if policy.presence != "public":
+            for values in itertools.product(numbers, repeat=rows):
+                yield list(values), []

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
-from blowfishdb.audit.cases import Case, Pair, Ready, certified_as, crowd, prepared, table_pair
-from blowfishdb.audit.definitions import MOST_RECORDS, Adjacency, Change, Place, Record, changes, sample_records
-from blowfishdb.audit.report import Line, amount, judged, not_tested
+from blowfishdb.audit.cases import LIMITS, Case, Pair, Ready, crowd, limited, prepared, table_pair
+from blowfishdb.audit.definitions import MOST_RECORDS, Adjacency, Change, Place, Record, changes, moves, sample_records
+from blowfishdb.audit.report import Line, Losses, amount, broken, judged, not_tested
 from blowfishdb.audit.scratch import CHARGED, READ, Scratch, listening, opened, scratch, sealed
 from blowfishdb.audit.selections import SLACK
 from blowfishdb.audit.stages import (
@@ -24,6 +26,7 @@ from blowfishdb.audit.stages import (
     Recorder,
     as_counts,
     cells_of_records,
+    inner_release,
     moved_by_all,
     moved_by_stages,
     watched_stages,
@@ -31,11 +34,9 @@ from blowfishdb.audit.stages import (
 from blowfishdb.engine.charge import Run, charged_payload
 from blowfishdb.engine.points import PointsRelease
 from blowfishdb.engine.release import ProgramRelease, Release
-from blowfishdb.engine.synopsis_release import SynopsisRelease
 from blowfishdb.errors import BlowfishError, Declined, InvalidInput
 from blowfishdb.ledger import Receipt
 from blowfishdb.ledger.values import SUM
-from blowfishdb.model.cells import Cells
 from blowfishdb.model.policy import Person
 from blowfishdb.sources.base import Counting
 
@@ -51,108 +52,108 @@ class Outcome:
     error: str
     events: list[str]
     statements: list[str]
-    receipt: Receipt | None
-    spent: Fraction
     logged: list[str]
+    spent: Fraction
+    receipt: Receipt | None = None
     accesses: list[Access] = field(default_factory=list)
     looked: list[Looked] = field(default_factory=list)
-    violations: list[str] = field(default_factory=list)
+
+    @property
+    def public_error(self) -> str:
+        """The error without its incident, which is another one every time."""
+        return INCIDENT.sub("", self.error)
 
 
-def released(world: Scratch, ready: Ready, key: str) -> Outcome:
-    """Charges and runs a release as an analyst's session does."""
+def _outcome(world: Scratch, run: Callable[[], bytes]) -> Outcome:
     world.watch.clear()
     before, payload, error = world.spent, b"", ""
     with listening() as heard:
         try:
-            # Every release is a request of its own; otherwise the second one would be answered from the record.
-            request = hashlib.sha256(f"{ready.digest} {key}".encode()).hexdigest()
-            run = Run(key=key, progress=world.watch.events.append)
-            payload = charged_payload(world.ledger, world.handle, ANALYST, request, lambda: ready.release, run)
+            payload = run()
         except BlowfishError as failure:
             error = f"{failure.code}: {failure.message}"
         except Exception as failure:  # noqa: BLE001  # whatever leaves the release would reach the analyst
             error = f"{type(failure).__name__}: {failure}"
+    events, statements = list(world.watch.events), list(world.watch.statements)
+    return Outcome(payload, error, events, statements, heard, world.spent - before)
+
+
+def released(world: Scratch, ready: Ready, key: str) -> Outcome:
+    """Charges and runs a release as an analyst's session does."""
+    # Every release is a request of its own; otherwise the second one would be answered from the record.
+    request = hashlib.sha256(f"{ready.digest} {key}".encode()).hexdigest()
+    run = Run(key=key, progress=world.watch.events.append)
+    charged = partial(charged_payload, world.ledger, world.handle, ANALYST, request, lambda: ready.release, run)
+    outcome = _outcome(world, charged)
     charges = world.ledger.charges_of(world.handle.account, ANALYST, 1)
-    receipt = charges[0][0] if charges and charges[0][0].charge.key == key else None
-    spent = world.spent - before
-    return Outcome(payload, error, list(world.watch.events), list(world.watch.statements), receipt, spent, heard)
-
-
-def counted_and_measured(world: Scratch, release: Release, counting: Counting) -> Outcome:
-    """The part of a release that reads data, with a statement at hand and its counts sealed; nothing is charged."""
-    world.watch.clear()
-    payload, error = b"", ""
-    with listening() as heard:
-        try:
-            payload = release.payload(sealed(counting.run(None)), world.handle)
-        except Exception as failure:  # noqa: BLE001  # a failure that depends on data is what is looked for
-            error = f"{type(failure).__name__}: {failure}"
-    return Outcome(payload, error, list(world.watch.events), list(world.watch.statements), None, Fraction(0), heard)
+    outcome.receipt = charges[0][0] if charges and charges[0][0].charge.key == key else None
+    return outcome
 
 
 def charge_violations(ready: Ready, case: Case, outcome: Outcome) -> list[str]:
     """The price must be the certificate's, on record before any row is read, and taken from the account once."""
-    price, violations = ready.release.epsilon, list[str]()
-    if outcome.error:
-        violations.append(f"the release failed: {outcome.error[:200]}")
-    if case.within is None and price not in (case.epsilon, 0):
-        violations.append(f"asked to spend {case.epsilon}, would charge {price}")
+    price, events = ready.release.epsilon, outcome.events
+    rules: dict[str, object] = {
+        f"the release failed: {outcome.error[:200]}": outcome.error,
+        f"asked to spend {case.epsilon}, would charge {price}": case.within is None and price not in (case.epsilon, 0),
+    }
     if outcome.receipt is None:
-        return [*violations, "no charge is on record for this release"]
+        return [*broken(rules), "no charge is on record for this release"]
     charge = outcome.receipt.charge
     document = json.loads(charge.certificate)
     prices = {"the entry": charge.epsilon, "the certificate on record": Fraction(str(document["epsilon"]))}
     if case.accounting == SUM:
         prices["the account"] = outcome.spent
     if outcome.payload.startswith(b"{"):
-        prices["the answer"] = _published_price(outcome.payload)
-    violations += [f"{who} says {value}, the plan costs {price}" for who, value in prices.items() if value != price]
-    reads = [place for place, event in enumerate(outcome.events) if event == READ]
-    if CHARGED not in outcome.events or (reads and outcome.events.index(CHARGED) > reads[0]):
-        violations.append("rows were read before the charge was committed")
-    if len(reads) != 1:
-        violations.append(f"{len(reads)} statements read rows where one is enough")
-    if price > 0 and not any(draw.values.size for access in outcome.accesses for draw in access.draws):
-        violations.append("a release that costs something drew no noise")
-    return violations
+        content = json.loads(outcome.payload)
+        prices["the answer"] = Fraction(str(content.get("certificate", content)["epsilon"]))
+    reads = [place for place, event in enumerate(events) if event == READ]
+    is_early = CHARGED not in events or (reads and events.index(CHARGED) > reads[0])
+    is_noisy = any(draw.values.size for access in outcome.accesses for draw in access.draws)
+    rules |= {f"{who} says {value}, the plan costs {price}": value != price for who, value in prices.items()}
+    rules |= {
+        "rows were read before the charge was committed": is_early,
+        f"{len(reads)} statements read rows where one is enough": len(reads) != 1,
+        "a release that costs something drew no noise": price > 0 and not is_noisy,
+    }
+    return broken(rules)
 
 
-def repeat_violations(world: Scratch, ready: Ready, key: str, first: Outcome) -> Iterator[str]:
+def repeat_violations(world: Scratch, ready: Ready, key: str, first: Outcome) -> list[str]:
     """The same request again must be answered from the record: nothing drawn, read or charged."""
     again = released(world, ready, key)
-    if again.error or again.payload != first.payload:
-        yield "the same request again is answered differently"
-    if again.spent or {CHARGED, READ} & set(again.events):
-        yield "the same request again is charged or counted again"
+    is_charged = again.spent or {CHARGED, READ} & set(again.events)
+    return broken(
+        {
+            "the same request again is answered differently": again.error or again.payload != first.payload,
+            "the same request again is charged or counted again": is_charged,
+        }
+    )
 
 
-def _published_price(payload: bytes) -> Fraction:
-    content = json.loads(payload)
-    proof = content.get("certificate", content)
-    return Fraction(str(proof["epsilon"]))
-
-
-def public_violations(first: Outcome, second: Outcome) -> Iterator[str]:
+def public_violations(first: Outcome, second: Outcome) -> list[str]:
     """Everything that is public must be the same on both tables."""
-    if INCIDENT.sub("", first.error) != INCIDENT.sub("", second.error):
-        yield f"neighbours end differently: {first.error[:80] or 'an answer'} / {second.error[:80] or 'an answer'}"
-    elif first.payload != second.payload:
-        yield f"what is published differs although all noisy outputs are the same: {_where(first, second)}"
-    elif first.error:
-        yield f"the release failed: {first.error[:160]}"
-    if first.statements != second.statements:
-        yield "neighbours are asked in different statements"
-    if first.events != second.events:
-        yield "charging, reading and what is told of it happen in another order"
-    if first.spent != second.spent:
-        yield "neighbours are charged differently"
-    if first.logged or second.logged:
-        yield f"something was said beside the curator's log: {(first.logged or second.logged)[0][:120]}"
-    if first.receipt is not None and second.receipt is not None:
-        one, two = first.receipt.charge, second.receipt.charge
-        if (one.certificate, one.losses, one.program_digest) != (two.certificate, two.losses, two.program_digest):
-            yield "what the ledger keeps of the release depends on the data"
+    ends = [outcome.error[:80] or "an answer" for outcome in (first, second)]
+    logged = [*first.logged, *second.logged]
+    stored = [
+        (charge.certificate, charge.losses, charge.program_digest)
+        for charge in (outcome.receipt.charge for outcome in (first, second) if outcome.receipt is not None)
+    ]
+    is_alike = first.public_error == second.public_error
+    is_same = first.payload == second.payload
+    where = "" if is_same else _where(first, second)
+    return broken(
+        {
+            f"neighbours end differently: {ends[0]} / {ends[1]}": not is_alike,
+            f"what is published differs although all noisy outputs are the same: {where}": is_alike and not is_same,
+            f"the release failed: {first.error[:160]}": is_alike and is_same and first.error,
+            "neighbours are asked in different statements": first.statements != second.statements,
+            "charging, reading and what is told of it happen in another order": first.events != second.events,
+            "neighbours are charged differently": first.spent != second.spent,
+            f"something was said beside the curator's log: {''.join(logged[:1])[:120]}": logged,
+            "what the ledger keeps of the release depends on the data": len(stored) == 2 and stored[0] != stored[1],
+        }
+    )
 
 
 def _where(first: Outcome, second: Outcome) -> str:
@@ -166,19 +167,13 @@ def _where(first: Outcome, second: Outcome) -> str:
     return ", ".join(key for key in one if one[key] != two.get(key)) or "its bytes"
 
 
-def cells_of(release: Release) -> Cells | None:
-    """The cells of a release that has any."""
-    return None if release.compiled is None else release.compiled.cells
-
-
 def placing_violations(adjacency: Adjacency, release: Release, everyone: Sequence[Record]) -> list[str]:
     """Records in the same groups must share a cell, records in different groups must not, and left out is left out."""
-    cells = cells_of(release)
-    if cells is None:
+    if release.compiled is None:
         return []
     cell_at: dict[Place, int] = {None: -1}
     place_at: dict[int, Place] = {-1: None}
-    for record, cell in zip(everyone, cells_of_records(cells, everyone), strict=True):
+    for record, cell in zip(everyone, cells_of_records(release.compiled.cells, everyone), strict=True):
         place = adjacency.place(record)
         if cell_at.setdefault(place, cell) != cell or place_at.setdefault(cell, place) != place:
             return [f"the record {tuple(record.values())} is placed in another cell than the definitions say"]
@@ -194,9 +189,10 @@ def source_violations(
         if isinstance(release, PointsRelease):
             yield from _point_violations(world, adjacency, release, records)
             continue
-        cells = cells_of(release)
-        if cells is not None and not np.array_equal(opened(counting.run(None)), as_counts(cells, records)):
-            yield "the source counts other records than the table holds"
+        if release.compiled is not None:
+            counts = as_counts(release.compiled.cells, records)
+            if not np.array_equal(opened(counting.run(None)), counts):
+                yield "the source counts other records than the table holds"
 
 
 def _point_violations(world: Scratch, adjacency: Adjacency, release: PointsRelease, records: list[Record]) -> list[str]:
@@ -229,18 +225,20 @@ class Effort:
 def replay(case: Case, effort: Effort, seed: int) -> list[Line]:
     """The lines of one case."""
     random = np.random.default_rng([seed, len(case.name), *case.name.encode()])
-    with scratch(case.domain, case.policy, case.accounting) as world, watched_stages() as recorder, certified_as(case):
+    # Small questions are certified as large ones are, where the case wants it: all pairs can still be tried.
+    limits = limited(LIMITS if case.by_structure else ())
+    with scratch(case.domain, case.policy, case.accounting) as world, watched_stages() as recorder, limits:
         # Whoever looks at a count on the way from the source to the noise finds it sealed.
         world.source.seals = True
         try:
             ready = prepared(case, world.handle, case.query)
-            price = ready.release.epsilon
-            read = READ in world.watch.events
+            is_early = READ in world.watch.events
         except (Declined, InvalidInput) as refusal:
-            return [not_tested("replay", case.name, "release", f"refused: {refusal.message[:160]}")]
-        lines = _Replay(case, effort, world, recorder, ready, price, random).lines()
-        early = [judged("replay", case.name, "charge", ["rows were read before anything was charged"])] if read else []
-        return [*early, *lines]
+            return [not_tested(case.name, "release", f"refused: {refusal.message[:160]}")]
+        lines = _Replay(case, effort, world, recorder, ready, random).lines()
+        if is_early:
+            lines.insert(0, judged(case.name, "charge", ["rows were read before anything was charged"]))
+        return lines
 
 
 @dataclass
@@ -250,59 +248,54 @@ class _Replay:
     world: Scratch
     recorder: Recorder
     ready: Ready
-    price: Fraction
     random: np.random.Generator
 
+    @property
+    def price(self) -> Fraction:
+        return self.ready.release.epsilon
+
     def lines(self) -> list[Line]:
-        adjacency = self.case.adjacency
+        adjacency, release, name = self.case.adjacency, self.ready.release, self.case.name
         everyone = sample_records(adjacency, self.random, self.effort.records)
         listed = changes(adjacency, everyone)
-        release, price = self.ready.release, self.price
         moved = moved_by_all(self.recorder, release, listed, adjacency)
         lines: list[Line] = []
         if moved is not None:
-            lines.append(self._all_changes(moved, price, complete=adjacency.is_complete(everyone)))
+            lines.append(self._all_changes(moved, listed, complete=adjacency.is_complete(everyone)))
         chosen = self._chosen(listed, moved)
         if not chosen:
-            return [
-                *lines,
-                judged("replay", self.case.name, "release", [], "no record can change anything that is counted"),
-            ]
+            return [*lines, judged(name, "release", [], "no record can change anything that is counted")]
         stages = release.document().get("stages")
         if isinstance(stages, dict):
-            self.recorder.allowed = {name: float(Fraction(spent)) for name, spent in stages.items()}
-        moving, public, charging, counting = list[str](), list[str](), list[str](), list[str]()
-        counting += placing_violations(adjacency, release, everyone)
-        worst: Fraction | float = Fraction(0)
+            self.recorder.allowed = {stage: float(Fraction(spent)) for stage, spent in stages.items()}
+        losses, public, charging = Losses(SLACK), list[str](), list[str]()
+        counting = placing_violations(adjacency, release, everyone)
         runs: list[list[Looked]] = []
         base = [everyone[int(i)] for i in self.random.integers(len(everyone), size=self.case.rows)]
         for number, change in enumerate(chosen):
-            others = crowd(adjacency, base, change, number, len(self.case.name))
+            others = crowd(adjacency, base, change, number, len(name))
             pair = table_pair(adjacency, others, change, self.random)
-            first, second = self._on_neighbours(pair, charged=number == 0)
             if number == 0:
-                charging += [*charge_violations(self.ready, self.case, first), *first.violations]
-            public += public_violations(first, second)
+                # A charge needs no second look for every change.
+                first, second = self._on_neighbours(pair, partial(released, self.world, self.ready), charging)
+            else:
+                first, second = self._on_neighbours(pair, self._uncharged)
             runs.append(first.looked)
+            steps = self.recorder.replayed
+            public += [*public_violations(first, second), *(wrong for step in steps for wrong in step.violations)]
+            if len(steps) != len(first.accesses):
+                public.append("neighbours make different numbers of accesses to the data")
             if number < 3:
                 counting += source_violations(self.world, adjacency, release, self._statement(), pair)
-            loss: Fraction | float = Fraction(0)
-            for step in self.recorder.replayed:
-                public += step.violations
-                loss = loss + step.loss
-            if len(self.recorder.replayed) != len(first.accesses):
-                public.append("neighbours make different numbers of accesses to the data")
-            worst = max(worst, loss)
-            if loss > float(price) + SLACK if isinstance(loss, float) else loss > price:
-                moving.append(f"loss {amount(loss)} on {_in_words(change)}, charged {amount(price)}")
-        name, tried = self.case.name, len(chosen)
+            losses.compare(_in_words(change), sum((step.loss for step in steps), Fraction(0)), self.price)
+        tried, price = len(chosen), amount(self.price)
         return [
             *lines,
             *self._every_stage(runs, listed, adjacency),
-            judged("replay", name, "movement", moving, f"loss {amount(worst)} of {amount(price)} charged", tried),
-            judged("replay", name, "public outputs", public, "the same once noisy outputs are", tried),
-            judged("replay", name, "charge", charging, f"{amount(price)}: certificate, entry, account agree", tried),
-            judged("replay", name, "counting", counting, "rows count where the definitions say", min(tried, 3)),
+            judged(name, "movement", losses.violations, f"loss {amount(losses.worst)} of {price} charged", tried),
+            judged(name, "public outputs", public, "the same once noisy outputs are", tried),
+            judged(name, "charge", charging, f"{price}: certificate, entry, account agree", tried),
+            judged(name, "counting", counting, "rows count where the definitions say", min(tried, 3)),
         ]
 
     def _statement(self) -> Counting:
@@ -310,56 +303,51 @@ class _Replay:
         release, last = self.ready.release, self.world.source.last
         return release.counting(self.world.handle) if last is None or isinstance(release, PointsRelease) else last
 
-    def _on_neighbours(self, pair: Pair, *, charged: bool) -> tuple[Outcome, Outcome]:
+    def _uncharged(self, _key: str) -> Outcome:
+        """The part of a release that reads data, with a statement at hand and its counts sealed."""
+        release, counting, handle = self.ready.release, self._statement(), self.world.handle
+        return _outcome(self.world, lambda: release.payload(sealed(counting.run(None)), handle))
+
+    def _on_neighbours(
+        self, pair: Pair, run: Callable[[str], Outcome], charging: list[str] | None = None
+    ) -> tuple[Outcome, Outcome]:
         """A run on a table, then on its neighbour with the noisy outputs forced to be the same."""
         self.recorder.record()
         self.world.fill(pair.before)
-        first = self._run("before", charged=charged)
+        first = run("before")
         first.accesses, first.looked = list(self.recorder.accesses), list(self.recorder.looked)
-        if charged:
-            first.violations = list(repeat_violations(self.world, self.ready, "before", first))
+        if charging is not None:
+            charging += charge_violations(self.ready, self.case, first)
+            charging += repeat_violations(self.world, self.ready, "before", first)
         self.recorder.repeat(first.accesses)
         self.world.fill(pair.after)
-        return first, self._run("after", charged=charged)
+        return first, run("after")
 
-    def _run(self, key: str, *, charged: bool) -> Outcome:
-        """The whole release, or without a charge, which needs no second look for every change."""
-        if charged:
-            return released(self.world, self.ready, key)
-        return counted_and_measured(self.world, self.ready.release, self._statement())
-
-    def _all_changes(self, moved: Moved, price: Fraction, *, complete: bool) -> Line:
+    def _all_changes(self, moved: Moved, listed: list[Change], *, complete: bool) -> Line:
         """The loss of every hidden change against the price, and the certificate computed once more."""
-        worst, violations = max(moved.losses, default=Fraction(0)), list[str]()
-        if worst > price:
-            change = moved.changes[moved.losses.index(worst)]
-            violations.append(f"loss {amount(worst)} on {_in_words(change)}, charged {amount(price)}")
-        elif moved.certified != price:
-            violations.append(f"certified again the plan costs {amount(moved.certified)}, charged {amount(price)}")
-        elif moved.claims_tight and complete and worst != price:
-            violations.append(f"certified as tight at {amount(price)}, but no change loses more than {amount(worst)}")
+        worst, price = max(moved.losses, default=Fraction(0)), self.price
+        where = _in_words(listed[moved.losses.index(worst)]) if listed else "no change"
+        losses = Losses()
+        losses.compare(where, worst, price, tight=moved.claims_tight and complete)
+        again = f"certified again the plan costs {amount(moved.certified)}, charged {amount(price)}"
+        violations = losses.violations or broken({again: moved.certified != price})
         fine = f"loss {amount(worst)} of {amount(price)} charged{', attained' if worst == price else ''}"
-        return judged("replay", self.case.name, "every edge", violations, fine, len(moved.losses))
+        return judged(self.case.name, "every edge", violations, fine, len(moved.losses))
 
-    def _every_stage(self, runs: list[list[Looked]], listed: list[Change], adjacency: Adjacency) -> list[Line]:
+    def _every_stage(self, runs: list[list[Looked]], listed: list[Change], adjacency: Adjacency) -> Iterator[Line]:
         """What all changes lose in the rows of every stage, and what selections may cost beside, for each run."""
-        inner = self.ready.release.inner if isinstance(self.ready.release, SynopsisRelease) else self.ready.release
-        if not isinstance(inner, ProgramRelease):
-            return []
-        allowed = {each.stage: each.epsilon for each in inner.program.allowances}
-        worst, violations = Fraction(0), list[str]()
+        release, losses, each = inner_release(self.ready.release), Losses(), adjacency.policy.rows_per_person
+        if not isinstance(release, ProgramRelease):
+            return
+        allowed = {each.stage: each.epsilon for each in release.program.allowances}
         for looked in runs:
-            chosen = sum((allowed[stage.name] for stage in looked if stage.plan is None), Fraction(0))
-            losses = moved_by_stages(
-                self.recorder, looked, inner.compiled.cells, listed, adjacency.policy.rows_per_person
-            )
-            most = max(losses, default=Fraction(0))
-            worst = max(worst, most + chosen)
-            if most + chosen > self.price:
-                summary = _in_words(listed[losses.index(most)])
-                violations.append(f"loss {amount(most)} and {amount(chosen)} for selections on {summary}")
-        summary = f"loss {amount(worst)} of {amount(self.price)} charged"
-        return [judged("replay", self.case.name, "every edge", violations, summary, len(runs) * len(listed))]
+            selecting = sum((allowed[stage.name] for stage in looked if stage.plan is None), Fraction(0))
+            by_change = moved_by_stages(self.recorder, looked, release.compiled.cells, listed, each)
+            most = max(by_change, default=Fraction(0))
+            where = _in_words(listed[by_change.index(most)]) if listed else "no change"
+            losses.compare(f"{amount(selecting)} for selections, {where}", most + selecting, self.price)
+        summary = f"loss {amount(losses.worst)} of {amount(self.price)} charged"
+        yield judged(self.case.name, "every edge", losses.violations, summary, len(runs) * len(listed))
 
     def _chosen(self, listed: list[Change], moved: Moved | None) -> list[Change]:
         """The most expensive changes, and others at random."""
@@ -385,3 +373,40 @@ def _in_words(change: Change) -> str:
         for side in (change.before, change.after)
     ]
     return f"{sides[0]} -> {sides[1]}"
+
+
+def replay_account(case: Case, seed: int) -> list[Line]:
+    """Releases all questions of a case; sums what each change loses, and compares the worst with what was charged."""
+    random = np.random.default_rng([seed, 7])
+    queries = [question for question in (case.query, *case.further) if question.kind != "points"]
+    axes = {axis.attribute: axis for question in queries for axis in question.axes}
+    where = next((question.where for question in queries if question.where is not None), None)
+    adjacency = Adjacency(case.domain, case.policy, tuple(axes.values()), where)
+    everyone = sample_records(adjacency, random)
+    listed = [
+        Change((one,), (two,))
+        for one, two in itertools.combinations(everyone, 2)
+        if moves(adjacency.applied, adjacency.policy, one, two)
+    ]
+    if case.policy.presence != "public":
+        listed += [Change((one,), (None,)) for one in everyone]
+    lost, violations = [Fraction(0)] * len(listed), list[str]()
+    with scratch(case.domain, case.policy, case.accounting) as world, watched_stages() as recorder:
+        base = [everyone[int(i)] for i in random.integers(len(everyone), size=case.rows)]
+        world.fill(table_pair(adjacency, base, listed[0], random).before)
+        for number, question in enumerate(queries):
+            ready = prepared(case, world.handle, question)
+            moved = moved_by_all(recorder, ready.release, listed, adjacency)
+            if moved is None:
+                violations.append("a release of an account has no fixed plan")
+                continue
+            lost = [before + now for before, now in zip(lost, moved.losses, strict=True)]
+            recorder.record()
+            outcome = released(world, ready, f"question {number}")
+            violations += broken({f"the release failed: {outcome.error[:120]}": outcome.error})
+        spent, losses = world.spent, Losses()
+        violations += broken({"the ledger does not verify after these releases": not world.ledger.verify().is_sound})
+    losses.compare("a change over all releases", max(lost), spent)
+    whole = amount(case.epsilon * len(queries))
+    summary = f"{len(queries)} releases: loss {amount(max(lost))}, charged {amount(spent)}, as a sum {whole}"
+    return [judged(case.name, "account", [*violations, *losses.violations], summary, len(listed))]

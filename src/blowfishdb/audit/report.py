@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
-from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
-from blowfishdb.errors import InvalidInput
+from blowfishdb.errors import BlowfishError, InvalidInput
 from blowfishdb.model.numbers import show
 
 Verdict = Literal["clean", "violation", "not tested"]
@@ -23,7 +23,6 @@ SECTIONS: tuple[Section, ...] = ("replay", "exact", "statistical", "noise")
 class Line:
     """One check: what was looked at, what was found, and how much was tried."""
 
-    section: Section
     subject: str
     check: str
     verdict: Verdict
@@ -37,40 +36,75 @@ class Line:
 
 @dataclass(frozen=True)
 class Audit:
-    """Every line of one run, with what it was a run of."""
+    """Every line of one run by its section, with what it was a run of."""
 
     title: str
     quick: bool
     seed: int
     version: str
     seconds: float
-    lines: tuple[Line, ...]
+    sections: Mapping[Section, Sequence[Line]]
     powers: tuple[str, ...]
 
     @property
-    def violations(self) -> tuple[Line, ...]:
-        return tuple(line for line in self.lines if line.is_violation)
+    def lines(self) -> list[tuple[Section, Line]]:
+        return [(section, line) for section, lines in self.sections.items() for line in lines]
+
+    @property
+    def violations(self) -> list[tuple[Section, Line]]:
+        return [(section, line) for section, line in self.lines if line.is_violation]
 
     @property
     def is_clean(self) -> bool:
         """Whether something was tested and nothing was found."""
-        return bool(self.lines) and not self.violations and any(line.verdict == "clean" for line in self.lines)
+        return not self.violations and any(line.verdict == "clean" for _, line in self.lines)
 
 
-def not_tested(section: Section, subject: str, check: str, why: str) -> Line:
+def not_tested(subject: str, check: str, why: str) -> Line:
     """A check that does not apply, with the reason."""
-    return Line(section, subject, check, "not tested", why, 0)
+    return Line(subject, check, "not tested", why, 0)
 
 
-def judged(
-    section: Section, subject: str, check: str, violations: Iterable[str], fine: str = "", tried: int = 1
-) -> Line:
+def judged(subject: str, check: str, violations: Iterable[str], fine: str = "", tried: int = 1) -> Line:
     """A line with its verdict: clean without violations; otherwise the first of them, and how many more there are."""
     listed = list(violations)
     if not listed:
-        return Line(section, subject, check, "clean", fine, tried)
+        return Line(subject, check, "clean", fine, tried)
     more = f" (and {len(listed) - 1} more)" if len(listed) > 1 else ""
-    return Line(section, subject, check, "violation", listed[0] + more, tried)
+    return Line(subject, check, "violation", listed[0] + more, tried)
+
+
+def broken(rules: Mapping[str, object]) -> list[str]:
+    """The violations that occurred: each is said in words, with whether it is so."""
+    return [violation for violation, occurred in rules.items() if occurred]
+
+
+def refused(attempt: Callable[[], object], error: type[BlowfishError] = BlowfishError) -> bool:
+    """Whether an attempt ends with this error."""
+    try:
+        attempt()
+    except error:
+        return True
+    return False
+
+
+@dataclass
+class Losses:
+    """Losses by the definition against those claimed for them: how many, the worst, and what contradicts a claim."""
+
+    slack: float = 0.0
+    """Room for the rounding of floats."""
+    worst: Fraction | float = Fraction(0)
+    tried: int = 0
+    violations: list[str] = field(default_factory=list)
+
+    def compare(self, where: str, loss: Fraction | float, claimed: Fraction | float, *, tight: bool = False) -> None:
+        """A loss above its claim is a violation; so is one below, where the claim is said to be attained."""
+        self.tried, self.worst = self.tried + 1, max(self.worst, loss)
+        if loss > claimed + (self.slack if isinstance(loss, float) else 0):
+            self.violations.append(f"{where}: loss {amount(loss)}, claimed {amount(claimed)}")
+        elif tight and loss < claimed:
+            self.violations.append(f"{where}: claimed as tight at {amount(claimed)}, no loss above {amount(loss)}")
 
 
 def amount(number: Fraction | float) -> str:
@@ -124,7 +158,7 @@ td.not{color:#9198a1}}
 
 def verdict_words(audit: Audit) -> str:
     """The outcome in one sentence."""
-    checked = sum(line.verdict == "clean" for line in audit.lines)
+    checked = sum(line.verdict == "clean" for _, line in audit.lines)
     if audit.violations:
         return f"{len(audit.violations)} violations, {checked} checks clean."
     if not audit.is_clean:
@@ -135,36 +169,33 @@ def verdict_words(audit: Audit) -> str:
 def summary(audit: Audit) -> list[tuple[Section, int, int, int, int]]:
     """For each section that ran: clean lines, violations, lines that do not apply, and how much was tried."""
     rows = []
-    for section in SECTIONS:
-        own = [line for line in audit.lines if line.section == section]
-        if own:
-            good, bad, none = (
-                sum(line.verdict == verdict for line in own) for verdict in ("clean", "violation", "not tested")
-            )
-            rows.append((section, good, bad, none, sum(line.tried for line in own)))
+    for section, lines in audit.sections.items():
+        verdicts = Counter(line.verdict for line in lines)
+        tried = sum(line.tried for line in lines)
+        rows.append((section, verdicts["clean"], verdicts["violation"], verdicts["not tested"], tried))
     return rows
 
 
-def _blocks(audit: Audit) -> Iterator[tuple[str, str | tuple[str, ...], tuple[Line, ...]]]:
+def _blocks(audit: Audit) -> Iterator[tuple[str, str | tuple[str, ...], Sequence[Line]]]:
     """The parts of the page in order: a heading, a paragraph or a list of sentences, and lines."""
     if audit.violations:
-        yield "Violations", "", audit.violations
+        yield "Violations", "", [line for _, line in audit.violations]
     yield "How to read this", HOW, ()
     yield "Power", audit.powers, ()
-    for section, lines in groupby(audit.lines, key=lambda line: line.section):
-        yield section.capitalize(), WHAT[section], tuple(lines)
+    for section, lines in audit.sections.items():
+        yield section.capitalize(), WHAT[section], lines
 
 
 def as_markdown(audit: Audit) -> str:
     """The page as Markdown."""
     parts = [f"# Audit of {audit.title}", f"**{verdict_words(audit)}**", _run_words(audit)]
     for heading, text, lines in _blocks(audit):
-        written = text if isinstance(text, str) else "\n".join(f"- {sentence}" for sentence in text)
-        parts += [f"## {heading}", *([written] if written else []), *([_markdown_table(lines)] if lines else [])]
+        paragraph = text if isinstance(text, str) else "\n".join(f"- {sentence}" for sentence in text)
+        parts += [part for part in (f"## {heading}", paragraph, _markdown_table(lines) if lines else "") if part]
     return "\n\n".join(parts) + "\n"
 
 
-def _markdown_table(lines: tuple[Line, ...]) -> str:
+def _markdown_table(lines: Sequence[Line]) -> str:
     rows = [
         f"| {_cell(line.subject)} | {line.check} | {line.verdict} | {_cell(line.found)} | {line.tried:,} |"
         for line in lines
@@ -190,8 +221,8 @@ def as_html(audit: Audit) -> str:
         f"<p>{html.escape(_run_words(audit))}</p>",
     ]
     for heading, text, lines in _blocks(audit):
-        written = f"<p>{html.escape(text)}</p>" if isinstance(text, str) else _html_list(text)
-        parts += [f"<h2>{heading}</h2>", written if text else "", _html_table(lines) if lines else ""]
+        paragraph = f"<p>{html.escape(text)}</p>" if isinstance(text, str) else _html_list(text)
+        parts += [f"<h2>{heading}</h2>", paragraph if text else "", _html_table(lines) if lines else ""]
     head = f"{METAS}<title>Audit of {html.escape(audit.title)}</title><style>{STYLE}</style>"
     return f'<!doctype html><html lang="en"><head>{head}</head><body><main>{"".join(parts)}</main></body></html>\n'
 
@@ -200,7 +231,7 @@ def _html_list(sentences: tuple[str, ...]) -> str:
     return "<ul>" + "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences) + "</ul>"
 
 
-def _html_table(lines: tuple[Line, ...]) -> str:
+def _html_table(lines: Sequence[Line]) -> str:
     head = "<tr><th>subject</th><th>check</th><th>verdict</th><th>found</th><th>tried</th></tr>"
     rows = [
         f"<tr><td>{html.escape(line.subject)}</td><td>{html.escape(line.check)}</td>"
@@ -222,13 +253,13 @@ def as_document(audit: Audit) -> dict[str, object]:
         "version": audit.version,
         "seconds": round(audit.seconds, 1),
         "powers": list(audit.powers),
-        "lines": [asdict(line) for line in audit.lines],
+        "lines": [{"section": section, **asdict(line)} for section, line in audit.lines],
     }
 
 
 def check_report(path: Path) -> None:
     """Refuses a place where no report can be written, before anything runs."""
-    if path.suffix.lower() not in ("", ".html", ".md", ".json"):
+    if path.suffix.lower() not in ("", *PAGES):
         raise InvalidInput("a report is a folder, or a file that ends in .html, .md or .json")
     folder = path.absolute().parent
     if not folder.is_dir():
@@ -236,18 +267,17 @@ def check_report(path: Path) -> None:
 
 
 def write_report(audit: Audit, path: Path) -> list[Path]:
-    """Writes one file, or all three into a folder; gives what was written."""
-    pages = {".html": as_html, ".md": as_markdown, ".json": _as_json}
-    if path.suffix:
-        path.write_text(pages[path.suffix.lower()](audit), encoding="utf-8")
-        return [path]
-    path.mkdir(exist_ok=True)
-    written = []
-    for ending, page in pages.items():
-        written.append(path / f"audit{ending}")
-        written[-1].write_text(page(audit), encoding="utf-8")
-    return written
+    """Writes one file, or all three into a folder; gives the paths."""
+    if not path.suffix:
+        path.mkdir(exist_ok=True)
+    paths = [path] if path.suffix else [path / f"audit{ending}" for ending in PAGES]
+    for page in paths:
+        page.write_text(PAGES[page.suffix.lower()](audit), encoding="utf-8")
+    return paths
 
 
 def _as_json(audit: Audit) -> str:
     return json.dumps(as_document(audit), indent=2, ensure_ascii=False) + "\n"
+
+
+PAGES: dict[str, Callable[[Audit], str]] = {".html": as_html, ".md": as_markdown, ".json": _as_json}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -12,14 +12,14 @@ from importlib import metadata
 
 from blowfishdb.audit.battery import battery
 from blowfishdb.audit.cases import Subject, dataset_cases
-from blowfishdb.audit.declarations import declaration_lines, digest_lines
-from blowfishdb.audit.drills import drills, joined_lines, ledger_lines, refusal_lines, replay_account
-from blowfishdb.audit.exact import choice_lines, cost_lines, exact_lines, refinement_lines, threshold_lines
-from blowfishdb.audit.made_up import certificate_lines, point_lines
+from blowfishdb.audit.digests import digest_lines, process_lines
+from blowfishdb.audit.drills import drills, joined_lines, ledger_lines
+from blowfishdb.audit.exact import exact_lines, refusal_lines, threshold_lines
+from blowfishdb.audit.made_up import certificate_lines, declaration_lines, people_constraint_lines, point_lines
 from blowfishdb.audit.noise import FALSE_ALARM, noise_lines
-from blowfishdb.audit.one_process import people_constraint_lines, process_lines
-from blowfishdb.audit.replay import Effort, replay
+from blowfishdb.audit.replay import Effort, replay, replay_account
 from blowfishdb.audit.report import SECTIONS, Audit, Line, Section, judged
+from blowfishdb.audit.selections import choice_lines, cost_lines, refinement_lines, selection_lines
 from blowfishdb.audit.statistical import published, residuals, selections, statistical_power
 from blowfishdb.errors import InvalidInput
 
@@ -46,18 +46,9 @@ class AuditPlan:
             raise InvalidInput("a seed is a whole number from 0 to 4294967295")
 
 
-@dataclass(frozen=True)
-class Task:
-    """One piece of work, named by its section and its number there, so that another process can find it."""
-
-    section: Section
-    number: int
-    name: str
-
-
 @lru_cache(maxsize=4)
-def _works(plan: AuditPlan) -> dict[Section, list[tuple[str, Work]]]:
-    """Every piece of work by section, in the order of the report."""
+def _tasks(plan: AuditPlan) -> list[tuple[Section, str, Work]]:
+    """Every piece of work with its section and its name, in the order of the report."""
     quick, seed, effort = plan.quick, plan.seed, Effort.of(quick=plan.quick)
     cases = battery(quick=quick) if plan.subject is None else dataset_cases(plan.subject)
     replays: list[tuple[str, Work]] = []
@@ -67,10 +58,11 @@ def _works(plan: AuditPlan) -> dict[Section, list[tuple[str, Work]]]:
             replays.append((case.name, partial(replay_account, case, seed)))
         if case.name in DRILLED or (plan.subject is not None and case is cases[0]):
             replays.append((f"drills: {case.name}", partial(drills, case, seed)))
-    return {
+    works: dict[Section, list[tuple[str, Work]]] = {
         "replay": [*replays, ("drills: the ledger", ledger_lines), ("joined tables", joined_lines)],
         "exact": [
-            ("tiny domains, by hand", partial(exact_lines, quick=quick)),
+            ("tiny domains, by hand", exact_lines),
+            ("selections", partial(selection_lines, quick=quick)),
             ("digests", digest_lines),
             ("costs of selections", cost_lines),
             ("winners of selections", choice_lines),
@@ -90,53 +82,54 @@ def _works(plan: AuditPlan) -> dict[Section, list[tuple[str, Work]]]:
         ],
         "noise": [("the sampler", partial(noise_lines, quick=quick))],
     }
+    return [(section, name, work) for section in plan.sections for name, work in works[section]]
 
 
-def run_task(plan: AuditPlan, task: Task) -> list[Line]:
+def run_task(plan: AuditPlan, number: int) -> list[Line]:
     """The lines of one task; whatever goes wrong in it is a line as well, for an audit that fails shows nothing."""
-    name, work = _works(plan)[task.section][task.number]
+    _, name, work = _tasks(plan)[number]
     try:
         return list(work())
     except Exception as failure:  # noqa: BLE001  # the code under audit may fail in any way
-        failed = f"could not be audited: {type(failure).__name__}: {str(failure)[:160]}"
-        return [judged(task.section, name, "audit", [failed])]
+        return [judged(name, "audit", [f"could not be audited: {type(failure).__name__}: {str(failure)[:160]}"])]
 
 
 def run_audit(plan: AuditPlan, *, jobs: int = 1, progress: Progress | None = None) -> Audit:
     """Runs every task of a plan and collects the lines in order."""
     started = time.monotonic()
-    works = _works(plan)
-    tasks = [Task(part, number, name) for part in plan.sections for number, (name, _) in enumerate(works[part])]
+    tasks = _tasks(plan)
     if jobs <= 1 and progress is None:
-        results = {task: run_task(plan, task) for task in tasks}
+        results = {number: run_task(plan, number) for number in range(len(tasks))}
     else:
         # What a process prints is listened to, so a bar is never drawn in one that audits.
-        results = _in_several(plan, tasks, jobs, progress)
-    title = "the built-in battery" if plan.subject is None else f"the dataset {plan.subject.name}"
+        results = _in_several(plan, jobs, progress)
+    sections: dict[Section, list[Line]] = {section: [] for section in plan.sections}
+    for number, (section, _, _) in enumerate(tasks):
+        sections[section] += results[number]
     powers = [f"Sampler: at least 0.9999 for a scale 10 % off, at a false alarm of at most {FALSE_ALARM:g}."]
     if "statistical" in plan.sections:
         powers += statistical_power(quick=plan.quick)
     return Audit(
-        title=title,
+        title="the built-in battery" if plan.subject is None else f"the dataset {plan.subject.name}",
         quick=plan.quick,
         seed=plan.seed,
         version=metadata.version("blowfishdb"),
         seconds=time.monotonic() - started,
-        lines=tuple(line for task in tasks for line in results[task]),
+        sections=sections,
         powers=tuple(powers),
     )
 
 
-def _in_several(plan: AuditPlan, tasks: Sequence[Task], jobs: int, progress: Progress | None) -> dict[Task, list[Line]]:
-    results: dict[Task, list[Line]] = {}
+def _in_several(plan: AuditPlan, jobs: int, progress: Progress | None) -> dict[int, list[Line]]:
+    tasks, results = _tasks(plan), dict[int, list[Line]]()
     # New processes, because a fork would share connections and threads of this one.
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
         # Long tasks first, so that no process ends up alone with them.
-        order = sorted(tasks, key=lambda task: task.section == "replay")
-        waiting = {pool.submit(run_task, plan, task): task for task in order}
+        order = sorted(range(len(tasks)), key=lambda number: tasks[number][0] == "replay")
+        waiting = {pool.submit(run_task, plan, number): number for number in order}
         for done, future in enumerate(as_completed(waiting)):
-            task = waiting[future]
-            results[task] = future.result()
+            number = waiting[future]
+            results[number] = future.result()
             if progress is not None:
-                progress(task.name, done + 1, len(tasks))
+                progress(tasks[number][1], done + 1, len(tasks))
     return results

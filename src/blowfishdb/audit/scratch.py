@@ -75,14 +75,12 @@ class _Listener(logging.Handler):
 def listening() -> Iterator[list[str]]:
     """Logs, prints and warnings from now on, complete at the end; the curator's log is silent meanwhile."""
     heard: list[str] = []
-    listener, root, own = _Listener(heard), logging.getLogger(), logging.getLogger("blowfishdb")
-    curator = curator_log
-    levels, usual, handlers = (root.level, own.level), curator.disabled, root.handlers
-    printed = io.StringIO()
-    root.handlers, curator.disabled = [listener], True
+    root, package, printed = logging.getLogger(), logging.getLogger("blowfishdb"), io.StringIO()
+    levels, usual, handlers = (root.level, package.level), curator_log.disabled, root.handlers
+    root.handlers, curator_log.disabled = [_Listener(heard)], True
     # Compilers tell their life at the lowest level.
     root.setLevel(logging.INFO)
-    own.setLevel(logging.DEBUG)
+    package.setLevel(logging.DEBUG)
     try:
         with warnings.catch_warnings(record=True) as warned, redirect_stdout(printed), redirect_stderr(printed):
             warnings.simplefilter("always")
@@ -90,9 +88,9 @@ def listening() -> Iterator[list[str]]:
         heard += [f"{each.category.__name__}: {each.message}" for each in warned if "blowfishdb" in each.filename]
         heard += [text for text in [printed.getvalue()] if text]
     finally:
-        root.handlers, curator.disabled = handlers, usual
+        root.handlers, curator_log.disabled = handlers, usual
         root.setLevel(levels[0])
-        own.setLevel(levels[1])
+        package.setLevel(levels[1])
 
 
 TableRow = dict[str, object]
@@ -180,7 +178,6 @@ def raw_values(attribute: Attribute, code: int) -> list[object]:
     if code == attribute.size and attribute.null == "cell":
         return [None]
     values: list[object] = []
-    ends = {0: -1, attribute.size - 1: 1}
     if code == attribute.size + 1:
         return _beyond(attribute, 1) + (_beyond(attribute, -1) if not isinstance(attribute, Categorical) else [])
     match attribute:
@@ -196,6 +193,7 @@ def raw_values(attribute: Attribute, code: int) -> list[object]:
             values = [datetime.datetime.fromisoformat(attribute.moment(code))]
         case Categorical():
             values = [attribute.values[code]]
+    ends = {0: -1, attribute.size - 1: 1}
     if attribute.outside == "clamp" and code in ends:
         values += _beyond(attribute, ends[code])
     if attribute.outside not in ("clamp", "cell") and attribute.locate(attribute.outside) == code:
@@ -213,9 +211,7 @@ def _beyond(attribute: Attribute, side: int) -> list[object]:
         case Bins():
             return [float(attribute.edge(0)) - 2.5 if side < 0 else float(attribute.edge(attribute.size))]
         case Dates():
-            return [
-                attribute.start - datetime.timedelta(days=400) if side < 0 else attribute.end + datetime.timedelta(400)
-            ]
+            return [(attribute.start if side < 0 else attribute.end) + side * datetime.timedelta(days=400)]
         case Timestamps():
             return [(attribute.start if side < 0 else attribute.end) + side * datetime.timedelta(days=9)]
         case Categorical(values=values):

@@ -1,4 +1,4 @@
-"""Exact laws of the selections on few cells and all neighbours, and what publishing a selection cost."""
+"""Selections: their exact laws on few cells, the loss of one that ran, how far a record moves what they compare."""
 
 from __future__ import annotations
 
@@ -8,15 +8,25 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from blowfishdb.audit.noise import NoiseLaw
-from blowfishdb.audit.report import Line, amount, judged
-from blowfishdb.mechanisms.data_aware.matching_transform import MatchingPartition
-from blowfishdb.mechanisms.data_aware.partition import l1_gate, l1_refinement, worst_bucket
+from blowfishdb.audit.report import Line, Losses, amount, judged
+from blowfishdb.mechanisms.data_aware.matching_transform import MOST_COMPLETE, MatchingPartition
+from blowfishdb.mechanisms.data_aware.partition import (
+    L1Gate,
+    L1Refinement,
+    WorstBucket,
+    bucket_deviations,
+    deviations,
+    l1_gate,
+    l1_refinement,
+    levels,
+    worst_bucket,
+)
 from blowfishdb.mechanisms.data_aware.table import DATA_AWARE
 from blowfishdb.model.graphs import CellGraph, Presence, WindowGraph
 from blowfishdb.model.numbers import Floats, Ints
@@ -230,13 +240,17 @@ def _log_chance(ran: Selected, counts: Ints) -> float:
 
 EPSILON = Fraction(6)
 """Large, so that noise is small and can be enumerated; the formulas under test are those of every epsilon."""
-
-"""What a bucket pays, in noise scales: the first shows most where noise is right, the second where it is half."""
+NONE = np.empty(0, dtype=np.int64)
+TABLES: dict[int, list[tuple[int, ...]]] = {
+    2: list(itertools.product((0, 1, 2, 4), repeat=2)),
+    3: [(2, 2, 0), (0, 0, 2)],
+}
+"""Tables to begin with, by the number of cells; those of three cells have the worst neighbours."""
 
 
 def window_graph(reach: Ints, presence: Presence = "public") -> CellGraph:
     """Cells in a row, each joined to those after it up to its reach."""
-    return CellGraph((WindowGraph(reach, np.empty(0, dtype=np.int64)),), "record", np.array(False), presence)
+    return CellGraph((WindowGraph(reach, NONE),), "record", np.array(False), presence)
 
 
 def line_graph(cells: int, presence: Presence = "public") -> CellGraph:
@@ -244,30 +258,24 @@ def line_graph(cells: int, presence: Presence = "public") -> CellGraph:
     return window_graph(np.minimum(np.arange(cells) + 1, cells - 1), presence)
 
 
-def neighbours_of(counts: Sequence[int], presence: Presence) -> Iterator[tuple[int, ...]]:
+def neighbours_of(counts: Sequence[int] | Ints, presence: Presence) -> Iterator[tuple[int, ...]]:
     """The tables that one record's step along the line, or its vanishing, makes of this one."""
-    for cell, number in enumerate(counts):
-        if number == 0:
-            continue
-        for target in (None,) if presence == "only" else (cell - 1, cell + 1):
-            moved = list(counts)
-            moved[cell] -= 1
-            if target is not None:
-                if not 0 <= target < len(counts):
-                    continue
-                moved[target] += 1
-            yield tuple(moved)
+    unit = np.eye(len(counts) + 1, dtype=np.int64)[:, :-1]
+    for cell in np.flatnonzero(counts).tolist():
+        # The last of the unit vectors is 0: there a record vanishes.
+        beside = [target for target in (cell - 1, cell + 1) if 0 <= target < len(counts)]
+        for target in [-1] if presence == "only" else beside:
+            yield tuple((np.asarray(counts) - unit[cell] + unit[target]).tolist())
 
 
 def selection_lines(*, quick: bool) -> Iterator[Line]:
     """Every kind of selection under moves and under vanishing rows."""
     presences: tuple[Presence, ...] = ("public", "only")
     for presence in presences:
-        graph3, graph2 = line_graph(3, presence), line_graph(2, presence)
         movement = "moves" if presence == "public" else "vanishing rows"
-        yield _by_law(f"matching of 2 cells, {movement}", _matching(2, graph2), _tables(2, quick=False), presence)
-        if not quick or presence == "public":
-            yield _by_law(f"matching of 3 cells, {movement}", _matching(3, graph3), _tables(3, quick=True), presence)
+        for cells in (2,) if quick and presence == "only" else (2, 3):
+            stage = _matching(line_graph(cells, presence))
+            yield _by_law(f"matching of {cells} cells, {movement}", stage, TABLES[cells], presence)
         gate, allowed = gate_of(16, presence, 4 * EPSILON)
         yield _drawn(f"gate of 16 cells, {movement}", gate, presence, allowed, quick=quick)
         graph16, third = line_graph(16, presence), EPSILON / 3
@@ -282,28 +290,18 @@ def selection_lines(*, quick: bool) -> Iterator[Line]:
 
 def _for_people(movement: str, presence: Presence, stages: dict[str, Any]) -> Line:
     """Three rows a person must cost three times as much, since all of them may change at once."""
-    graph = line_graph(16, presence)
+    alone = line_graph(16, presence)
+    three = replace(alone, rows_per_person=3)
     wrong = [
-        f"the {name} costs {amount(stage.epsilon(replace(graph, rows_per_person=3)))}, not three times its price"
+        f"the {name} costs {amount(stage.epsilon(three))}, not three times its price"
         for name, stage in stages.items()
-        if stage.epsilon(replace(graph, rows_per_person=3)) < 3 * stage.epsilon(graph)
+        if stage.epsilon(three) < 3 * stage.epsilon(alone)
     ]
-    return judged(
-        "exact", f"selections for people, {movement}", "price", wrong, "that of all rows of a person", len(stages)
-    )
+    return judged(f"selections for people, {movement}", "price", wrong, "that of all rows of a person", len(stages))
 
 
-def _tables(cells: int, *, quick: bool) -> list[tuple[int, ...]]:
-    """Tables to begin with; on three cells the quick ones are those with the worst neighbours."""
-    if quick and cells == 3:
-        return [(2, 2, 0), (0, 0, 2)]
-    values = (0, 1, 3) if quick else (0, 1, 2, 4)
-    listed = list(itertools.product(values, repeat=cells))
-    return listed[:: max(1, len(listed) // (7 if quick else 40))]
-
-
-def _matching(cells: int, graph: CellGraph) -> MatchingPartition:
-    ones = np.ones(cells, dtype=np.int64)
+def _matching(graph: CellGraph) -> MatchingPartition:
+    ones = np.ones(graph.cells, dtype=np.int64)
     loss = MatchingPartition(ones, Fraction(1), Fraction(2**24)).epsilon(graph) * 2**24
     return MatchingPartition(ones, Fraction(1), loss / EPSILON)
 
@@ -333,27 +331,25 @@ def gate_of(cells: int, presence: Presence, epsilon: Fraction) -> tuple[Any, Fra
     return next(mechanism.script(problem, program)).stage, program.allowances[0].epsilon
 
 
-def _by_law(subject: str, stage: Any, tables: list[tuple[int, ...]], presence: Presence) -> Line:
+def _by_law(subject: str, stage: Any, tables: Sequence[tuple[int, ...]], presence: Presence) -> Line:
     """The largest ratio of any outcome between any two neighbouring tables, against epsilon."""
-    known: dict[tuple[int, ...], dict[Outcome, float]] = {}
     scales = item_scales(stage)
-    words = stage.noise.tie_words * len(scales)
 
+    @cache
     def law(counts: tuple[int, ...]) -> dict[Outcome, float]:
-        if counts not in known:
-            known[counts] = selection_law(stage, counts, scales, words)
-        return known[counts]
+        return selection_law(stage, counts, scales, stage.noise.tie_words * len(scales))
 
-    worst, tried = 0.0, 0
-    violations: list[str] = []
+    losses = Losses(SLACK)
     for counts in tables:
         for moved in neighbours_of(counts, presence):
             ratio = worst_ratio(law(counts), law(moved))
-            worst, tried = max(worst, ratio), tried + 1
-            if ratio > float(EPSILON) + SLACK:
-                violations.append(f"an outcome is e^{amount(ratio)} times likelier on {counts} than on {moved}")
-    summary = f"largest log-ratio {amount(worst)} of {amount(EPSILON)}"
-    return judged("exact", subject, "every outcome", violations, summary, tried)
+            losses.compare(f"log-ratio of an outcome on {counts} and {moved}", ratio, EPSILON)
+    return _line(subject, "every outcome", losses, EPSILON)
+
+
+def _line(subject: str, check: str, losses: Losses, claimed: Fraction) -> Line:
+    summary = f"largest log-ratio {amount(losses.worst)} of {amount(claimed)}"
+    return judged(subject, check, losses.violations, summary, losses.tried)
 
 
 def _drawn(subject: str, stage: Any, presence: Presence, epsilon: Fraction, *, quick: bool) -> Line:
@@ -362,26 +358,12 @@ def _drawn(subject: str, stage: Any, presence: Presence, epsilon: Fraction, *, q
     For gates and refinements it is their exact ratio, also where everything or nothing is cut, however rare; for a
     winner among items, that given the noise of the others.
     """
-    shapes: list[Callable[[int], int]] = [
-        lambda i: i // 9 + 3,
-        lambda i: 9 * (i % 2),
-        lambda i: 40 * (i == 3),
-        lambda i: i,
-    ]
-    worst, tried = 0.0, 0
-    violations: list[str] = []
-    for shape in shapes:
-        counts = tuple(shape(i) for i in range(stage.cells))
-        listed = list(neighbours_of(counts, presence))
-        for moved in listed[:: 2 if quick else 1]:
-            for ran in _runs(stage, np.array(counts, dtype=np.int64), 2 if quick else 6):
-                loss = selection_loss(ran, np.array(moved, dtype=np.int64))
-                worst, tried = max(worst, loss), tried + 1
-                if loss > float(epsilon) + SLACK:
-                    given = "" if ran.is_refinement else "given the noise of the others "
-                    violations.append(f"{given}an outcome is e^{amount(loss)} times likelier on one of two neighbours")
-    summary = f"largest log-ratio {amount(worst)} of {amount(epsilon)}"
-    return judged("exact", subject, "outcomes that were drawn", violations, summary, tried)
+    cells, losses = np.arange(stage.cells), Losses(SLACK)
+    for counts in (cells // 9 + 3, 9 * (cells % 2), 40 * (cells == 3), cells):
+        for moved in list(neighbours_of(counts, presence))[:: 2 if quick else 1]:
+            for ran in _runs(stage, counts, 2 if quick else 6):
+                losses.compare("log-ratio of an outcome", selection_loss(ran, np.array(moved)), epsilon)
+    return _line(subject, "outcomes that were drawn", losses, epsilon)
 
 
 def _runs(stage: Selection, counts: Ints, times: int) -> Iterator[Selected]:
@@ -391,3 +373,118 @@ def _runs(stage: Selection, counts: Ints, times: int) -> Iterator[Selected]:
         drawn += [np.full(scales.size, FAR), np.full(scales.size, -FAR)]
     for draws in drawn:
         yield Selected(stage, counts, draws, scales, one_sided, stage.choose(counts, draws))
+
+
+LEVELS = (1, 2, 3, 5)
+RULES = ((1, 3, 2), (3, 9, 5), (0, 4, 4), (2, 1, 6), (5, 2, 0))
+"""First threshold, spacing and clip."""
+UNITS = (Fraction(2, 3), Fraction(2), Fraction(7))
+
+
+def refinement_lines() -> Iterator[Line]:
+    """For each number of levels and each rule: the worst score of the blocks on the path of one record."""
+    losses, alone, closest = Losses(1e-9), line_graph(2, "only"), 0.0
+    for height, (first, spacing, clip), unit in itertools.product(LEVELS, RULES, UNITS):
+        noise = RefinementNoise(unit, 4 ** np.arange(height), first, spacing, clip)
+        odds, claimed = _worst_path(noise), float(noise.epsilon(alone))
+        losses.compare(f"odds of {height} levels, scale {unit}", odds, claimed)
+        closest = max(closest, odds / claimed)
+    fine = f"up to {closest:.4g} of the loss"
+    yield judged("cuts on the path of a record", "odds", losses.violations, fine, losses.tried)
+
+
+def _worst_path(noise: RefinementNoise) -> float:
+    """The most that one record more changes the odds of all blocks on its path being cut, or of the first being kept.
+
+    No block scores more than the one it is part of; at the worst all of them score the same.
+    """
+    law, worst, heights = NoiseLaw(float(noise.unit)), 0.0, np.arange(noise.levels.size)
+    for score in range(noise.first + noise.levels.size * noise.spacing + 2):
+        less, more = (_above(noise, heights, score + one).tolist() for one in (0, 1))
+        gained = sum(law.log_at_least(1 - b) - law.log_at_least(1 - a) for a, b in zip(less, more, strict=True))
+        # Noise is as likely above as below, so a block is kept as often as noise reaches its score.
+        worst = max(worst, gained, law.log_at_least(less[0]) - law.log_at_least(more[0]))
+    return worst
+
+
+def _above(noise: RefinementNoise, level: Ints | int, score: Ints | int) -> Ints:
+    """What is compared with the noise: how far a score lies above its threshold, or as far below as counts."""
+    return np.maximum(score - noise.first - level * noise.spacing, -noise.clip)
+
+
+COST_CELLS, TRIES, SWEPT, SEED = 8, 200, 250, 5
+
+
+def cost_lines() -> Iterator[Line]:
+    """Matchings, blocks and buckets on tables of eight cells, each with one record less."""
+    buckets = MatchingPartition(np.array([1, 1, 2, 3, 1, 4, 2, 1]), Fraction(1), Fraction(2**24))
+    allowed = np.repeat(buckets.noise.sensitivities[1:], buckets.noise.sizes[1:])
+    yield _sensitivity("costs of a matching", buckets.costs, allowed)
+    for size in (2, 4, COST_CELLS):
+        yield _sensitivity(f"scores of blocks of {size}", partial(deviations, size=size))
+    gate = L1Gate(COST_CELLS, 4, 10**9, 60, Fraction(30))
+    yield _sensitivity("unevenness at a gate", lambda counts: np.array([gate.unevenness(counts)]))
+    yield _sensitivity("scores of buckets", partial(bucket_deviations, starts=np.array([0, 3, 5])))
+
+
+def choice_lines() -> Iterator[Line]:
+    """What a selection compares may be all that it sees: noise that makes up for other counts gives the same winner."""
+    for cells in (np.array([1, 1, 2, 3, 1, 4, 2, 1]), np.ones(MOST_COMPLETE + 2, dtype=np.int64)):
+        matching = MatchingPartition(cells, Fraction(3), Fraction(2**28))
+        yield _told_apart(f"winners of a matching of {cells.size}", matching, cells.size, partial(_joined, matching))
+    bucket = WorstBucket(COST_CELLS, np.array([0, 3, 5]), Fraction(4))
+    yield _told_apart("levels of the worst bucket", bucket, COST_CELLS, partial(_from_levels, bucket))
+    refinement = L1Refinement(20, RefinementNoise(Fraction(4), np.array([2, 5]), 3, 9, 5))
+    yield _told_apart("cuts of a refinement", refinement, 20, partial(_scores_above, refinement))
+    gate = L1Gate(16, 4, 50, 60, Fraction(30))
+    yield _told_apart("outcomes of a gate", gate, 16, lambda c: np.array([gate.unevenness(c)]))
+
+
+def _joined(matching: MatchingPartition, counts: Ints) -> Ints:
+    """Single buckets cost nothing; words that break ties stand after the pairs."""
+    words = np.zeros(int(matching.noise.sizes.sum()) * matching.noise.tie_words, dtype=np.int64)
+    return np.concatenate([np.zeros(matching.cells, dtype=np.int64), -matching.costs(counts), words])
+
+
+def _from_levels(bucket: WorstBucket, counts: Ints) -> Ints:
+    return -np.abs(levels() - int(bucket_deviations(counts, bucket.starts).max()))
+
+
+def _scores_above(refinement: L1Refinement, counts: Ints) -> Ints:
+    """How far the score of every block lies above the threshold of its level, or as far below as counts."""
+    scores = [deviations(counts, size) for size in refinement.blocks]
+    return np.concatenate([_above(refinement.noise, level, score) for level, score in enumerate(scores)])
+
+
+def _told_apart(subject: str, stage: Selection, cells: int, scores: Callable[[Ints], Ints]) -> Line:
+    """Two tables of any counts, with noise on the one that makes its scores those of the other."""
+    random, violations = np.random.default_rng(SEED), list[str]()
+    size = int(stage.noise.sizes.sum()) * (1 + stage.noise.tie_words)
+    tries = TRIES if cells <= MOST_COMPLETE else 24
+    for number in range(tries):
+        # Whatever limit somebody may look at, some of these tables lie on either side of it.
+        one, two = (random.integers(0, random.choice([2, 6, 12, 30, 200, 10**5]), size=cells) for _ in range(2))
+        draws = random.integers(0, random.choice([4, 400]), size=size)
+        other = draws + scores(one) - scores(two)
+        if not np.array_equal(stage.choose(one, draws), stage.choose(two, other)):
+            violations.append(f"table {number}: the winner depends on more of the data than its scores")
+    return judged(subject, "scores alone decide", violations, "the same winner for the same scores", tries)
+
+
+def _sensitivity(subject: str, costs: Callable[[Ints], Ints], allowed: Ints | int = 1) -> Line:
+    """How far one record more moves the costs or scores, against how far the noise is made for."""
+    random, worst = np.random.default_rng(SEED), 0.0
+    violations: list[str] = []
+    tables = [random.integers(0, random.choice([2, 4, 40, 10**6]), size=COST_CELLS) for _ in range(TRIES)]
+    swept = random.integers(0, 40, size=COST_CELLS)
+    # One cell from 0 on, record by record and then around round numbers: whatever limit is looked at is passed.
+    rising = [*range(SWEPT), *(base**power - 1 for base in (2, 10) for power in range(8, 12))]
+    tables += [np.where(np.arange(COST_CELLS) == 3, count, swept) for count in rising]
+    for number, counts in enumerate(tables):
+        cell = int(random.integers(COST_CELLS)) if number < TRIES else 3
+        more = counts + (np.arange(COST_CELLS) == cell)
+        moved = np.abs(costs(more) - costs(counts))
+        worst = max(worst, float(np.max(moved / np.maximum(allowed, 1))))
+        if np.any(moved > allowed):
+            violations.append(f"one record moves an item by {int(moved.max())}, its noise is made for less")
+    return judged(subject, "sensitivity", violations, f"at most {worst:.3g} of what noise is made for", len(tables))

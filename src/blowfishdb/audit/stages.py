@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -48,6 +49,8 @@ def smallest_shift(plan: EdgePlan, moved: Ints) -> Ints | None:
     return shift if np.array_equal(decoder @ shift, moved) else None
 
 
+Measuring = Callable[[], tuple[Ints, Ints]]
+"""Measures once more and gives the noisy and the exact rows."""
 LARGE = 2**50 + 1
 """Added to noise: any rounding to a shorter type changes it."""
 WHEN = "2000-01-01T00:00:00+00:00"
@@ -117,13 +120,7 @@ class Recorder:
         self.tape.play([])
         self.tape.take()
 
-    def access(
-        self,
-        name: str,
-        identity: str,
-        run: Callable[[], tuple[Ints, Ints]],
-        plan: object = None,
-    ) -> tuple[Ints, Ints]:
+    def access(self, name: str, identity: str, run: Measuring, plan: object = None) -> tuple[Ints, Ints]:
         """Runs a measurement, recorded or repeated; gives the noisy and the exact rows."""
         if self.past is None:
             noisy, exact = run()
@@ -135,18 +132,16 @@ class Recorder:
         return self._coupled(before, run, plan)
 
     def _expected(self, name: str, identity: str) -> Access | None:
-        place = len(self.replayed)
-        if self.past is None or place >= len(self.past):
-            self.replayed.append(Replayed(name, 0, [f"{name}: an access that the neighbour did not make"]))
-            return None
-        before = self.past[place]
-        if (before.name, before.identity) != (name, identity):
-            wrong = f"{name}: the neighbour asked for another plan or stage although all earlier outputs were the same"
-            self.replayed.append(Replayed(name, 0, [wrong]))
-            return None
-        return before
+        """The access that the neighbour made at this place; None, and a violation, where it made another or none."""
+        before = next(itertools.islice(self.past or (), len(self.replayed), None), None)
+        if before is not None and (before.name, before.identity) == (name, identity):
+            return before
+        wrong = "the neighbour asked for another plan or stage although all earlier outputs were the same"
+        wrong = wrong if before is not None else "an access that the neighbour did not make"
+        self.replayed.append(Replayed(name, 0, [f"{name}: {wrong}"]))
+        return None
 
-    def _coupled(self, before: Access, run: Callable[[], tuple[Ints, Ints]], plan: object) -> tuple[Ints, Ints]:
+    def _coupled(self, before: Access, run: Measuring, plan: object) -> tuple[Ints, Ints]:
         violations: list[str] = []
         first, exact = self._played(before, [draw.values for draw in before.draws], run, violations)
         if not np.array_equal(exact, before.exact):
@@ -167,31 +162,20 @@ class Recorder:
                 if not np.array_equal(result, before.noisy):
                     violations.append(f"{before.name}: what is published is not the rows plus the noise that was drawn")
         if before.draws and not isinstance(plan, EdgePlan):
-            self._check_every_row(before, run, first, violations)
+            # Noise that is more by another large number in every row must show as just that, moved or not.
+            added = [LARGE + np.arange(draw.values.size) for draw in before.draws]
+            raised = [draw.values + more for draw, more in zip(before.draws, added, strict=True)]
+            if not np.array_equal(self._played(before, raised, run, violations)[0], first + np.concatenate(added)):
+                violations.append(f"{before.name}: some rows do not carry the noise that was drawn for them")
         self.replayed.append(Replayed(before.name, loss, violations))
         return before.noisy if result.shape == before.noisy.shape else result, exact
 
-    def _check_every_row(
-        self, before: Access, run: Callable[[], tuple[Ints, Ints]], first: Ints, violations: list[str]
-    ) -> None:
-        """Noise that is more by another large number in every row must show as just that, moved or not."""
-        added = [LARGE + np.arange(draw.values.size, dtype=np.int64) for draw in before.draws]
-        more, _ = self._played(
-            before, [d.values + a for d, a in zip(before.draws, added, strict=True)], run, violations
-        )
-        if not np.array_equal(more, first + np.concatenate(added)):
-            violations.append(f"{before.name}: some rows do not carry the noise that was drawn for them")
-
-    def _played(
-        self, before: Access, values: list[Ints], run: Callable[[], tuple[Ints, Ints]], violations: list[str]
-    ) -> tuple[Ints, Ints]:
+    def _played(self, before: Access, values: list[Ints], run: Measuring, violations: list[str]) -> tuple[Ints, Ints]:
         self.tape.play(values)
         noisy, exact = run()
         drawn = self.tape.take()
         self.tape.draw_for_real()
-        if len(drawn) != len(before.draws) or not all(
-            one.asks_the_same(two) for one, two in zip(drawn, before.draws, strict=True)
-        ):
+        if [draw.variables for draw in drawn] != [draw.variables for draw in before.draws]:
             violations.append(f"{before.name}: the scale or the number of noise variables depends on the data")
         return noisy, exact
 
@@ -221,14 +205,8 @@ def _selected(name: str, stage: Any, counts: Ints, winner: Ints, drawn: list[Dra
     noise = [draw for draw in drawn if draw.law != "words"]
     scales = np.concatenate([float(draw.unit) / draw.weights.astype(np.float64) for draw in noise])
     values = np.concatenate([draw.values for draw in drawn])
-    ran = Selected(
-        stage=stage,
-        counts=counts.copy(),
-        draws=values,
-        scales=scales,
-        one_sided=all(draw.law == "geometric" for draw in noise),
-        winner=winner,
-    )
+    one_sided = all(draw.law == "geometric" for draw in noise)
+    ran = Selected(stage, counts.copy(), values, scales, one_sided, winner)
     return Access(name, stage.digest(), tuple(drawn), winner, np.empty(0, dtype=np.int64), ran)
 
 
@@ -283,27 +261,31 @@ MOST_CELLS = 600
 class Moved:
     """The loss of each change, over the scales that the engine asks the sampler for."""
 
-    changes: list[Change]
     losses: list[Fraction]
     claims_tight: bool
     certified: Fraction
     """What the certificate says when it is computed once more."""
 
 
-def moved_by_all(recorder: Recorder, ready: Release, listed: list[Change], adjacency: Adjacency) -> Moved | None:
+def inner_release(release: Release) -> Release:
+    """The release that a synopsis is made of, or the release itself."""
+    return release.inner if isinstance(release, SynopsisRelease) else release
+
+
+def moved_by_all(recorder: Recorder, release: Release, listed: list[Change], adjacency: Adjacency) -> Moved | None:
     """The loss of every change; None where what is measured depends on earlier outputs or on edges."""
-    inner = ready.inner if isinstance(ready, SynopsisRelease) else ready
-    if not isinstance(inner, PlanRelease):
+    release = inner_release(release)
+    if not isinstance(release, PlanRelease):
         return None
-    plan, proof, cells = inner.best.plan, inner.best.certificate, inner.compiled.cells
+    plan, proof, cells = release.best.plan, release.best.certificate, release.compiled.cells
     if not isinstance(plan, Plan) or cells.graph.cells > MOST_CELLS:
         return None
     certified = CertifiedPlan(plan, cells.graph)
     rows = _rows(recorder, plan, certified)
     if not rows.weights.size:
-        return Moved(listed, [Fraction(0) for _ in listed], False, proof.epsilon)
+        return Moved([Fraction(0) for _ in listed], False, proof.epsilon)
     losses = [adjacency.policy.rows_per_person * loss for loss in rows.losses(steps_of(cells, listed))]
-    return Moved(listed, losses, proof.is_tight and not adjacency.policy.constraints, certified.certificate.epsilon)
+    return Moved(losses, proof.is_tight and not adjacency.policy.constraints, certified.certificate.epsilon)
 
 
 def moved_by_stages(
@@ -329,9 +311,7 @@ def _rows(recorder: Recorder, plan: Plan, certified: CertifiedPlan) -> NoisyRows
     columns = np.zeros((plan.cells + 1, plan.weights.size), dtype=np.int64)
     scales, unit = np.zeros(0, dtype=np.int64), Fraction(1)
     for cell in range(plan.cells):
-        only = np.zeros(plan.cells, dtype=np.int64)
-        only[cell] = 1
-        columns[cell] = measure(certified, only).noisy
+        columns[cell] = measure(certified, np.eye(1, plan.cells, cell, dtype=np.int64)[0]).noisy
         for draw in recorder.tape.take():
             scales, unit = draw.weights, draw.unit
     return NoisyRows(columns, scales, unit)

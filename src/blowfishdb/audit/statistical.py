@@ -16,8 +16,8 @@ from blowfishdb.audit.cases import Case, prepared
 from blowfishdb.audit.definitions import dense_rows
 from blowfishdb.audit.noise import NoiseLaw
 from blowfishdb.audit.replay import released
-from blowfishdb.audit.report import Line, amount, judged
-from blowfishdb.audit.scratch import Scratch, TableRow, scratch
+from blowfishdb.audit.report import Line, amount, broken, judged
+from blowfishdb.audit.scratch import NAME, scratch
 from blowfishdb.audit.selections import drawn_noise, gate_of, line_graph
 from blowfishdb.audit.tape import taped
 from blowfishdb.engine.answer import Answer
@@ -55,9 +55,8 @@ class Comparison:
 
     def certain_loss(self, level: float) -> float:
         """A log-ratio of the two probabilities that the true one exceeds, except with probability `level`."""
-        ways = ((self.first, self.second), (self.second, self.first))
         loss = 0.0
-        for much, little in ways:
+        for much, little in ((self.first, self.second), (self.second, self.first)):
             low, high = lower(much, self.tries, level / 4), upper(little, self.tries, level / 4)
             if low > 0:
                 loss = max(loss, math.log(low / high))
@@ -131,43 +130,35 @@ def published(*, quick: bool) -> Iterator[Line]:
     )
     with scratch(case.domain, case.policy) as world:
         ready = prepared(case, world.handle, case.query)
-        yield _row_by_row(case, ready.release)
-        seen = {}
+        violations = _row_by_row(ready.release)
+        yield judged(case.name, "noise row by row", violations, "each row has its own", 2 * GROUPS[True][0])
+        seen = []
         for side in (0, 1):
-            _fill_groups(world, groups, side)
+            world.fill([])
+            # One record in every group, on this side.
+            world.database.execute(f"INSERT INTO {NAME} SELECT range, {side} FROM range({groups})")
             answers = [released(world, ready, f"side {side} number {number}") for number in range(releases)]
             failed = [answer.error for answer in answers if answer.error]
             if failed:
-                yield judged("statistical", case.name, "release", [f"the release failed: {failed[0][:120]}"])
+                yield judged(case.name, "release", [f"the release failed: {failed[0][:120]}"])
                 return
-            values = [Answer.from_json(answer.payload).raw.reshape(groups, 2) for answer in answers]
-            seen[side] = np.concatenate(values)
+            seen.append(np.concatenate([Answer.from_json(each.payload).raw.reshape(groups, 2) for each in answers]))
         charged = ready.release.epsilon
-    yield _events(seen[0], seen[1], charged)
-    yield from _ratios(seen[0], seen[1], charged)
+    yield _events(*seen, charged)
+    yield from _ratios(*seen, charged)
 
 
-def _row_by_row(case: Case, release: Release) -> Line:
+def _row_by_row(release: Release) -> list[str]:
     """Thousands of rows with a different number as noise each: every number must show in its row."""
-    violations = []
     plan = release.best.plan if isinstance(release, PlanRelease) else None
     if not isinstance(release, PlanRelease) or not isinstance(plan, Plan):
-        return judged("statistical", case.name, "noise row by row", ["no fixed plan is offered"])
+        return ["no fixed plan is offered"]
     counts = np.resize(np.array([0, 1, 7, 1_001, 10**6 + 1, 2**52 + 1]), plan.cells)
     noise = 2**50 + np.arange(plan.weights.size)
     with taped() as tape:
         tape.play([noise])
-        if not np.array_equal(measure(release.certified, counts).noisy, counts + noise):
-            violations.append("rows share their noise, or do not get all of it, or not at every count")
-    return judged("statistical", case.name, "noise row by row", violations, "each row has its own", 2 * GROUPS[True][0])
-
-
-def _fill_groups(world: Scratch, groups: int, side: int) -> None:
-    """One record in every group, on this side."""
-    rows: list[TableRow] = [{"g": 0, "x": side}]
-    world.fill(rows)
-    world.database.execute("DELETE FROM rows")
-    world.database.execute(f"INSERT INTO rows SELECT range, {side} FROM range({groups})")
+        is_own = np.array_equal(measure(release.certified, counts).noisy, counts + noise)
+    return broken({"rows share their noise, or do not get all of it, or not at every count": not is_own})
 
 
 def _events(first: Floats, second: Floats, charged: Fraction) -> Line:
@@ -185,9 +176,7 @@ def worst_event(subject: str, comparisons: list[Comparison], charged: Fraction) 
     worst = max(comparisons, key=lambda comparison: comparison.certain_loss(LEVEL))
     least = worst.certain_loss(LEVEL)
     summary = f"{worst.event}: loss at least {least:.4g}, seen {worst.seen_loss:.4g}, charged {amount(charged)}"
-    return judged(
-        "statistical", subject, "events", [summary] if least > float(charged) else [], summary, 2 * worst.tries
-    )
+    return judged(subject, "events", broken({summary: least > float(charged)}), summary, 2 * worst.tries)
 
 
 def _ratios(first: Floats, second: Floats, charged: Fraction) -> Iterator[Line]:
@@ -198,9 +187,8 @@ def _ratios(first: Floats, second: Floats, charged: Fraction) -> Iterator[Line]:
     up = law.at_least(1)
     mean, variance = (1.0 - 2.0 * up) / scale, (1.0 - (1.0 - 2.0 * up) ** 2) / scale**2
     for name, side, sign in (("first", first, 1.0), ("second", second, -1.0)):
-        ratios = (
-            sign * (np.abs(side[:, 0]) - np.abs(side[:, 0] - 1) + np.abs(side[:, 1] - 1) - np.abs(side[:, 1])) / scale
-        )
+        # |count| - |count - 1| of the first cell, less that of the second.
+        ratios = sign * ((np.abs(side) - np.abs(side - 1)) @ [1.0, -1.0]) / scale
         score = (ratios.mean() - 2 * mean) / math.sqrt(2 * variance / ratios.size)
         chance = float(2.0 * stats.norm.sf(abs(score)))
         sizes = np.abs(np.concatenate([side[:, 0] - (sign > 0), side[:, 1] - (sign < 0)]))
@@ -210,10 +198,8 @@ def _ratios(first: Floats, second: Floats, charged: Fraction) -> Iterator[Line]:
             f"mean log-ratio {ratios.mean():.4g}, claimed {2 * mean:.4g}; "
             f"mean noise {sizes.mean():.4g}, claimed {law.mean_size:.4g}"
         )
-        violations = [summary] if min(chance, size_chance) < LEVEL else []
-        yield judged(
-            "statistical", f"published histogram, {name} table", "likelihood ratio", violations, summary, ratios.size
-        )
+        violations = broken({summary: min(chance, size_chance) < LEVEL})
+        yield judged(f"published histogram, {name} table", "likelihood ratio", violations, summary, ratios.size)
 
 
 def residuals(*, quick: bool) -> Iterator[Line]:
@@ -245,9 +231,7 @@ def _residual(case: Case, release: PlanRelease, plan: Plan, rows_wanted: int) ->
     score = (float(np.sum(np.abs(noise) / scales)) - mean) / math.sqrt(variance)
     chance = float(2.0 * stats.norm.sf(abs(score)))
     summary = f"noise {1 + score * math.sqrt(variance) / mean:.4g} times what the charge claims"
-    return judged(
-        "statistical", case.name, "noise on rows", [summary] if chance < LEVEL else [], summary, int(noise.size)
-    )
+    return judged(case.name, "noise on rows", broken({summary: chance < LEVEL}), summary, int(noise.size))
 
 
 def selections(*, quick: bool) -> Iterator[Line]:
@@ -256,24 +240,17 @@ def selections(*, quick: bool) -> Iterator[Line]:
     epsilon, graph, long = Fraction(3), line_graph(4, "public"), line_graph(16, "public")
     gate, at_gate = gate_of(16, "public", 8 * epsilon)
     even, peak = [5] * 16, [0] * 7 + [9] + [0] * 8
+    moved, matching = [0] * 7 + [8, 1] + [0] * 7, matching_partition(np.ones(4, np.int64), Fraction(2), graph, epsilon)
     stages = {
-        "refinement": (l1_refinement(16, long, epsilon), peak, [0] * 7 + [8, 1] + [0] * 7),
+        "refinement": (l1_refinement(16, long, epsilon), peak, moved),
         "gate": (gate, even, [*even[:3], 4, 6, *even[5:]]),
-        "worst bucket": (worst_bucket(16, np.arange(0, 16, 4), long, epsilon), peak, [0] * 7 + [8, 1] + [0] * 7),
-        "matching": (
-            matching_partition(np.ones(4, dtype=np.int64), Fraction(2), graph, epsilon),
-            [4, 4, 0, 0],
-            [4, 3, 1, 0],
-        ),
+        "worst bucket": (worst_bucket(16, np.arange(0, 16, 4), long, epsilon), peak, moved),
+        "matching": (matching, [4, 4, 0, 0], [4, 3, 1, 0]),
     }
-    for name, (stage, one, two) in stages.items():
-        seen = [
-            Counter(
-                str(stage.choose(np.array(counts, dtype=np.int64), draws).tolist())
-                for draws in drawn_noise(stage, tries)
-            )
-            for counts in (one, two)
-        ]
-        outcomes = set(seen[0]) | set(seen[1])
-        comparisons = [Comparison(f"outcome {o}", seen[0][o], seen[1][o], tries) for o in outcomes]
+    for name, (stage, *tables) in stages.items():
+        one, two = (
+            Counter(str(stage.choose(np.array(counts), draws).tolist()) for draws in drawn_noise(stage, tries))
+            for counts in tables
+        )
+        comparisons = [Comparison(f"outcome {o}", one[o], two[o], tries) for o in {*one, *two}]
         yield worst_event(f"selection: {name}", comparisons, at_gate if name == "gate" else epsilon)

@@ -33,9 +33,10 @@ class Draw:
     weights: Ints
     values: Ints
 
-    def asks_the_same(self, other: Draw) -> bool:
-        """Whether both asked for the same variables."""
-        return self.law == other.law and self.unit == other.unit and np.array_equal(self.weights, other.weights)
+    @property
+    def variables(self) -> tuple[Law, Fraction, bytes]:
+        """What was asked for."""
+        return self.law, self.unit, self.weights.tobytes()
 
     def loss(self, shift: Ints) -> Fraction:
         """What it costs to draw values further out by `shift`: the sum of |shift| over the scale."""

@@ -111,7 +111,7 @@ def _show(outcome: Audit) -> None:
     columns = ("section", "clean", "violations", "not tested", "tried")
     say(table(f"Audit of {outcome.title}", columns, rows, right=columns[1:]))
     if outcome.violations:
-        lines = [(line.section, line.subject, line.check, line.found) for line in outcome.violations[:MOST_SHOWN]]
+        lines = [(part, line.subject, line.check, line.found) for part, line in outcome.violations[:MOST_SHOWN]]
         say(table("Violations", ("section", "subject", "check", "found"), lines, folds=("subject", "found")))
     for sentence in outcome.powers:
         say(sentence, style="dim")
